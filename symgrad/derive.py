@@ -1,0 +1,233 @@
+"""Differentiation: append cotangent nodes (pullback) or tangent nodes (pushforward) to the graph.
+
+Both return nodes of the graph they were given, made by the same operators, so that a second run gives second
+derivatives. The pushforward is the pullback of the pullback (Townsend 2017): the pullback is linear in its seed, so
+its own pullback with respect to the seed is the tangent map, and no trace of the seed is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.dims import same_shape
+from symgrad.errors import GraphError, NotDifferentiableError
+from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
+from symgrad.ops.elementwise import WHERE
+from symgrad.variable import Variable
+
+
+class Cotangent(NamedTuple):
+    """A cotangent in the making.
+
+    Nothing flows where `mask` is false. While `dirty`, the value itself may hold a NaN there: an infinite partial of
+    the branch that was not taken, times zero. It is cleaned once, where it leaves the elementwise part of the program.
+    """
+
+    value: Variable
+    mask: Variable | None = None
+    dirty: bool = False
+
+    def settled(self) -> Variable:
+        return np.where(self.mask, self.value, 0) if self.dirty else self.value
+
+
+def pullback(
+    graph: Graph, outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], prefix: str = ""
+) -> list[Node | None]:
+    """Append the cotangents of `wrt` to `graph`.
+
+    Parameters
+    ----------
+    outputs, cotangents : list of Node
+        Paired; ``cotangents[i]`` has the shape and dtype of ``outputs[i]``.
+    wrt : list of Node
+        Floating inputs or intermediates, already in `graph`.
+    prefix : str
+        For the names of cotangents, ``d_`` for the first order; "" leaves them without.
+
+    Returns
+    -------
+    list of Node or None
+        Cotangents of `wrt`, same shapes and dtypes; None where no output depends on it.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Naming the NumPy function and the user's line.
+
+    References
+    ----------
+    Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 3.
+    """
+    before = graph.provenance
+    try:
+        return _Pullback(graph, wrt, prefix).run(outputs, cotangents)
+    finally:
+        graph.provenance = before
+
+
+def pushforward(
+    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node], prefix: str = ""
+) -> list[Node | None]:
+    """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it."""
+    seeds = [graph.seed(y.aval) for y in outputs]
+    reverse = pullback(graph, outputs, seeds, wrt)
+    linear = [(x, t) for x, t in zip(reverse, tangents, strict=True) if x is not None]
+    results = pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds)
+    return results
+
+
+class _Pullback:
+    """The state of one pullback: cotangents so far, and which nodes matter."""
+
+    def __init__(self, graph: Graph, wrt: Sequence[Node], prefix: str) -> None:
+        self.graph, self.wrt, self.prefix = graph, wrt, prefix
+        self.cotangents: dict[Node, Cotangent] = {}
+        self.parts: dict[Node, dict[int, Cotangent]] = {}  # of operators with several results
+        self.needed: set[Node] = set()
+        self._may_blow: list[bool] = []
+
+    def run(self, outputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node | None]:
+        graph = self.graph
+        nodes = reached(outputs)
+        self.needed = depends(nodes, self.wrt)
+        for y, g in zip(outputs, cotangents, strict=True):
+            if y in self.needed:
+                self.accumulate(y, Cotangent(Variable(graph, g)))
+        wanted, found = set(self.wrt), {}
+        for node in reversed(nodes):
+            if node not in self.needed:
+                continue
+            g = self.cotangents.pop(node, None)
+            if g is None and node not in self.parts:
+                continue
+            graph.provenance = node.where._replace(of=node)
+            if node in wanted and g is not None:
+                g = Cotangent(g.settled(), g.mask)
+                found[node] = g.value.node
+            if g is not None:
+                self.name(g, node)
+            self.propagate(node, g)
+        return [found.get(x) for x in self.wrt]
+
+    def name(self, g: Cotangent, node: Node) -> None:
+        if self.prefix and not g.dirty and node in self.graph.names:
+            self.graph.label(g.value.node, (self.prefix + "{}", node))
+
+    def propagate(self, node: Node, g: Cotangent | None) -> None:
+        """Hand the cotangent of a node on to its inputs."""
+        if node.op is ITEM:
+            part = self.parts.setdefault(node.inputs[0], {})
+            i = dict(node.params)["index"]
+            part[i] = g if i not in part else self.add(part[i], g)
+            return
+        if not any(x in self.needed for x in node.inputs):
+            return
+        if node.op.partials is not None:
+            pairs = self.through_partials(node, g)
+        elif node.op.vjp is not None:
+            pairs = self.through_vjp(node, g)
+        else:
+            raise NotDifferentiableError(f"np.{node.op.name} has no derivative rule", where=node.where)
+        for x, gx in pairs:
+            self.accumulate(x, gx)
+
+    # ---- one node
+
+    def through_partials(self, node: Node, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
+        xs = [Variable(self.graph, x) for x in node.inputs]
+        partials = node.op.partials(Variable(self.graph, node), *xs)
+        for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
+            if x in self.needed and x.aval.differentiable and p is not None:
+                yield x, self.unbroadcast(self.times(g, p), x.aval)
+
+    def times(self, g: Cotangent, p: Any) -> Cotangent:
+        """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""
+        if not isinstance(p, Variable):
+            value = g.value if p == 1 else -g.value if p == -1 else g.value * p
+            return g._replace(value=value)
+        masked = self.as_mask(p)
+        if masked is None:
+            return Cotangent(g.value * p, g.mask, g.dirty or (g.mask is not None and self.may_blow(p.node)))
+        mask, p = masked
+        value = g.value if _is_number(p.node, 1) else g.value * p
+        return Cotangent(value, mask if g.mask is None else g.mask & mask, True)
+
+    def as_mask(self, p: Variable) -> tuple[Variable, Variable] | None:
+        """(mask, q) where `p` is q under the mask and zero elsewhere."""
+        if p.node.op is not WHERE:
+            return None
+        condition, x, y = (Variable(self.graph, n) for n in p.node.inputs)
+        if _is_number(y.node, 0):
+            return condition, x
+        return (~condition, y) if _is_number(x.node, 0) else None
+
+    def may_blow(self, node: Node) -> bool:
+        """Whether a value may be infinite or NaN though all inputs are finite."""
+        flags = self._may_blow
+        for n in self.graph.nodes[len(flags) : node.id + 1]:
+            flags.append(n.op.singular or any(flags[x.id] for x in n.inputs))
+        return flags[node.id]
+
+    def through_vjp(self, node: Node, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
+        graph, params = self.graph, {**node.op.defaults, **dict(node.params)}
+        xs = [Variable(graph, x) for x in node.inputs]
+        y, value, mask = self.result_and_cotangent(node, g)
+        cotangents = node.op.vjp(value, y, *xs, **params)
+        masks: Sequence[Any] = [None] * len(xs)
+        if mask is not None and node.op.linear:
+            ones = [np.ones_like(x) if x.dtype.kind == "f" else x for x in xs] if len(xs) > 1 else xs
+            masks = node.op.vjp(mask.astype(value.dtype), y, *ones, **params)
+        for x, gx, m in zip(node.inputs, cotangents, masks, strict=True):
+            if gx is not None and x in self.needed and x.aval.differentiable:
+                yield x, self.unbroadcast(Cotangent(gx, None if m is None else m != 0), x.aval)
+
+    def result_and_cotangent(self, node: Node, g: Cotangent | None) -> tuple[Any, Any, Variable | None]:
+        if g is not None:
+            return Variable(self.graph, node), g.settled(), g.mask
+        parts = self.parts.pop(node)
+        ys = [Variable(self.graph, self.graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval))]
+        gs = [parts[i].settled() if i in parts else np.zeros_like(y) for i, y in enumerate(ys)]
+        return ys, gs, None
+
+    # ---- what every rule needs
+
+    def unbroadcast(self, g: Cotangent, aval: Aval) -> Cotangent:
+        """Sum over the axes along which the input was repeated."""
+        shape = g.value.shape
+        if len(shape) == len(aval.shape) and same_shape(shape, aval.shape):
+            return g
+        value, mask = g.settled(), g.mask
+        extra = len(shape) - len(aval.shape)
+        axes = (*range(extra), *(i + extra for i, n in enumerate(aval.shape) if _is_one(n) and not _is_one(shape[i + extra])))
+        if mask is not None:
+            mask = np.reshape(np.any(np.broadcast_to(mask, shape), axis=axes, keepdims=True), (*aval.shape,))
+        return Cotangent(np.reshape(np.sum(value, axis=axes), aval.shape), mask)
+
+    def accumulate(self, x: Node, g: Cotangent) -> None:
+        """Add a use's share to the cotangent of a node, in its dtype."""
+        if g.value.dtype != x.aval.dtype:
+            g = g._replace(value=g.value.astype(x.aval.dtype))
+        old = self.cotangents.get(x)
+        self.cotangents[x] = g if old is None else self.add(old, g)
+
+    def add(self, a: Cotangent, b: Cotangent) -> Cotangent:
+        if a.mask is not None and b.mask is not None:
+            if a.mask.node is b.mask.node:
+                return Cotangent(a.value + b.value, a.mask, a.dirty or b.dirty)
+            return Cotangent(a.settled() + b.settled(), a.mask | b.mask)
+        return Cotangent(a.settled() + b.settled())
+
+
+def _is_number(node: Node, number: float) -> bool:
+    if node.op is not CONSTANT:
+        return False
+    value = dict(node.params)["value"].value
+    return np.ndim(value) == 0 and bool(value == number)
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1

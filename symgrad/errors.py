@@ -1,0 +1,68 @@
+"""Every exception of symgrad: the fact, the user's line, and what to write instead."""
+
+from __future__ import annotations
+
+from symgrad.where import UNKNOWN, Where, here
+
+
+class SymgradError(Exception):
+    """Base of all errors of symgrad.
+
+    Parameters
+    ----------
+    fact : str
+        What happened, with the shapes, dtypes or names that matter.
+    instead : str
+        What to write instead; "" where nothing would help.
+    where : Where, optional
+        The place in the user's program; by default the line that is running.
+    """
+
+    def __init__(self, fact: str, instead: str = "", where: Where | None = None) -> None:
+        self.fact, self.instead = fact, instead
+        self.where = here() if where is None else where
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        lines = [self.fact]
+        if self.where is not UNKNOWN and self.where.line:
+            lines.append(f"  at {self.where}: {self.where.text}" if self.where.text else f"  at {self.where}")
+        if self.instead:
+            lines.append(f"  {self.instead}")
+        return "\n".join(lines)
+
+
+class ShapeError(SymgradError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DTypeError(SymgradError, TypeError):
+    """A dtype that the operation cannot take, such as an integer where a gradient is asked for."""
+
+
+class ConcreteValueError(SymgradError, TypeError):
+    """Python asked for the value of something that has none before the program runs: ``if x``, ``float(x)``."""
+
+
+class SymbolicSizeError(SymgradError, ValueError):  # NumPy swallows a TypeError of __index__
+    """Python asked for the number behind a size that is a symbol."""
+
+
+class UnsupportedError(SymgradError, TypeError):
+    """A NumPy function, or an argument of one, that symgrad does not support."""
+
+
+class NotDifferentiableError(SymgradError, TypeError):
+    """A derivative that does not exist or has no rule."""
+
+
+class WriteError(SymgradError, ValueError):
+    """An assignment that cannot be carried out, such as one into the caller's argument."""
+
+
+class GraphError(SymgradError, ValueError):
+    """A graph that is broken, or Variables that do not belong to the graph at hand."""
+
+
+class ArgumentError(SymgradError, TypeError):
+    """A wrong call of a public function of symgrad or of a compiled function."""

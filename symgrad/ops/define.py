@@ -1,0 +1,311 @@
+"""How an operator is defined: one entry that gives tracing, inference, evaluation, derivatives, source and tests.
+
+`elementwise`, `reduction` and `operator` make a primitive; `implements` says how a NumPy function is written with others.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator as python_operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from symgrad.dims import Dim, broadcast_shapes
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.graph import Aval, Op
+from symgrad.spelling import Code, infix as spell_infix
+
+TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
+"""What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
+
+Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not tell them apart
+
+
+def implements(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register how NumPy functions are written with others, with NumPy's full signature."""
+
+    def register(written: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            TABLE[function] = written
+        return written
+
+    return register
+
+
+def is_traced(x: Any) -> bool:
+    """Whether `x` is a Variable."""
+    return hasattr(type(x), "__symgrad_record__")
+
+
+_PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Dim)
+
+
+def as_input(x: Any) -> Array:
+    """An operand as NumPy takes it: a list becomes an array, a Python scalar stays weak."""
+    return x if isinstance(x, _PLAIN) or is_traced(x) else np.asarray(x)
+
+
+def display_name(function: Callable[..., Any]) -> str:
+    """``linalg.solve`` for `np.linalg.solve`."""
+    name = function.__name__
+    return f"linalg.{name}" if getattr(np.linalg, name, None) is function else name
+
+
+# ---- elementwise
+
+
+def elementwise(
+    function: Callable[..., Any],
+    partials: Callable[..., Any] | None = None,
+    *,
+    dtype: Callable[..., np.dtype] | None = None,
+    infix: str | None = None,
+    spell: Callable[..., Code] | None = None,
+    commutes: bool = False,
+    singular: bool = False,
+    domain: tuple[float, float] | tuple[tuple[float, float], ...] | None = None,
+) -> Op:
+    """Define an operator that broadcasts its inputs and works number by number.
+
+    Parameters
+    ----------
+    function : callable
+        A ufunc of one result, or a function with its behaviour.
+    partials : callable, optional
+        ``partials(y, *inputs)`` gives the partial derivative with respect to each input, a tuple when there are
+        several; None for an input without one. Written with NumPy. A partial of the form ``np.where(mask, p, 0)``
+        also says that nothing flows where the mask is false. Without `partials` the operator has no derivative;
+        where that is right because the result is constant piece by piece, say `flat`.
+    dtype : callable, optional
+        Gives the dtype of the result from the inputs' ``(dtype, weak)``; by default the ufunc's own resolution.
+    infix : str, optional
+        The Python operator that it is written with.
+    commutes, singular : bool
+        Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
+    domain : (low, high), optional
+        Where tests draw inputs from, or one such pair an input.
+
+    Returns
+    -------
+    Op
+    """
+    resolve = dtype or (lambda *kinds: ufunc_dtypes(function, kinds)[0])
+    keeps_weak = infix is not None
+
+    def infer(*xs: Aval) -> Aval:
+        weak = keeps_weak and all(x.weak for x in xs)
+        result = resolve(*[_kind(x) for x in xs])
+        try:
+            return Aval(broadcast_shapes(*[x.shape for x in xs]), result, weak)
+        except ShapeError as error:
+            raise _named(error, function) from None
+
+    if infix is not None and spell is None:
+        spell = _spell_infix(infix)
+    op = Op(
+        display_name(function),
+        function,
+        infer,
+        _bind_operands,
+        partials=partials,
+        spell=spell,
+        infix=infix,
+        commutes=commutes,
+        singular=singular,
+        domain=domain if domain is None or isinstance(domain[0], tuple) else (domain,),
+    )
+    TABLE[function] = op
+    return op
+
+
+def flat(y: Array, *inputs: Array) -> tuple[None, ...]:
+    """Partials of a function that is constant piece by piece: zero."""
+    return (None,) * len(inputs)
+
+
+def _named(error: ShapeError, function: Callable[..., Any]) -> ShapeError:
+    return ShapeError(f"np.{display_name(function)}: {error.fact}", error.instead, error.where)
+
+
+def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+    return [as_input(x) for x in args], {}
+
+
+def _spell_infix(symbol: str) -> Callable[..., Code]:
+    return lambda node, a, b: spell_infix(symbol, a, b)
+
+
+_PYTHON_SCALAR = {"b": bool, "i": int, "f": float, "c": complex}
+
+
+def _kind(x: Aval) -> np.dtype | type:
+    """The dtype, or for a Python scalar its type, as `ufunc.resolve_dtypes` takes them."""
+    return _PYTHON_SCALAR[x.dtype.kind] if x.weak else x.dtype
+
+
+@lru_cache(maxsize=None)
+def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...]) -> tuple[np.dtype, ...]:
+    """The dtypes of a ufunc's results."""
+    try:
+        return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[ufunc.nin :]
+    except TypeError:
+        names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
+        raise DTypeError(f"np.{ufunc.__name__} does not take {names}") from None
+
+
+def result_dtype(*kinds: np.dtype | type) -> np.dtype:
+    """NumPy's common dtype of arrays and Python scalars (NEP 50)."""
+    return np.result_type(*[kind(0) if isinstance(kind, type) else kind for kind in kinds])
+
+
+def common_dtype(*xs: Aval) -> np.dtype:
+    """NumPy's common dtype of values."""
+    return result_dtype(*[_kind(x) for x in xs])
+
+
+# ---- any operator
+
+
+def operator(
+    function: Callable[..., Any],
+    *,
+    infer: Callable[..., Any],
+    vjp: Callable[..., Any] | None = None,
+    batch: Callable[..., Any] | None = None,
+    arrays: int = 1,
+    bind: Callable[..., tuple[Sequence[Any], dict[str, Any]]] | None = None,
+    name: str | None = None,
+    evaluate: Callable[..., Any] | None = None,
+    spell: Callable[..., Code] | None = None,
+    linear: bool = False,
+    singular: bool = False,
+    view: bool = False,
+) -> Op:
+    """Define an operator. The public door for a user's own operators, too.
+
+    Parameters
+    ----------
+    function : callable
+        The NumPy function, or your own on arrays. Calls of it with Variables are recorded; the Op that is returned
+        can also be called in its place.
+    infer : callable
+        ``infer(*avals, **params)`` gives the Aval of the result, or a tuple of them. Its signature, in NumPy's order,
+        is that of the operator: first `arrays` arrays, then parameters, with their defaults.
+    vjp : callable, optional
+        ``vjp(g, y, *inputs, **params)`` gives a tuple, the cotangent of each input or None, written with NumPy.
+        Casts and the sums that undo broadcasting are not its concern.
+    batch : callable, optional
+        ``batch(batched, *inputs, **params)`` gives the results for many inputs at once: ``batched`` says of each input
+        whether it has one more axis, the first. The result has it too. Without it symgrad works row by row.
+    arrays : int
+        How many arrays come first; -1 where the first argument is a sequence of arrays (`np.concatenate`).
+    bind : callable, optional
+        Turns the arguments of a call into (inputs, params), where NumPy's signature needs more than its names.
+    evaluate : callable, optional
+        Evaluates on arrays, by default `function`.
+    spell : callable, optional
+        ``spell(node, *inputs)`` gives the source as `Code`, by default a call of the NumPy function.
+    linear : bool
+        Whether it only moves, repeats or sums numbers.
+    singular : bool
+        Whether the derivative can be infinite or NaN at finite inputs.
+    view : bool
+        Whether the result may share memory with the first input.
+
+    Returns
+    -------
+    Op
+
+    Raises
+    ------
+    TypeError
+        If `infer` takes fewer than `arrays` parameters.
+    """
+    label = name or display_name(function)
+    names, defaults = _signature(infer, arrays)
+    op = Op(
+        label,
+        evaluate or function,
+        infer,
+        bind or _binder(label, arrays, names, defaults),
+        vjp=vjp,
+        batch=batch,
+        spell=spell,
+        linear=linear,
+        singular=singular,
+        view=view,
+        defaults=defaults,
+    )
+    TABLE[function] = op
+    return op
+
+
+def _signature(infer: Callable[..., Any], arrays: int) -> tuple[list[str], dict[str, Any]]:
+    """Names of the parameters behind the arrays, and their defaults."""
+    parameters = list(inspect.signature(infer).parameters.values())
+    if arrays >= 0:
+        if len(parameters) < arrays:
+            raise TypeError(f"infer takes {len(parameters)} arguments, the operator {arrays} arrays")
+        own = parameters[arrays:]
+    else:
+        own = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    return [p.name for p in own], {p.name: p.default for p in own if p.default is not p.empty}
+
+
+def _binder(
+    label: str, arrays: int, names: list[str], defaults: dict[str, Any]
+) -> Callable[..., tuple[Sequence[Any], dict[str, Any]]]:
+    def bind(*args: Any, **kwargs: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        if arrays < 0:
+            inputs, rest = [as_input(x) for x in args[0]], args[1:]
+        else:
+            inputs, rest = [as_input(x) for x in args[:arrays]], args[arrays:]
+        params = defaults | dict(zip(names, rest)) | kwargs
+        for key in params:
+            if key not in names:
+                refuse(label, key)
+        first = inputs[0] if inputs else None
+        return inputs, {key: canonical(label, key, value, first) for key, value in params.items()}
+
+    return bind
+
+
+def refuse(function: str, argument: str) -> None:
+    """Refuse an argument of a NumPy function by name."""
+    raise UnsupportedError(f"np.{function}: the argument {argument}= is not supported", f"Leave {argument}= out.")
+
+
+def canonical(function: str, key: str, value: Any, x: Array) -> Any:
+    """One spelling of a parameter, so that equal calls are one node."""
+    if key in ("axis", "axis1", "axis2") and value is not None:
+        return axis_index(function, value, np.ndim(x))
+    if key == "keepdims":
+        return bool(value)
+    if key == "dtype" and value is not None:
+        return np.dtype(value)
+    if isinstance(value, list):
+        return tuple(value)
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def axis_index(function: str, axis: Any, ndim: int) -> int:
+    try:
+        return normalize_axis_index(python_operator.index(axis), ndim)
+    except np.exceptions.AxisError:
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+
+
+def axis_tuple(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Sorted axes counted from the front; None is all of them."""
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+    except np.exceptions.AxisError:
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+    except ValueError:
+        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice") from None

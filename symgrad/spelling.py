@@ -1,0 +1,57 @@
+"""How a node reads as NumPy source: code with its precedence, and the spelling of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.dims import Dim, render
+
+# Python's precedences, from the loosest; only what generated code uses
+COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
+PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "**": POWER}
+PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%", "@"), PRODUCT) | dict.fromkeys(
+    ("<", "<=", ">", ">=", "==", "!="), COMPARE
+)
+
+
+class Code(NamedTuple):
+    """An expression in Python source, and how tightly it binds."""
+
+    text: str
+    level: int = ATOM
+
+    def at(self, level: int) -> str:
+        """The text, in parentheses where it binds less tightly than `level`."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+def infix(symbol: str, a: Code, b: Code) -> Code:
+    """``a symbol b``: left-associative but for ``**``; comparisons do not chain."""
+    level = PRECEDENCE[symbol]
+    if symbol == "**":
+        return Code(f"{a.at(ATOM)}**{b.at(UNARY)}", level)
+    left = level + 1 if level == COMPARE else level
+    return Code(f"{a.at(left)} {symbol} {b.at(level + 1)}", level)
+
+
+def call(function: str, arguments: Iterable[str]) -> Code:
+    return Code(f"{function}({', '.join(arguments)})")
+
+
+def spell_param(value: Any) -> str:
+    """A parameter of a node as Python source."""
+    if isinstance(value, tuple) and type(value) is tuple:
+        inner = ", ".join(map(spell_param, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, np.dtype):
+        return f"np.{value.name}" if hasattr(np, value.name) else f"np.dtype({value.str!r})"
+    if isinstance(value, Dim):
+        return render(value)
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return repr(value)
+    return str(value)
