@@ -1,1 +1,23 @@
 """A compiler for derivatives: plain NumPy in, the gradient as NumPy source out."""
+
+from symgrad.compile import Compiled as Compiled, Function as Function
+from symgrad.linear import jvp as jvp, vjp as vjp
+from symgrad.ops.define import operator as operator
+from symgrad.options import options as options
+from symgrad.symbolic import Graph as Graph, function as function, gradients as gradients
+from symgrad.trace import Program as Program, spec as spec
+from symgrad.transforms import (
+    compile as compile,
+    elementwise_grad as elementwise_grad,
+    grad as grad,
+    hessian as hessian,
+    hvp as hvp,
+    jacfwd as jacfwd,
+    jacobian as jacobian,
+    jacrev as jacrev,
+    name as name,
+    stop_gradient as stop_gradient,
+    value_and_grad as value_and_grad,
+)
+from symgrad.variable import Variable as Variable
+from symgrad.version import VERSION as __version__

@@ -35,7 +35,7 @@ class Cotangent(NamedTuple):
 
 
 def pullback(
-    graph: Graph, outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], prefix: str = ""
+    graph: Graph, outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], prefix: str = "", stop: Sequence[Node] = ()
 ) -> list[Node | None]:
     """Append the cotangents of `wrt` to `graph`.
 
@@ -47,6 +47,8 @@ def pullback(
         Floating inputs or intermediates, already in `graph`.
     prefix : str
         For the names of cotangents, ``d_`` for the first order; "" leaves them without.
+    stop : list of Node
+        Taken as constants.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def pullback(
     """
     before = graph.provenance
     try:
-        return _Pullback(graph, wrt, prefix).run(outputs, cotangents)
+        return _Pullback(graph, wrt, prefix, stop).run(outputs, cotangents)
     finally:
         graph.provenance = before
 
@@ -83,8 +85,8 @@ def pushforward(
 class _Pullback:
     """The state of one pullback: cotangents so far, and which nodes matter."""
 
-    def __init__(self, graph: Graph, wrt: Sequence[Node], prefix: str) -> None:
-        self.graph, self.wrt, self.prefix = graph, wrt, prefix
+    def __init__(self, graph: Graph, wrt: Sequence[Node], prefix: str, stop: Sequence[Node]) -> None:
+        self.graph, self.wrt, self.prefix, self.stop = graph, wrt, prefix, frozenset(stop)
         self.cotangents: dict[Node, Cotangent] = {}
         self.parts: dict[Node, dict[int, Cotangent]] = {}  # of operators with several results
         self.needed: set[Node] = set()
@@ -93,7 +95,7 @@ class _Pullback:
     def run(self, outputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node | None]:
         graph = self.graph
         nodes = reached(outputs)
-        self.needed = depends(nodes, self.wrt)
+        self.needed = depends(nodes, self.wrt, self.stop)
         for y, g in zip(outputs, cotangents, strict=True):
             if y in self.needed:
                 self.accumulate(y, Cotangent(Variable(graph, g)))
@@ -110,7 +112,8 @@ class _Pullback:
                 found[node] = g.value.node
             if g is not None:
                 self.name(g, node)
-            self.propagate(node, g)
+            if node not in self.stop:
+                self.propagate(node, g)
         return [found.get(x) for x in self.wrt]
 
     def name(self, g: Cotangent, node: Node) -> None:

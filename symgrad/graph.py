@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -56,6 +56,7 @@ class Op:
     batch: Callable[..., Any] | None = None
     spell: Callable[..., tuple[str, int]] | None = None
     infix: str | None = None
+    elementwise: bool = False  # broadcasts its inputs and works number by number
     commutes: bool = False
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
@@ -157,7 +158,7 @@ class Graph:
 
     Attributes
     ----------
-    nodes, inputs : list of Node
+    nodes, inputs, outputs : list of Node
     names : dict of Node to str or (str, Node)
         What the user calls a value; for a derivative a pattern such as ``"d_{}"`` and the node that it derives.
     """
@@ -165,6 +166,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
+        self.outputs: list[Node] = []
         self.names: dict[Node, str | tuple[str, Node]] = {}
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.orders = 0  # how many times it was differentiated
@@ -228,21 +230,26 @@ class Graph:
 
 def reached(outputs: Iterable[Node]) -> list[Node]:
     """The nodes that `outputs` need, themselves included, in creation order."""
-    seen = set(outputs)
-    stack = list(seen)
+    return needed(outputs, ())
+
+
+def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
+    """The nodes to evaluate for `outputs`, in creation order, where some values are given."""
+    seen: set[Node] = set()
+    stack = [y for y in outputs if y not in given]
     while stack:
-        for x in stack.pop().inputs:
-            if x not in seen:
-                seen.add(x)
-                stack.append(x)
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(x for x in node.inputs if x not in given)
     return sorted(seen, key=lambda node: node.id)
 
 
-def depends(nodes: Iterable[Node], sources: Iterable[Node]) -> set[Node]:
-    """Those of `nodes` (given in creation order) that depend on a source, sources included."""
+def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:
+    """Those of `nodes` (given in creation order) that depend on a source other than through `stop`; sources included."""
     found = set(sources)
     for node in nodes:
-        if not found.isdisjoint(node.inputs):
+        if node not in stop and not found.isdisjoint(node.inputs):
             found.add(node)
     return found
 

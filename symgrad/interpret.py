@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.dims import Dim, evaluate as evaluate_size
 from symgrad.errors import GraphError
-from symgrad.graph import INPUT, SIZE, Aval, Node, reached
+from symgrad.graph import INPUT, SIZE, Aval, Node, needed
 
 
 def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any]) -> list[Any]:
@@ -26,21 +26,9 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any]) -> list[Any]:
             if isinstance(size, Dim) and size.expr.is_Symbol:
                 sizes[size.expr.name] = number
     values = dict(feeds)
-    for node in _needed(outputs, feeds):
+    for node in needed(outputs, feeds):
         values[node] = _value(node, values, sizes)
     return [values[y] for y in outputs]
-
-
-def _needed(outputs: Sequence[Node], feeds: Mapping[Node, Any]) -> list[Node]:
-    """Nodes to evaluate, in order: what the outputs need without going beyond what is fed."""
-    seen: set[Node] = set()
-    stack = [y for y in outputs if y not in feeds]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(x for x in node.inputs if x not in feeds)
-    return sorted(seen, key=lambda node: node.id)
 
 
 def _value(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:

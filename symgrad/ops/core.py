@@ -9,6 +9,7 @@ ALIAS = operator(
     infer=lambda x, tag: x,
     vjp=lambda g, y, x, tag: (g,),
     linear=True,
+    view=True,
     spell=lambda node, x: x,
 )
 """A value under another identity: what a nested transform differentiates by, apart from other uses of the value."""
@@ -20,3 +21,18 @@ STOP = operator(
     vjp=lambda g, y, x: (None,),
     spell=lambda node, x: x,
 )
+
+
+def marked(x):
+    """`x` under an identity of its own."""
+    result = ALIAS(x, tag=len(x.graph.nodes))
+    result.graph.names[result.node] = x.graph.names.get(x.node, "x")
+    result._lock = x._lock
+    return result
+
+
+def named(x, name):
+    """`x` under an identity of its own that has a name."""
+    result = ALIAS(x, tag=len(x.graph.nodes))
+    result.graph.names[result.node] = name
+    return result

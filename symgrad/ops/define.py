@@ -114,6 +114,7 @@ def elementwise(
         partials=partials,
         spell=spell,
         infix=infix,
+        elementwise=True,
         commutes=commutes,
         singular=singular,
         domain=domain if domain is None or isinstance(domain[0], tuple) else (domain,),

@@ -1,41 +1,492 @@
-"""Products and factorisations of matrices."""
+"""np.linalg: solving, inverses, determinants and factorisations.
+
+Derivatives: M. Giles, *Collected matrix derivative results for forward and reverse mode algorithmic differentiation*
+(2008), unless an entry cites another source. A function that reads one triangle of its argument (`cholesky`, `eigh`)
+has a derivative in that triangle and zeros in the other. That is what finite differences give, whether the argument is
+symmetric by construction or holds anything in the part that is not read.
+"""
+
+from functools import cache
 
 import numpy as np
 
-from symgrad.dims import broadcast_shapes, same
-from symgrad.errors import ShapeError
-from symgrad.graph import Aval
-from symgrad.ops.define import common_dtype, operator
-from symgrad.spelling import infix
+from symgrad.dims import same, smallest
+from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
+from symgrad.graph import CONSTANT, Aval
+from symgrad.ops.contract import align, broadcast_batch, fits, flat, transposed
+from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.shape import FULL
+from symgrad.spelling import Code
 
-# ---- matmul
-
-
-def _infer_matmul(a, b):
-    if not a.shape or not b.shape:
-        raise ShapeError("np.matmul: a scalar has no axis to contract", "Write a * b.")
-    inner_b = b.shape[-2] if b.ndim > 1 else b.shape[0]
-    if not same(a.shape[-1], inner_b):
-        raise ShapeError(f"np.matmul: {a} @ {b} do not contract: {a.shape[-1]} and {inner_b} differ")
-    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return Aval((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())), common_dtype(a, b))
+# ---- what the entries share
 
 
-def _vjp_matmul(g, y, a, b):
-    if a.ndim == 1 and b.ndim == 1:
-        return g * b, g * a
-    if a.ndim == 1:
-        return np.matmul(b, g[..., None])[..., 0], a[:, None] * g[..., None, :]
+def float_dtype(name, *xs):
+    """The dtype that LAPACK works in: integers become float64, float16 is refused."""
+    dtype = np.result_type(*[np.dtype(float) if x.dtype.kind in "biu" else x.dtype for x in xs])
+    if dtype.char not in "fdFD":
+        raise DTypeError(f"np.linalg.{name} does not take {dtype}", "Convert first: x.astype(np.float64).")
+    return dtype
+
+
+def real(dtype):
+    return np.zeros((), dtype).real.dtype
+
+
+def check_matrix(name, a, square=True):
+    """Refuse what does not hold matrices, or square ones."""
+    if a.ndim < 2 or (square and not fits(a.shape[-1], a.shape[-2])):
+        raise ShapeError(f"np.linalg.{name}: {a} does not hold {'square ' * square}matrices")
+
+
+def needed(g):
+    """Whether a cotangent is more than the zeros that stand for a result without one."""
+    if not is_traced(g) or g.node.op is not FULL:
+        return True
+    number = g.node.inputs[0]
+    return number.op is not CONSTANT or dict(number.params)["value"].value != 0
+
+
+def product(*matrices):
+    result = matrices[0]
+    for x in matrices[1:]:
+        result = result @ x
+    return result
+
+
+def read_below(p):
+    """The cotangent of the lower triangle, which is all that is read, from that of a symmetric matrix."""
+    return np.tril(p) + np.tril(transposed(p), -1)
+
+
+def named(results, function):
+    """Results under the names that NumPy's own result has."""
+    return _result_class(function)(*results)
+
+
+@cache
+def _result_class(function):
+    return type(function(np.eye(1)))  # NumPy does not export these classes
+
+# ---- solve and inv
+
+
+def _infer_solve(a, b):
+    check_matrix("solve", a)
+    dtype = float_dtype("solve", a, b)
+    if not b.shape:
+        raise ShapeError(f"np.linalg.solve: the right-hand side {b} has no dimension")
+    if not fits(b.shape[0] if b.ndim == 1 else b.shape[-2], a.shape[-1]):
+        instead = "A right-hand side of one vector a matrix is b[..., None]." if b.ndim > 1 else ""
+        raise ShapeError(f"np.linalg.solve: {a} and the right-hand side {b} do not fit", instead)
     if b.ndim == 1:
-        return g[..., None] * b, np.matmul(np.swapaxes(a, -1, -2), g[..., None])[..., 0] if a.ndim > 2 else np.matmul(g, a)
-    return np.matmul(g, np.swapaxes(b, -1, -2)), np.matmul(np.swapaxes(a, -1, -2), g)
+        return Aval(a.shape[:-1], dtype)
+    return Aval((*broadcast_batch("linalg.solve", a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), dtype)
 
 
-MATMUL = operator(
-    np.matmul,
-    arrays=2,
-    infer=_infer_matmul,
-    vjp=_vjp_matmul,
-    spell=lambda node, a, b: infix("@", a, b),
-    linear=True,
+def _vjp_solve(g, y, a, b):
+    if b.ndim > 1:
+        gb = np.linalg.solve(transposed(a), g)
+        return -gb @ transposed(y), gb
+    if a.ndim == 2:
+        gb = np.linalg.solve(a.T, g)
+        return -np.outer(gb, y), gb
+    gb = np.linalg.solve(transposed(a), g[..., None])
+    return -gb * y[..., None, :], gb[..., 0]
+
+
+def _batch_solve(batched, a, b):
+    left, right = batched
+    ranks = a.ndim - left, b.ndim - right
+    if ranks[0] == 2 and not left:  # one factorisation for all right-hand sides
+        if ranks[1] == 1:
+            return np.linalg.solve(a, b.T).T
+        if ranks[1] == 2:
+            columns = np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1))
+            y = np.reshape(np.linalg.solve(a, columns), (b.shape[1], b.shape[0], b.shape[2]))
+            return np.transpose(y, (1, 0, 2))
+    if ranks[1] == 1 and not right:
+        return np.linalg.solve(a, b)
+    y = np.linalg.solve(*align(batched, a, b[..., None] if ranks[1] == 1 else b))
+    return y[..., 0] if ranks[1] == 1 else y
+
+
+SOLVE = operator(np.linalg.solve, arrays=2, infer=_infer_solve, vjp=_vjp_solve, batch=_batch_solve)
+
+
+def _infer_inv(a):
+    check_matrix("inv", a)
+    return Aval(a.shape, float_dtype("inv", a))
+
+
+INV = operator(
+    np.linalg.inv,
+    infer=_infer_inv,
+    vjp=lambda g, y, a: (-product(transposed(y), g, transposed(y)),),
+    batch=lambda batched, a: np.linalg.inv(a),
 )
+
+# ---- determinants
+
+
+def _infer_det(a):
+    check_matrix("det", a)
+    return Aval(a.shape[:-2], float_dtype("det", a))
+
+
+def _vjp_det(g, y, a):
+    """Exact for invertible matrices; a singular one has a derivative, its cofactors, but raises LinAlgError in inv."""
+    return ((g * y)[..., None, None] * transposed(np.linalg.inv(a)),)
+
+
+DET = operator(
+    np.linalg.det, infer=_infer_det, vjp=_vjp_det, batch=lambda batched, a: np.linalg.det(a), singular=True
+)
+
+
+def _infer_slogdet(a):
+    check_matrix("slogdet", a)
+    dtype = float_dtype("slogdet", a)
+    return Aval(a.shape[:-2], dtype), Aval(a.shape[:-2], real(dtype))
+
+
+SLOGDET = operator(
+    np.linalg.slogdet,
+    infer=_infer_slogdet,
+    vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),
+    batch=lambda batched, a: SLOGDET(a),
+    singular=True,
+)
+
+
+@implements(np.linalg.slogdet)
+def slogdet(a):
+    return named(SLOGDET(a), np.linalg.slogdet)
+
+
+# ---- Cholesky
+
+
+def _infer_cholesky(a):
+    check_matrix("cholesky", a)
+    return Aval(a.shape, float_dtype("cholesky", a))
+
+
+def _vjp_cholesky(g, y, a):
+    """I. Murray, *Differentiation of the Cholesky decomposition* (2016)."""
+    inner = transposed(y) @ g
+    half = 0.5 * (np.tril(inner) + np.tril(inner, -1))  # the lower triangle with half of the diagonal
+    p = np.linalg.solve(transposed(y), transposed(np.linalg.solve(transposed(y), half)))
+    return (read_below(p),)
+
+
+CHOLESKY = operator(
+    np.linalg.cholesky, infer=_infer_cholesky, vjp=_vjp_cholesky, batch=lambda batched, a: np.linalg.cholesky(a)
+)
+
+
+@implements(np.linalg.cholesky)
+def cholesky(a, /, *, upper=False):
+    return transposed(CHOLESKY(transposed(as_input(a)))) if upper else CHOLESKY(a)
+
+
+# ---- symmetric eigenvalues
+
+
+def _infer_eigh(a):
+    check_matrix("eigh", a)
+    dtype = float_dtype("eigh", a)
+    return Aval(a.shape[:-1], real(dtype)), Aval(a.shape, dtype)
+
+
+def _vjp_eigh(g, y, a):
+    """Infinite or NaN where eigenvalues coincide and the vectors matter: there it does not exist."""
+    (dw, dv), (w, v) = g, y
+    if not needed(dv):
+        return (read_below((v * dw[..., None, :]) @ transposed(v)),)
+    eye = np.eye(a.shape[-1], dtype=bool, like=w)
+    gaps = np.where(eye, 1, w[..., None, :] - w[..., :, None])
+    inner = np.where(eye, dw[..., None, :], transposed(v) @ dv / gaps)
+    return (read_below(product(v, inner, transposed(v))),)
+
+
+EIGH = operator(np.linalg.eigh, infer=_infer_eigh, vjp=_vjp_eigh, batch=lambda batched, a: EIGH(a), singular=True)
+
+
+def _infer_eigvalsh(a):
+    check_matrix("eigvalsh", a)
+    return Aval(a.shape[:-1], real(float_dtype("eigvalsh", a)))
+
+
+def _vjp_eigvalsh(g, y, a):
+    v = EIGH(a)[1]
+    return (read_below((v * g[..., None, :]) @ transposed(v)),)
+
+
+EIGVALSH = operator(
+    np.linalg.eigvalsh, infer=_infer_eigvalsh, vjp=_vjp_eigvalsh, batch=lambda batched, a: np.linalg.eigvalsh(a)
+)
+
+
+def _lower(name, a, UPLO):
+    if UPLO not in ("L", "U", "l", "u"):
+        raise UnsupportedError(f"np.linalg.{name}: UPLO={UPLO!r} is neither 'L' nor 'U'")
+    a = as_input(a)
+    if UPLO in "Ll":
+        return a
+    return np.conj(transposed(a)) if a.dtype.kind == "c" else transposed(a)
+
+
+@implements(np.linalg.eigh)
+def eigh(a, UPLO="L"):
+    return named(EIGH(_lower("eigh", a, UPLO)), np.linalg.eigh)
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh(a, UPLO="L"):
+    return EIGVALSH(_lower("eigvalsh", a, UPLO))
+
+
+@implements(np.linalg.eig, np.linalg.eigvals)
+def eig(a):
+    raise UnsupportedError(
+        "np.linalg.eig and np.linalg.eigvals are not supported: values decide whether their results are complex",
+        "Use np.linalg.eigh or np.linalg.eigvalsh for a symmetric matrix.",
+    )
+
+
+# ---- singular values
+
+
+def _infer_svd(a, full_matrices=True):
+    check_matrix("svd", a, square=False)
+    dtype, (m, n) = float_dtype("svd", a), a.shape[-2:]
+    k, batch = smallest(m, n), a.shape[:-2]
+    u, v = ((*batch, m, m), (*batch, n, n)) if full_matrices else ((*batch, m, k), (*batch, k, n))
+    return Aval(u, dtype), Aval((*batch, k), real(dtype)), Aval(v, dtype)
+
+
+def _vjp_svd(g, y, a, full_matrices):
+    """J. Townsend, *Differentiating the singular value decomposition* (2016); as for eigh where values coincide."""
+    (du, ds, dvt), (u, s, vt) = g, y
+    if not needed(du) and not needed(dvt):
+        k = s.shape[-1]
+        return ((u[..., :k] * ds[..., None, :]) @ vt[..., :k, :],)
+    if full_matrices:
+        raise NotDifferentiableError(
+            "np.linalg.svd: the vectors that full_matrices=True adds are not determined by the matrix",
+            "Pass full_matrices=False.",
+        )
+    eye = np.eye(s.shape[-1], dtype=bool, like=s)
+    gaps = np.where(eye, 1, (s * s)[..., None, :] - (s * s)[..., :, None])
+    left, right = transposed(u) @ du, vt @ transposed(dvt)
+    inner = np.where(eye, ds[..., None, :], (left - transposed(left)) / gaps * s[..., None, :])
+    inner = inner + np.where(eye, 0, (right - transposed(right)) / gaps * s[..., :, None])
+    ga = product(u, inner, vt)
+    if not same(a.shape[-2], s.shape[-1]):
+        ga = ga + ((du - u @ left) / s[..., None, :]) @ vt
+    if not same(a.shape[-1], s.shape[-1]):
+        ga = ga + (u / s[..., None, :]) @ (dvt - transposed(right) @ vt)
+    return (ga,)
+
+
+SVD = operator(
+    np.linalg.svd,
+    infer=_infer_svd,
+    vjp=_vjp_svd,
+    batch=lambda batched, a, full_matrices: SVD(a, full_matrices=full_matrices),
+    singular=True,
+)
+
+
+def _infer_svdvals(a):
+    check_matrix("svdvals", a, square=False)
+    return Aval((*a.shape[:-2], smallest(*a.shape[-2:])), real(float_dtype("svdvals", a)))
+
+
+def _vjp_svdvals(g, y, a):
+    u, _, vt = SVD(a, full_matrices=False)
+    return ((u * g[..., None, :]) @ vt,)
+
+
+SVDVALS = operator(
+    np.linalg.svdvals, infer=_infer_svdvals, vjp=_vjp_svdvals, batch=lambda batched, a: np.linalg.svdvals(a)
+)
+
+
+@implements(np.linalg.svd)
+def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
+    if hermitian:
+        refuse("linalg.svd", "hermitian")
+    a = as_input(a)
+    if not compute_uv:
+        return SVDVALS(a)
+    square = a.ndim > 1 and same(a.shape[-1], a.shape[-2])  # both choices of full_matrices are one then
+    return named(SVD(a, full_matrices=bool(full_matrices) and not square), np.linalg.svd)
+
+
+# ---- QR
+
+
+def _infer_qr(a):
+    check_matrix("qr", a, square=False)
+    dtype, (m, n) = float_dtype("qr", a), a.shape[-2:]
+    k = smallest(m, n)
+    return Aval((*a.shape[:-2], m, k), dtype), Aval((*a.shape[:-2], k, n), dtype)
+
+
+def _vjp_qr(g, y, a):
+    """D. Roberts and L. Roberts, *QR and LQ decomposition matrix backpropagation algorithms* (2020)."""
+    (dq, dr), (q, r) = g, y
+    m, n = a.shape[-2:]
+    k = r.shape[-2]
+    if same(n, k):
+        return (_qr_tall(q, r, dq, dr),)
+    if not same(m, k):
+        raise NotDifferentiableError(f"np.linalg.qr: whether {m} or {n} is larger decides about the derivative")
+    wide = a[..., m:], dr[..., m:]
+    left = _qr_tall(q, r[..., :m], dq + wide[0] @ transposed(wide[1]), dr[..., :m])
+    return (np.concatenate([left, q @ wide[1]], axis=-1),)
+
+
+def _qr_tall(q, r, dq, dr):
+    inner = r @ transposed(dr) - transposed(dq) @ q
+    below = np.tril(inner)
+    symmetric = below + transposed(np.tril(inner, -1))
+    return transposed(np.linalg.solve(r, transposed(dq + q @ symmetric)))
+
+
+QR = operator(np.linalg.qr, infer=_infer_qr, vjp=_vjp_qr, batch=lambda batched, a: QR(a), singular=True)
+
+
+@implements(np.linalg.qr)
+def qr(a, mode="reduced"):
+    if mode not in ("reduced", "r"):
+        refuse("linalg.qr", "mode")
+    results = QR(a)
+    return results[1] if mode == "r" else named(results, np.linalg.qr)
+
+
+# ---- least squares: for matrices of locally constant rank
+
+
+def _infer_pinv(a):
+    check_matrix("pinv", a, square=False)
+    return Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), float_dtype("pinv", a))
+
+
+def _vjp_pinv(g, y, a):
+    """G. Golub and V. Pereyra, *The differentiation of pseudo-inverses and nonlinear least squares* (1973)."""
+    pt, gt = transposed(y), transposed(g)
+    left, right = gt @ y @ pt, pt @ y @ gt
+    return (left - a @ (y @ left) + right - (right @ y) @ a - product(pt, g, pt),)
+
+
+PINV = operator(np.linalg.pinv, infer=_infer_pinv, vjp=_vjp_pinv, batch=lambda batched, a: PINV(a))
+
+
+@implements(np.linalg.pinv)
+def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
+    for argument, given in (("rcond", rcond is not None), ("hermitian", hermitian), ("rtol", rtol is not np._NoValue)):
+        if given:
+            refuse("linalg.pinv", argument)
+    return PINV(a)
+
+
+def _infer_lstsq(a, b):
+    if a.ndim != 2 or b.ndim not in (1, 2) or not fits(a.shape[0], b.shape[0]):
+        raise ShapeError(f"np.linalg.lstsq: {a} and the right-hand side {b} do not fit")
+    return Aval((a.shape[1], *b.shape[1:]), float_dtype("lstsq", a, b))
+
+
+def _vjp_lstsq(g, y, a, b):
+    """As for pinv: the solution is pinv(a) @ b."""
+    p = np.linalg.pinv(a)
+    gb = p.T @ g
+    if b.ndim == 1:
+        return np.outer(b - a @ y, p @ gb) - np.outer(gb, y) + np.outer(p.T @ y, g - gb @ a), gb
+    return (b - a @ y) @ (p @ gb).T - gb @ y.T + (p.T @ y) @ (g.T - gb.T @ a), gb
+
+
+def _batch_lstsq(batched, a, b):
+    if batched[0]:
+        p = np.linalg.pinv(a)
+        if b.ndim - batched[1] == 1:
+            return (p @ b[..., None])[..., 0] if batched[1] else p @ b
+        return p @ b
+    if b.ndim == 2:
+        return LSTSQ(a, b.T).T
+    columns = np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1))
+    y = np.reshape(LSTSQ(a, columns), (a.shape[1], b.shape[0], b.shape[2]))
+    return np.transpose(y, (1, 0, 2))
+
+
+LSTSQ = operator(
+    lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0],
+    name="linalg.lstsq",
+    arrays=2,
+    infer=_infer_lstsq,
+    vjp=_vjp_lstsq,
+    batch=_batch_lstsq,
+    spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),
+)
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a, b, rcond=None):
+    """The residuals are those of a matrix of full rank; NumPy leaves them out where the rank is lower."""
+    if rcond is not None:
+        refuse("linalg.lstsq", "rcond")
+    a, b = as_input(a), as_input(b)
+    x = LSTSQ(a, b)
+    residual = b - a @ x
+    squares = np.sum(residual * residual, axis=0)
+    tall = a.shape[0] > a.shape[1]
+    squares = np.reshape(squares, (-1,)) if tall else np.zeros(0, x.dtype, like=x)
+    return x, squares, np.linalg.matrix_rank(a), np.linalg.svdvals(a)
+
+
+def _infer_rank(a):
+    check_matrix("matrix_rank", a, square=False)
+    return Aval(a.shape[:-2], np.dtype(np.int64))
+
+
+RANK = operator(np.linalg.matrix_rank, infer=_infer_rank, batch=lambda batched, a: RANK(a), vjp=lambda g, y, a: (None,))
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
+    for argument, given in (("tol", tol is not None), ("hermitian", hermitian), ("rtol", rtol is not None)):
+        if given:
+            refuse("linalg.matrix_rank", argument)
+    a = as_input(A)
+    return RANK(a) if a.ndim > 1 else np.astype(np.any(a != 0), int)
+
+
+# ---- tensors as matrices
+
+
+@implements(np.linalg.tensorinv)
+def tensorinv(a, ind=2):
+    a = as_input(a)
+    if not 0 < ind < a.ndim:
+        raise ShapeError(f"np.linalg.tensorinv: ind={ind} does not split {a.ndim} axes in two")
+    inverse = np.linalg.inv(np.reshape(a, (_size(a.shape[:ind]), _size(a.shape[ind:]))))
+    return np.reshape(inverse, (*a.shape[ind:], *a.shape[:ind]))
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(a, b, axes=None):
+    a, b = as_input(a), as_input(b)
+    if axes is not None:
+        moved = [i % a.ndim for i in axes]
+        a = np.transpose(a, [*(i for i in range(a.ndim) if i not in moved), *moved])
+    n = _size(b.shape)
+    return np.reshape(np.linalg.solve(np.reshape(a, (n, n)), flat(b)), a.shape[b.ndim :])
+
+
+def _size(shape):
+    total = 1
+    for size in shape:
+        total = total * size
+    return total

@@ -1,0 +1,339 @@
+"""From a traced program to a function that runs: the pipeline, what it makes (`Compiled`), and the cache of `Function`."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.dims import Shape
+from symgrad.emit.guard import Guard
+from symgrad.emit.module import Header, Source, emit
+from symgrad.errors import ArgumentError, SymgradError
+from symgrad.graph import Graph, Node
+from symgrad.options import Options, checked, current, resolve
+from symgrad.rewrite import optimise
+from symgrad.trace import Program, Spec, is_array, signature, spec, trace
+from symgrad.variable import Variable, tracing
+
+_serial = itertools.count(1)
+
+
+class Compiled:
+    """A compiled program: call it with arrays of the dtypes and sizes that it was compiled for.
+
+    Attributes
+    ----------
+    source : str
+        The module that runs, exactly.
+    graph : Graph
+        What it was generated from.
+    signature : str
+        Names, dtypes and sizes of arguments and results.
+    """
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self.options = options
+        self.graph = optimise(program.graph, options.optimize, options.numerics)
+        self._header, self.structure = _header(program, self.graph)
+        self._emitted = emit(self.graph, self._header, options.optimize)
+        self.run = _load(self._emitted)
+        self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes)
+        self.accepts = self._guard.accepts
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            accepted = self.accepts(*args, **kwargs)
+        except TypeError:
+            accepted = False
+        if not accepted:
+            args, kwargs = self._guard.converted(args, kwargs)
+        result = self.run(*args, **kwargs)
+        return result if self.structure is None else tree.unflatten(self.structure, result)
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self._header.function}: {self.signature}>"
+
+    @property
+    def source(self) -> str:
+        return self._emitted.text
+
+    @cached_property
+    def signature(self) -> str:
+        return self._header.signature(self.graph.inputs)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a module that needs only NumPy and checks the shapes that it is given.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ArgumentError
+            If the path does not end in ``.py``, or results are instances of classes that the module cannot know.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg, tempfile, os
+        >>> folder = tempfile.mkdtemp()
+        >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
+        'slope.py'
+        """
+        path = Path(path)
+        if path.suffix != ".py":
+            raise ArgumentError(f"{path.name!r} is no name of a Python module", 'Save to a path that ends in ".py".')
+        if self.structure is not None:
+            raise ArgumentError(
+                "the results contain instances of classes that a module on its own does not know",
+                "Return dicts, lists and tuples.",
+            )
+        module = emit(self.graph, self._header, self.options.optimize, checks=self._guard.checks())
+        path.write_text(module.text, encoding="utf-8")
+        if module.constants:
+            np.savez(path.with_suffix(".npz"), **module.constants)
+        return path
+
+
+def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:
+    """How the module presents itself; and the structure of the results where Python source cannot spell it."""
+    leaves, structure = tree.flatten(program.outputs)
+    images = iter(graph.outputs)
+    results = [next(images) if isinstance(x, Variable) else x for x in leaves]
+    spelled = tree.unflatten(structure, results)
+    plain = _is_plain(spelled)
+    traced = (leaf for leaf in program.leaves if leaf.node is not None)
+    inputs = {node: (leaf.name, leaf.path) for node, leaf in zip(graph.inputs, traced, strict=True)}
+    header = Header(program.name, program.summary, program.parameters, inputs, spelled if plain else tuple(results))
+    return header, None if plain else structure
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a tree of results can be written as Python source."""
+    if type(x) is dict:
+        return all(type(key) in (str, int, bool) for key in x) and all(map(_is_plain, x.values()))
+    if type(x) in (list, tuple):
+        return all(map(_is_plain, x))
+    return isinstance(x, (Node, str, int, float, complex, bool, type(None)))
+
+
+def _load(source: Source) -> Callable[..., Any]:
+    """The function of a generated module; tracebacks show its lines."""
+    filename = f"<symgrad {source.function} {next(_serial)}>"
+    linecache.cache[filename] = (len(source.text), None, source.text.splitlines(keepends=True), filename)
+    namespace: dict[str, Any] = dict(source.constants)
+    exec(compile(source.text, filename, "exec"), namespace)
+    return namespace[source.function]
+
+
+class Function:
+    """A function that is compiled when it is called, for the dtypes and sizes at hand.
+
+    Calls with the same dtypes and sizes run the same generated code. When another size arrives at the same place, that
+    size becomes a symbol, so that a function is compiled a few times whatever batches it sees. Called with Variables,
+    it appends to their graph, so that transforms nest. Arrays that the function uses without taking them as arguments
+    are part of the program, as they are when it is compiled.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> slope = sg.grad(lambda x: np.sin(x) * x)
+    >>> slope(0.0)
+    np.float64(0.0)
+    >>> slope.compile(0.0).signature
+    'x: float -> float64[]'
+    """
+
+    def __init__(
+        self, body: Callable[..., Any], name: str, summary: str, explicit: Mapping[str, Any]
+    ) -> None:
+        self._body, self.summary, self._explicit = body, summary, checked(explicit)
+        self._entries: tuple[tuple[Options, Compiled], ...] = ()  # replaced, never edited: calls read it without a lock
+        self._seen: dict[Any, list[Sizes]] = {}
+        self._lock = threading.RLock()
+        self.__name__ = self.__qualname__ = name
+        self.__signature__ = signature(body)
+        self.__wrapped__ = body
+
+    def __repr__(self) -> str:
+        return f"<Function {self.__name__}{self.__signature__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if tracing.get() is None:
+            options = current()
+            for known, compiled in self._entries:
+                if known is options:
+                    try:
+                        accepted = compiled.accepts(*args, **kwargs)
+                    except TypeError:  # compiled for other parameters
+                        continue
+                    if accepted:
+                        result = compiled.run(*args, **kwargs)
+                        return result if compiled.structure is None else tree.unflatten(compiled.structure, result)
+        return self._call_first(args, kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Program:
+        """The program for these arguments, or for specs in their place, before it is simplified.
+
+        Returns
+        -------
+        Program
+        """
+        args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
+        return self._trace(args, kwargs, {}, None)
+
+    def compile(self, *args: Any, **kwargs: Any) -> Compiled:
+        """The program for these arguments, or for specs in their place, compiled; options as keywords.
+
+        Returns
+        -------
+        Compiled
+        """
+        names = {f.name for f in fields(Options)} - set(self.__signature__.parameters)
+        explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
+        return Compiled(self.trace(*args, **kwargs), resolve({**self._explicit, **explicit}))
+
+    def source(self, *args: Any, **kwargs: Any) -> str:
+        """The module that runs for these arguments, or for specs in their place; options as keywords."""
+        return self.compile(*args, **kwargs).source
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph for these arguments, or for specs in their place, before it is simplified."""
+        return self.trace(*args, **kwargs).graph
+
+    # ---- the cache
+
+    def _call_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self.__name__}: {error}", f"It takes {self.__signature__}.") from None
+        leaves, structure = tree.flatten(tuple(bound.arguments.values()))
+        graph = tracing.get() or next((x.graph for x in leaves if isinstance(x, Variable)), None)
+        if graph is not None:
+            return self._append(graph, args, kwargs)
+        options = current()
+        with self._lock:
+            for known, compiled in self._entries:  # another thread may have been first
+                if known == options and _accepts(compiled, args, kwargs):
+                    return compiled(*args, **kwargs)
+            key = (options, tuple(bound.arguments), structure, tuple(map(_kind, leaves)))
+            seen = self._seen.setdefault(key, [])
+            here = tuple([np.shape(x) if is_array(x) else () for x in leaves])
+            compiled = self._compile_for(args, kwargs, seen, here)
+            seen.append(here)
+            self._entries = ((options, compiled), *self._entries)
+        return compiled(*args, **kwargs)
+
+    def _append(self, graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Called inside a trace: the program becomes part of that graph."""
+        token = tracing.set(graph)
+        try:
+            return self._body(*args, **kwargs)
+        finally:
+            tracing.reset(token)
+
+    def _compile_for(self, args: Any, kwargs: Any, seen: Sequence[Sizes], here: Sizes) -> Compiled:
+        options = resolve(self._explicit)
+        shapes, values = generalised(seen, here, set(self.__signature__.parameters))
+        if values:
+            try:
+                return Compiled(self._trace(args, kwargs, shapes, values), options)
+            except SymgradError:  # a program that does not go through with symbols is compiled for its very sizes
+                pass
+        return Compiled(self._trace(args, kwargs, {}, None), options)
+
+    def _trace(self, args: Any, kwargs: Any, shapes: Any, values: Any) -> Program:
+        program = trace(self._body, args, kwargs, name=self.__name__, shapes=shapes, values=values)
+        program.summary = f"{self.summary}."
+        return program
+
+
+Sizes = tuple[tuple[int, ...], ...]
+
+
+def generalised(
+    seen: Sequence[Sizes], here: Sizes, taken: set[str]
+) -> tuple[dict[int, Shape], dict[str, int]]:
+    """Which sizes become symbols: those that differed between calls, one symbol for places that always agreed.
+
+    A size of 0 or 1 stays a number, since it broadcasts.
+    """
+    alike = [shapes for shapes in seen if _comparable(shapes, here)]
+    names: dict[tuple[int, ...], str] = {}
+    free = (name for name in _letters() if name not in taken)
+    shapes: dict[int, Shape] = {}
+    for i, shape in enumerate(here):
+        histories = [(*(before[i][j] for before in alike), n) for j, n in enumerate(shape)]
+        if all(len(set(history)) == 1 for history in histories):
+            continue
+        shapes[i] = tuple(  # type: ignore[assignment]
+            history[0] if len(set(history)) == 1 else names.setdefault(history, "") or _name(names, history, free)
+            for history in histories
+        )
+    return shapes, {name: history[-1] for history, name in names.items()}
+
+
+def _name(names: dict[tuple[int, ...], str], history: tuple[int, ...], free: Iterator[str]) -> str:
+    names[history] = next(free)
+    return names[history]
+
+
+def _letters() -> Iterator[str]:
+    yield from "nmpqrs"
+    for i in itertools.count(1):
+        yield f"n{i}"
+
+
+def _comparable(before: Sizes, here: Sizes) -> bool:
+    return all(
+        len(s) == len(t) and all(a == b or (a > 1 and b > 1) for a, b in zip(s, t, strict=True))
+        for s, t in zip(before, here, strict=True)
+    )
+
+
+def _accepts(compiled: Compiled, args: Any, kwargs: Any) -> bool:
+    try:
+        return compiled.accepts(*args, **kwargs)
+    except TypeError:
+        return False
+
+
+def _kind(x: Any) -> Any:
+    """What of a leaf a program depends on, sizes aside."""
+    if type(x) in (float, complex):
+        return type(x)
+    if is_array(x):
+        return np.dtype(x.dtype), len(x.shape)
+    try:
+        hash(x)
+    except TypeError:
+        raise ArgumentError(
+            f"an argument of type {type(x).__name__} is neither an array nor hashable",
+            "Pass arrays, numbers, strings, or trees of them; register other classes with symgrad.tree.register.",
+        ) from None
+    return type(x), x
+
+
+def _as_spec(x: Any) -> Any:
+    """A string that reads as a spec is one, where arrays are asked for only to learn shapes."""
+    if isinstance(x, str):
+        try:
+            return spec(x)
+        except ArgumentError:
+            return x
+    return x

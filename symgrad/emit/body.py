@@ -1,0 +1,272 @@
+"""The body of the generated function: statements, nested as a person would nest them, in the order of the graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.dims import Dim, render
+from symgrad.emit.names import Names
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, reached
+from symgrad.ops import index
+from symgrad.spelling import ATOM, UNARY, Code, call, spell_param
+from symgrad.where import Where
+
+LONGEST = 76  # characters of an expression that a person still reads at one glance
+DEEPEST = 6  # operations in one expression
+LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
+ASSUMED = 1000  # what a symbolic size counts for in that estimate
+
+
+class Expr(NamedTuple):
+    """An expression that has not become a statement yet."""
+
+    code: Code
+    depth: int
+    reads: tuple[Node, ...]  # the nodes with a name that it mentions
+
+
+class Body:
+    """Writes statements for nodes one after the other."""
+
+    def __init__(self, outputs: Sequence[Node], names: Names, hints: Mapping[Node, Any], nested: bool) -> None:
+        self.names, self.hints, self.nested = names, hints, nested
+        self.lines: list[str] = []
+        self.constants: dict[Node, str] = {}
+        self.outputs = set(outputs)
+        self.nodes = reached(outputs)
+        self.uses = _count_uses(self.nodes, outputs)
+        self.roots: dict[Node, Node] = {}
+        self.last_use = _last_uses(self.nodes, outputs, self.roots)
+        self.pending: dict[Node, Expr] = {}
+        self.items = _items(self.nodes)
+        self._place: tuple[str, int, bool] | None = None
+        self._dying = _dying(self.nodes, self.last_use, self.roots)
+
+    def write(self) -> None:
+        for node in self.nodes:
+            if node.op is INPUT or node.op is ITEM:
+                continue
+            if node.op is CONSTANT:
+                self.pending[node] = self.constant(node)
+            elif node.op is SIZE:
+                self.pending[node] = Expr(_size_code(node), 0, ())
+            elif node in self.items:
+                self.assign_items(node)
+            elif node.op is index.SET or node.op is index.ADD:
+                self.put(node)
+            else:
+                self.pending[node] = self.expression(node)
+                if not self.may_nest(node):
+                    self.flush(node)
+            self.release(node)
+
+    # ---- expressions
+
+    def code(self, node: Node) -> Code:
+        """How a value is written where it is used: its expression, or its name."""
+        expr = self.pending.get(node)
+        return Code(self.names.of(node)) if expr is None else expr.code
+
+    def expression(self, node: Node) -> Expr:
+        expr = self._spelled(node)
+        while len(expr.code.text) > LONGEST or expr.depth > DEEPEST:
+            nested = [x for x in node.inputs if x in self.pending and self.pending[x].depth]
+            if not nested:
+                break
+            self.flush(max(nested, key=lambda x: (len(self.pending[x].code.text), x.id)))
+            expr = self._spelled(node)
+        return expr
+
+    def _spelled(self, node: Node) -> Expr:
+        inputs, depth, reads = [], 0, []
+        for x in node.inputs:
+            expr = self.pending.get(x)
+            if expr is None:
+                inputs.append(Code(self.names.of(x)))
+                reads.append(x)
+            else:
+                inputs.append(expr.code)
+                depth = max(depth, expr.depth)
+                reads.extend(expr.reads)
+        spell = node.op.spell
+        return Expr(_call(node, inputs) if spell is None else spell(node, *inputs), depth + 1, tuple(reads))
+
+    def may_nest(self, node: Node) -> bool:
+        """Whether a person would write this value inside the expression that uses it."""
+        if not self.nested or node in self.hints or node in self.outputs:
+            return False
+        users = self.uses[node]
+        return len(users) == 1 and (users[0].where.of is None) == (node.where.of is None)
+
+    def constant(self, node: Node) -> Expr:
+        literal: Literal = node.params[0][1]
+        value = literal.value
+        if literal.weak or value.ndim == 0:
+            return Expr(_number(value, literal.weak), 0, ())
+        name = self.constants.get(node)
+        if name is None:
+            name = self.constants[node] = self.names.fresh(f"c{len(self.constants) + 1}")
+        return Expr(Code(name), 0, ())
+
+    # ---- statements
+
+    def flush(self, node: Node) -> None:
+        """Turn a pending expression into a statement."""
+        expr = self.pending.pop(node)
+        self.statement(node, f"{self.names.of(node)} = {expr.code.text}")
+
+    def statement(self, node: Node, text: str) -> None:
+        self.comment(node)
+        aval = node.aval
+        note = f"  # {aval}" if isinstance(aval, Aval) and aval.shape else ""
+        self.lines.append(text + note)
+
+    def comment(self, node: Node) -> None:
+        """The user's line above the statements that come from it."""
+        where = node.where
+        place = (where.file, where.line, where.of is not None)
+        if place == self._place or not where.line:
+            return
+        self._place = place
+        text = f"  {where.text}" if where.of is None else ""
+        derived = "" if where.of is None else "derivative of "
+        self.lines.append(f"# {derived}{os.path.basename(where.file)}:{where.line}{text}")
+
+    def assign_items(self, node: Node) -> None:
+        """Unpack an operator with several results."""
+        expr = self._spelled(node)
+        found = self.items[node]
+        targets = [self.names.of(found[i]) if i in found else "_" for i in range(len(node.aval))]
+        self.statement(node, f"{', '.join(targets)}{',' * (len(targets) == 1)} = {expr.code.text}")
+
+    def put(self, node: Node) -> None:
+        """Assignment under an index: into the array itself where nobody else needs it any more, else into a copy."""
+        base, value, *arrays = node.inputs
+        self.settle_base(node, base)
+        target = self.names.of(node)
+        key = index.spell_key(dict(node.params)["key"], [self.code(a) for a in arrays])
+        if node.op is index.ADD and arrays:
+            self.statement(node, f"np.add.at({target}, ({key}{',' * (len(arrays) == 1 and ',' not in key)}), {self.code(value).text})")
+        else:
+            self.statement(node, f"{target}[{key}] {'+' if node.op is index.ADD else ''}= {self.code(value).text}")
+
+    def settle_base(self, node: Node, base: Node) -> None:
+        expr = self.pending.get(base)
+        if expr is not None and expr.depth and base not in self.roots:  # a fresh array that nobody else uses
+            self.pending.pop(base)
+            self.names.rename(base, self.names.of(node))
+            self.statement(base, f"{self.names.of(node)} = {expr.code.text}")
+        elif self.owned(base) and self.last_use[base] is node:
+            self.flush_readers(base)
+            self.names.rename(node, self.names.of(base))
+        else:
+            text = self.code(base).at(ATOM)
+            self.statement(base, f"{self.names.of(node)} = {text}.copy()")
+
+    def owned(self, node: Node) -> bool:
+        """Whether the memory of a value belongs to it alone and not to the caller."""
+        return node.op not in (INPUT, CONSTANT, ITEM) and node not in self.roots and node not in self.outputs
+
+    def flush_readers(self, base: Node) -> None:
+        """Expressions that wait must read an array before it is overwritten."""
+        for node in [x for x, expr in self.pending.items() if any(self.roots.get(r, r) is base for r in expr.reads)]:
+            self.flush(node)
+
+    def release(self, node: Node) -> None:
+        """Name what is large and was used for the last time."""
+        dead = [x for x in self._dying.get(node, ()) if x not in self.pending and x not in self.outputs]
+        if dead and self.nested and node not in self.outputs and node not in self.pending:
+            names = dict.fromkeys(self.names.of(x) for x in dead)
+            names.pop(self.names.of(node), None)
+            if names:
+                self.lines.append(f"del {', '.join(names)}")
+
+
+def _count_uses(nodes: Sequence[Node], outputs: Sequence[Node]) -> dict[Node, list[Node]]:
+    uses: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for x in node.inputs:
+            uses[x].append(node)
+    return uses
+
+
+def view_root(node: Node, roots: Mapping[Node, Node]) -> Node | None:
+    """The value whose memory a node shares, None if it has its own."""
+    if node.op.view and len(node.inputs) == 1:
+        return roots.get(node.inputs[0], node.inputs[0])
+    if node.op.name in ("alias", "stop_gradient"):
+        return roots.get(node.inputs[0], node.inputs[0])
+    return None
+
+
+def _last_uses(nodes: Sequence[Node], outputs: Sequence[Node], roots: dict[Node, Node]) -> dict[Node, Node | None]:
+    """For each value the last node that reads its memory, None where the caller keeps it; fills `roots`."""
+    last: dict[Node, Node | None] = {}
+    for node in nodes:
+        root = view_root(node, roots)
+        if root is not None:
+            roots[node] = root
+        for x in node.inputs:
+            last[roots.get(x, x)] = node
+    for y in outputs:
+        last[roots.get(y, y)] = None
+    return last
+
+
+def _dying(nodes: Sequence[Node], last: Mapping[Node, Node | None], roots: Mapping[Node, Node]) -> dict[Node, list[Node]]:
+    """Large values by the node that reads them last, with the views of them."""
+    dying: dict[Node, list[Node]] = {}
+    for node in nodes:
+        root = roots.get(node, node)
+        end = last.get(root)
+        if end is not None and root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
+            dying.setdefault(end, []).append(node)
+    return dying
+
+
+def _bytes(aval: Any) -> int:
+    if not isinstance(aval, Aval):
+        return 0
+    count = aval.dtype.itemsize
+    for n in aval.shape:
+        count *= ASSUMED if isinstance(n, Dim) else n
+    return count
+
+
+def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
+    items: dict[Node, dict[int, Node]] = {}
+    for node in nodes:
+        if not isinstance(node.aval, Aval):
+            items.setdefault(node, {})
+        elif node.op is ITEM:
+            items[node.inputs[0]][dict(node.params)["index"]] = node
+    return items
+
+
+def _call(node: Node, inputs: Sequence[Code]) -> Code:
+    """The spelling of an operator that has none of its own: a call of the NumPy function."""
+    params = dict(node.params)
+    arguments = [x.text for x in inputs]
+    arguments += [f"{key}={spell_param(value)}" for key, value in params.items()]
+    return call(f"np.{node.op.name}", arguments)
+
+
+def _size_code(node: Node) -> Code:
+    text = render(node.params[0][1])
+    return Code(text, ATOM if text.isidentifier() else 0)
+
+
+def _number(value: Any, weak: bool) -> Code:
+    """A number as source; a NumPy scalar keeps its dtype."""
+    number = value if weak else value[()]
+    plain = number if weak else number.item()
+    text = repr(plain)
+    if isinstance(plain, float) and not np.isfinite(plain):
+        text = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}[text]
+    if weak or isinstance(plain, bool):
+        return Code(text, UNARY if text.startswith("-") else ATOM)
+    return Code(f"np.{number.dtype.name}({text})")

@@ -1,0 +1,175 @@
+"""The guard of a compiled program: a generated test of dtypes and sizes that costs a fraction of a microsecond."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.dims import Dim, Sizes, evaluate, render, render_shape
+from symgrad.errors import ArgumentError
+from symgrad.graph import Aval
+from symgrad.trace import Leaf
+
+
+class Guard:
+    """Tells whether arguments are what a program was compiled for, converts what can be, and says what is wrong.
+
+    Attributes
+    ----------
+    accepts : callable
+        Takes the arguments of a call; True where the program may run on them as they are.
+    """
+
+    def __init__(
+        self, leaves: Sequence[Leaf], parameters: Sequence[inspect.Parameter], structure: tree.TreeSpec, sizes: Sizes
+    ) -> None:
+        self.leaves, self.parameters, self.structure, self.pinned = leaves, parameters, structure, dict(sizes.pinned)
+        self.signature = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
+        self.accepts = self._generate()
+
+    def _generate(self) -> Callable[..., bool]:
+        flat = all(leaf.path.isidentifier() for leaf in self.leaves) and len(self.leaves) == len(self.parameters)
+        flat = flat and all(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in self.parameters)
+        scope: dict[str, Any] = {"ndarray": np.ndarray, "generic": np.generic, "flatten": tree.flatten, "spec": self.structure}
+        names = [leaf.path if flat else f"x{i}" for i, leaf in enumerate(self.leaves)]
+        tests = list(self._tests(names, scope))
+        if flat:
+            lines = [f"def accepts{self.signature}:", f"    return {' and '.join(tests) or 'True'}"]
+        else:
+            arguments = ", ".join(p.name for p in self.parameters)
+            lines = [
+                f"def accepts{self.signature}:",
+                f"    leaves, structure = flatten(({arguments},))",
+                "    if structure != spec: return False",
+                f"    [{', '.join(names)}] = leaves",
+                f"    return {' and '.join(tests) or 'True'}",
+            ]
+        exec("\n".join(lines), scope)
+        return scope["accepts"]
+
+    def _tests(self, names: Sequence[str], scope: dict[str, Any]) -> Iterator[str]:
+        """Python conditions, cheapest way first; sizes are bound as they come by."""
+        bound: set[str] = set()
+        for i, (leaf, x) in enumerate(zip(self.leaves, names, strict=True)):
+            if leaf.node is None:
+                scope[f"v{i}"], scope[f"t{i}"] = leaf.static, type(leaf.static)
+                yield f"{x} is v{i}" if leaf.static is None else f"(type({x}) is t{i} and {x} == v{i})"
+                continue
+            aval = leaf.node.aval
+            scope[f"d{i}"] = aval.dtype
+            if aval.weak:
+                yield f"type({x}) is {aval.dtype.type(0).item().__class__.__name__}"
+            elif not aval.shape:
+                yield f"(type({x}) is ndarray or isinstance({x}, generic)) and {x}.shape == () and {x}.dtype == d{i}"
+            elif not any(isinstance(n, Dim) for n in aval.shape):
+                yield f"type({x}) is ndarray and {x}.shape == {aval.shape} and {x}.dtype == d{i}"
+            else:
+                yield f"type({x}) is ndarray and {x}.dtype == d{i} and len(s{i} := {x}.shape) == {len(aval.shape)}"
+                yield from _size_tests(f"s{i}", aval.shape, bound)
+        for name, value in self.pinned.items():
+            if name in bound:
+                yield f"n_{name} == {value}"
+
+    # ---- when the fast test fails
+
+    def converted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with Python numbers and foreign arrays made NumPy's where that is all that was wrong.
+
+        Raises
+        ------
+        ArgumentError
+            Naming the argument, what it is, and what the program was compiled for.
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{error}; the program takes {self.signature}") from None
+        leaves, structure = tree.flatten(tuple(bound.arguments.values()))
+        if structure != self.structure:
+            raise ArgumentError(
+                f"the arguments have the structure {structure}, the program was compiled for {self.structure}"
+            )
+        values: dict[str, int] = {}
+        leaves = [self._convert(leaf, x, values) for leaf, x in zip(self.leaves, leaves, strict=True)]
+        for name, value in self.pinned.items():
+            if values.get(name, value) != value:
+                raise ArgumentError(f"the program was compiled for {name} = {value}, here it is {values[name]}")
+        bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
+        return bound.args, bound.kwargs
+
+    def _convert(self, leaf: Leaf, x: Any, values: dict[str, int]) -> Any:
+        if leaf.node is None:
+            if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
+                raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}")
+            return x
+        aval = leaf.node.aval
+        if aval.weak:
+            if isinstance(x, (int, float)) and not isinstance(x, bool):
+                return float(x) if aval.dtype.kind == "f" else complex(x)
+            raise _wrong(leaf, x, "a Python float")
+        array = x if isinstance(x, (np.ndarray, np.generic)) else np.asarray(x)
+        if type(x) in (int, float) and aval.dtype.kind in "fc":
+            array = aval.dtype.type(x)
+        if array.dtype != aval.dtype or not _fits(array.shape, aval, values):
+            raise _wrong(leaf, array, str(aval))
+        return np.asarray(array) if aval.shape else array
+
+    def checks(self) -> list[str]:
+        """Statements for a module on its own that refuse arguments of other sizes."""
+        tests: list[tuple[str, str]] = []
+        for leaf in self.leaves:
+            if leaf.node is None:
+                if isinstance(leaf.static, (bool, int, float, str, type(None))):
+                    tests.append((f"{leaf.path} != {leaf.static!r}", f"{leaf.path} must be {leaf.static!r}"))
+            elif leaf.node.aval.shape:
+                shape = f"({render_shape(leaf.node.aval.shape)},)"
+                tests.append((f"np.shape({leaf.path}) != {shape}", f"{leaf.path} must be {leaf.node.aval}"))
+        tests += [(f"{name} != {value}", f"{name} must be {value}") for name, value in self.pinned.items()]
+        return [f'if {test}:\n        raise ValueError("{fact}")' for test, fact in tests]
+
+
+def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str]) -> Iterator[str]:
+    later = []
+    for j, n in enumerate(shape):
+        entry = f"{shape_name}[{j}]"
+        if not isinstance(n, Dim):
+            yield f"{entry} == {n}"
+        elif n.expr.is_Symbol and n.expr.name not in bound:
+            bound.add(n.expr.name)
+            yield f"(n_{n.expr.name} := {entry}) > 0"
+        else:
+            later.append((entry, n))
+    for entry, n in later:
+        yield f"{entry} == {_with_prefix(n)}"
+
+
+def _with_prefix(size: Dim) -> str:
+    """The size in terms of the guard's own variables."""
+    import re
+
+    return re.sub(r"\b(?!min\b|max\b)([A-Za-z_]\w*)", r"n_\1", render(size))
+
+
+def _fits(shape: Sequence[int], aval: Aval, values: dict[str, int]) -> bool:
+    if len(shape) != len(aval.shape):
+        return False
+    for number, n in zip(shape, aval.shape, strict=True):
+        if isinstance(n, Dim) and n.expr.is_Symbol and number > 0:
+            if values.setdefault(n.expr.name, number) != number:
+                return False
+        elif number != (evaluate(n, values) if isinstance(n, Dim) else n):
+            return False
+    return True
+
+
+def _wrong(leaf: Leaf, x: Any, expected: str) -> ArgumentError:
+    is_array = hasattr(x, "dtype")
+    given = f"{x.dtype}[{render_shape(x.shape)}]" if is_array else f"a {type(x).__name__}"
+    return ArgumentError(
+        f"{leaf.path} is {given}, the program was compiled for {expected}",
+        "Call the Function instead, which compiles for what it is given, or compile again.",
+    )

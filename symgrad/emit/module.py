@@ -1,0 +1,222 @@
+"""The generated module: docstring, constants, signature, unpacking, body, return."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symgrad.dims import Dim, symbols_of
+from symgrad.emit.body import Body, view_root
+from symgrad.emit.names import Names
+from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node
+from symgrad.ops import shape as shape_ops
+from symgrad.spelling import ATOM
+from symgrad.version import VERSION
+
+SMALL = 64  # elements of a constant array that are still written out
+WIDTH = 118
+
+
+@dataclass
+class Source:
+    """A generated module.
+
+    Attributes
+    ----------
+    text : str
+    function : str
+        The name of the function in it.
+    constants : dict of str to ndarray
+        Arrays too large to be written out, by the name that the module knows them under.
+    """
+
+    text: str
+    function: str
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass
+class Header:
+    """What the module says of itself, and how its function is called.
+
+    `inputs` gives for each input node the name and the Python expression in terms of the parameters; `results` is the
+    tree of the results, a Node or a value in each place.
+    """
+
+    function: str
+    summary: str
+    parameters: Sequence[inspect.Parameter]
+    inputs: Mapping[Node, tuple[str, str]]
+    results: Any
+
+    def signature(self, inputs: Sequence[Node]) -> str:
+        """Arguments and results with dtypes and sizes."""
+        arguments = ", ".join(f"{self.inputs[node][1]}: {_described(node.aval)}" for node in inputs)
+        return f"{arguments} -> {', '.join(_described(y.aval) for y in _leaves(self.results))}"
+
+
+def emit(graph: Graph, header: Header, level: int, checks: Sequence[str] | None = None) -> Source:
+    """The source of a program.
+
+    Parameters
+    ----------
+    level : int
+        0 writes one line a node, 1 and above nests and releases.
+    checks : list of str, optional
+        Statements that refuse wrong arguments, for a module that stands on its own.
+    """
+    outputs = graph.outputs
+    names = Names(graph.names, [p.name for p in header.parameters] + [header.function])
+    for node in graph.inputs:
+        names.given(node, header.inputs[node][0])
+    body = Body(outputs, names, graph.names, nested=level > 0)
+    symbols = _symbols([*graph.inputs, *body.nodes], of_inputs=checks is not None)
+    for symbol in symbols:
+        names.fresh(symbol)
+    body.write()
+    result = _spell_tree(header.results, _results(body, outputs))
+    live = [node for node in graph.inputs if node in body.uses]
+    lines = [
+        *_unpacking(live, header.inputs),
+        *_sizes(graph.inputs, header.inputs, symbols),
+        *(checks or ()),
+        *body.lines,
+        f"return {result}",
+    ]
+    written, kept = _constants(body.constants)
+    if kept and checks is not None:
+        written = [*_LOADING, *(f'{name} = _constants["{name}"]  # {_described_array(x)}' for name, x in kept.items()), *written]
+    signature = str(inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in header.parameters]))
+    text = "\n".join(
+        [
+            _docstring(header, graph.inputs),
+            "import numpy as np\n" + "".join(f"\n{line}" for line in written) + "\n" * bool(written),
+            f"\ndef {header.function}{signature}:",
+            *(f"    {line}" for line in lines),
+            "",
+        ]
+    )
+    return Source(text, header.function, kept)
+
+
+def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, str]:
+    """How each result is returned: as an array of its own."""
+    taken: set[Node] = set()
+    texts = {}
+    for y in outputs:
+        if y in texts:
+            continue
+        root = body.roots.get(y, y)
+        shared = root in taken or root.op in (INPUT, CONSTANT) or _read_only(y)
+        taken.add(root)
+        code = body.code(y)
+        fresh = y.aval.weak or not shared or (y.op is CONSTANT and y.aval.shape == ())
+        texts[y] = code.text if fresh else f"{code.at(ATOM)}.copy()"
+    return texts
+
+
+def _read_only(node: Node) -> bool:
+    while node.op.view and len(node.inputs) == 1:
+        if node.op is shape_ops.BROADCAST_TO:
+            return True
+        node = node.inputs[0]
+    return False
+
+
+def _spell_tree(tree: Any, texts: Mapping[Node, str], top: bool = True) -> str:
+    """A tree of results as a Python expression."""
+    if isinstance(tree, Node):
+        return texts[tree]
+    if isinstance(tree, dict):
+        return "{" + ", ".join(f"{key!r}: {_spell_tree(value, texts, False)}" for key, value in tree.items()) + "}"
+    if isinstance(tree, list):
+        return "[" + ", ".join(_spell_tree(x, texts, False) for x in tree) + "]"
+    if isinstance(tree, tuple):
+        inner = ", ".join(_spell_tree(x, texts, False) for x in tree) + "," * (len(tree) == 1)
+        return inner if top and tree else f"({inner})"
+    return repr(tree)
+
+
+def _unpacking(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]]) -> list[str]:
+    return [f"{name} = {path}" for name, path in (places[node] for node in inputs) if name != path]
+
+
+def _symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
+    """The symbolic sizes that the body mentions, or all of them."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        if node.op is not INPUT:
+            found.update(dict.fromkeys(name for _, value in node.params for name in _symbols_in(value)))
+        elif of_inputs:
+            found.update(dict.fromkeys(_symbols_in(node.aval.shape)))
+    return sorted(found)
+
+
+def _symbols_in(value: Any) -> Iterable[str]:
+    if isinstance(value, Dim):
+        return symbols_of(value)
+    if isinstance(value, tuple):
+        return [name for item in value for name in _symbols_in(item)]
+    return ()
+
+
+def _sizes(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], symbols: Iterable[str]) -> list[str]:
+    """Lines that read the symbolic sizes off the shapes of the inputs."""
+    missing, lines = set(symbols), []
+    for node in inputs:
+        sizes = [n.expr.name if isinstance(n, Dim) and n.expr.is_Symbol else "_" for n in node.aval.shape]
+        found = missing.intersection(sizes)
+        if not found:
+            continue
+        path = places[node][1]
+        if found == set(sizes) and len(found) == len(sizes):
+            lines.append(f"{', '.join(sizes)}{',' * (len(sizes) == 1)} = {path}.shape")
+        else:
+            lines += [f"{name} = {path}.shape[{sizes.index(name)}]" for name in sorted(found)]
+        missing -= found
+    return lines
+
+
+def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Lines that define small constant arrays, and the large ones by name."""
+    lines, kept = [], {}
+    for node, name in constants.items():
+        value = node.params[0][1].value
+        if value.size <= SMALL:
+            dtype = "" if value.dtype in (np.dtype(int), np.dtype(float), np.dtype(bool)) and value.size else f", dtype=np.{value.dtype}"
+            numbers = re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value.tolist()))
+            lines.append(f"{name} = np.array({numbers}{dtype})")
+        else:
+            kept[name] = value
+    return lines, kept
+
+
+def _docstring(header: Header, inputs: Sequence[Node]) -> str:
+    return f'"""{header.summary}\n\n{header.signature(inputs)}\nGenerated by symgrad {VERSION}. Needs NumPy.\n"""\n'
+
+
+_LOADING = (
+    "from pathlib import Path",
+    "",
+    '_constants = np.load(Path(__file__).with_suffix(".npz"))',
+)
+
+
+def _described_array(x: np.ndarray) -> str:
+    return f"{x.dtype}{list(x.shape)}"
+
+
+def _described(aval: Aval) -> str:
+    return "float" if aval.weak and aval.dtype.kind == "f" else str(aval)
+
+
+def _leaves(tree: Any) -> list[Node]:
+    if isinstance(tree, Node):
+        return [tree]
+    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    return [node for child in children for node in _leaves(child)]

@@ -1,0 +1,62 @@
+"""Names in the generated source: the user's own, derivatives named after them, and ``t1, t2`` for the rest."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Iterable, Mapping
+
+from symgrad.graph import Node
+
+RESERVED = frozenset(keyword.kwlist) | {"np", "math", "self"} | {name for name in dir(builtins) if name.islower()}
+
+
+class Names:
+    """Gives each node one name, and no name twice."""
+
+    def __init__(self, hints: Mapping[Node, str | tuple[str, Node]], taken: Iterable[str]) -> None:
+        self._hints = hints
+        self._used: dict[str, int] = dict.fromkeys(RESERVED, 1)
+        self._used.update(dict.fromkeys(taken, 1))
+        self._names: dict[Node, str] = {}
+        self._temporaries = 0
+
+    def given(self, node: Node, name: str) -> None:
+        """Fix the name of an input."""
+        self._names[node] = name
+        self._used[name] = 1
+
+    def of(self, node: Node) -> str:
+        name = self._names.get(node)
+        if name is None:
+            name = self._names[node] = self._new(node)
+        return name
+
+    def rename(self, node: Node, name: str) -> None:
+        """Let a node go under a name that is there: it takes over the memory of what was called so."""
+        self._names[node] = name
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base` with the next number."""
+        count = self._used.get(base, 0) + 1
+        self._used[base] = count
+        if count == 1:
+            return base
+        name = f"{base}_{count}"
+        return name if name not in self._used and not self._used.setdefault(name, 1) - 1 else self.fresh(base)
+
+    def _new(self, node: Node) -> str:
+        hint = self._hints.get(node)
+        if hint is None:
+            self._temporaries += 1
+            return self.fresh(f"t{self._temporaries}")
+        if isinstance(hint, tuple):
+            pattern, of = hint
+            hint = pattern.format(_stem(self.of(of)))
+        return self.fresh(hint)
+
+
+def _stem(name: str) -> str:
+    """``x`` of ``d2_x``: what a second derivative is named after."""
+    head, _, tail = name.partition("_")
+    return tail if tail and head[0] == "d" and (head == "d" or head[1:].isdigit()) else name

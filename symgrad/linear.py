@@ -1,0 +1,210 @@
+"""The derivative of a function as a linear map: vjp and jvp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.derive import pushforward
+from symgrad.dims import same_shape
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
+from symgrad.symbolic import function
+from symgrad.trace import trace
+from symgrad.variable import Variable, lift, tracing
+from symgrad.wrt import Choice, Run
+
+Tree = Any
+
+
+def vjp(f: Callable[..., Any], *primals: Tree) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
+    """The result of a function, and its pullback: what takes cotangents of the result to those of the arguments.
+
+    Parameters
+    ----------
+    f : callable
+    *primals : tree of arrays
+        Its arguments.
+
+    Returns
+    -------
+    out : tree
+        ``f(*primals)``
+    pullback : callable
+        Takes a tree like `out`; gives a tuple, one tree for each argument. It may be called any number of times, and
+        does not repeat the work of `f`.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Naming the NumPy function without a derivative, and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> out, pullback = sg.vjp(np.sin, np.array([0.0, 1.0]))
+    >>> pullback(np.array([1.0, 0.0]))
+    (array([1., 0.]),)
+    """
+    graph = _graph_at_hand(primals)
+    if graph is not None:
+        return _within(graph, _append_vjp, f, primals)
+    pullback: Callable[[Tree], tuple[Tree, ...]]
+
+    def forward(*args: Tree) -> Tree:
+        nonlocal pullback
+        out, pullback = _append_vjp(f, args)
+        return out
+
+    program = trace(forward, primals)
+    graph = program.graph
+    leaves, structure = tree.flatten(program.outputs)
+    seeds = [Variable(graph, graph.add_input(f"g{i}", y.aval)) if _flows(y) else None for i, y in enumerate(leaves)]
+    cotangents = pullback(tree.unflatten(structure, seeds))
+    return _split(program, seeds, cotangents)(primals)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
+    """The result of a function, and its derivative in a direction.
+
+    Parameters
+    ----------
+    f : callable
+    primals, tangents : sequence of trees
+        Arguments and their tangents, of the same shapes.
+
+    Returns
+    -------
+    out, tangent : tree
+        Of the same structure, shapes and dtypes.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Naming the NumPy function without a derivative, and the line.
+    ArgumentError
+        If primals and tangents do not match.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jvp(np.sin, (0.0,), (2.0,))
+    (np.float64(0.0), np.float64(2.0))
+    """
+    if len(primals) != len(tangents):
+        raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents", "Give one tangent a primal.")
+    graph = _graph_at_hand((primals, tangents))
+    if graph is not None:
+        return _within(graph, _append_jvp, f, primals, tangents)
+    program = trace(lambda primals, tangents: _append_jvp(f, primals, tangents), (tuple(primals), tuple(tangents)))
+    arguments = [x for x in tree.flatten((tuple(primals), tuple(tangents)))[0]]
+    inputs = [(Variable(program.graph, leaf.node), x) for leaf, x in zip(program.leaves, arguments) if leaf.node]
+    return function([v for v, _ in inputs], program.outputs)(*[x for _, x in inputs])
+
+
+# ---- inside a trace
+
+
+def _graph_at_hand(arguments: Tree) -> Graph | None:
+    """The graph to append to, if this is called inside a trace or with Variables."""
+    return tracing.get() or next((x.graph for x in tree.flatten(arguments)[0] if isinstance(x, Variable)), None)
+
+
+def _within(graph: Graph, append: Callable[..., Any], *args: Any) -> Any:
+    token = tracing.set(graph)
+    try:
+        return append(*args)
+    finally:
+        tracing.reset(token)
+
+
+def _run(f: Callable[..., Any], primals: Sequence[Tree]) -> Run:
+    return Run(f, Choice(tuple(range(len(primals)))), primals, {})
+
+
+def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
+    run = _run(f, primals)
+    leaves, structure = tree.flatten(run.out)
+
+    def pullback(cotangents: Tree) -> tuple[Tree, ...]:
+        given, same = tree.flatten(cotangents)
+        if same != structure:
+            raise ArgumentError(f"vjp: cotangents of structure {same} for results of structure {structure}")
+        pairs = [(y, _matching(run.graph, y, g, "cotangent")) for y, g in zip(leaves, given, strict=True) if _flows(y)]
+        return run.pullback([y.node for y, _ in pairs], [g for _, g in pairs])
+
+    return run.out, pullback
+
+
+def _append_jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
+    run = _run(f, primals)
+    leaves, structure = tree.flatten(run.out)
+    given = [t for x, t in zip(tree.flatten(tuple(primals))[0], tree.flatten(tuple(tangents))[0], strict=True) if x is not None]
+    directions = [_matching(run.graph, x, t, "tangent") for x, t in zip(run.chosen, given, strict=True)]
+    moving = [y for y in leaves if _flows(y)]
+    found = iter(pushforward(run.graph, [y.node for y in moving], [x.node for x in run.chosen], directions))
+    return run.out, tree.unflatten(structure, [_tangent(y, next(found)) if _flows(y) else None for y in leaves])
+
+
+def _flows(y: Any) -> bool:
+    return isinstance(y, Variable) and y.aval.differentiable
+
+
+def _tangent(y: Variable, node: Node | None) -> Variable:
+    return np.zeros_like(y) if node is None else Variable(y.graph, node)
+
+
+def _matching(graph: Graph, x: Variable, given: Any, what: str) -> Node:
+    """A tangent or cotangent of `x`, in its dtype."""
+    if not same_shape(np.shape(given), x.shape):
+        raise ShapeError(f"a {what} of shape {np.shape(given)} for {x.aval}", "It has the shape of its value.")
+    variable = Variable(graph, lift(graph, given))
+    return variable.node if variable.dtype == x.dtype and not variable.aval.weak else variable.astype(x.dtype).node
+
+
+# ---- outside: two compiled functions, and what the second needs of the first
+
+
+def _split(program: Any, seeds: Sequence[Variable | None], cotangents: Tree) -> Callable[[Sequence[Tree]], Any]:
+    graph = program.graph
+    given = [g for g in seeds if g is not None]
+    ends = [x.node for x in tree.flatten(cotangents)[0] if isinstance(x, Variable)]
+    saved = _residuals(ends, [g.node for g in given])
+    inputs = [(i, Variable(graph, leaf.node)) for i, leaf in enumerate(program.leaves) if leaf.node is not None]
+    computed = [x for x in saved if x.op is not INPUT]
+    first = function([x for _, x in inputs], (program.outputs, [Variable(graph, x) for x in computed]))
+    second = function([*(Variable(graph, x) for x in saved), *given], cotangents)
+
+    def run(primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
+        leaves = tree.flatten(tuple(primals))[0]
+        arguments = [leaves[i] for i, _ in inputs]
+        out, values = first(*arguments)
+        known = {x.node: value for (_, x), value in zip(inputs, arguments, strict=True)}
+        known.update(zip(computed, values, strict=True))
+        residuals = [known[x] for x in saved]
+
+        def pullback(cotangent: Tree) -> tuple[Tree, ...]:
+            gs = tree.flatten(cotangent)[0]
+            return second(*residuals, *[_like(g, y) for g, y in zip(gs, seeds, strict=True) if y is not None])
+
+        return out, pullback
+
+    return run
+
+
+def _like(g: Any, seed: Variable) -> Any:
+    """A cotangent as the compiled pullback takes it."""
+    if np.shape(g) != seed.shape:
+        raise ShapeError(f"a cotangent of shape {np.shape(g)} for {seed.aval}", "It has the shape of its value.")
+    return float(g) if seed.aval.weak else np.asarray(g, dtype=seed.dtype)
+
+
+def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
+    """What the pullback needs of the primal program, in order of creation."""
+    nodes = reached(ends)
+    later = depends(nodes, seeds)
+    found = {x for node in nodes if node in later for x in node.inputs} | set(ends)
+    return sorted((x for x in found - later if x.op not in (CONSTANT, SIZE)), key=lambda node: node.id)

@@ -1,0 +1,230 @@
+"""Diagonals and triangles of matrices."""
+
+import numpy as np
+
+from symgrad.dims import Dim, same, smallest
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.graph import Aval
+from symgrad.ops import index
+from symgrad.ops.contract import flat
+from symgrad.ops.define import as_input, axis_index, implements, operator
+from symgrad.ops.shape import creates
+from symgrad.spelling import call, spell_param
+
+
+def _offset(name, key, k):
+    if not isinstance(k, (int, np.integer)):
+        raise UnsupportedError(f"np.{name}: {key}= must be an int, not {type(k).__name__}")
+    return int(k)
+
+
+def last_two(x, axis1, axis2):
+    """`x` with two axes moved to the end."""
+    ndim = x.ndim
+    if (axis1, axis2) == (ndim - 2, ndim - 1):
+        return x
+    return np.transpose(x, (*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2))
+
+
+def _from_last_two(x, axis1, axis2):
+    """The inverse of `last_two`."""
+    ndim = x.ndim
+    if (axis1, axis2) == (ndim - 2, ndim - 1):
+        return x
+    order = [*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2]
+    return np.transpose(x, [order.index(i) for i in range(ndim)])
+
+
+# ---- ones on a diagonal
+
+
+def _infer_eye(one, n, m, k, dtype):
+    return Aval((n, m), dtype)
+
+
+def _spell_eye(node, one):
+    params = dict(node.params)
+    n, m, k, dtype = (params[key] for key in ("n", "m", "k", "dtype"))
+    sizes = [spell_param(n)] + [spell_param(m)] * (not same(n, m))
+    rest = [f"k={k}"] * (k != 0) + [f"dtype={spell_param(dtype)}"] * (dtype != np.dtype(float))
+    return call("np.eye", [*sizes, *rest])
+
+
+EYE = operator(
+    lambda one, n, m, k, dtype: np.eye(n, m, k, dtype),
+    name="eye",
+    infer=_infer_eye,
+    vjp=lambda g, y, one, n, m, k, dtype: (None,),
+    spell=_spell_eye,
+)
+"""Its input ties it to a graph."""
+
+
+@creates(np.eye)
+def eye(traced, N, M=None, k=0, dtype=float, order="C", device=None):
+    return EYE(traced(1.0), n=N, m=N if M is None else M, k=_offset("eye", "k", k), dtype=np.dtype(dtype))
+
+
+@creates(np.identity)
+def identity(traced, n, dtype=None):
+    return eye(traced, n, dtype=float if dtype is None else dtype)
+
+
+# ---- np.diag of a vector: a matrix
+
+
+def embed(v, k=0):
+    """Square matrices with the vectors of `v` on their k-th diagonals; a NaN in `v` stays where it is."""
+    n = v.shape[-1]
+    if k == 0:
+        return np.where(np.eye(n, dtype=bool, like=v), v[..., None], 0)
+    size = n + abs(k)
+    y = np.zeros((*v.shape[:-1], size, size), v.dtype, like=v)
+    block = (slice(0, n), slice(k, size)) if k > 0 else (slice(-k, size), slice(0, n))
+    return index.put(y, (..., *block), embed(v))
+
+
+DIAG = operator(
+    np.diag,
+    infer=lambda v, k=0: Aval((v.shape[0] + abs(k), v.shape[0] + abs(k)), v.dtype),
+    vjp=lambda g, y, v, k: (np.diagonal(g, k),),
+    batch=lambda batched, v, k: embed(v, k),
+    linear=True,
+)
+
+
+@implements(np.diag)
+def diag(v, k=0):
+    v, k = as_input(v), _offset("diag", "k", k)
+    if v.ndim not in (1, 2):
+        raise ShapeError(f"np.diag: the input must have one or two dimensions and has {v.ndim}")
+    return DIAG(v, k=k) if v.ndim == 1 else np.diagonal(v, k)
+
+
+@implements(np.diagflat)
+def diagflat(v, k=0):
+    return np.diag(flat(as_input(v)), k)
+
+
+# ---- diagonals of matrices
+
+
+def _bind_diagonal(a, offset=0, axis1=0, axis2=1):
+    a = as_input(a)
+    if np.ndim(a) < 2:
+        raise ShapeError(f"np.diagonal: an array of {np.ndim(a)} dimensions has no diagonal")
+    axis1, axis2 = (axis_index("diagonal", axis, a.ndim) for axis in (axis1, axis2))
+    if axis1 == axis2:
+        raise ShapeError(f"np.diagonal: axis1 and axis2 are both {axis1}")
+    return (a,), {"offset": _offset("diagonal", "offset", offset), "axis1": axis1, "axis2": axis2}
+
+
+def _length(n, m, k):
+    """How long the k-th diagonal of an n by m matrix is."""
+    length = smallest(n, m - k) if k >= 0 else smallest(n + k, m)
+    return length if isinstance(length, Dim) else max(length, 0)
+
+
+def _infer_diagonal(a, offset=0, axis1=0, axis2=1):
+    rest = (size for i, size in enumerate(a.shape) if i not in (axis1, axis2))
+    return Aval((*rest, _length(a.shape[axis1], a.shape[axis2], offset)), a.dtype)
+
+
+def _vjp_diagonal(g, y, a, offset, axis1, axis2):
+    n, m = a.shape[axis1], a.shape[axis2]
+    if a.ndim == 2 and same(n, m) and same(g.shape[0] + abs(offset), n):
+        return (np.diag(g, offset) if axis1 == 0 else np.diag(g, -offset),)
+    return (_from_last_two(_placed(g, n, m, offset), axis1, axis2),)
+
+
+def _placed(g, n, m, k):
+    """n by m matrices with `g` on their k-th diagonals."""
+    length = g.shape[-1]
+    if k == 0 and same(n, m):
+        return embed(g)
+    y = np.zeros((*g.shape[:-1], n, m), g.dtype, like=g)
+    row, column = max(-k, 0), max(k, 0)
+    return index.put(y, (..., slice(row, row + length), slice(column, column + length)), embed(g))
+
+
+DIAGONAL = operator(
+    np.diagonal,
+    infer=_infer_diagonal,
+    bind=_bind_diagonal,
+    vjp=_vjp_diagonal,
+    batch=lambda batched, a, offset, axis1, axis2: np.diagonal(a, offset, axis1 + 1, axis2 + 1),
+    linear=True,
+    view=True,
+)
+
+
+@implements(np.linalg.diagonal)
+def linalg_diagonal(x, /, *, offset=0):
+    return np.diagonal(x, offset, -2, -1)
+
+
+# ---- trace
+
+
+def _infer_trace(a, offset=0, axis1=0, axis2=1):
+    rest = tuple(size for i, size in enumerate(a.shape) if i not in (axis1, axis2))
+    small = a.dtype.kind in "biu" and a.dtype.itemsize < 8
+    return Aval(rest, np.dtype(np.uint64 if a.dtype.kind == "u" else np.int64) if small else a.dtype)
+
+
+def _vjp_trace(g, y, a, offset, axis1, axis2):
+    eye = np.eye(a.shape[axis1], a.shape[axis2], offset, dtype=g.dtype, like=g)
+    return (_from_last_two(g[..., None, None] * eye if g.ndim else g * eye, axis1, axis2),)
+
+
+TRACE = operator(
+    np.trace,
+    infer=_infer_trace,
+    bind=_bind_diagonal,
+    vjp=_vjp_trace,
+    batch=lambda batched, a, offset, axis1, axis2: np.trace(a, offset, axis1 + 1, axis2 + 1),
+    linear=True,
+)
+
+
+@implements(np.trace)
+def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
+    return TRACE(a if dtype is None else np.astype(as_input(a), np.dtype(dtype)), offset, axis1, axis2)
+
+
+@implements(np.linalg.trace)
+def linalg_trace(x, /, *, offset=0, dtype=None):
+    return np.trace(x, offset, -2, -1, dtype)
+
+
+# ---- triangles
+
+
+def _infer_triangle(m, k=0):
+    if not m.shape:
+        raise ShapeError("np.tril and np.triu: a scalar has no triangle")
+    return Aval(m.shape if m.ndim > 1 else (m.shape[0], m.shape[0]), m.dtype)
+
+
+def _triangle(function):
+    return operator(
+        function,
+        infer=_infer_triangle,
+        bind=lambda m, k=0: ((as_input(m),), {"k": _offset(function.__name__, "k", k)}),
+        vjp=lambda g, y, m, k: (function(g, k),),
+        batch=lambda batched, m, k: function(m[:, None] if m.ndim == 2 else m, k),
+        linear=True,
+    )
+
+
+TRIL, TRIU = _triangle(np.tril), _triangle(np.triu)
+
+
+@implements(np.vander)
+def vander(x, N=None, increasing=False):
+    x = as_input(x)
+    if x.ndim != 1:
+        raise ShapeError(f"np.vander: the input must have one dimension and has {x.ndim}")
+    size = x.shape[0] if N is None else N
+    powers = np.arange(size, like=x) if isinstance(size, Dim) else np.arange(size)
+    return x[:, None] ** (powers if increasing else powers[::-1])

@@ -1,0 +1,127 @@
+"""np.linalg.norm and cond. A norm has the derivative zero at zero, where it has a corner."""
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.graph import Aval
+from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, operator
+from symgrad.ops.diagonal import last_two
+
+# ---- the Euclidean norm over one axis, two axes (Frobenius) or all of them
+
+
+def _infer_norm(x, axis=None, keepdims=False):
+    axes = _axes(x, axis)
+    shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes)
+    return Aval(shape, np.zeros((), x.dtype).real.dtype)
+
+
+def _axes(x, axis):
+    return axis_tuple("linalg.norm", axis, x.ndim)
+
+
+def _vjp_norm(g, y, x, axis, keepdims):
+    if not keepdims:
+        axes = _axes(x, axis)
+        kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        g, y = np.reshape(g, kept), np.reshape(y, kept)
+    return (x * (g / np.where(y == 0, 1, y)),)
+
+
+def _batch_norm(batched, x, axis, keepdims):
+    axes = tuple(i + 1 for i in axis_tuple("linalg.norm", axis, x.ndim - 1))
+    if len(axes) > 2:
+        return np.sqrt(np.sum(x * x, axis=axes, keepdims=keepdims))
+    return np.abs(x) if not axes else NORM(x, axes[0] if len(axes) == 1 else axes, keepdims)
+
+
+NORM = operator(
+    np.linalg.norm,
+    infer=_infer_norm,
+    bind=lambda x, axis=None, keepdims=False: ((x,), {"axis": axis, "keepdims": bool(keepdims)}),
+    evaluate=lambda x, axis=None, keepdims=False: np.linalg.norm(x, axis=axis, keepdims=keepdims),
+    vjp=_vjp_norm,
+    batch=_batch_norm,
+)
+
+
+@implements(np.linalg.norm)
+def norm(x, ord=None, axis=None, keepdims=False):
+    x = as_input(x)
+    if x.dtype.kind not in "fc":
+        x = np.astype(x, float)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else None if axis is None else (axis,)
+    if axes is None and (ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1)):
+        return NORM(x, None, keepdims)
+    axes = tuple(axis_index("linalg.norm", i, x.ndim) for i in (range(x.ndim) if axes is None else axes))
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes[0], keepdims)
+    if len(axes) == 2 and axes[0] != axes[1]:
+        return _matrix_norm(x, ord, axes, keepdims)
+    raise ShapeError(f"np.linalg.norm: ord={ord} over the axes {axes} is the norm of neither a vector nor a matrix")
+
+
+def _vector_norm(x, ord, axis, keepdims):
+    if ord is None or ord == 2:
+        return NORM(x, axis, keepdims)
+    if isinstance(ord, str):
+        raise UnsupportedError(f"np.linalg.norm: ord={ord!r} is not the norm of a vector")
+    if ord == 0:
+        return np.sum(np.astype(x != 0, x.real.dtype), axis=axis, keepdims=keepdims)
+    size = np.abs(x)
+    if ord == 1:
+        return np.sum(size, axis=axis, keepdims=keepdims)
+    if abs(ord) == np.inf:
+        return (np.max if ord > 0 else np.min)(size, axis=axis, keepdims=keepdims)
+    if ord < 0:
+        raise UnsupportedError(f"np.linalg.norm: ord={ord} is not supported for vectors", "Use a positive ord or -np.inf.")
+    power = size**ord if ord > 1 else _power(size, ord)
+    return _power(np.sum(power, axis=axis, keepdims=keepdims), 1 / ord)
+
+
+def _power(x, exponent):
+    """A power below 1: its slope at zero is infinite, and nothing flows there."""
+    return np.where(x == 0, 0, np.where(x == 0, 1, x) ** exponent)
+
+
+def _matrix_norm(x, ord, axes, keepdims):
+    if ord in (None, "f", "fro"):
+        return NORM(x, tuple(sorted(axes)), keepdims)
+    if ord in (1, -1, np.inf, -np.inf):
+        summed, chosen = axes if abs(ord) == 1 else axes[::-1]
+        sums = np.sum(np.abs(x), axis=summed, keepdims=True)
+        y = (np.max if ord > 0 else np.min)(sums, axis=chosen, keepdims=True)
+        return y if keepdims else np.squeeze(y, axis=axes)
+    if ord not in (2, -2, "nuc"):
+        raise UnsupportedError(f"np.linalg.norm: ord={ord!r} is not the norm of a matrix")
+    s = np.linalg.svdvals(last_two(x, *axes))
+    y = (np.sum if ord == "nuc" else np.max if ord == 2 else np.min)(s, axis=-1)
+    return np.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(x.shape))) if keepdims else y
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+    x = as_input(x)
+    if axis is not None and not isinstance(axis, tuple):
+        return np.linalg.norm(x, ord, axis, keepdims)
+    axes = axis_tuple("linalg.vector_norm", axis, x.ndim)
+    rest = [i for i in range(x.ndim) if i not in axes]
+    flat = np.reshape(np.transpose(x, [*axes, *rest]), (-1, *(x.shape[i] for i in rest)))
+    y = np.linalg.norm(flat, ord, 0)
+    return np.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(x.shape))) if keepdims else y
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    return np.linalg.norm(x, ord, (-2, -1), keepdims)
+
+
+@implements(np.linalg.cond)
+def cond(x, p=None):
+    x = as_input(x)
+    if x.dtype.kind not in "biufc":
+        raise DTypeError(f"np.linalg.cond does not take {x.dtype}")
+    if p in (None, 2, -2):
+        s = np.linalg.svdvals(x)
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    return np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(np.linalg.inv(x), p, (-2, -1))

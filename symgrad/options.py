@@ -1,0 +1,83 @@
+"""Options of the compiler: explicit ones, those of a context, and the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from symgrad.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a program is compiled."""
+
+    optimize: int = 2
+    numerics: str = "stable"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.optimize not in (0, 1, 2) or isinstance(self.optimize, bool):
+            raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
+        if self.numerics not in ("stable", "ieee"):
+            raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
+        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+            raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
+
+
+_current: ContextVar[Options] = ContextVar("options", default=Options())
+
+
+def current() -> Options:
+    """The options in force here."""
+    return _current.get()
+
+
+def resolve(explicit: Mapping[str, Any]) -> Options:
+    """The options in force, but for those that were given explicitly."""
+    return replace(_current.get(), **explicit) if explicit else _current.get()
+
+
+def checked(explicit: Mapping[str, Any]) -> dict[str, Any]:
+    """The explicit options, refusing unknown names and values at once rather than at the first call."""
+    known = {f.name for f in fields(Options)}
+    for name in explicit:
+        if name not in known:
+            raise ArgumentError(f"unknown option {name}=", f"Options are {', '.join(sorted(known))}.")
+    replace(Options(), **explicit)
+    return dict(explicit)
+
+
+@contextmanager
+def options(**changed: Any) -> Iterator[None]:
+    """Set options for all that is compiled inside a ``with`` block.
+
+    Parameters
+    ----------
+    optimize : int
+        0 the graph as it is, 1 simplified straight-line code, 2 what runs fastest.
+    numerics : str
+        ``"stable"``, or ``"ieee"`` to leave out rewrites that can change a NaN or an infinity.
+    threads : int or None
+        How many threads may work on one call; None for as many as cores.
+
+    Raises
+    ------
+    ArgumentError
+        For an unknown option or value.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> with sg.options(optimize=0):
+    ...     sg.grad(np.sin)(0.0)
+    np.float64(1.0)
+    """
+    token = _current.set(replace(_current.get(), **checked(changed)))
+    try:
+        yield
+    finally:
+        _current.reset(token)

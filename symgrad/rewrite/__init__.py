@@ -1,0 +1,98 @@
+"""Simplification: a graph in, a new graph out that computes the same outputs in fewer and stabler operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from types import ModuleType
+
+from symgrad.errors import ArgumentError
+from symgrad.graph import Graph, Op
+from symgrad.rewrite import algebra, cheaper, prepare, stable
+from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite
+from symgrad.rewrite.structure import procedures
+
+__all__ = ["FINAL", "NUMERICS", "PASSES", "Pass", "drop_dead", "finish", "improve", "optimise", "rules_of", "simplify"]
+
+Pass = Callable[[Graph, str], Graph]
+NUMERICS = ("stable", "ieee")
+
+
+def improve(graph: Graph, numerics: str = "stable") -> Graph:
+    """Fold, simplify and stabilise in one walk.
+
+    It stands before differentiation because the derivative of a stable form is stable, where that of
+    ``log(1 + exp(x))`` is inf / inf. Marks such as `stop_gradient` stay.
+    """
+    return rewrite(graph, rules_of("improve", numerics))
+
+
+def finish(graph: Graph, numerics: str = "stable") -> Graph:
+    """The same for a graph that will run: marks go, and the forms that are cheap and read well come.
+
+    It stands after differentiation because derivative rules make operations for the general case: products with
+    one, sums over what was only repeated.
+    """
+    return rewrite(graph, rules_of("finish", numerics))
+
+
+def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
+    """Only what the outputs need, and the inputs. It stands last because rewriting leaves behind what it replaced."""
+    return copied(graph)
+
+
+PASSES: tuple[Pass, ...] = (improve, drop_dead)
+"""Before differentiating."""
+
+FINAL: tuple[Pass, ...] = (finish, drop_dead)
+"""Before scheduling."""
+
+TABLES: dict[str, tuple[ModuleType, ...]] = {
+    "improve": (algebra, prepare, stable),
+    "finish": (algebra, stable, cheaper),
+}
+
+
+def simplify(graph: Graph, numerics: str = "stable", final: bool = False) -> Graph:
+    """A new graph that computes ``graph.outputs``.
+
+    Parameters
+    ----------
+    graph : Graph
+        With ``outputs`` set. It is left as it is.
+    numerics : {"stable", "ieee"}
+        "ieee" leaves out every rule that can change a NaN or an infinity.
+    final : bool
+        Whether the graph will not be differentiated again.
+
+    Returns
+    -------
+    Graph
+        Its ``inputs`` and ``outputs`` are the images of those of `graph`, in the same order.
+
+    Raises
+    ------
+    ArgumentError
+        If `numerics` is something else.
+    """
+    for each in FINAL if final else PASSES:
+        graph = each(graph, numerics)
+    return graph
+
+
+def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
+    """What runs at a level of optimisation: at 0 the graph as it is, but for what is not needed."""
+    return simplify(graph, numerics, final=True) if optimize else drop_dead(graph)
+
+
+@lru_cache(maxsize=None)
+def rules_of(stage: str, numerics: str) -> Rules:
+    """The rules of a walk, traced when they are first needed."""
+    if numerics not in NUMERICS:
+        raise ArgumentError(f"numerics={numerics!r}", 'Write numerics="stable" or numerics="ieee".')
+    rules = [r for table in TABLES[stage] for r in vars(table).values() if isinstance(r, Rule)]
+    return Rules((r for r in rules if numerics == "stable" or not r.changes_nan), _procedures(stage))
+
+
+def _procedures(stage: str) -> Callable[[Op], list[Procedure]]:
+    return partial(procedures, marks=stage == "improve")

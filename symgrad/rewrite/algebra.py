@@ -1,0 +1,485 @@
+"""Rules of algebra: fewer operations, and the form that a person would write."""
+
+import numpy as np
+
+from symgrad.dims import same_shape
+from symgrad.ops import index
+from symgrad.rewrite.engine import Draw, rule
+
+POSITIVE, UNIT = (0.1, 3.0), (-0.9, 0.9)
+BOOLEAN, VECTOR, SCALAR = Draw(dtype=bool), Draw(shape=(3,)), Draw(shape=())
+
+
+def floating(x, **_):
+    return x.dtype.kind == "f"
+
+
+def signed(x, **_):
+    return x.dtype.kind in "if"
+
+
+def floats(**arrays):
+    """Whether nothing wraps around: all are floating, or Python's numbers."""
+    return all(x.dtype.kind == "f" or x.aval.weak for x in arrays.values() if hasattr(x, "aval"))
+
+
+RANGE = {2: 1e3, 4: 1e30, 8: 1e250}
+
+
+def finite(a, b, x, **others):
+    """Whether numbers joined stay numbers, for an array of floats."""
+    if not (floating(x) and floats(**others) and a and b):
+        return False
+    most = RANGE.get(x.dtype.itemsize, 1e250)
+    return 1 / most < abs(a * b) < most and 1 / most < abs(a / b) < most
+
+
+# ---- signs and neutral numbers
+
+
+@rule
+def double_negative(x):
+    return -(-x), x
+
+
+@rule
+def add_zero(x):
+    return x + 0, x
+
+
+@rule
+def subtract_zero(x):
+    return x - 0, x
+
+
+@rule(when=signed)
+def subtract_from_zero(x):
+    return 0 - x, -x
+
+
+@rule
+def times_one(x):
+    return x * 1, x
+
+
+@rule
+def over_one(x):
+    return x / 1, x
+
+
+@rule(when=signed)
+def times_minus_one(x):
+    return x * -1, -x
+
+
+@rule(when=floating)
+def over_minus_one(x):
+    return x / -1, -x
+
+
+@rule(changes_nan=True)
+def times_zero(x):
+    return x * 0, 0
+
+
+@rule(changes_nan=True, x=POSITIVE, when=floating)
+def zero_over(x):
+    return 0 / x, 0
+
+
+@rule(changes_nan=True, when=signed)
+def subtract_itself(x):
+    return x - x, 0
+
+
+@rule(when=floating)
+def add_itself(x):
+    return x + x, 2 * x
+
+
+@rule(when=floats)
+def add_negative(x, y):
+    return x + -y, x - y
+
+
+@rule(when=floats)
+def subtract_negative(x, y):
+    return x - -y, x + y
+
+
+@rule(when=floats)
+def negative_difference(x, y):
+    return -(x - y), y - x
+
+
+@rule(when=floats)
+def negatives_multiply(x, y):
+    return -x * -y, x * y
+
+
+@rule(when=floats, y=POSITIVE)
+def negatives_divide(x, y):
+    return -x / -y, x / y
+
+
+@rule(alone=True, when=floats)
+def add_negative_product(x, y, z):
+    return x + -y * z, x - y * z
+
+
+@rule(alone=True, when=floats)
+def subtract_negative_product(x, y, z):
+    return x - -y * z, x + y * z
+
+
+@rule(alone=True, when=floats)
+def add_negative_sum(x, y, z):
+    return x + (-y - z), x - (y + z)
+
+
+@rule(alone=True, when=floats)
+def negative_product(x, y):
+    return -(-x * y), x * y
+
+
+@rule(alone=True, when=floats, y=POSITIVE)
+def negative_quotient(x, y):
+    return -(-x / y), x / y
+
+
+@rule(alone=True, when=floating)
+def negative_multiple(x, a=2.5):
+    return -(a * x), -a * x
+
+
+@rule(when=floating)
+def multiple_of_negative(x, a=2.5):
+    return a * -x, -a * x
+
+
+@rule(alone=True, when=floating, x=POSITIVE)
+def negative_reciprocal(x, a=2.5):
+    return -(a / x), -a / x
+
+
+@rule(alone=True, when=floats, x=POSITIVE, y=POSITIVE)
+def negative_reciprocal_over(x, y, a=2.5):
+    return -(a / x / y), -a / x / y
+
+
+@rule(alone=True, when=floats, x=POSITIVE)
+def negative_multiple_of_product(x, y, a=2.5):
+    return -(a * x * y), -a * x * y
+
+
+@rule(when=floating, x=POSITIVE)
+def over_negative(x, a=2.5):
+    return a / -x, -a / x
+
+
+# ---- numbers join
+
+
+@rule(changes_nan=True, alone=True, when=finite)
+def multiple_of_multiple(x, a=2.5, b=3.5):
+    return a * (b * x), (a * b) * x
+
+
+@rule(changes_nan=True, alone=True, when=finite)
+def multiple_of_product(x, y, a=2.5, b=3.5):
+    return a * (b * x * y), (a * b) * x * y
+
+
+@rule(changes_nan=True, alone=True, when=finite)
+def multiple_of_quotient(x, a=2.5, b=3.5):
+    return a * (x / b), x * (a / b)
+
+
+@rule(changes_nan=True, alone=True, when=finite)
+def quotient_of_multiple(x, a=2.5, b=3.5):
+    return (a * x) / b, (a / b) * x
+
+
+@rule(changes_nan=True, alone=True, when=finite)
+def quotient_of_quotient(x, a=2.5, b=3.5):
+    return x / a / b, x / (a * b)
+
+
+@rule(changes_nan=True, alone=True, when=finite, x=POSITIVE)
+def multiple_of_reciprocal(x, a=2.5, b=3.5):
+    return a * (b / x), (a * b) / x
+
+
+@rule(changes_nan=True, alone=True, when=finite, x=POSITIVE)
+def reciprocal_over(x, a=2.5, b=3.5):
+    return (a / x) / b, (a / b) / x
+
+
+@rule(alone=True, when=finite)
+def sum_of_sum(x, a=2.5, b=3.5):
+    return a + (b + x), (a + b) + x
+
+
+# ---- quotients
+
+
+@rule(changes_nan=True, alone=True, y=POSITIVE, when=floats)
+def times_reciprocal(x, y):
+    return x * (1 / y), x / y
+
+
+@rule(changes_nan=True, y=POSITIVE, when=floats)
+def over_reciprocal(x, y):
+    return x / (1 / y), x * y
+
+
+@rule(changes_nan=True, x=POSITIVE, y=POSITIVE, when=floats)
+def reciprocal_of_quotient(x, y):
+    return 1 / (x / y), y / x
+
+
+@rule(x=POSITIVE)
+def reciprocal(x):
+    return np.reciprocal(x), 1 / x
+
+
+# ---- powers and roots
+
+
+@rule
+def square(x):
+    return np.square(x), x * x
+
+
+@rule
+def power_zero(x):
+    return x**0, 1
+
+
+@rule
+def power_one(x):
+    return x**1, x
+
+
+@rule
+def power_two(x):
+    return x**2, x * x
+
+
+@rule(changes_nan=True, x=POSITIVE, when=floating)
+def power_half(x):
+    return x**0.5, np.sqrt(x)
+
+
+@rule(x=POSITIVE, when=floating)
+def power_minus_one(x):
+    return x**-1, 1 / x
+
+
+@rule(changes_nan=True, x=POSITIVE)
+def square_of_root(x):
+    return np.sqrt(x) * np.sqrt(x), x
+
+
+@rule
+def positive(x):
+    return +x, x
+
+
+# ---- choice and logic
+
+
+@rule
+def same_choice(c, x):
+    return np.where(c, x, x), x
+
+
+@rule
+def always(x, y):
+    return np.where(True, x, y), x
+
+
+@rule
+def never(x, y):
+    return np.where(False, x, y), y
+
+
+@rule(c=BOOLEAN, when=lambda c, x, y: c.dtype.kind == "b")
+def choice_by_inverse(c, x, y):
+    return np.where(~c, x, y), np.where(c, y, x)
+
+
+@rule(c=BOOLEAN)
+def choice_in_first(c, x, y, z):
+    return np.where(c, np.where(c, x, y), z), np.where(c, x, z)
+
+
+@rule(c=BOOLEAN)
+def choice_in_second(c, x, y, z):
+    return np.where(c, x, np.where(c, y, z)), np.where(c, x, z)
+
+
+@rule(c=BOOLEAN)
+def double_inverse(c):
+    return ~~c, c
+
+
+@rule(c=BOOLEAN)
+def both_the_same(c):
+    return c & c, c
+
+
+@rule(c=BOOLEAN)
+def either_the_same(c):
+    return c | c, c
+
+
+@rule(c=BOOLEAN, d=BOOLEAN)
+def both_again(c, d):
+    return (c & d) & d, c & d
+
+
+@rule(c=BOOLEAN, when=lambda c, dtype: c.dtype.kind == "b")
+def truth_as_number(c, dtype=np.dtype(float)):
+    return np.astype(c, dtype) != 0, c
+
+
+@rule
+def maximum_of_itself(x):
+    return np.maximum(x, x), x
+
+
+@rule
+def minimum_of_itself(x):
+    return np.minimum(x, x), x
+
+
+# ---- absolute values
+
+
+@rule(when=signed)
+def absolute_of_negative(x):
+    return np.abs(-x), np.abs(x)
+
+
+@rule
+def absolute_of_absolute(x):
+    return np.abs(np.abs(x)), np.abs(x)
+
+
+@rule
+def absolute_squared(x):
+    return np.abs(x) * np.abs(x), x * x
+
+
+@rule(when=floating)
+def sign_times_absolute(x):
+    return np.sign(x) * np.abs(x), x
+
+
+# ---- sums and products of matrices
+
+
+def _scalar_factor(c, x, **_):
+    return c.ndim == 0 and x.ndim > 0 and floating(x) and (c.dtype == x.dtype or c.aval.weak)
+
+
+@rule(changes_nan=True, c=SCALAR, when=_scalar_factor)
+def sum_of_multiple(c, x, axis=1, keepdims=True):
+    return np.sum(c * x, axis=axis, keepdims=keepdims), c * np.sum(x, axis=axis, keepdims=keepdims)
+
+
+@rule(changes_nan=True, c=SCALAR, when=_scalar_factor)
+def mean_of_multiple(c, x, axis=1, keepdims=True):
+    return np.mean(c * x, axis=axis, keepdims=keepdims), c * np.mean(x, axis=axis, keepdims=keepdims)
+
+
+@rule(when=floating)
+def sum_of_negative(x, axis=1, keepdims=True):
+    return np.sum(-x, axis=axis, keepdims=keepdims), -np.sum(x, axis=axis, keepdims=keepdims)
+
+
+@rule(when=floating)
+def mean_of_negative(x, axis=1, keepdims=True):
+    return np.mean(-x, axis=axis, keepdims=keepdims), -np.mean(x, axis=axis, keepdims=keepdims)
+
+
+def _matrices(**arrays):
+    return all(x.ndim == 2 for x in arrays.values())
+
+
+@rule(x=Draw((4, 2)), y=Draw((3, 4)), when=_matrices)
+def product_of_transposes(x, y):
+    return x.T @ y.T, (y @ x).T
+
+
+@rule(x=Draw((2, 4)), y=Draw((3, 4)), when=_matrices)
+def transpose_of_right(x, y):
+    return (x @ y.T).T, y @ x.T
+
+
+@rule(x=Draw((4, 2)), y=Draw((4, 3)), when=_matrices)
+def transpose_of_left(x, y):
+    return (x.T @ y).T, y.T @ x
+
+
+@rule(x=Draw((4, 2)), y=Draw((4,)), when=lambda x, y: x.ndim == 2 and y.ndim == 1)
+def transpose_times_vector(x, y):
+    return x.T @ y, y @ x
+
+
+@rule(x=Draw((4,)), y=Draw((3, 4)), when=lambda x, y: x.ndim == 1 and y.ndim == 2)
+def vector_times_transpose(x, y):
+    return x @ y.T, y @ x
+
+
+@rule(x=Draw((2, 4)), y=Draw((4,)), when=lambda x, y: x.ndim == 2 and y.ndim == 1)
+def column_of_product(x, y):
+    return (x @ y[:, None])[:, 0], x @ y
+
+
+# ---- assignment
+
+
+def _basic(key, **_):
+    return not any(isinstance(item, index.Slot) for item in key)
+
+
+ROW = (1, index.Slice(None, None, None))
+COLUMN = (index.Slice(None, None, None), index.Slot(0))
+WHERE = Draw((2,), 0, 3, int)
+
+
+@rule(v=VECTOR, when=_basic)
+def read_what_was_written(x, v, key=ROW):
+    return index.GET(index.SET(x, v, key=key), key=key), v
+
+
+@rule(v=VECTOR, w=VECTOR)
+def write_again(x, v, w, key=ROW):
+    return index.SET(index.SET(x, v, key=key), w, key=key), index.SET(x, w, key=key)
+
+
+@rule
+def write_what_is_there(x, key=ROW):
+    return index.SET(x, index.GET(x, key=key), key=key), x
+
+
+@rule(v=VECTOR, when=_basic)
+def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=np.dtype(float)):
+    zeros = np.zeros(shape, dtype, like=v)
+    return index.ADD(zeros, v, key=key), index.SET(zeros, v, key=key)
+
+
+def _target(x, shape, v, **_):
+    return same_shape(x.shape, shape) and floating(x) and x.dtype == v.dtype
+
+
+@rule(v=VECTOR, when=_target)
+def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=np.dtype(float)):
+    return x + index.SET(np.zeros(shape, dtype, like=v), v, key=key), index.ADD(x, v, key=key)
+
+
+@rule(v=Draw(), i=Draw((3,), 0, 3, int), when=_target)
+def add_scattered(x, v, i, key=COLUMN, shape=(2, 3), dtype=np.dtype(float)):
+    return x + index.ADD(np.zeros(shape, dtype, like=v), v, i, key=key), index.ADD(x, v, i, key=key)

@@ -1,0 +1,54 @@
+"""Forms to compute with and to read, which would hide what the other tables look for: for the last pass only."""
+
+import numpy as np
+
+from symgrad.dims import same_shape
+from symgrad.rewrite.algebra import VECTOR, floating
+from symgrad.rewrite.engine import rule
+
+
+def _vectors(x, y):
+    return x.ndim == 1 and y.ndim == 1 and floating(x) and x.dtype == y.dtype and same_shape(x.shape, y.shape)
+
+
+@rule(x=VECTOR, y=VECTOR, when=_vectors)
+def sum_of_products(x, y):
+    return np.sum(x * y), x @ y
+
+
+@rule(x=VECTOR, when=lambda x: _vectors(x, x))
+def sum_of_squares(x):
+    return np.sum(x * x), x @ x
+
+
+@rule(when=floating)
+def cube(x):
+    return x**3, x * x * x
+
+
+@rule(when=floating)
+def fourth_power(x):
+    return x**4, (x * x) * (x * x)
+
+
+# ---- the slopes of logaddexp
+
+
+@rule(changes_nan=True, when=floating)
+def sigmoid(x):
+    return np.exp(x - np.logaddexp(0, x)), 1 / (1 + np.exp(-x))
+
+
+@rule(changes_nan=True, when=floating)
+def sigmoid_of_negative(x):
+    return np.exp(-np.logaddexp(0, x)), 1 / (1 + np.exp(x))
+
+
+@rule(changes_nan=True, when=floating)
+def sigmoid_of_difference(x, y):
+    return np.exp(x - np.logaddexp(x, y)), 1 / (1 + np.exp(y - x))
+
+
+@rule(changes_nan=True, when=floating)
+def step(x):
+    return np.where(x >= 0, np.where(x == 0, 0.5, 1.0), 0), np.heaviside(x, 0.5)

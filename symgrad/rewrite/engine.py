@@ -1,0 +1,448 @@
+"""Rewriting: rules shown by both of their sides, and one walk that rebuilds a graph while it applies them.
+
+The new graph simplifies a node at the moment it is added. Inputs come before their users, so what a rule meets is
+simplified already, and what a rule builds is simplified as it builds it: nothing is visited twice, no fixpoint is run,
+and the depth of the recursion is the length of a chain of rules, never that of the graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.dims import same_shape
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, Params, reached
+from symgrad.variable import Variable
+from symgrad.where import UNKNOWN, Where
+
+Procedure = Callable[[Graph, Node], "Variable | Node | None"]
+"""A rule that no pattern can express, for one operator or a family: the replacement of a node, or None."""
+
+DEEPEST = 12
+"""How long a chain of rules may get before it is taken for two rules undoing each other."""
+
+
+# ---- rules
+
+
+class Draw(NamedTuple):
+    """Where the tests draw an array argument of a rule from; its shape is also that of the traced pattern."""
+
+    shape: tuple[int, ...] = (2, 3)
+    low: float = -2.0
+    high: float = 2.0
+    dtype: Any = float
+
+
+@dataclass(eq=False)
+class Rule:
+    """A function that gives *(before, after)*; see `rule`."""
+
+    function: Callable[..., tuple[Any, Any]]
+    draws: dict[str, Draw]
+    examples: dict[str, Any]
+    when: Callable[..., bool] | None = None
+    changes_nan: bool = False
+    alone: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Rule {self.name}>"
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """The left side, traced at first use: importing a table of rules costs nothing."""
+        return _traced_pattern(self)
+
+    def admits(self, arguments: dict[str, Any]) -> bool:
+        return self.when is None or bool(self.when(**arguments))
+
+
+def rule(
+    function: Callable[..., Any] | None = None,
+    *,
+    changes_nan: bool = False,
+    alone: bool = False,
+    when: Callable[..., bool] | None = None,
+    **draws: Any,
+) -> Any:
+    """Make a rewrite rule of a function that returns *(before, after)*, both written with NumPy.
+
+    An argument without a default stands for any value; where it occurs twice, it is the same value. An argument with
+    a default is a number of the program (if the default is a float) or a parameter of an operator (if its name is
+    that of the parameter, perhaps with a suffix: ``axis``, ``shape_2``); the default is an example, to trace and test
+    with, and no number of the rule may equal it.
+
+    Parameters
+    ----------
+    changes_nan : bool
+        Whether the two sides can differ where one is infinite or NaN: not applied under ``numerics="ieee"``.
+    alone : bool
+        Whether it only pays where nothing else uses the inner values of the left side.
+    when : callable, optional
+        Takes the same arguments, as Variables and numbers, and says whether the rule applies.
+    **draws
+        Of an array argument the ``(low, high)``, or the `Draw`, that tests draw from.
+    """
+
+    def make(function: Callable[..., Any]) -> Rule:
+        parameters = inspect.signature(function).parameters.values()
+        arrays = [p.name for p in parameters if p.default is p.empty]
+        chosen = {name: draws.get(name, Draw()) for name in arrays}
+        chosen = {name: d if isinstance(d, Draw) else Draw(low=d[0], high=d[1]) for name, d in chosen.items()}
+        examples = {p.name: p.default for p in parameters if p.default is not p.empty}
+        return Rule(function, chosen, examples, when, changes_nan, alone)
+
+    return make if function is None else make(function)
+
+
+class Pattern(NamedTuple):
+    """The left side of a rule as nodes, in the order in which its function makes them."""
+
+    root: Node
+    made: tuple[Node, ...]
+    arrays: dict[Node, str]
+    numbers: dict[Node, str]
+    params: dict[Node, tuple[tuple[str, str], ...]]  # (parameter, argument)
+
+    def match(self, node: Node) -> dict[Node, Node] | None:
+        """What each node of the pattern stands for, or None."""
+        return self._match([(self.root, node)], {})
+
+    def _match(self, pairs: list[tuple[Node, Node]], bound: dict[Node, Node]) -> dict[Node, Node] | None:
+        while pairs:
+            p, n = pairs.pop()
+            known = bound.get(p)
+            if known is not None:
+                if known is not n:
+                    return None
+                continue
+            if not self._fits(p, n):
+                return None
+            bound[p] = n
+            if not p.inputs:
+                continue
+            straight = list(zip(p.inputs, n.inputs, strict=True))
+            if p.op.commutes and p.inputs[0] is not p.inputs[1]:
+                crossed = list(zip(p.inputs, n.inputs[::-1], strict=True))
+                return self._match(pairs + straight, dict(bound)) or self._match(pairs + crossed, bound)
+            pairs += straight
+        return bound
+
+    def _fits(self, p: Node, n: Node) -> bool:
+        if p.op is INPUT:
+            return type(n.aval) is Aval
+        if p.op is CONSTANT:
+            value = number(n)
+            return value is not None and (p in self.numbers or bool(value == dict(p.params)["value"].value))
+        return p.op is n.op and len(p.inputs) == len(n.inputs)
+
+    def arguments(self, graph: Graph, bound: dict[Node, Node]) -> dict[str, Any] | None:
+        """The arguments of the rule's function for a match; None if a parameter would need two values."""
+        found: dict[str, Any] = {name: Variable(graph, bound[p]) for p, name in self.arrays.items()}
+        found |= {name: number(bound[p]) for p, name in self.numbers.items()}
+        for p, pairs in self.params.items():
+            given = {**p.op.defaults, **dict(bound[p].params)}
+            for key, name in pairs:
+                if name in found and not _identical(found[name], given[key]):
+                    return None
+                found[name] = given[key]
+        return found
+
+
+def number(node: Node) -> Any:
+    """The Python or NumPy scalar that a node is, or None."""
+    if node.op is not CONSTANT or node.aval.shape:
+        return None
+    literal = dict(node.params)["value"]
+    return literal.value if literal.weak else literal.value[()]
+
+
+def _identical(a: Any, b: Any) -> bool:
+    """Equality of parameters, which must not ask whether two symbolic sizes are equal: they hash alike or differ."""
+    return hash(a) == hash(b) and bool(a == b)
+
+
+class _Recorder(Graph):
+    """A graph that remembers each call that adds to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.provenance = UNKNOWN
+        self.made: list[Node] = []
+
+    def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
+        node = super().add(op, inputs, params, where)
+        self.made.append(node)
+        return node
+
+
+def _traced_pattern(rule: Rule) -> Pattern:
+    graph = _Recorder()
+    arrays = {graph.add_input(name, Aval(d.shape, np.dtype(d.dtype))): name for name, d in rule.draws.items()}
+    graph.made.clear()
+    before, _ = rule(**{name: Variable(graph, x) for x, name in arrays.items()}, **rule.examples)
+    root = before.node
+    nodes = reached([root])
+    numbers = {
+        n: name for n in nodes if n.op is CONSTANT for name, x in rule.examples.items() if type(x) is float and number(n) == x
+    }
+    params = {n: pairs for n in nodes if (pairs := tuple(_wildcards(n, rule.examples)))}
+    made = tuple(graph.made[: graph.made.index(root) + 1])
+    return Pattern(root, made, {x: name for x, name in arrays.items() if x in nodes}, numbers, params)
+
+
+def _wildcards(node: Node, examples: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """The parameters of a node that an argument of the rule stands for."""
+    given = {**node.op.defaults, **dict(node.params)}
+    for key, value in given.items():
+        names = [name for name in examples if name.split("_")[0] == key and _identical(examples[name], value)]
+        if names:
+            yield key, names[0]
+
+
+# ---- sets of rules
+
+
+@dataclass
+class Entry:
+    """The rules whose left side has one operator at its root."""
+
+    procedures: list[Procedure] = field(default_factory=list)
+    by_input: dict[Op, list[tuple[Rule, set[Op]]]] = field(default_factory=dict)  # by an input's operator; and the others'
+    repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
+    general: list[Rule] = field(default_factory=list)
+
+    def candidates(self, node: Node) -> Iterable[Rule]:
+        if self.by_input:
+            ops = dict.fromkeys([x.op for x in node.inputs])
+            for op in ops:
+                for r, needed in self.by_input.get(op, ()):
+                    if needed <= ops.keys():
+                        yield r
+        if self.repeated and len(set(node.inputs)) < len(node.inputs):
+            yield from self.repeated
+        yield from self.general
+
+
+class Rules:
+    """Rules by the operator at the root of their left side, the larger side first."""
+
+    def __init__(self, rules: Iterable[Rule], procedures: Callable[[Op], list[Procedure]]) -> None:
+        self.procedures = procedures
+        self.entries: dict[Op, Entry] = {}
+        for r in sorted(filter(_traceable, rules), key=lambda r: -len(r.pattern.made)):  # stable: among equals the order of the tables
+            self._file(r)
+
+    def of(self, op: Op) -> Entry:
+        entry = self.entries.get(op)
+        if entry is None:
+            entry = self.entries[op] = Entry(self.procedures(op))
+        return entry
+
+    def _file(self, r: Rule) -> None:
+        root = r.pattern.root
+        entry = self.of(root.op)
+        known = [x.op for x in root.inputs if x.op is not INPUT]
+        special = [op for op in known if op is not CONSTANT] or known
+        if special:
+            entry.by_input.setdefault(special[0], []).append((r, set(known)))
+        elif len(set(root.inputs)) < len(root.inputs):
+            entry.repeated.append(r)
+        else:
+            entry.general.append(r)
+
+
+def _traceable(r: Rule) -> bool:
+    """Whether the operators of the rule exist in this table of operators."""
+    try:
+        return bool(r.pattern.made)
+    except UnsupportedError:
+        return False
+
+
+# ---- the walk
+
+
+class _NotThisRule(SymgradError):
+    """The left side, built again from a match, is not what was matched."""
+
+
+class Rewriting(Graph):
+    """A graph that simplifies a node as it is added."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self.rules = rules
+        self.applied: dict[str, int] = {}
+        self.shared: set[Node] = set()  # what several nodes use, or what is wanted
+        self._result: dict[Node, Node] = {}
+        self._depth = 0
+        self._replay: list[tuple[Node, Node | None]] = []
+
+    def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
+        if self._replay:
+            p, node = self._replay.pop()
+            if p.op is not op or (op is not CONSTANT and node is not None and not _identical(params, node.params)):
+                raise _NotThisRule("the left side differs")
+            if node is not None:
+                return node
+        return self.simplified(super().add(op, inputs, params, where))
+
+    def rebuild(self, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """The image of a node of another graph: what it is known to be need not be inferred again."""
+        key = (node.op, inputs, node.params)
+        image = self._interned.get(key)
+        if image is None:
+            image = Node(len(self.nodes), node.op, inputs, node.params, node.aval, self.provenance or UNKNOWN)
+            self._interned[key] = image
+            self.nodes.append(image)
+        return self.simplified(image)
+
+    def simplified(self, node: Node) -> Node:
+        """What a node becomes; itself while that is being found out."""
+        result = self._result.get(node)
+        if result is None:
+            self._result[node] = node
+            if self._depth < DEEPEST and node.inputs and type(node.aval) is Aval:
+                self._depth += 1
+                result = self._rewritten(node)
+                self._depth -= 1
+            if result is None:
+                return node
+            self._result[node] = result
+        return result
+
+    def _rewritten(self, node: Node) -> Node | None:
+        entry = self.rules.of(node.op)
+        for procedure in entry.procedures:
+            result = procedure(self, node)
+            if result is not None:
+                result = self.fitted(result, node.aval)
+            if result is not None and result is not node:
+                return result
+        for r in entry.candidates(node):
+            result = self.apply(r, node)
+            if result is not None and result is not node:
+                self.applied[r.name] = self.applied.get(r.name, 0) + 1
+                return result
+        return None
+
+    def apply(self, r: Rule, node: Node) -> Node | None:
+        """The right side of a rule where its left side is `node`, or None."""
+        bound = r.pattern.match(node)
+        if bound is None or (r.alone and any(n in self.shared and p.inputs and n is not node for p, n in bound.items())):
+            return None
+        arguments = r.pattern.arguments(self, bound)
+        if arguments is None or not r.admits(arguments):
+            return None
+        self._replay = [(p, bound.get(p)) for p in reversed(r.pattern.made)]
+        try:
+            _, after = r(**arguments)
+        except (SymgradError, ArithmeticError):
+            return None
+        finally:
+            self._replay = []
+        return None if after is NotImplemented else self.fitted(after, node.aval)
+
+    def fitted(self, value: Any, aval: Aval) -> Node | None:
+        """A replacement as exactly what it replaces: cast and broadcast if need be; None where that cannot be."""
+        node = value if isinstance(value, Node) else value.node if isinstance(value, Variable) else self.constant(value)
+        if aval.weak and not node.aval.weak:
+            return None
+        if node.aval.dtype != aval.dtype or node.aval.weak != aval.weak:
+            node = Variable(self, node).astype(aval.dtype).node
+        if not same_shape(node.aval.shape, aval.shape):
+            if len(node.aval.shape) > len(aval.shape):
+                return None
+            node = np.broadcast_to(Variable(self, node), aval.shape).node
+        return node if node.aval.weak == aval.weak else None
+
+
+def rewrite(graph: Graph, rules: Rules) -> Graph:
+    """A new graph that computes the same outputs, rewritten by `rules`; replaced nodes are still in it, unused."""
+    new = Rewriting(rules)
+    image: dict[Node, Node] = {}
+    nodes = _ordered(graph)
+    shared = _shared(nodes, graph.outputs)
+    for node in nodes:
+        new.provenance = _moved(node.where, image)
+        image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
+        if node in shared:
+            new.shared.add(image[node])
+    return _finished(new, graph, image)
+
+
+def copied(graph: Graph) -> Graph:
+    """A new graph of what the outputs need, and of the inputs, only."""
+    new = Graph()
+    image: dict[Node, Node] = {}
+    for node in _ordered(graph):
+        inputs = tuple([image[x] for x in node.inputs])
+        twin = Node(len(new.nodes), node.op, inputs, node.params, node.aval, _moved(node.where, image))
+        new.nodes.append(twin)
+        new._interned[node.op, inputs, node.params] = image[node] = twin
+    return _finished(new, graph, image)
+
+
+def _ordered(graph: Graph) -> Sequence[Node]:
+    """Inputs, needed or not, then what is needed, in order of creation."""
+    inputs = set(graph.inputs)
+    return [*graph.inputs, *(node for node in reached(graph.outputs) if node not in inputs)]
+
+
+def _shared(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
+    """What is wanted, or has several users."""
+    used: set[Node] = set()
+    shared = set(outputs)
+    for node in nodes:
+        for x in node.inputs:
+            if x in used:
+                shared.add(x)
+            used.add(x)
+    return shared
+
+
+def _moved(where: Where, image: dict[Node, Node]) -> Where:
+    """A derivative node goes on deriving the image; where that has none, the node of the graph before."""
+    of = where.of if where is not None else None
+    return where if of is None else where._replace(of=image.get(of, of))
+
+
+def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
+    """Carry over what is not a node."""
+    new.provenance, new.orders = None, old.orders
+    new.inputs = [image[x] for x in old.inputs]
+    new.outputs = [image[y] for y in old.outputs]
+    for node, name in old.names.items():
+        if node not in image or image[node].op is CONSTANT:
+            continue
+        moved = _moved_name(old, name, image)
+        if moved is not None:
+            new.label(image[node], moved)
+    return new
+
+
+def _moved_name(old: Graph, name: Any, image: dict[Node, Node]) -> Any:
+    """A name for the new graph: a pattern goes with the image of its node, or is written out when that has none."""
+    pattern = "{}"
+    while not isinstance(name, str):
+        template, of = name
+        if of in image:
+            return (pattern.format(template), image[of])
+        pattern, name = pattern.format(template), old.names.get(of)
+        if name is None:
+            return None
+    return pattern.format(name)

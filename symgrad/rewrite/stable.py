@@ -1,0 +1,201 @@
+"""Stable forms: the same function without overflow, cancellation or a NaN that only the way of computing it makes.
+
+The names are those of the rewrites of Theano and PyTensor where there are such.
+"""
+
+import numpy as np
+
+from symgrad.ops.core import STOP
+from symgrad.rewrite.algebra import POSITIVE, SCALAR, floating
+from symgrad.rewrite.engine import Draw, number, rule
+
+NEGATIVE = (-3.0, -0.1)
+LN2 = float(np.log(2.0))
+
+# ---- near zero and one
+
+
+@rule(x=(-0.9, 3), when=floating)
+def log1p(x):
+    return np.log(1 + x), np.log1p(x)
+
+
+@rule(x=(-3, 0.9), when=floating)
+def log1p_negative(x):
+    return np.log(1 - x), np.log1p(-x)
+
+
+@rule(when=floating)
+def expm1(x):
+    return np.exp(x) - 1, np.expm1(x)
+
+
+@rule(when=floating)
+def expm1_negative(x):
+    return 1 - np.exp(x), -np.expm1(x)
+
+
+@rule(x=NEGATIVE, when=floating)
+def log1mexp(x):
+    """Mächler, *Accurately computing log(1 - exp(-|a|))*, 2012."""
+    return np.log(-np.expm1(x)), np.where(x > -LN2, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+
+
+# ---- logarithm and exponential undo each other
+
+
+@rule(changes_nan=True, when=floating)
+def log_of_exp(x):
+    return np.log(np.exp(x)), x
+
+
+@rule(changes_nan=True, x=POSITIVE, when=floating)
+def exp_of_log(x):
+    return np.exp(np.log(x)), x
+
+
+@rule(when=floating)
+def expm1_of_log1p(x):
+    return np.expm1(np.log1p(np.abs(x))), np.abs(x)
+
+
+@rule(changes_nan=True, y=POSITIVE, when=floating)
+def log_of_scaled_exp(x, y):
+    return np.log(np.exp(x) * y), x + np.log(y)
+
+
+@rule(changes_nan=True, y=POSITIVE, when=floating)
+def log_of_exp_over(x, y):
+    return np.log(np.exp(x) / y), x - np.log(y)
+
+
+@rule(changes_nan=True, y=POSITIVE, when=floating)
+def log_over_exp(x, y):
+    return np.log(y / np.exp(x)), np.log(y) - x
+
+
+@rule(changes_nan=True, x=POSITIVE, when=floating)
+def log_of_reciprocal(x):
+    return np.log(1 / x), -np.log(x)
+
+
+@rule(changes_nan=True, x=POSITIVE, when=floating)
+def log_of_sqrt(x):
+    return np.log(np.sqrt(x)), 0.5 * np.log(x)
+
+
+@rule(changes_nan=True, x=(0.1, 3), when=floating)
+def log_of_square(x):
+    return np.log(x * x), 2 * np.log(np.abs(x))
+
+
+@rule(changes_nan=True, x=POSITIVE, when=lambda x, a: floating(x) and a == int(a) and a % 2 == 0)
+def log_of_even_power(x, a=2.5):
+    return np.log(x**a), a * np.log(np.abs(x))
+
+
+@rule(changes_nan=True, x=POSITIVE, when=lambda x, a: floating(x) and a % 2 != 0)
+def log_of_power(x, a=2.5):
+    return np.log(x**a), a * np.log(x)
+
+
+@rule(changes_nan=True, when=floating)
+def sqrt_of_square(x):
+    return np.sqrt(x * x), np.abs(x)
+
+
+# ---- softplus: log(1 + exp(x))
+
+
+@rule(changes_nan=True, when=floating)
+def softplus(x):
+    return np.log1p(np.exp(x)), np.logaddexp(0.0, x)
+
+
+@rule(changes_nan=True, when=floating)
+def logaddexp(x, y):
+    return np.log(np.exp(x) + np.exp(y)), np.logaddexp(x, y)
+
+
+@rule(changes_nan=True, when=lambda x, a: floating(x) and a > 0)
+def logaddexp_number(x, a=2.5):
+    return np.log(a + np.exp(x)), np.logaddexp(float(np.log(a)), x)
+
+
+# ---- the slope of softplus, 1 / (1 + exp(-x)), where derivatives have made it from parts that overflow
+
+
+@rule(changes_nan=True, when=floating)
+def sigmoid_of_parts(x):
+    return np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))
+
+
+@rule(changes_nan=True, when=floating)
+def sigmoid_in_cotangent(x, y):
+    return y / (1 + np.exp(x)) * np.exp(x), y / (1 + np.exp(-x))
+
+
+@rule(changes_nan=True, when=floating)
+def sigmoid_slope(x):
+    s = 1 / (1 + np.exp(x))
+    return s / (1 + np.exp(x)) * np.exp(x), s / (1 + np.exp(-x))
+
+
+@rule(changes_nan=True, when=floating)
+def sigmoid_slope_in_cotangent(x, y):
+    s = 1 / (1 + np.exp(x))
+    return y * (s / (1 + np.exp(x))) * np.exp(x), y * s / (1 + np.exp(-x))
+
+
+@rule(when=floating)
+def one_minus_sigmoid(x):
+    return 1 - 1 / (1 + np.exp(x)), 1 / (1 + np.exp(-x))
+
+
+# ---- log of a sum of exponentials: the largest is taken out, unless that has been done
+
+
+def _unshifted(x, **_):
+    """Whether nobody has taken the maximum out of it yet."""
+    node = x.node
+    return floating(x) and not (node.op.name == "subtract" and _is_maximum(node.inputs[1]))
+
+
+def _is_maximum(node):
+    while node.op.name in ("stop_gradient", "reshape", "index", "broadcast_to", "where"):
+        node = node.inputs[1 if node.op.name == "where" else 0]
+    return node.op.name in ("max", "maximum.reduce")
+
+
+def _largest(x, axis):
+    """The maximum as a number to subtract: its derivative cancels, and a row of -inf must not become NaN."""
+    top = np.max(x, axis=axis, keepdims=True)
+    return STOP(np.where(np.isfinite(top), top, 0))
+
+
+@rule(changes_nan=True, when=_unshifted)
+def logsumexp(x, axis=1, keepdims=True):
+    top = _largest(x, axis)
+    total = np.sum(np.exp(x - top), axis=axis, keepdims=keepdims)
+    return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)), np.reshape(top, total.shape) + np.log(total)
+
+
+@rule(changes_nan=True, when=_unshifted)
+def softmax(x, axis=1, keepdims=True):
+    e = np.exp(x - _largest(x, axis))
+    return (
+        np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=keepdims),
+        e / np.sum(e, axis=axis, keepdims=keepdims),
+    )
+
+
+@rule(changes_nan=True, m=Draw((2, 1)), when=floating)
+def logsoftmax(x, m, axis=1, keepdims=True):
+    shifted = x - m
+    log_total = np.log(np.sum(np.exp(x - m), axis=axis, keepdims=keepdims))
+    return x - (m + log_total), shifted - log_total
+
+
+@rule(changes_nan=True, y=POSITIVE, m=SCALAR, when=lambda x, y, m: floating(x) and number(m.node) is None)
+def log_of_shifted_exp_over(x, m, y):
+    return np.log(np.exp(x - m) / y), (x - m) - np.log(y)

@@ -1,0 +1,287 @@
+"""Rewrites that hold for whole families of operators, or that compare shapes: what no pattern can express.
+
+Constants are folded, sizes that only repeat numbers are taken off operands, and shape operations are merged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.dims import product, same, same_shape
+from symgrad.errors import SymgradError
+from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op
+from symgrad.ops.core import ALIAS, STOP
+from symgrad.ops.define import axis_tuple, common_dtype
+from symgrad.ops.index import ADD, GET, SET, Slice
+from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.shape import ASTYPE, BROADCAST_TO, COPY, FULL, RESHAPE, TRANSPOSE
+from symgrad.rewrite.engine import Procedure, number
+from symgrad.variable import Variable
+
+SMALL = 64
+"""A constant of so many numbers may be made, whatever it is made of."""
+
+_EVERYTHING = Slice(None, None, None)
+_LARGEST_EXACT = 2**31
+
+
+# ---- constants
+
+_NEVER_FOLDED = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, FULL, BROADCAST_TO})
+
+
+def fold(graph: Graph, node: Node) -> Node | None:
+    """An operation on constants is a constant, unless it would raise, warn or be much larger than what it is made of."""
+    if not all(x.op is CONSTANT for x in node.inputs) or not _worth_folding(node):
+        return None
+    values = [dict(x.params)["value"].value for x in node.inputs]
+    try:
+        with np.errstate(all="raise", under="ignore"):
+            result = node.op.evaluate(*values, **dict(node.params))
+    except Exception:  # it shall raise when the program runs, as it would have done
+        return None
+    if not _keeps_finite(values, result):
+        return None
+    if node.aval.weak:
+        result = result.item() if isinstance(result, (np.generic, np.ndarray)) else result
+        if type(result) is int and abs(result) > _LARGEST_EXACT:  # NumPy would have wrapped it, Python not
+            return None
+    image = graph.constant(result)
+    return image if image.aval.dtype == node.aval.dtype and image.aval.weak == node.aval.weak else None
+
+
+def _worth_folding(node: Node) -> bool:
+    sizes = [product(x.aval.shape) for x in node.inputs]
+    size = product(node.aval.shape)
+    if not isinstance(size, int):
+        return False
+    return size <= SMALL if node.op.view else size <= max(SMALL, *sizes)
+
+
+def _keeps_finite(values: list[Any], result: Any) -> bool:
+    if np.asarray(result).dtype.kind not in "fc":
+        return True
+    return bool(np.all(np.isfinite(result))) or not all(np.all(np.isfinite(v)) for v in values)
+
+
+# ---- operands that only repeat numbers
+
+
+def bare(graph: Graph, x: Node) -> Node:
+    """The operand without what broadcasting does anyway: repetition, and axes of size one in front."""
+    while True:
+        if x.op is BROADCAST_TO or (x.op in (RESHAPE, GET) and _only_leads(x)):
+            x = x.inputs[0]
+        elif x.op is FULL:
+            return Variable(graph, x.inputs[0]).astype(x.aval.dtype).node
+        elif x.op is CONSTANT and x.aval.shape and all(type(n) is int and n == 1 for n in x.aval.shape):
+            return graph.constant(dict(x.params)["value"].value.reshape(())[()])
+        else:
+            return x
+
+
+def _only_leads(x: Node) -> bool:
+    """Whether a reshape or an index only puts axes of size one in front."""
+    if len(x.inputs) > 1 or (x.op is GET and any(item not in (None, _EVERYTHING) for item in dict(x.params)["key"])):
+        return False
+    shape, inner = x.aval.shape, x.inputs[0].aval.shape
+    lead = len(shape) - len(inner)
+    return lead >= 0 and all(type(n) is int and n == 1 for n in shape[:lead]) and same_shape(shape[lead:], inner)
+
+
+_REPEATING = frozenset({BROADCAST_TO, FULL, RESHAPE, GET})
+
+
+def _repeats(x: Node) -> bool:
+    return x.op in _REPEATING or (x.op is CONSTANT and bool(x.aval.shape))
+
+
+def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
+    """An elementwise function of repeated numbers is computed once and repeated, if broadcasting does not do it."""
+    if not any(map(_repeats, node.inputs)):
+        return None
+    inputs = tuple([bare(graph, x) for x in node.inputs])
+    if all(x is y for x, y in zip(inputs, node.inputs, strict=True)):
+        return None
+    if node.op is not ASTYPE and all(x.aval.weak for x in inputs):
+        return None
+    return graph.add(node.op, inputs, node.params)
+
+
+def number_as_python(graph: Graph, node: Node) -> Node | None:
+    """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
+    inputs = list(node.inputs)
+    for i, x in enumerate(node.inputs):
+        if x.op is CONSTANT and not x.aval.shape and not x.aval.weak and x.aval.dtype.kind in "if" and x.aval.dtype.itemsize <= 8:
+            trial = [*inputs[:i], graph.constant(number(x).item()), *inputs[i + 1 :]]
+            if all(y.aval.weak for y in trial):
+                continue
+            try:
+                aval = node.op.infer(*[y.aval for y in trial])
+            except SymgradError:
+                continue
+            if aval == node.aval and common_dtype(*[y.aval for y in trial]) == common_dtype(*[y.aval for y in inputs]):
+                inputs = trial
+    return graph.add(node.op, tuple(inputs), node.params) if tuple(inputs) != node.inputs else None
+
+
+def write_bare_value(graph: Graph, node: Node) -> Node | None:
+    """An assigned value need not be repeated first."""
+    target, value, *arrays = node.inputs
+    if not _repeats(value):
+        return None
+    plain = bare(graph, value)
+    return None if plain is value else graph.add(node.op, (target, plain, *arrays), node.params)
+
+
+# ---- shapes
+
+
+def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
+    x, shape = node.inputs[0], node.aval.shape
+    if same_shape(x.aval.shape, shape):
+        return x
+    plain = bare(graph, x)
+    if plain.op is CONSTANT and not plain.aval.shape:
+        return full(graph, plain, node.aval)
+    return None if plain is x else graph.add(BROADCAST_TO, (plain,), node.params)
+
+
+def full(graph: Graph, value: Node, aval: Aval) -> Node:
+    """One number in every place. The dtype is that of the array, so the number can be Python's."""
+    if value.op is CONSTANT and not value.aval.weak and value.aval.dtype.kind in "bif" and value.aval.dtype.itemsize <= 8:
+        value = graph.constant(number(value).item())
+    return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
+
+
+def number_in_full(graph: Graph, node: Node) -> Node | None:
+    value = node.inputs[0]
+    if value.op is CONSTANT and value.aval.shape:
+        value = bare(graph, value)
+    result = full(graph, value, node.aval) if not value.aval.shape else node
+    return None if result is node else result
+
+
+def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
+    x, shape = node.inputs[0], node.aval.shape
+    if same_shape(x.aval.shape, shape):
+        return x
+    if x.op is FULL:
+        return full(graph, x.inputs[0], node.aval)
+    if x.op is RESHAPE or (x.op is GET and all(item in (None, _EVERYTHING) for item in dict(x.params)["key"])):
+        return graph.add(RESHAPE, (x.inputs[0],), node.params)
+    if x.op is BROADCAST_TO and not x.inputs[0].aval.shape:
+        return np.broadcast_to(Variable(graph, x.inputs[0]), shape)
+    return new_axes(graph, x, shape)
+
+
+def new_axes(graph: Graph, x: Node, shape: Any) -> Node | None:
+    """``x[:, None]`` for a reshape that only adds axes of size one."""
+    key, old = [], list(x.aval.shape)
+    if not old:
+        return None
+    for n in shape:
+        if old and same(n, old[0]):
+            key.append(_EVERYTHING)
+            old.pop(0)
+        elif type(n) is int and n == 1:
+            key.append(None)
+        else:
+            return None
+    return None if old else graph.add(GET, (x,), (("key", tuple(key)),))
+
+
+def merge_transposes(graph: Graph, node: Node) -> Node | None:
+    x, axes = node.inputs[0], dict(node.params)["axes"]
+    if axes == tuple(range(len(axes))):
+        return x
+    if x.op is FULL:
+        return full(graph, x.inputs[0], node.aval)
+    if x.op is TRANSPOSE:
+        inner = dict(x.params)["axes"]
+        return graph.add(TRANSPOSE, (x.inputs[0],), (("axes", tuple(inner[i] for i in axes)),))
+    return None
+
+
+def merge_casts(graph: Graph, node: Node) -> Node | None:
+    x = node.inputs[0]
+    if x.aval.dtype == node.aval.dtype and not x.aval.weak:
+        return x
+    if x.op is ASTYPE and np.can_cast(x.inputs[0].aval.dtype, x.aval.dtype, "safe"):
+        return graph.add(ASTYPE, (x.inputs[0],), node.params)
+    return None
+
+
+def index_of_everything(graph: Graph, node: Node) -> Node | None:
+    x = node.inputs[0]
+    if all(item == _EVERYTHING for item in dict(node.params)["key"]):
+        return x if x.aval.shape else None
+    return full(graph, x.inputs[0], node.aval) if x.op is FULL and len(node.inputs) == 1 else None
+
+
+def add_to_everything(graph: Graph, node: Node) -> Variable | None:
+    """``y[:, :] += v``."""
+    if any(item != _EVERYTHING for item in dict(node.params)["key"]):
+        return None
+    return Variable(graph, node.inputs[0]) + Variable(graph, node.inputs[1])
+
+
+def without_copy(graph: Graph, node: Node) -> Node:
+    """Values do not change, so a copy is the value."""
+    return node.inputs[0]
+
+
+def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
+    """A sum over an axis along which numbers are repeated is a product, a mean is the number."""
+    x = node.inputs[0]
+    if x.op not in (BROADCAST_TO, FULL) or node.aval.dtype.kind not in "fc":
+        return None
+    shape = x.aval.shape
+    plain = Variable(graph, bare(graph, x))
+    lead = len(shape) - plain.ndim
+    axes = axis_tuple(node.op.name, dict(node.params).get("axis"), len(shape))
+    repeated = [i for i in axes if i < lead or not same(plain.shape[i - lead], shape[i])]
+    if not repeated:
+        return None
+    y = plain.astype(node.aval.dtype)
+    inner = tuple(i - lead for i in axes if i >= lead)
+    if inner:
+        y = node.op(y, axis=inner, keepdims=True)
+    if node.op is SUM:
+        y = y * product([shape[i] for i in repeated])
+    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return np.reshape(np.broadcast_to(y, kept), node.aval.shape)
+
+
+def without_mark(graph: Graph, node: Node) -> Node:
+    """A mark matters to differentiation only."""
+    return node.inputs[0]
+
+
+# ---- which of them an operator is met with
+
+_OF: dict[Op, list[Procedure]] = {
+    BROADCAST_TO: [merge_broadcasts],
+    FULL: [number_in_full],
+    RESHAPE: [merge_reshapes],
+    TRANSPOSE: [merge_transposes],
+    ASTYPE: [take_bare_operands, merge_casts],
+    COPY: [without_copy],
+    GET: [index_of_everything],
+    SET: [write_bare_value],
+    ADD: [write_bare_value, add_to_everything],
+    SUM: [reduce_bare_operand],
+    MEAN: [reduce_bare_operand],
+}
+
+
+def procedures(op: Op, marks: bool) -> list[Procedure]:
+    """What an operator is met with before any pattern; `marks` keeps those that derivatives need."""
+    if op in (ALIAS, STOP):
+        return [] if marks else [without_mark]
+    folding = [] if op in _NEVER_FOLDED else [fold]
+    if op.elementwise:
+        return [*folding, take_bare_operands, number_as_python]
+    return [*folding, *_OF.get(op, [])]

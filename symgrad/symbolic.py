@@ -1,0 +1,243 @@
+"""The second door: graphs built by hand, differentiated node by node, and compiled from any nodes to any nodes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.compile import Compiled
+from symgrad.derive import pullback
+from symgrad.dims import Sizes
+from symgrad.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from symgrad.graph import CONSTANT, INPUT, Graph as Nodes, Node, needed
+from symgrad.options import checked, resolve
+from symgrad.trace import Leaf, Program, Spec, input_aval, spec
+from symgrad.variable import Variable
+from symgrad.where import here
+
+
+class Graph(Nodes):
+    """A program to build by hand from Variables.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        In order of creation, in which inputs exist before their users.
+    dag : networkx.DiGraph
+        The same nodes with edges from input to user.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> g = sg.Graph()
+    >>> x = g.input("x", "float64[n]")
+    >>> y = np.sum(np.tanh(x) ** 2)
+    >>> (dx,) = sg.gradients(y, [x])
+    >>> sg.function([x], [y, dx])(np.zeros(2))
+    [np.float64(0.0), array([0., 0.])]
+    """
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The symbolic sizes of the inputs."""
+        return Sizes(None, lift=lambda dim: Variable(self, self.size(dim)))
+
+    def input(self, name: str, like: Any) -> Variable:
+        """A new input.
+
+        Parameters
+        ----------
+        name : str
+            A Python name, new to the graph.
+        like : str, Spec, or anything with a shape and a dtype
+            Such as ``"float64[n, 3]"``; the same letter is the same size throughout the graph.
+
+        Returns
+        -------
+        Variable
+
+        Raises
+        ------
+        ArgumentError
+            If `name` is no Python name, or `like` no spec.
+        GraphError
+            If the graph has an input of this name.
+        """
+        if not name.isidentifier():
+            raise ArgumentError(f"{name!r} is not a Python name")
+        aval = input_aval(spec(like) if isinstance(like, str) else like, self.sizes, path=name)
+        return Variable(self, self.add_input(name, aval, here()))
+
+
+def gradients(
+    ys: Variable | Sequence[Variable],
+    xs: Sequence[Variable],
+    grad_ys: Sequence[Any] | None = None,
+    stop_gradients: Sequence[Variable] = (),
+) -> list[Variable]:
+    """Append the gradients of `ys` with respect to `xs` to their graph.
+
+    Parameters
+    ----------
+    ys : Variable or sequence of Variable
+        Where there are several, or one is an array, their numbers are summed, weighted by `grad_ys`.
+    xs : sequence of Variable
+        Floating inputs or any other values of the graph.
+    grad_ys : sequence of array or None, optional
+        Cotangents, of the shapes of `ys`; None stands for ones.
+    stop_gradients : sequence of Variable
+        Taken as constants.
+
+    Returns
+    -------
+    list of Variable
+        Of the shapes and dtypes of `xs`; zeros where `ys` do not depend on one.
+
+    Raises
+    ------
+    DTypeError
+        If one of `xs` or `ys` is not floating.
+    ShapeError
+        If a cotangent has another shape than its y.
+    NotDifferentiableError
+        Naming the NumPy function without a derivative, and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> x = sg.Graph().input("x", "float64[]")
+    >>> (dx,) = sg.gradients(x ** 3, [x])
+    >>> (ddx,) = sg.gradients(dx, [x])
+    >>> sg.function([x], ddx)(np.float64(2.0))
+    np.float64(12.0)
+    """
+    ys = [ys] if isinstance(ys, Variable) else list(ys)
+    xs = [xs] if isinstance(xs, Variable) else list(xs)
+    weights = [None] * len(ys) if grad_ys is None else list(grad_ys)
+    if not ys or len(weights) != len(ys):
+        raise ArgumentError(f"gradients: {len(ys)} ys and {len(weights)} grad_ys", "Give one cotangent for each y.")
+    graph = _graph_of([*ys, *xs, *stop_gradients])
+    for x in (*ys, *xs):
+        if not x.aval.differentiable:
+            raise DTypeError(f"gradients: {x!r} is not floating", "Only floating arrays have derivatives.")
+    cotangents = [_cotangent(y, w) for y, w in zip(ys, weights, strict=True)]
+    graph.orders += 1
+    prefix = "d_" if graph.orders == 1 else f"d{graph.orders}_"
+    found = pullback(
+        graph, [y.node for y in ys], cotangents, [x.node for x in xs], prefix, [x.node for x in stop_gradients]
+    )
+    return [np.zeros_like(x) if node is None else Variable(graph, node) for x, node in zip(xs, found, strict=True)]
+
+
+def _cotangent(y: Variable, weight: Any) -> Node:
+    if weight is None:
+        return np.ones_like(y).node if y.shape else y.graph.constant(y.dtype.type(1))
+    if np.shape(weight) != y.shape:
+        raise ShapeError(f"gradients: a cotangent of shape {np.shape(weight)} for {y!r}", "It has the shape of its y.")
+    return np.astype(weight * np.ones((), like=y), y.dtype).node if not isinstance(weight, Variable) else weight.node
+
+
+def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compiled:
+    """Compile a part of a graph: any nodes to feed, any nodes to fetch.
+
+    Parameters
+    ----------
+    inputs : sequence of Variable
+        Inputs, or other values: there the graph is cut, and what they were made of is not needed.
+    outputs : tree of Variable
+        What is not fetched is not computed.
+    **options
+        As in `symgrad.options`.
+
+    Returns
+    -------
+    Compiled
+        Takes an array for each input; gives arrays in a tree like `outputs`.
+
+    Raises
+    ------
+    GraphError
+        If outputs need an input of the graph that is not fed.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> g = sg.Graph()
+    >>> x = g.input("x", "float64[3]")
+    >>> h = np.exp(x)
+    >>> sg.function([h], np.sum(h))(np.ones(3))
+    np.float64(3.0)
+    """
+    explicit = checked(options)
+    leaves, structure = tree.flatten(outputs)
+    fetched = [x for x in leaves if isinstance(x, Variable)]
+    graph = _graph_of([*inputs, *fetched])
+    names = _parameter_names(graph, [x.node for x in inputs])
+    cut_graph, image = cut(graph, [x.node for x in inputs], [x.node for x in fetched], names)
+    cut_graph.outputs = [image[x.node] for x in fetched]
+    results = [Variable(cut_graph, image[x.node]) if isinstance(x, Variable) else x for x in leaves]
+    program = Program(
+        cut_graph,
+        dict(zip(names, inputs, strict=True)),
+        tree.unflatten(structure, results),
+        "function",
+        here(),
+        [Leaf(name, name, node) for name, node in zip(names, cut_graph.inputs, strict=True)],
+        tree.flatten((0,) * len(names))[1],
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names],
+        getattr(graph, "sizes", Sizes()),
+        f"A function of {', '.join(names) or 'nothing'}.",
+    )
+    return Compiled(program, resolve(explicit))
+
+
+def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
+    """What the parameters are called: as the user calls the values, as far as that is one name each."""
+    names: list[str] = []
+    for i, node in enumerate(inputs):
+        hint = graph.names.get(node)
+        names.append(hint if isinstance(hint, str) and hint not in names else f"x{i}")
+    return names
+
+
+def cut(
+    graph: Nodes, feeds: Sequence[Node], outputs: Sequence[Node], names: Sequence[str]
+) -> tuple[Nodes, dict[Node, Node]]:
+    """A new graph from `feeds`, which become inputs, to `outputs`; and the image of each node.
+
+    Raises
+    ------
+    GraphError
+        If outputs need an input of the graph that is not fed.
+    """
+    new = Nodes()
+    image: dict[Node, Node] = {}
+    for node, name in zip(feeds, names, strict=True):
+        if node in image:
+            raise GraphError(f"the input {name!r} is given twice", where=node.where)
+        image[node] = new.add_input(name, node.aval, node.where)
+    for node in needed(outputs, image):
+        if node.op is INPUT:
+            name = dict(node.params)["name"]
+            raise GraphError(f"the outputs need the input {name!r}, which is not fed", f"Add {name} to the inputs.")
+        image[node] = new.add(node.op, tuple([image[x] for x in node.inputs]), node.params, node.where)
+    for node, hint in graph.names.items():
+        if node in image:
+            of = hint[1] if isinstance(hint, tuple) else None
+            if of is None or of in image:
+                new.label(image[node], hint if of is None else (hint[0], image[of]))
+    return new, image
+
+
+def _graph_of(variables: Sequence[Variable]) -> Nodes:
+    if not variables:
+        raise ArgumentError("no Variable was given")
+    graph = variables[0].graph
+    if any(x.graph is not graph for x in variables):
+        raise GraphError("the Variables belong to different graphs", "Build them from the inputs of one graph.")
+    return graph

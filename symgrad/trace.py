@@ -1,0 +1,243 @@
+"""Tracing: run a Python function on Variables, and keep the graph that it leaves."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from symgrad import tree
+from symgrad.dims import Dim, Shape, Sizes, parse_size, parse_spec
+from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.graph import Aval, Graph, Node
+from symgrad.variable import Variable, tracing
+from symgrad.where import UNKNOWN, Where
+
+
+class Spec:  # no dataclass, which would be a tree
+    """Shape and dtype of an array that is not at hand; made by `spec`.
+
+    Attributes
+    ----------
+    shape : tuple of int or str
+        Sizes; a string is a symbolic size, the same for all specs of one call.
+    dtype : numpy.dtype
+    """
+
+    def __init__(self, shape: tuple[int | str, ...], dtype: np.dtype) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def spec(text: str) -> Spec:
+    """Describe an array by dtype and sizes.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``"float64[n, 3]"``, ``"float32[]"`` or ``"int64[2*n + 1]"``. The same letter is the same size in all
+        specs of one call; ``_`` is a size of its own.
+
+    Returns
+    -------
+    Spec
+
+    Raises
+    ------
+    ArgumentError
+        If the text is not a spec.
+
+    Examples
+    --------
+    >>> import symgrad as sg
+    >>> sg.spec("float32[batch, 784]").shape
+    ('batch', 784)
+    """
+    shape, dtype = parse_spec(text, Sizes())
+    texts = text[text.find("[") + 1 : text.rfind("]")].split(",") if "[" in text else []
+    return Spec(tuple(n if isinstance(n, int) else t.strip() for n, t in zip(shape, texts)), dtype)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf of the arguments: an input of the graph, or a value that is part of the program."""
+
+    path: str  # Python expression for it in terms of the parameters, ``params['W']``
+    name: str
+    node: Node | None = None
+    static: Any = None
+
+
+@dataclass
+class Program:
+    """A traced function.
+
+    Attributes
+    ----------
+    graph : Graph
+    inputs, outputs : tree of Variable
+        The arguments, as a dict by parameter, and the results; what is not an array stands as it was given.
+    """
+
+    graph: Graph
+    inputs: dict[str, Any]
+    outputs: Any
+    name: str
+    where: Where
+    leaves: list[Leaf]
+    structure: tree.TreeSpec  # of the arguments, a tuple by parameter
+    parameters: list[inspect.Parameter]
+    sizes: Sizes
+    summary: str = ""
+
+
+def trace(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    shapes: Mapping[int, Shape] | None = None,
+    values: Mapping[str, int] | None = None,
+) -> Program:
+    """Run `function` on Variables that stand for the arguments.
+
+    Parameters
+    ----------
+    args, kwargs
+        Trees of arrays, `Spec`, or anything with a shape and a dtype. Python floats and complex numbers are inputs,
+        too; other leaves are part of the program.
+    name : str, optional
+        What to call the program; by default the function's own name.
+    shapes : mapping of int to tuple, optional
+        For leaves by number, sizes as text where they shall be symbols, instead of those of the array.
+    values : mapping of str to int, optional
+        The number that each such symbol has in the call at hand.
+
+    Returns
+    -------
+    Program
+    """
+    bound = signature(function).bind(*args, **(kwargs or {}))
+    graph = Graph()
+    sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
+    where = definition(function)
+    leaves, variables, structure = _inputs(graph, bound.arguments, sizes, shapes or {}, where)
+    bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
+    token = tracing.set(graph)
+    try:
+        outputs = function(*bound.args, **bound.kwargs)
+    finally:
+        tracing.reset(token)
+    results, shape = tree.flatten(outputs)
+    results = [_as_result(graph, x) for x in results]
+    graph.outputs = [x.node for x in results if isinstance(x, Variable)]
+    kinds = signature(function).parameters
+    return Program(
+        graph,
+        dict(bound.arguments),
+        tree.unflatten(shape, results),
+        name or getattr(function, "__name__", "function"),
+        where,
+        leaves,
+        structure,
+        [kinds[key] for key in bound.arguments],
+        sizes,
+    )
+
+
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function; of one that has none to tell (some built in C), ``*args``."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+
+
+def definition(function: Callable[..., Any]) -> Where:
+    """Where a function is defined."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return UNKNOWN if code is None else Where(code.co_filename, code.co_firstlineno)
+
+
+def is_array(x: Any) -> bool:
+    """Whether a leaf is an input of the program rather than part of it."""
+    return isinstance(x, (np.ndarray, np.generic, float, complex, Spec)) or (hasattr(x, "shape") and hasattr(x, "dtype"))
+
+
+def _inputs(
+    graph: Graph, arguments: Mapping[str, Any], sizes: Sizes, shapes: Mapping[int, Shape], where: Where
+) -> tuple[list[Leaf], list[Any], tree.TreeSpec]:
+    paths, values, structure = tree.flatten_with_paths(tuple(arguments.values()))
+    steps = _steps(arguments, paths)
+    names = _short_names([[re.sub(r"\W", "_", str(step)) for step in path] for path in steps])
+    leaves, variables = [], []
+    for i, (path, value, name) in enumerate(zip(paths, values, names, strict=True)):
+        text = path[1:].codify(steps[i][0])
+        if not is_array(value):
+            leaves.append(Leaf(text, name, static=value))
+            variables.append(value)
+            continue
+        node = graph.add_input(name, input_aval(value, sizes, shapes.get(i), text), where)
+        leaves.append(Leaf(text, name, node))
+        lock = f"{text} is an argument: writing into it would change the caller's array"
+        variables.append(Variable(graph, node, lock))
+    return leaves, variables, structure
+
+
+def dotted_paths(arguments: Mapping[str, Any]) -> tuple[list[str], list[Any], tree.TreeSpec]:
+    """The leaves of the arguments with a dotted path for each, ``params.W``, and the structure of the tuple of them."""
+    paths, values, structure = tree.flatten_with_paths(tuple(arguments.values()))
+    return [".".join(map(str, steps)) for steps in _steps(arguments, paths)], values, structure
+
+
+def _steps(arguments: Mapping[str, Any], paths: Sequence[Any]) -> list[list[Any]]:
+    parameters = list(arguments)
+    return [[parameters[path[0].entry], *map(_entry, path[1:])] for path in paths]
+
+
+def input_aval(value: Any, sizes: Sizes, shape: Shape | None = None, path: str = "an argument") -> Aval:
+    """What is known of an argument."""
+    if type(value) in (float, complex):
+        return Aval((), np.dtype(type(value)), True)
+    dtype = np.dtype(value.dtype)
+    if dtype.kind not in "biufc":
+        raise UnsupportedError(f"{path} has dtype {dtype}", "Only boolean, integer, floating and complex arrays can be traced.")
+    if isinstance(value, np.ma.MaskedArray):
+        raise UnsupportedError(f"{path} is a masked array", "Pass x.filled(0) and the mask as arrays of their own.")
+    entries = value.shape if shape is None else shape
+    return Aval(tuple(parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries), dtype)
+
+
+def _as_result(graph: Graph, x: Any) -> Any:
+    """A leaf of the results; an array that does not depend on the inputs becomes a constant."""
+    if isinstance(x, Variable):
+        return Variable(graph, x.node)  # as it is now: a later write is not part of the program
+    if isinstance(x, Dim):
+        return Variable(graph, graph.size(x))
+    return Variable(graph, graph.constant(x)) if isinstance(x, (np.ndarray, np.generic)) else x
+
+
+def _entry(entry: Any) -> Any:
+    """The key, index or attribute of one step of a path."""
+    return entry.field if isinstance(entry, optree.NamedTupleEntry) else entry.entry
+
+
+def _short_names(paths: list[list[str]]) -> list[str]:
+    """For each path the shortest ending that is a name and belongs to it alone."""
+    names = []
+    for path in paths:
+        for start in range(len(path) - 1, -1, -1):
+            ending = path[start:]
+            alone = sum(other[-len(ending) :] == ending for other in paths) == 1
+            if start == 0 or (alone and ending[0].isidentifier()):
+                names.append("_".join(ending))
+                break
+    return names

@@ -1,0 +1,413 @@
+"""Transforms of functions: grad and its family. Each runs its function on Variables and appends derivative nodes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.compile import Function
+from symgrad.dims import same_shape
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.ops import core
+from symgrad.linear import jvp
+from symgrad.trace import definition, signature
+from symgrad.variable import Variable
+from symgrad.wrt import Choice, Run
+
+Tree = Any
+
+
+# ---- the public transforms
+
+
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
+    disconnected: str = "zero",
+    **options: Any,
+) -> Function:
+    """The gradient of a function with a scalar result.
+
+    Parameters
+    ----------
+    f : callable
+        Written in NumPy. Its arguments and results are arrays, numbers, or trees of them.
+    argnums : int or sequence of int
+        Which positional arguments to differentiate by: an int gives the bare gradient, a tuple a tuple.
+    wrt : str or sequence of str, optional
+        Names instead: an argument or a part of one, ``"params.W"``, or a value that `name` names inside of `f`. A string
+        gives the bare gradient, a list a tuple.
+    has_aux : bool
+        Whether `f` returns ``(value, aux)``; the result is then ``(gradient, aux)``.
+    disconnected : str
+        ``"zero"`` gives zeros where the value does not depend on an input, ``"raise"`` an error.
+    **options
+        As in `symgrad.options`.
+
+    Returns
+    -------
+    Function
+        Gives gradients of the shapes and dtypes of the arguments, in trees like theirs.
+
+    Raises
+    ------
+    DTypeError
+        At the call: an argument to differentiate by is not floating.
+    ShapeError
+        At the call: the result of `f` is not a scalar.
+    NotDifferentiableError
+        At the call: naming the NumPy function without a derivative, and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.grad(lambda x: np.sum(x ** 3))(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    """
+    choice = Choice(argnums, wrt, disconnected)
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        run = Run(f, choice, args, kwargs, has_aux)
+        gradients = run.gradients(run.value("grad"))
+        return (gradients, run.aux) if has_aux else gradients
+
+    return _function(body, f, "grad", f"Gradient of {describe(f)} with respect to {choice.described(f)}", options)
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
+    disconnected: str = "zero",
+    **options: Any,
+) -> Function:
+    """The value of a function with a scalar result and its gradient, which share their work.
+
+    Parameters
+    ----------
+    f, argnums, wrt, has_aux, disconnected, **options
+        As in `grad`.
+
+    Returns
+    -------
+    Function
+        Gives ``(value, gradient)``, or ``((value, aux), gradient)`` with `has_aux`.
+
+    Raises
+    ------
+    DTypeError, ShapeError, NotDifferentiableError
+        As in `grad`.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.value_and_grad(lambda x: np.sum(x ** 3))(np.array([1.0, 2.0]))
+    (np.float64(9.0), array([ 3., 12.]))
+    """
+    choice = Choice(argnums, wrt, disconnected)
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        run = Run(f, choice, args, kwargs, has_aux)
+        value = run.value("value_and_grad")
+        run.graph.label(value.node, "value")
+        return ((value, run.aux) if has_aux else value), run.gradients(value)
+
+    text = f"Value and gradient of {describe(f)} with respect to {choice.described(f)}"
+    return _function(body, f, "value_and_grad", text, options)
+
+
+def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+    """The derivative of an elementwise function, number by number.
+
+    Parameters
+    ----------
+    f : callable
+        Each number of its result depends on the same number of the argument only; the gradient of the sum of the
+        results is then the array of derivatives.
+    argnums, **options
+        As in `grad`.
+
+    Returns
+    -------
+    Function
+
+    Raises
+    ------
+    ShapeError
+        At the call: the shapes of result and argument differ, so that `f` is not elementwise.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.elementwise_grad(np.square)(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+    choice = Choice(argnums)
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        run = Run(f, choice, args, kwargs)
+        for x in run.chosen:
+            if not same_shape(np.shape(run.out), x.shape):
+                raise ShapeError(
+                    f"elementwise_grad: the result has shape {np.shape(run.out)}, the argument {x.shape}",
+                    "For a function that is not elementwise use jacobian.",
+                )
+        return run.gradients(np.sum(run.out))
+
+    text = f"Derivative, number by number, of {describe(f)} with respect to {choice.described(f)}"
+    return _function(body, f, "elementwise_grad", text, options)
+
+
+def jacobian(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: str = "auto", **options: Any
+) -> Function:
+    """The dense Jacobian of a function.
+
+    Parameters
+    ----------
+    f : callable
+    argnums : int or sequence of int
+        As in `grad`.
+    mode : str
+        ``"rev"`` goes back from the results, ``"fwd"`` forward from the arguments; ``"auto"`` takes the smaller side.
+    **options
+        As in `symgrad.options`.
+
+    Returns
+    -------
+    Function
+        Gives for each result and each argument an array of shape ``(*result.shape, *argument.shape)``, in a tree of
+        results of trees of arguments.
+
+    Raises
+    ------
+    DTypeError, NotDifferentiableError
+        As in `grad`.
+    ArgumentError
+        For another `mode`.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jacobian(lambda x: x[:2] * x[2])(np.array([1.0, 2.0, 3.0]))
+    array([[3., 0., 1.],
+           [0., 3., 2.]])
+    """
+    if mode not in ("auto", "rev", "fwd"):
+        raise ArgumentError(f"mode={mode!r}", 'It is "auto", "rev" or "fwd".')
+    choice = Choice(argnums)
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        return Run(f, choice, args, kwargs).jacobian(mode)
+
+    return _function(body, f, "jacobian", f"Jacobian of {describe(f)} with respect to {choice.described(f)}", options)
+
+
+def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+    """`jacobian` with ``mode="rev"``.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jacrev(np.square)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return jacobian(f, argnums, mode="rev", **options)
+
+
+def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+    """`jacobian` with ``mode="fwd"``.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jacfwd(np.square)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return jacobian(f, argnums, mode="fwd", **options)
+
+
+def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+    """The dense Hessian of a function with a scalar result.
+
+    Parameters
+    ----------
+    f, argnums, **options
+        As in `grad`.
+
+    Returns
+    -------
+    Function
+        Gives for each pair of arguments an array of shape ``(*first.shape, *second.shape)``, in a tree of trees.
+
+    Raises
+    ------
+    DTypeError, ShapeError, NotDifferentiableError
+        As in `grad`.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
+    array([[4., 2.],
+           [2., 0.]])
+    """
+    inner = jacobian(grad(f, argnums), argnums, mode="rev", **options)
+    text = f"Hessian of {describe(f)} with respect to {Choice(argnums).described(f)}"
+    return _function(inner, f, "hessian", text, options)
+
+
+def hvp(f: Callable[..., Any], argnums: int = 0, **options: Any) -> Function:
+    """The product of the Hessian of a function with a vector, without forming the Hessian.
+
+    Parameters
+    ----------
+    f : callable
+        With a scalar result.
+    argnums : int
+        The argument to differentiate by.
+    **options
+        As in `symgrad.options`.
+
+    Returns
+    -------
+    Function
+        Called ``(*args, vector)``, where `vector` is a tree like the argument; so is the result. Arguments of `f` that
+        have a default are passed by keyword.
+
+    Raises
+    ------
+    DTypeError, ShapeError, NotDifferentiableError
+        As in `grad`.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.hvp(lambda x: np.sum(x ** 3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([ 6., 12.])
+    """
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        *primals, vector = args
+
+        def gradient(x: Any) -> Any:
+            return grad(f, argnums)(*primals[:argnums], x, *primals[argnums + 1 :], **kwargs)
+
+        return jvp(gradient, (primals[argnums],), (vector,))[1]
+
+    body.__signature__ = _with_vector(signature(f))  # type: ignore[attr-defined]
+    text = f"Hessian-vector product of {describe(f)} with respect to {Choice(argnums).described(f)}"
+    return _function(body, f, "hvp", text, options)
+
+
+def compile(f: Callable[..., Any], **options: Any) -> Function:
+    """The function itself, traced, simplified and compiled, without a derivative.
+
+    Parameters
+    ----------
+    f : callable
+    **options
+        As in `symgrad.options`.
+
+    Returns
+    -------
+    Function
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.compile(lambda x: np.log(1 + np.exp(x)))(1000.0)
+    np.float64(1000.0)
+    """
+    return Function(f, _name_of(f), f"{describe(f)}, compiled.", options)
+
+
+def stop_gradient(x: Tree) -> Tree:
+    """The same value, through which no derivative flows.
+
+    Examples
+    --------
+    >>> import symgrad as sg
+    >>> sg.grad(lambda x: x * sg.stop_gradient(x))(3.0)
+    np.float64(3.0)
+    """
+    return tree.tree_map(lambda leaf: core.STOP(leaf) if isinstance(leaf, Variable) else leaf, x)
+
+
+def name(x: Any, text: str) -> Any:
+    """The same value under a name: in the generated source, and for ``wrt=``.
+
+    Parameters
+    ----------
+    x : array
+    text : str
+        A Python name.
+
+    Returns
+    -------
+    array
+        `x`
+
+    Raises
+    ------
+    ArgumentError
+        If the text is not a Python name.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> def f(x):
+    ...     h = sg.name(x ** 2, "h")
+    ...     return np.sum(h ** 2)
+    >>> sg.grad(f, wrt="h")(np.array([1.0, 2.0]))
+    array([2., 8.])
+    """
+    if not text.isidentifier():
+        raise ArgumentError(f"{text!r} is not a Python name")
+    if not isinstance(x, Variable):
+        return x
+    return core.named(x, text)
+
+
+# ---- what they share
+
+
+def _function(body: Callable[..., Any], f: Callable[..., Any], kind: str, summary: str, options: dict[str, Any]) -> Function:
+    """The transform of `f`, with its signature and a name after it."""
+    if not hasattr(body, "__signature__"):
+        body.__signature__ = signature(f)  # type: ignore[attr-defined]
+    body.__wrapped__ = f  # type: ignore[attr-defined]
+    return Function(body, f"{_name_of(f)}_{kind}", summary, options)
+
+
+def _name_of(f: Callable[..., Any]) -> str:
+    name = getattr(f, "__name__", "function")
+    return name if name.isidentifier() else "function"
+
+
+def describe(f: Callable[..., Any]) -> str:
+    """What a function is called, and where it stands."""
+    if isinstance(f, Function):
+        return f"the {f.summary[0].lower()}{f.summary[1:]}"
+    where = definition(f)
+    return f"{_name_of(f)} ({where})" if where.line else _name_of(f)
+
+
+def _with_vector(of: inspect.Signature) -> inspect.Signature:
+    """The signature with one more argument behind those without a default; the others are passed by keyword."""
+    kinds = inspect.Parameter
+    before = [p for p in of.parameters.values() if p.kind <= kinds.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    after = [p.replace(kind=kinds.KEYWORD_ONLY) for p in of.parameters.values() if p.default is not p.empty]
+    return inspect.Signature([*before, kinds("vector", kinds.POSITIONAL_OR_KEYWORD), *after])

@@ -1,0 +1,97 @@
+"""Pytrees: nested dicts, lists, tuples, namedtuples, dataclasses and registered classes of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import optree
+
+_NAMESPACE = "symgrad"
+_dataclasses: set[type] = set()
+
+TreeSpec = optree.PyTreeSpec
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a tree, and its structure; None is a leaf."""
+    leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=_NAMESPACE)
+    return flatten(tree) if _register_dataclasses(leaves) else (leaves, spec)
+
+
+def flatten_with_paths(tree: Any) -> tuple[list[optree.PyTreeAccessor], list[Any], TreeSpec]:
+    """As `flatten`, with where each leaf stands; ``path.codify("args")`` is the Python expression for it."""
+    flatten(tree)  # registers the dataclasses in it
+    return optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=_NAMESPACE)
+
+
+def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Any:
+    """The tree of this structure with these leaves."""
+    return optree.tree_unflatten(spec, leaves)
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """The tree with `function` applied to each leaf; `rest` are trees of the same structure."""
+    leaves, spec = flatten(tree)
+    others = []
+    for other in rest:
+        more, same = flatten(other)
+        if same != spec:
+            raise ValueError(f"the trees differ: {spec} and {same}")
+        others.append(more)
+    return unflatten(spec, map(function, leaves, *others))
+
+
+def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any]) -> type:
+    """Make instances of a class trees.
+
+    Parameters
+    ----------
+    cls : type
+    flatten : callable
+        ``flatten(instance)`` gives ``(children, metadata)``; metadata is hashable.
+    unflatten : callable
+        ``unflatten(metadata, children)`` gives the instance.
+
+    Returns
+    -------
+    type
+        `cls`
+
+    Examples
+    --------
+    >>> class Line:
+    ...     def __init__(self, slope, offset):
+    ...         self.slope, self.offset = slope, offset
+    >>> _ = register(Line, lambda line: ((line.slope, line.offset), None), lambda _, children: Line(*children))
+    >>> tree_map(lambda x: 2 * x, Line(1.0, 3.0)).offset
+    6.0
+    """
+    return optree.register_pytree_node(cls, flatten, unflatten, namespace=_NAMESPACE)
+
+
+def _register_dataclasses(leaves: list[Any]) -> bool:
+    """Register the classes of leaves that are dataclasses; whether there were any."""
+    found = {type(x) for x in leaves if dataclasses.is_dataclass(x) and not isinstance(x, type)} - _dataclasses
+    for cls in found:
+        _register_dataclass(cls)
+    return bool(found)
+
+
+def _register_dataclass(cls: type) -> None:
+    names = tuple(field.name for field in dataclasses.fields(cls))
+
+    def take_apart(x: Any) -> tuple[tuple[Any, ...], tuple[str, ...], tuple[str, ...]]:
+        return tuple(getattr(x, name) for name in names), names, names
+
+    def put_together(_: Any, children: Iterable[Any]) -> Any:
+        new = object.__new__(cls)  # __init__ may check values, which Variables do not have
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(new, name, child)
+        return new
+
+    optree.register_pytree_node(
+        cls, take_apart, put_together, namespace=_NAMESPACE, path_entry_type=optree.DataclassEntry
+    )
+    _dataclasses.add(cls)

@@ -1,0 +1,3 @@
+"""The version, also stated in generated sources."""
+
+VERSION = "0.1.0"

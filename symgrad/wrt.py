@@ -1,0 +1,223 @@
+"""What to differentiate by, and a run of the user's function with that marked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.derive import pullback
+from symgrad.dims import Dim, product
+from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
+from symgrad.graph import Node
+from symgrad.jacobian import jacobian_fwd, jacobian_rev
+from symgrad.ops import core
+from symgrad.trace import dotted_paths, signature
+from symgrad.variable import Variable, tracing
+
+
+class Choice:
+    """``argnums=`` or ``wrt=`` of a transform."""
+
+    def __init__(
+        self, argnums: int | Sequence[int], wrt: str | Sequence[str] | None = None, disconnected: str = "zero"
+    ) -> None:
+        if disconnected not in ("zero", "raise"):
+            raise ArgumentError(f"disconnected={disconnected!r}", 'It is "zero" or "raise".')
+        given = argnums if wrt is None else wrt
+        self.single = isinstance(given, (int, str))
+        self.items: tuple[Any, ...] = (given,) if self.single else tuple(given)  # type: ignore[arg-type]
+        self.disconnected = disconnected
+        kind = int if wrt is None else str
+        if not self.items or not all(isinstance(item, kind) and not isinstance(item, bool) for item in self.items):
+            raise ArgumentError(f"argnums={argnums!r}, wrt={wrt!r}", "argnums= takes numbers, wrt= names.")
+
+    def described(self, f: Callable[..., Any]) -> str:
+        """For the docstring of the generated module."""
+        names = list(signature(f).parameters)
+        known = range(-len(names), len(names))
+        return ", ".join(i if isinstance(i, str) else names[i] if i in known else f"argument {i}" for i in self.items)
+
+    def dotted(self, f: Callable[..., Any], bound: inspect.BoundArguments) -> list[str]:
+        """The chosen arguments or parts of them as dotted paths; or names of values inside."""
+        return [_parameter(f, i, bound) if isinstance(i, int) else i for i in self.items]
+
+
+def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> str:
+    count = len(bound.args)
+    if not -count <= i < count:
+        raise ArgumentError(
+            f"argnums={i}, but {getattr(f, '__name__', 'the function')} was called with {count} positional arguments",
+            "For an argument passed by keyword give its name: wrt=.",
+        )
+    places = []
+    for name, parameter in bound.signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            places += [f"{name}.{j}" for j in range(len(bound.arguments.get(name, ())))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            places.append(name)
+    return places[i % count]
+
+
+class Run:
+    """One run of the user's function on Variables, appended to the graph that is being traced.
+
+    Attributes
+    ----------
+    graph : Graph
+    out, aux : tree
+        What the function returned.
+    chosen : list of Variable
+        The leaves to differentiate by.
+    """
+
+    def __init__(
+        self, f: Callable[..., Any], choice: Choice, args: Sequence[Any], kwargs: Mapping[str, Any], has_aux: bool = False
+    ) -> None:
+        graph = tracing.get()
+        assert graph is not None, "transforms run inside a trace"
+        self.graph, self._choice = graph, choice
+        bound = signature(f).bind(*args, **kwargs)
+        wanted = choice.dotted(f, bound)
+        paths, leaves, structure = dotted_paths(bound.arguments)
+        groups = [_below(path, paths) for path in wanted]
+        marks = {i: self._mark(leaves[i], paths[i]) for i in sorted({i for g in groups for i in g}) if leaves[i] is not None}
+        parts = [_part(bound.arguments, path) if group else None for path, group in zip(wanted, groups, strict=True)]
+        marked = tree.unflatten(structure, [marks.get(i, x) for i, x in enumerate(leaves)])
+        bound.arguments.update(zip(bound.arguments, marked, strict=True))
+        result = f(*bound.args, **bound.kwargs)
+        self.out, self.aux = _with_aux(result) if has_aux else (result, None)
+        inner = [None if group else self._inner(path) for path, group in zip(wanted, groups, strict=True)]
+        self.chosen = [*marks.values(), *(x for x in inner if x is not None)]
+        self._results = list(zip(groups, parts, inner, strict=True))
+        self._keys: list[Any] = [*marks, *(id(x) for x in inner if x is not None)]
+
+    def _mark(self, x: Any, path: str) -> Variable:
+        """A leaf under an identity of its own, apart from other uses of the same value."""
+        if isinstance(x, (np.ndarray, np.generic, float)):
+            x = Variable(self.graph, self.graph.constant(x))
+        if not isinstance(x, Variable):
+            raise DTypeError(f"no derivative with respect to {path}, which is {x!r}", _float_of(x))
+        check_floating(x, f"no derivative with respect to {path}")
+        return core.marked(x)
+
+    def _inner(self, name: str) -> Variable:
+        """The value that has this name inside the function."""
+        found = [node for node, hint in self.graph.names.items() if hint == name]
+        if len(found) != 1:
+            problem = "no argument and no value" if not found else f"{len(found)} values"
+            raise ArgumentError(
+                f"wrt={name!r}: {problem} of the function has that name", f'Name one: {name} = symgrad.name(..., "{name}").'
+            )
+        return Variable(self.graph, found[0])
+
+    # ---- derivatives
+
+    def value(self, what: str) -> Variable:
+        """The result, if it is a floating scalar."""
+        out = self.out
+        if isinstance(out, (float, np.floating)):  # it depends on nothing
+            out = Variable(self.graph, self.graph.constant(out))
+        if not isinstance(out, Variable):
+            raise ShapeError(
+                f"{what} needs a function with a scalar result, this one returned a {type(out).__name__}",
+                "Return one number; whatever else is wanted goes into aux: return value, aux and has_aux=True.",
+            )
+        if out.shape:
+            raise ShapeError(
+                f"{what} needs a function with a scalar result, this one returned {out.aval}",
+                "Reduce it, as np.sum does, or use jacobian.",
+            )
+        check_floating(out, f"{what}: no derivative of the result")
+        return out
+
+    def gradients(self, value: Variable) -> Any:
+        """Gradients of a scalar, in trees like what was chosen."""
+        graph = self.graph
+        graph.orders += 1
+        prefix = "d_" if graph.orders == 1 else f"d{graph.orders}_"
+        return self.pullback([value.node], [graph.constant(value.dtype.type(1))], prefix)
+
+    def pullback(self, outputs: Sequence[Node], cotangents: Sequence[Node], prefix: str = "") -> Any:
+        """Cotangents of what was chosen, in trees like it."""
+        found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], prefix)
+        return self._arranged([self._or_zero(x, g) for x, g in zip(self.chosen, found, strict=True)])
+
+    def _or_zero(self, x: Variable, g: Node | None) -> Variable:
+        if g is not None:
+            return Variable(self.graph, g)
+        if self._choice.disconnected == "raise":
+            raise NotDifferentiableError(f"the value does not depend on {x!r}", 'disconnected="zero" gives zeros.')
+        return np.zeros_like(x)
+
+    def jacobian(self, mode: str) -> Any:
+        """Jacobians of all results, in a tree of results of trees of what was chosen."""
+        leaves, structure = tree.flatten(self.out)
+        outputs = []
+        for y in leaves:
+            y = y if isinstance(y, Variable) else Variable(self.graph, self.graph.constant(y))
+            check_floating(y, "jacobian: no derivative of a result")
+            outputs.append(y.node)
+        wrt = [x.node for x in self.chosen]
+        rows = (jacobian_rev if _backward(mode, outputs, wrt) else jacobian_fwd)(self.graph, outputs, wrt)
+        return tree.unflatten(structure, [self._arranged([Variable(self.graph, x) for x in row]) for row in rows])
+
+    def _arranged(self, values: Sequence[Any]) -> Any:
+        """Values for the chosen leaves, in the trees that they were chosen from."""
+        by_key = dict(zip(self._keys, values, strict=True))
+        results = [
+            tree.unflatten(tree.flatten(part)[1], [by_key.get(i) for i in group]) if group else by_key[id(x)]
+            for group, part, x in self._results
+        ]
+        return results[0] if self._choice.single else tuple(results)
+
+
+def check_floating(x: Variable, fact: str) -> None:
+    """Refuse what has no derivative here."""
+    if x.dtype.kind == "c":
+        raise DTypeError(f"{fact}, which is {x.aval}", "Write it in terms of real and imaginary parts.")
+    if not x.aval.differentiable:
+        raise DTypeError(f"{fact}, which is {x.aval}", "Only floating arrays have derivatives: x.astype(float).")
+
+
+def _float_of(x: Any) -> str:
+    if isinstance(x, (int, bool)) and not isinstance(x, bool):
+        return f"Pass the float {float(x)!r}."
+    return "Choose floating arrays with argnums= or wrt=."
+
+
+def _with_aux(result: Any) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ArgumentError(f"has_aux=True, but the function returned {type(result).__name__}", "Return value, aux.")
+    return result
+
+
+def _below(path: str, paths: Sequence[str]) -> list[int]:
+    """Numbers of the leaves at or below a path."""
+    return [i for i, p in enumerate(paths) if p == path or p.startswith(path + ".")]
+
+
+def _part(arguments: Mapping[str, Any], path: str) -> Any:
+    """The argument, or part of one, at a path."""
+    part: Any = arguments
+    for step in path.split("."):
+        if isinstance(part, Mapping):
+            part = next(value for key, value in part.items() if str(key) == step)
+        elif step.isdigit() and not hasattr(part, step):
+            part = part[int(step)]
+        else:
+            part = getattr(part, step)
+    return part
+
+
+def _backward(mode: str, outputs: Sequence[Node], wrt: Sequence[Node]) -> bool:
+    """Whether to go back from the results: where they have fewer numbers than the arguments, as far as is known."""
+    if mode != "auto":
+        return mode == "rev"
+    rows, columns = (sum(product(node.aval.shape) for node in nodes) for nodes in (outputs, wrt))
+    if isinstance(rows, Dim) or isinstance(columns, Dim):
+        return isinstance(columns, Dim)
+    return rows <= columns
