@@ -9,8 +9,9 @@ import numpy as np
 
 from symgrad.dims import Dim, Size, same_shape
 from symgrad.errors import GraphError, UnsupportedError
-from symgrad.graph import ITEM, Aval, Graph, Node, depends, reached
+from symgrad.graph import ITEM, Aval, Graph, Node, depends, needed
 from symgrad.ops.define import common_dtype
+from symgrad.ops.shape import with_rank
 from symgrad.variable import Variable, record
 
 Image = Any  # the Variable of a batched node, a tuple of them where the operator has several results
@@ -64,13 +65,9 @@ def _common_size(lifted: Mapping[Node, Node]) -> Size:
 
 def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node]:
     """What lies between the lifted nodes, where the graph is cut, and the outputs, in order."""
-    nodes = reached(outputs)
-    needed = set(outputs)
-    for node in reversed(nodes):
-        if node in needed and node not in lifted:
-            needed.update(node.inputs)
-    affected = depends([node for node in nodes if node in needed], lifted)
-    return [node for node in nodes if node in affected and node in needed and node not in lifted]
+    nodes = needed(outputs, lifted)
+    affected = depends(nodes, lifted)
+    return [node for node in nodes if node in affected]
 
 
 def _rows(graph: Graph, y: Node, images: Mapping[Node, Image], size: Size) -> Variable:
@@ -89,7 +86,7 @@ def _batched(graph: Graph, node: Node, images: Mapping[Node, Image], size: Size)
         return images[node.inputs[0]][dict(node.params)["index"]]
     inputs = [images[x] if x in images else Variable(graph, x) for x in node.inputs]
     if op.elementwise:
-        result = op(*_aligned(node, flags, inputs, size))
+        result = op(*_aligned(node, flags, inputs))
     elif op.batch is not None:
         result = op.batch(flags, *inputs, **{**op.defaults, **dict(node.params)})
     else:
@@ -99,11 +96,11 @@ def _batched(graph: Graph, node: Node, images: Mapping[Node, Image], size: Size)
     return tuple(_checked(node, y, aval, size) for y, aval in zip(result, node.aval, strict=True))
 
 
-def _aligned(node: Node, flags: Sequence[bool], inputs: Sequence[Variable], size: Size) -> list[Variable]:
+def _aligned(node: Node, flags: Sequence[bool], inputs: Sequence[Variable]) -> list[Variable]:
     """Inputs of an elementwise operator, with the new axis in front of all others."""
     avals = [x.aval for x in node.inputs]
     return [
-        _with_rank(_unweakened(x, aval, avals), aval, node.aval.ndim, size) if batched else x
+        with_rank(_unweakened(x, aval, avals), node.aval.ndim) if batched else x
         for x, aval, batched in zip(inputs, avals, flags, strict=True)
     ]
 
@@ -114,11 +111,6 @@ def _unweakened(x: Variable, aval: Aval, avals: Sequence[Aval]) -> Variable:
         return x
     dtype = common_dtype(*avals)
     return x if dtype == x.dtype else x.astype(dtype)
-
-
-def _with_rank(x: Variable, aval: Aval, rank: int, size: Size) -> Variable:
-    missing = rank - aval.ndim
-    return np.reshape(x, (size, *(1,) * missing, *aval.shape)) if missing else x
 
 
 def _row_by_row(node: Node, flags: Sequence[bool], inputs: Sequence[Variable], size: Size) -> Image:
@@ -132,7 +124,8 @@ def _row_by_row(node: Node, flags: Sequence[bool], inputs: Sequence[Variable], s
     graph, params = inputs[0].graph, dict(node.params)
     if size == 0:
         return _empty(inputs[0], node.aval)
-    rows = [record(graph, node.op, [x[i] if b else x for x, b in zip(inputs, flags)], params) for i in range(size)]
+    pairs = list(zip(inputs, flags, strict=True))
+    rows = [record(graph, node.op, [x[i] if batched else x for x, batched in pairs], params) for i in range(size)]
     return np.stack(rows) if type(node.aval) is Aval else tuple(map(np.stack, zip(*rows, strict=True)))
 
 

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from symgrad import tree
+from symgrad.cost import Cost, cost_of
 from symgrad.dims import Shape
 from symgrad.emit.guard import Guard
 from symgrad.emit.module import Header, Source, emit
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
-from symgrad.options import Options, checked, current, resolve
+from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise
 from symgrad.trace import Program, Spec, is_array, signature, spec, trace
 from symgrad.variable import Variable, tracing
@@ -69,6 +70,11 @@ class Compiled:
     @cached_property
     def signature(self) -> str:
         return self._header.signature(self.graph.inputs)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What one call costs; see `Cost`."""
+        return cost_of(self.graph)
 
     def save(self, path: str | Path) -> Path:
         """Write a module that needs only NumPy and checks the shapes that it is given.
@@ -194,7 +200,7 @@ class Function:
         Program
         """
         args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
-        return self._trace(args, kwargs, {}, None)
+        return self._trace(args, kwargs, {}, None, resolve(self._explicit))
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments, or for specs in their place, compiled; options as keywords.
@@ -205,7 +211,9 @@ class Function:
         """
         names = {f.name for f in fields(Options)} - set(self.__signature__.parameters)
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
-        return Compiled(self.trace(*args, **kwargs), resolve({**self._explicit, **explicit}))
+        chosen = resolve({**self._explicit, **explicit})
+        args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
+        return Compiled(self._trace(args, kwargs, {}, None, chosen), chosen)
 
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The module that runs for these arguments, or for specs in their place; options as keywords."""
@@ -252,13 +260,14 @@ class Function:
         shapes, values = generalised(seen, here, set(self.__signature__.parameters))
         if values:
             try:
-                return Compiled(self._trace(args, kwargs, shapes, values), options)
+                return Compiled(self._trace(args, kwargs, shapes, values, options), options)
             except SymgradError:  # a program that does not go through with symbols is compiled for its very sizes
                 pass
-        return Compiled(self._trace(args, kwargs, {}, None), options)
+        return Compiled(self._trace(args, kwargs, {}, None, options), options)
 
-    def _trace(self, args: Any, kwargs: Any, shapes: Any, values: Any) -> Program:
-        program = trace(self._body, args, kwargs, name=self.__name__, shapes=shapes, values=values)
+    def _trace(self, args: Any, kwargs: Any, shapes: Any, values: Any, options: Options) -> Program:
+        with in_force(options):
+            program = trace(self._body, args, kwargs, name=self.__name__, shapes=shapes, values=values)
         program.summary = f"{self.summary}."
         return program
 

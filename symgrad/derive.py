@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.dims import same_shape
 from symgrad.errors import GraphError, NotDifferentiableError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
+from symgrad.ops.core import ALIAS
 from symgrad.ops.elementwise import WHERE
 from symgrad.variable import Variable
 
@@ -117,6 +118,8 @@ class _Pullback:
         return [found.get(x) for x in self.wrt]
 
     def name(self, g: Cotangent, node: Node) -> None:
+        while node.op is ALIAS and node not in self.graph.names:  # a mark on an argument
+            node = node.inputs[0]
         if self.prefix and not g.dirty and node in self.graph.names:
             self.graph.label(g.value.node, (self.prefix + "{}", node))
 
@@ -182,11 +185,18 @@ class _Pullback:
         cotangents = node.op.vjp(value, y, *xs, **params)
         masks: Sequence[Any] = [None] * len(xs)
         if mask is not None and node.op.linear:
-            ones = [np.ones_like(x) if x.dtype.kind == "f" else x for x in xs] if len(xs) > 1 else xs
-            masks = node.op.vjp(mask.astype(value.dtype), y, *ones, **params)
+            # numbers that take part in a product, unlike indices, could cancel: ones cannot
+            ones = [x if gx is None else np.ones_like(x) for x, gx in zip(xs, cotangents, strict=True)]
+            ones = ones if len(xs) > 1 else xs
+            masks = node.op.vjp(np.broadcast_to(mask.astype(value.dtype), value.shape), y, *ones, **params)
         for x, gx, m in zip(node.inputs, cotangents, masks, strict=True):
             if gx is not None and x in self.needed and x.aval.differentiable:
-                yield x, self.unbroadcast(Cotangent(gx, None if m is None else m != 0), x.aval)
+                yield x, self.unbroadcast(Cotangent(gx, self.mask_of(gx) if m is None else m != 0), x.aval)
+
+    def mask_of(self, gx: Any) -> Variable | None:
+        """Where a rule says that anything flows: its cotangent is ``np.where(mask, g, 0)``."""
+        masked = self.as_mask(gx) if isinstance(gx, Variable) else None
+        return masked and masked[0]
 
     def result_and_cotangent(self, node: Node, g: Cotangent | None) -> tuple[Any, Any, Variable | None]:
         if g is not None:

@@ -55,8 +55,10 @@ class Op:
     partials: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
     spell: Callable[..., tuple[str, int]] | None = None
+    flops: Callable[..., Any] | None = None
     infix: str | None = None
     elementwise: bool = False  # broadcasts its inputs and works number by number
+    keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs

@@ -52,6 +52,16 @@ def checked(explicit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
+def in_force(chosen: Options) -> Iterator[None]:
+    """What is traced inside the block goes by these options."""
+    token = _current.set(chosen)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
 def options(**changed: Any) -> Iterator[None]:
     """Set options for all that is compiled inside a ``with`` block.
 
@@ -76,8 +86,5 @@ def options(**changed: Any) -> Iterator[None]:
     ...     sg.grad(np.sin)(0.0)
     np.float64(1.0)
     """
-    token = _current.set(replace(_current.get(), **checked(changed)))
-    try:
+    with in_force(replace(_current.get(), **checked(changed))):
         yield
-    finally:
-        _current.reset(token)

@@ -10,9 +10,9 @@ import numpy as np
 from symgrad.dims import Dim, render
 
 # Python's precedences, from the loosest; only what generated code uses
-COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
-PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "**": POWER}
-PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%", "@"), PRODUCT) | dict.fromkeys(
+COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)
+PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "**": POWER, "@": MATMUL}
+PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%"), PRODUCT) | dict.fromkeys(
     ("<", "<=", ">", ">=", "==", "!="), COMPARE
 )
 
@@ -29,10 +29,15 @@ class Code(NamedTuple):
 
 
 def infix(symbol: str, a: Code, b: Code) -> Code:
-    """``a symbol b``: left-associative but for ``**``; comparisons do not chain."""
+    """``a symbol b``: left-associative but for ``**``; comparisons do not chain.
+
+    Python gives ``*`` and ``@`` one precedence; mixed, they get parentheses all the same.
+    """
     level = PRECEDENCE[symbol]
     if symbol == "**":
         return Code(f"{a.at(ATOM)}**{b.at(UNARY)}", level)
+    if level == PRODUCT:
+        return Code(f"{a.text if a.level == PRODUCT else a.at(UNARY)} {symbol} {b.at(UNARY)}", level)
     left = level + 1 if level == COMPARE else level
     return Code(f"{a.at(left)} {symbol} {b.at(level + 1)}", level)
 

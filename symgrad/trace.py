@@ -125,7 +125,7 @@ def trace(
     -------
     Program
     """
-    bound = signature(function).bind(*args, **(kwargs or {}))
+    bound = bind(function, args, kwargs or {}, name)
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
     where = definition(function)
@@ -153,8 +153,22 @@ def trace(
     )
 
 
+def bind(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str | None = None
+) -> inspect.BoundArguments:
+    """The arguments by parameter, or an error that says what the function takes."""
+    takes = signature(function)
+    try:
+        return takes.bind(*args, **kwargs)
+    except TypeError as error:
+        called = name or getattr(function, "__name__", "the function")
+        raise ArgumentError(f"{called}: {error}", f"It takes {takes}.") from None
+
+
 def signature(function: Callable[..., Any]) -> inspect.Signature:
     """The signature of a function; of one that has none to tell (some built in C), ``*args``."""
+    if not callable(function):
+        raise ArgumentError(f"{function!r} is not a function", "Give a function of arrays.")
     try:
         return inspect.signature(function)
     except ValueError:

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import Dim, Shape, product
+from symgrad.dims import Dim, Shape, product, same_shape
 from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import ITEM, Aval, Graph, Node, Op
-from symgrad.ops import index, shape
+from symgrad.ops import create, index, shape
 from symgrad.ops.define import TABLE, display_name, refuse
 from symgrad.where import assigned_name
 
 tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
 """The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""
+
+
+_BUILD = " Where it is written into an array, make that array with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape)."
 
 
 class Variable:
@@ -41,7 +44,7 @@ class Variable:
     <Variable float64[] sum>
     """
 
-    __slots__ = ("_base", "_lock", "_node", "_root", "_sure", "_version", "_view", "graph")
+    __slots__ = ("_array", "_base", "_lock", "_node", "_permuted", "_root", "_sure", "_version", "_view", "graph")
     __hash__ = object.__hash__
 
     def __init__(self, graph: Graph, node: Node, lock: str = "") -> None:
@@ -53,6 +56,8 @@ class Variable:
         self._view: Node | None = None  # how it was read from its base when it was made
         self._sure = True  # False where NumPy may have copied: a reshape of a view
         self._version = 0  # of the root's memory that _node stands for
+        self._array = False  # of no dimensions and yet an array, not a scalar
+        self._permuted = False  # NumPy may have laid it out in another order than C's
 
     # ---- what it is
 
@@ -113,9 +118,8 @@ class Variable:
         return call_ufunc(self.graph, ufunc, method, inputs, **kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        create = shape.CREATE.get(function)
-        if create is not None:
-            return create(self._constant, *args, **kwargs)
+        if function in create.CREATE:
+            return created(self.graph, function, args, kwargs)
         call = TABLE.get(function)
         if call is None:
             raise unsupported(function)
@@ -123,35 +127,87 @@ class Variable:
         result = call(*args, **kwargs)
         return result if out is None else deliver(result, out)
 
-    def _constant(self, value: Any) -> Variable:
-        return Variable(self.graph, self.graph.constant(value))
-
     # ---- memory: views and assignment
+
+    @property
+    def owner(self) -> Variable:
+        """The Variable whose memory this one shows, itself if it is no view."""
+        return self if self._root is None else self._root
+
+    @property
+    def writes_in_place(self) -> bool:
+        """Whether it is an array rather than a NumPy scalar, of which ``+=`` makes a new one."""
+        return self._array or bool(self.shape)
+
+    @property
+    def contiguous(self) -> bool | None:
+        """Whether its numbers lie in C's order without gaps; None where that is not known."""
+        if self._base is None:
+            return None if self._permuted and len(self.shape) > 1 else True
+        layout = self._layout()
+        return None if layout is None else layout.flags.c_contiguous
+
+    def _layout(self) -> np.ndarray | None:
+        """An array laid out in memory as NumPy would this one, never to be read; None where that is not known."""
+        if any(isinstance(n, Dim) for n in self.shape):
+            return None
+        if self._base is None:
+            return np.broadcast_to(_BYTE, self.shape) if 0 in self.shape else None if self._permuted else _packed(self.shape)
+        below = self._base._layout()
+        if below is None:
+            return None
+        params = dict(self._view.params)  # type: ignore[union-attr]
+        op = self._view.op  # type: ignore[union-attr]
+        if op is index.GET:
+            return below[index.decode(params["key"], [0] * (len(self._view.inputs) - 1))]  # type: ignore[union-attr]
+        if op is shape.TRANSPOSE:
+            return below.transpose(params["axes"])
+        return below.reshape(self.shape) if op is shape.RESHAPE else None
+
+    def laid_out_as(self, other: Variable) -> None:
+        """Note that NumPy gives this array the order of the other's axes."""
+        self._permuted = other._permuted
+
+    def lock(self, reason: str) -> None:
+        """Refuse assignments from now on."""
+        self._lock = reason
+
+    def copied(self, order: str = "C", array: bool = False) -> Variable:
+        """The same value in memory of its own. No node: values do not change, only what a Variable stands for does."""
+        if self.aval.weak:
+            result = shape.ASTYPE(self, dtype=self.dtype)
+        else:
+            result = Variable(self.graph, self.node)
+            result._permuted = self._permuted and order != "C"
+        result._array = array
+        return result
 
     def _refresh(self) -> None:
         """Read again what was written into the memory that this is a view of."""
         chain = [self]
         while chain[-1]._base is not None and chain[-1]._version != chain[-1]._root._version:  # type: ignore[union-attr]
             chain.append(chain[-1]._base)
-        for view in reversed(chain[:-1]):
+        for view in reversed(chain):
+            read, base = view._view, view._base
+            if base is None or view._version == view._root._version:  # type: ignore[union-attr]
+                continue
             if not view._sure:
                 raise _unsure()
-            read, base = view._view, view._base
             view._node = self.graph.add(read.op, (base._node, *read.inputs[1:]), read.params)  # type: ignore[union-attr]
             view._version = view._root._version  # type: ignore[union-attr]
 
-    def _write(self, value: Variable) -> None:
+    def overwrite(self, value: Any) -> None:
         """Make `value`, of the same shape and dtype, the content of this memory and of all that view it."""
         self.writable()
         self.node  # noqa: B018  up to date before it is overwritten
-        content, view = value.node, self
+        content, view = lift(self.graph, value), self
         written = [(view, content)]
         while view._base is not None:
             if not view._sure:
                 raise _unsure()
             base = view._base
-            content = undo_view(self.graph, view._view, base.node, content)
-            view = base
+            result = index.write_back(view._view, Variable(self.graph, base.node), Variable(self.graph, content))
+            content, view = result.node, base
             written.append((view, content))
         view._version += 1
         for target, node in written:
@@ -161,13 +217,25 @@ class Variable:
         """Raise where an assignment would reach memory that is not the function's own."""
         if self._lock:
             raise WriteError(self._lock, "Write into a copy: x = x.copy().")
+        if not self.writes_in_place:
+            raise WriteError("a scalar cannot be written into", "Bind the name anew: x = value.")
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(value, Variable) and value._base is self and value._version == (self if self._root is None else self._root)._version:
-            if index.is_same(value._view, key):  # the second half of x[i] += v: the view has written through
-                return
+        if isinstance(value, Variable) and self._holds(value, key):  # the second half of x[i] += v: it is written already
+            return
         self.writable()
-        self._write(index.put(self, key, value))
+        self.overwrite(index.put(self, key, value))
+
+    def _holds(self, value: Variable, key: Any) -> bool:
+        """Whether `value` is the view x[key], up to date."""
+        if value._base is not self and value is not self:
+            return False
+        if value._version != self.owner._version:
+            return False
+        here = index.get(self, key)
+        if here is value or value is self:
+            return here is value
+        return isinstance(here, Variable) and here._base is self and _same_view(here._view, value._view)
 
     def __getitem__(self, key: Any) -> Variable:
         return index.get(self, key)
@@ -180,11 +248,11 @@ class Variable:
             "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not.",
         )
 
-    def _no_number(self, what: str) -> ConcreteValueError:
+    def _no_number(self, what: str, more: str = "") -> ConcreteValueError:
         return ConcreteValueError(
             f"{what} needs the value of a {self._described()}, which has none before the program runs",
             "Write it with NumPy functions (np.exp instead of math.exp, x.astype(float) instead of float(x)), "
-            "or return it and convert the result.",
+            f"or return it and convert the result.{more}",
         )
 
     def _described(self) -> str:
@@ -192,16 +260,16 @@ class Variable:
         return f"traced {self.aval}" + (f" named {name!r}" if isinstance(name, str) else "")
 
     def __float__(self) -> float:
-        raise self._no_number("float()")
+        raise self._no_number("float()", _BUILD)
 
     def __int__(self) -> int:
-        raise self._no_number("int()")
+        raise self._no_number("int()", _BUILD)
 
     def __complex__(self) -> complex:
-        raise self._no_number("complex()")
+        raise self._no_number("complex()", _BUILD)
 
     def __index__(self) -> int:
-        raise self._no_number("An index, range() or int()")
+        raise self._no_number("An index, range() or int()", " Index an array of NumPy with np.take(a, i).")
 
     def item(self, *args: Any) -> Any:
         raise self._no_number(".item()")
@@ -212,8 +280,7 @@ class Variable:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise ConcreteValueError(
             f"np.array() or np.asarray() needs the value of a {self._described()}, which has none before the program runs",
-            "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); to build one by assignment, "
-            "np.zeros(shape, like=x) or symgrad.numpy.zeros(shape).",
+            f"To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); to index one, np.take(a, i).{_BUILD}",
         )
 
     # ---- attributes and methods of arrays
@@ -235,27 +302,46 @@ class Variable:
         return np.imag(self)
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Variable:
-        return shape.ASTYPE(self, np.dtype(dtype))
+        dtype = np.dtype(dtype)
+        if not np.can_cast(self.dtype, dtype, casting):
+            raise DTypeError(f"cannot cast {self.dtype} to {dtype} by the rule {casting!r}")
+        if dtype == self.dtype and not self.aval.weak:
+            return self.copied(order, self._array) if copy else self
+        result = shape.ASTYPE(self, dtype=dtype)
+        result._array, result._permuted = self._array, self._permuted and order != "C"
+        return result
 
     def copy(self, order: str = "C") -> Variable:
-        return np.copy(self)
+        return self.copied(order, self._array)
 
     def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Variable:
-        if order != "C":
-            refuse("reshape", "order")
-        return np.reshape(self, sizes[0] if len(sizes) == 1 else sizes)
+        return np.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
 
     def transpose(self, *axes: Any) -> Variable:
         return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
     def flatten(self, order: str = "C") -> Variable:
-        return np.copy(np.ravel(self, order=order))
+        return np.ravel(self, order=order).copied(array=True)
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+        self[...] = np.sort(self, axis, kind, order, stable=stable)
+
+    def resize(self, *sizes: Any, refcheck: bool = True) -> None:
+        np.resize(self, sizes)
+
+    @property
+    def flat(self) -> Flat:
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        Flat(self)[:] = value
 
     def fill(self, value: Any) -> None:
         self[...] = value
 
     def __getattr__(self, attribute: str) -> Any:
-        if hasattr(np.ndarray, attribute):
+        if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):  # np.asarray looks for protocols
             raise UnsupportedError(f"the array attribute .{attribute} is not supported")
         raise AttributeError(f"a Variable has no attribute {attribute!r}")
 
@@ -275,17 +361,101 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
         if name is not None:
             graph.label(node, name)
     result = Variable(graph, node)
-    if op.view and len(nodes) == 1 and isinstance(inputs[0], Variable):  # an index array makes a copy
+    for x in inputs:
+        if type(x) is Variable and x._permuted:
+            result._permuted = True
+    if op.view and isinstance(inputs[0], Variable) and all(x.aval.ndim == 0 for x in nodes[1:]):  # an index array copies
         _attach(result, inputs[0])
     return result
 
 
+def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What a creation function of NumPy gives inside `graph`."""
+
+    def new(op: Op, *inputs: Any, **params: Any) -> Variable:
+        result = record(graph, op, inputs, params)
+        result._array = True
+        return result
+
+    return create.CREATE[function](new, *args, **kwargs)
+
+
 def _attach(view: Variable, base: Variable) -> None:
-    view._lock = base._lock or ("np.broadcast_to gives a read-only array" if view._node.op is shape.BROADCAST_TO else "")
-    view._view = view._node
-    view._base, view._root = base, base if base._root is None else base._root
+    """Make `view`, just recorded, a view of `base`, as far as NumPy does so."""
+    op = view._node.op
+    if op is index.GET and not view.shape:
+        return  # a scalar
+    view._array = True
+    if not base.writes_in_place and not base._lock:
+        return  # of a scalar NumPy makes an array
+    sure = base._sure
+    if op is shape.RESHAPE and (base._base is not None or base._permuted):
+        is_view = _reshape_is_view(view, base)
+        if is_view is False:
+            view._permuted = False
+            return
+        sure = sure and is_view is True
+    elif op is shape.TRANSPOSE:
+        view._permuted = len(view.shape) > 1
+    elif op not in (index.GET, shape.RESHAPE):
+        view._lock = f"np.{op.name} gives a read-only array"
+    view._lock = base._lock or view._lock
+    view._view, view._base, view._root, view._sure = view._node, base, base.owner, sure
     view._version = view._root._version
-    view._sure = base._sure and (base._base is None or view._node.op is not shape.RESHAPE)
+
+
+def _reshape_is_view(view: Variable, base: Variable) -> bool | None:
+    """Whether NumPy needs no copy for a reshape; None where that depends on what is not known."""
+    old, new = ([n for n in x.shape if not (isinstance(n, int) and n == 1)] for x in (base, view))
+    if same_shape(tuple(old), tuple(new)):  # axes of size 1 come and go freely
+        return True
+    layout = base._layout()
+    if layout is None:
+        return None
+    try:
+        layout.reshape(view.shape, copy=False)
+    except ValueError:
+        return False
+    except TypeError:  # NumPy 2.0 cannot be asked
+        return None
+    return True
+
+
+_BYTE = np.zeros(1, np.int8)
+
+
+def _packed(sizes: Sequence[int]) -> np.ndarray:
+    """An array of these sizes that takes no memory, laid out in C's order; never to be read."""
+    strides = [1]
+    for n in reversed(sizes[1:]):
+        strides.append(strides[-1] * n)
+    return np.lib.stride_tricks.as_strided(_BYTE, sizes, strides[::-1] if sizes else (), writeable=False)
+
+
+def _same_view(a: Node | None, b: Node | None) -> bool:
+    """Whether two nodes read the same part of what they read."""
+    return a is not None and b is not None and (a.op, a.params, a.inputs[1:]) == (b.op, b.params, b.inputs[1:])
+
+
+class Flat:
+    """``x.flat``: the numbers of an array in C's order; writing into it writes into the array."""
+
+    def __init__(self, array: Variable) -> None:
+        self._of = array
+
+    def __getitem__(self, key: Any) -> Any:
+        return np.copy(np.reshape(self._of, -1))[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._of.writable()
+        flat = np.reshape(self._of, -1)
+        self._of.overwrite(np.reshape(index.put(flat, key, value), self._of.shape))
+
+    def __len__(self) -> int:
+        return int(self._of.size)
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(np.copy(np.reshape(self._of, -1)))
 
 
 def _unsure() -> WriteError:
@@ -293,12 +463,6 @@ def _unsure() -> WriteError:
         "a reshape of a view may or may not share its memory, and one of the two was written into",
         "Take a copy: x.copy().reshape(...).",
     )
-
-
-def undo_view(graph: Graph, view: Node, base: Node, content: Node) -> Node:
-    """The content of `base` after `content` was written into its `view`."""
-    result = shape.write_back(view, Variable(graph, base), Variable(graph, content))
-    return result.node
 
 
 def freeze(op: Op, params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -344,7 +508,8 @@ def call_ufunc(graph: Graph, ufunc: np.ufunc, method: str, inputs: Sequence[Any]
     if call is None:
         raise unsupported(ufunc)
     if not kwargs:
-        return call(*map(_strong, inputs)) if all(map(_is_weak, inputs)) else call(*inputs)
+        strong = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
+        return call(*map(_strong, inputs)) if strong else call(*inputs)
     return _call_with_options(call, ufunc, inputs, **kwargs)
 
 
@@ -399,6 +564,8 @@ def deliver(result: Any, out: Any) -> Any:
         )
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
         raise DTypeError(f"a {result.dtype} result cannot be written into a {out.dtype} array")
+    if np.ndim(result) > out.ndim:  # an assignment would drop leading axes of size 1
+        raise ShapeError(f"a result of shape {result.shape} cannot be written into an array of shape {out.shape}")
     out[...] = result
     return out
 
@@ -414,7 +581,7 @@ def _operator_method(ufunc: np.ufunc, reflected: bool) -> Callable[[Variable, An
     op = TABLE[ufunc]
 
     def method(self: Variable, other: Any) -> Any:
-        if isinstance(other, (str, bytes)):
+        if isinstance(other, (str, bytes, index.Selected)):
             return NotImplemented
         return op(other, self) if reflected else op(self, other)
 
@@ -426,7 +593,7 @@ def _in_place_method(ufunc: np.ufunc) -> Callable[[Variable, Any], Any]:
 
     def method(self: Variable, other: Any) -> Any:
         result = op(self, other)
-        if not self.shape:  # a NumPy scalar is immutable: the name is bound anew
+        if not self.writes_in_place:  # a NumPy scalar is immutable: the name is bound anew
             return result
         self.writable()
         return deliver(result, self)

@@ -83,8 +83,8 @@ def assigned_name() -> str | None:
         if name is not _RETURN:
             return name or None  # type: ignore[return-value]
         frame = frame.f_back
-        while frame is not None and internal(frame.f_code):
-            frame = frame.f_back
+        if frame is not None and internal(frame.f_code):  # the result of a traced function, not of the call that traces it
+            return None
     return None
 
 

@@ -12,10 +12,12 @@ from symgrad import tree
 from symgrad.derive import pullback
 from symgrad.dims import Dim, product
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
-from symgrad.graph import Node
+from symgrad.graph import Graph, Node
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.ops import core
-from symgrad.trace import dotted_paths, signature
+from symgrad.options import current
+from symgrad.rewrite import prepared
+from symgrad.trace import bind, dotted_paths, signature
 from symgrad.variable import Variable, tracing
 
 
@@ -29,11 +31,13 @@ class Choice:
             raise ArgumentError(f"disconnected={disconnected!r}", 'It is "zero" or "raise".')
         given = argnums if wrt is None else wrt
         self.single = isinstance(given, (int, str))
-        self.items: tuple[Any, ...] = (given,) if self.single else tuple(given)  # type: ignore[arg-type]
+        self.items: tuple[Any, ...] = tuple(given) if isinstance(given, (tuple, list)) else (given,)
         self.disconnected = disconnected
         kind = int if wrt is None else str
         if not self.items or not all(isinstance(item, kind) and not isinstance(item, bool) for item in self.items):
-            raise ArgumentError(f"argnums={argnums!r}, wrt={wrt!r}", "argnums= takes numbers, wrt= names.")
+            if wrt is None:
+                raise ArgumentError(f"argnums={argnums!r}", "It is a number or a tuple of numbers; names go into wrt=.")
+            raise ArgumentError(f"wrt={wrt!r}", "It is a name or a list of names; numbers go into argnums=.")
 
     def described(self, f: Callable[..., Any]) -> str:
         """For the docstring of the generated module."""
@@ -50,7 +54,7 @@ def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> 
     count = len(bound.args)
     if not -count <= i < count:
         raise ArgumentError(
-            f"argnums={i}, but {getattr(f, '__name__', 'the function')} was called with {count} positional arguments",
+            f"argnums={i}, but {getattr(f, '__name__', 'the function')} was called with {_counted(count)}",
             "For an argument passed by keyword give its name: wrt=.",
         )
     places = []
@@ -79,8 +83,8 @@ class Run:
     ) -> None:
         graph = tracing.get()
         assert graph is not None, "transforms run inside a trace"
-        self.graph, self._choice = graph, choice
-        bound = signature(f).bind(*args, **kwargs)
+        self.graph, self._choice, self._start = graph, choice, len(graph.nodes)
+        bound = bind(f, args, kwargs)
         wanted = choice.dotted(f, bound)
         paths, leaves, structure = dotted_paths(bound.arguments)
         groups = [_below(path, paths) for path in wanted]
@@ -89,11 +93,13 @@ class Run:
         marked = tree.unflatten(structure, [marks.get(i, x) for i, x in enumerate(leaves)])
         bound.arguments.update(zip(bound.arguments, marked, strict=True))
         result = f(*bound.args, **bound.kwargs)
-        self.out, self.aux = _with_aux(result) if has_aux else (result, None)
+        out, self.aux = _with_aux(result) if has_aux else (result, None)
+        self.out = _prepared(graph, out)
         inner = [None if group else self._inner(path) for path, group in zip(wanted, groups, strict=True)]
         self.chosen = [*marks.values(), *(x for x in inner if x is not None)]
         self._results = list(zip(groups, parts, inner, strict=True))
         self._keys: list[Any] = [*marks, *(id(x) for x in inner if x is not None)]
+        self._paths = [*(paths[i] for i in marks), *(path for path, x in zip(wanted, inner, strict=True) if x is not None)]
 
     def _mark(self, x: Any, path: str) -> Variable:
         """A leaf under an identity of its own, apart from other uses of the same value."""
@@ -106,7 +112,8 @@ class Run:
 
     def _inner(self, name: str) -> Variable:
         """The value that has this name inside the function."""
-        found = [node for node, hint in self.graph.names.items() if hint == name]
+        named = [node for node, hint in self.graph.names.items() if hint == name]
+        found = [node for node in named if node.op is core.ALIAS and node.id >= self._start]
         if len(found) != 1:
             problem = "no argument and no value" if not found else f"{len(found)} values"
             raise ArgumentError(
@@ -119,11 +126,11 @@ class Run:
     def value(self, what: str) -> Variable:
         """The result, if it is a floating scalar."""
         out = self.out
-        if isinstance(out, (float, np.floating)):  # it depends on nothing
+        if isinstance(out, (int, float, np.number, np.ndarray)):  # it depends on nothing
             out = Variable(self.graph, self.graph.constant(out))
         if not isinstance(out, Variable):
             raise ShapeError(
-                f"{what} needs a function with a scalar result, this one returned a {type(out).__name__}",
+                f"{what} needs a function with a scalar result, this one returned {described(out)}",
                 "Return one number; whatever else is wanted goes into aux: return value, aux and has_aux=True.",
             )
         if out.shape:
@@ -144,20 +151,24 @@ class Run:
     def pullback(self, outputs: Sequence[Node], cotangents: Sequence[Node], prefix: str = "") -> Any:
         """Cotangents of what was chosen, in trees like it."""
         found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], prefix)
-        return self._arranged([self._or_zero(x, g) for x, g in zip(self.chosen, found, strict=True)])
+        return self._arranged([self._or_zero(i, g) for i, g in enumerate(found)])
 
-    def _or_zero(self, x: Variable, g: Node | None) -> Variable:
+    def _or_zero(self, i: int, g: Node | None) -> Variable:
         if g is not None:
             return Variable(self.graph, g)
         if self._choice.disconnected == "raise":
-            raise NotDifferentiableError(f"the value does not depend on {x!r}", 'disconnected="zero" gives zeros.')
-        return np.zeros_like(x)
+            raise NotDifferentiableError(
+                f"the value does not depend on {self._paths[i]}", 'disconnected="zero" gives zeros.'
+            )
+        return np.zeros_like(self.chosen[i])
 
     def jacobian(self, mode: str) -> Any:
         """Jacobians of all results, in a tree of results of trees of what was chosen."""
         leaves, structure = tree.flatten(self.out)
         outputs = []
         for y in leaves:
+            if not isinstance(y, (Variable, int, float, np.number, np.ndarray)):
+                raise DTypeError(f"jacobian: no derivative of a result, which is {described(y)}", "Return arrays.")
             y = y if isinstance(y, Variable) else Variable(self.graph, self.graph.constant(y))
             check_floating(y, "jacobian: no derivative of a result")
             outputs.append(y.node)
@@ -175,6 +186,17 @@ class Run:
         return results[0] if self._choice.single else tuple(results)
 
 
+def _prepared(graph: Graph, out: Any) -> Any:
+    """The results in the form to differentiate."""
+    options = current()
+    leaves, structure = tree.flatten(out)
+    floating = [x.node for x in leaves if isinstance(x, Variable) and x.aval.differentiable]
+    if not options.optimize or not floating:
+        return out
+    better = dict(zip(floating, prepared(graph, floating, options.numerics), strict=True))
+    return tree.unflatten(structure, [Variable(graph, better[x.node]) if isinstance(x, Variable) and x.node in better else x for x in leaves])
+
+
 def check_floating(x: Variable, fact: str) -> None:
     """Refuse what has no derivative here."""
     if x.dtype.kind == "c":
@@ -184,15 +206,31 @@ def check_floating(x: Variable, fact: str) -> None:
 
 
 def _float_of(x: Any) -> str:
-    if isinstance(x, (int, bool)) and not isinstance(x, bool):
+    if isinstance(x, int) and not isinstance(x, bool):
         return f"Pass the float {float(x)!r}."
-    return "Choose floating arrays with argnums= or wrt=."
+    spec = ' A spec reads "float64[n, 3]".' if isinstance(x, str) else ""
+    return f"Choose floating arrays with argnums= or wrt=.{spec}"
 
 
 def _with_aux(result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
-        raise ArgumentError(f"has_aux=True, but the function returned {type(result).__name__}", "Return value, aux.")
+        raise ArgumentError(f"has_aux=True, but the function returned {described(result)}", "Return value, aux.")
     return result
+
+
+def described(x: Any) -> str:
+    """What a result is, in an error."""
+    if isinstance(x, Variable):
+        return str(x.aval)
+    if x is None:
+        return "None"
+    if isinstance(x, (tuple, list)):
+        return f"a {type(x).__name__} of {len(x)}"
+    return f"{'an' if type(x).__name__[0] in 'aeiou' else 'a'} {type(x).__name__}"
+
+
+def _counted(count: int) -> str:
+    return f"{count or 'no'} positional argument{'s' * (count != 1)}"
 
 
 def _below(path: str, paths: Sequence[str]) -> list[int]:

@@ -22,7 +22,9 @@ def check_close(f, *args, rtol=None):
     graph, inputs, outputs = trace(f, *args)
     verify(graph)
     assert len(outputs) == len(expected)
-    for node, result, want in zip(outputs, interpret(outputs, dict(zip(inputs, args, strict=True))), expected, strict=True):
+    for node, result, want in zip(
+        outputs, interpret(outputs, dict(zip(inputs, args, strict=True))), expected, strict=True
+    ):
         want = np.asarray(want)
         assert node.aval == Aval(want.shape, want.dtype)
         assert (np.shape(result), np.asarray(result).dtype) == (want.shape, want.dtype)
@@ -33,7 +35,7 @@ def check_close(f, *args, rtol=None):
 
 def check_batch(f, *args, rtol=1e-9):
     """The batch rule of every operator in `f`, for each choice of inputs, against row by row."""
-    graph, inputs, outputs = trace(f, *args)
+    _, inputs, outputs = trace(f, *args)
     nodes = [node for node in reached(outputs) if node.inputs and node.op.batch is not None]
     assert nodes, "no operator with a batch rule"
     for node in nodes:

@@ -11,9 +11,10 @@ from symgrad.batch import batch
 from symgrad.derive import pullback
 from symgrad.dims import Sizes, same_shape
 from symgrad.errors import DTypeError, GraphError, UnsupportedError
-from symgrad.graph import SEED, Aval, Graph, reached, verify
+from symgrad.graph import SEED, Aval, Graph, Op, reached, verify
 from symgrad.interpret import interpret
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
+from symgrad.ops.core import STOP, named
 from symgrad.ops.define import TABLE, operator
 from symgrad.variable import Variable
 
@@ -73,6 +74,14 @@ def in_place(x, y):
     return z, z[::-1]
 
 
+def put_apart(x, y):
+    z = x.copy()
+    z[[0, 1], :, [1, 0]] = y
+    w = x.copy()
+    np.add.at(w, ([0, 0], slice(None), [1, 1]), y)
+    return z, w
+
+
 def diagonal_of(x):
     return x[np.arange(3), np.arange(3)]
 
@@ -100,6 +109,8 @@ PROGRAMS = {
     "like": (lambda x: (np.zeros_like(x) + x, np.ones_like(x) * 2), (2, 3)),
     "index": (lambda x: (x[0], x[-1, 1], x[:, None, 1:], x[..., ::-1], x[1:2]), (2, 3)),
     "index arrays": (lambda x: (x[[2, 0, 2]], x[:, np.array([[0, 1], [1, 1]])], x[[0, 1], :, [1, 0]]), (3, 3, 2)),
+    "index arrays apart": (lambda x: (x[:, [0, 1], :, [1, 0]], x[[2, 0], :, 1], x[1, :, [0, 1, 1]]), (3, 3, 2, 2)),
+    "assignment to index arrays": (put_apart, (2, 3, 2), (2, 3)),
     "diagonal": (diagonal_of, (3, 3)),
     "in place": (in_place, (3, 2), (3, 2)),
     "matmul": (lambda x, y: x @ y, (2, 3), (3, 4)),
@@ -125,6 +136,19 @@ def test_batch_is_row_by_row(name):
 def test_batch_keeps_float32(name):
     f, *shapes = PROGRAMS[name]
     check_batch(f, *[rows_of(3, *shape, dtype=F4) for shape in shapes])
+
+
+def test_every_operator_has_a_rule():
+    """Row by row is for the operators of users."""
+    of_symgrad = [
+        op for f, op in TABLE.items() if (getattr(f, "__module__", None) or "numpy").startswith(("numpy", "symgrad"))
+    ]
+    without = {op.name for op in of_symgrad if isinstance(op, Op) and not op.elementwise and op.batch is None}
+    assert without <= {"eye", "arange"}, "but for what is made of no array"
+
+
+def test_marks():
+    check_batch(lambda x: named(x * 2, "h") + STOP(x) if isinstance(x, Variable) else x * 2 + x, rows_of(3, 2))
 
 
 def test_integers_and_booleans():
@@ -240,6 +264,17 @@ def test_python_number_that_is_lifted_widens_nothing(dtype):
         for result, expected in zip(results, interpret(outputs, {x.node: xs, number: value}), strict=True):
             assert result.dtype == np.asarray(expected).dtype
             np.testing.assert_array_equal(result[i], expected)
+
+
+def test_python_integer_that_is_lifted_widens_nothing():
+    graph, (x,) = traced((2,), dtype=F4)
+    number = graph.add_input("number", Aval((), np.dtype(int), True))
+    y = x * Variable(graph, number)
+    rows = graph.add_input("rows", Aval((3,), np.dtype(int)))
+    (image,) = batch(graph, [y.node], {number: rows})
+    (result,) = interpret([image], {x.node: np.array([1.5, 0.3], F4), rows: np.array([2, 3, -1])})
+    assert image.aval == Aval((3, 2), F4)
+    np.testing.assert_array_equal(result, np.array([1.5, 0.3], F4) * np.array([[2], [3], [-1]], F4))
 
 
 # ---- operators of users

@@ -16,6 +16,7 @@ from symgrad.spelling import ATOM, UNARY, Code, call, spell_param
 from symgrad.where import Where
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
+SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
 ASSUMED = 1000  # what a symbolic size counts for in that estimate
@@ -29,12 +30,20 @@ class Expr(NamedTuple):
     reads: tuple[Node, ...]  # the nodes with a name that it mentions
 
 
+class Line(NamedTuple):
+    """A line of the body, with the value that it makes and those that it reads by name."""
+
+    text: str
+    makes: Node | None = None
+    reads: tuple[Node, ...] = ()
+
+
 class Body:
     """Writes statements for nodes one after the other."""
 
     def __init__(self, outputs: Sequence[Node], names: Names, hints: Mapping[Node, Any], nested: bool) -> None:
         self.names, self.hints, self.nested = names, hints, nested
-        self.lines: list[str] = []
+        self._lines: list[Line] = []
         self.constants: dict[Node, str] = {}
         self.outputs = set(outputs)
         self.nodes = reached(outputs)
@@ -44,7 +53,6 @@ class Body:
         self.pending: dict[Node, Expr] = {}
         self.items = _items(self.nodes)
         self._place: tuple[str, int, bool] | None = None
-        self._dying = _dying(self.nodes, self.last_use, self.roots)
 
     def write(self) -> None:
         for node in self.nodes:
@@ -62,7 +70,35 @@ class Body:
                 self.pending[node] = self.expression(node)
                 if not self.may_nest(node):
                     self.flush(node)
-            self.release(node)
+                elif node in self.outputs:
+                    self.comment(node)
+
+    @property
+    def lines(self) -> list[str]:
+        """The statements, and lines that release what is large and was used for the last time."""
+        if not self.nested:
+            return [line.text for line in self._lines]
+        released = self._released()
+        return [text for i, line in enumerate(self._lines) for text in (line.text, *released.get(i, ()))]
+
+    def _released(self) -> dict[int, list[str]]:
+        last: dict[Node, int] = {}
+        alive = {self.roots.get(r, r) for y in self.outputs for r in (y, *(self.pending[y].reads if y in self.pending else ()))}
+        for i, line in enumerate(self._lines):
+            for x in (*line.reads, *([line.makes] if line.makes else [])):
+                last[self.roots.get(x, x)] = i
+        dead: dict[int, list[str]] = {}
+        for x in [line.makes for line in self._lines if line.makes is not None]:
+            root = self.roots.get(x, x)
+            if root not in alive and root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
+                dead.setdefault(last[root], []).append(self.names.of(x))
+        still = {self.names.of(x) for x in self.outputs}
+        end = len(self._lines) - 1
+        return {
+            i: [f"del {', '.join(kept)}"]
+            for i, names in dead.items()
+            if i < end and (kept := [name for name in dict.fromkeys(names) if name not in still])
+        }
 
     # ---- expressions
 
@@ -97,9 +133,11 @@ class Body:
 
     def may_nest(self, node: Node) -> bool:
         """Whether a person would write this value inside the expression that uses it."""
-        if not self.nested or node in self.hints or node in self.outputs:
+        if not self.nested or node in self.hints:
             return False
         users = self.uses[node]
+        if node in self.outputs:
+            return not users and len(self.outputs) == 1 and len(self.pending[node].code.text) <= SHORT
         return len(users) == 1 and (users[0].where.of is None) == (node.where.of is None)
 
     def constant(self, node: Node) -> Expr:
@@ -117,13 +155,13 @@ class Body:
     def flush(self, node: Node) -> None:
         """Turn a pending expression into a statement."""
         expr = self.pending.pop(node)
-        self.statement(node, f"{self.names.of(node)} = {expr.code.text}")
+        self.statement(node, f"{self.names.of(node)} = {expr.code.text}", expr.reads)
 
-    def statement(self, node: Node, text: str) -> None:
+    def statement(self, node: Node, text: str, reads: Sequence[Node]) -> None:
         self.comment(node)
         aval = node.aval
         note = f"  # {aval}" if isinstance(aval, Aval) and aval.shape else ""
-        self.lines.append(text + note)
+        self._lines.append(Line(text + note, node, tuple(reads)))
 
     def comment(self, node: Node) -> None:
         """The user's line above the statements that come from it."""
@@ -134,38 +172,50 @@ class Body:
         self._place = place
         text = f"  {where.text}" if where.of is None else ""
         derived = "" if where.of is None else "derivative of "
-        self.lines.append(f"# {derived}{os.path.basename(where.file)}:{where.line}{text}")
+        self._lines.append(Line(f"# {derived}{os.path.basename(where.file)}:{where.line}{text}"))
 
     def assign_items(self, node: Node) -> None:
         """Unpack an operator with several results."""
         expr = self._spelled(node)
         found = self.items[node]
         targets = [self.names.of(found[i]) if i in found else "_" for i in range(len(node.aval))]
-        self.statement(node, f"{', '.join(targets)}{',' * (len(targets) == 1)} = {expr.code.text}")
+        self.statement(node, f"{', '.join(targets)}{',' * (len(targets) == 1)} = {expr.code.text}", expr.reads)
 
     def put(self, node: Node) -> None:
         """Assignment under an index: into the array itself where nobody else needs it any more, else into a copy."""
         base, value, *arrays = node.inputs
         self.settle_base(node, base)
         target = self.names.of(node)
-        key = index.spell_key(dict(node.params)["key"], [self.code(a) for a in arrays])
+        codes = [self.code(a) for a in arrays]
+        key, content = index.spell_key(dict(node.params)["key"], codes), self.code(value).text
         if node.op is index.ADD and arrays:
-            self.statement(node, f"np.add.at({target}, ({key}{',' * (len(arrays) == 1 and ',' not in key)}), {self.code(value).text})")
+            text = f"np.add.at({target}, {codes[0].text if key == codes[0].text else f'({key})'}, {content})"
         else:
-            self.statement(node, f"{target}[{key}] {'+' if node.op is index.ADD else ''}= {self.code(value).text}")
+            text = f"{target}[{key}] {'+' if node.op is index.ADD else ''}= {content}"
+        self.statement(node, text, [r for x in (base, value, *arrays) for r in self.reads(x)])
+
+    def reads(self, node: Node) -> tuple[Node, ...]:
+        """The values that writing down a value mentions by name."""
+        expr = self.pending.get(node)
+        return (node,) if expr is None else expr.reads
 
     def settle_base(self, node: Node, base: Node) -> None:
+        """Give the array that is assigned into its name: the memory of the base, or of a copy."""
         expr = self.pending.get(base)
         if expr is not None and expr.depth and base not in self.roots:  # a fresh array that nobody else uses
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
-            self.statement(base, f"{self.names.of(node)} = {expr.code.text}")
+            self.statement(base, f"{self.names.of(node)} = {expr.code.text}", expr.reads)
         elif self.owned(base) and self.last_use[base] is node:
             self.flush_readers(base)
             self.names.rename(node, self.names.of(base))
         else:
-            text = self.code(base).at(ATOM)
-            self.statement(base, f"{self.names.of(node)} = {text}.copy()")
+            self._copy(node, base)
+
+    def _copy(self, node: Node, base: Node) -> None:
+        self.comment(node)
+        text = f"{self.names.of(node)} = {self.code(base).at(ATOM)}.copy()"
+        self._lines.append(Line(text, node, self.reads(base)))
 
     def owned(self, node: Node) -> bool:
         """Whether the memory of a value belongs to it alone and not to the caller."""
@@ -175,15 +225,6 @@ class Body:
         """Expressions that wait must read an array before it is overwritten."""
         for node in [x for x, expr in self.pending.items() if any(self.roots.get(r, r) is base for r in expr.reads)]:
             self.flush(node)
-
-    def release(self, node: Node) -> None:
-        """Name what is large and was used for the last time."""
-        dead = [x for x in self._dying.get(node, ()) if x not in self.pending and x not in self.outputs]
-        if dead and self.nested and node not in self.outputs and node not in self.pending:
-            names = dict.fromkeys(self.names.of(x) for x in dead)
-            names.pop(self.names.of(node), None)
-            if names:
-                self.lines.append(f"del {', '.join(names)}")
 
 
 def _count_uses(nodes: Sequence[Node], outputs: Sequence[Node]) -> dict[Node, list[Node]]:
@@ -215,17 +256,6 @@ def _last_uses(nodes: Sequence[Node], outputs: Sequence[Node], roots: dict[Node,
     for y in outputs:
         last[roots.get(y, y)] = None
     return last
-
-
-def _dying(nodes: Sequence[Node], last: Mapping[Node, Node | None], roots: Mapping[Node, Node]) -> dict[Node, list[Node]]:
-    """Large values by the node that reads them last, with the views of them."""
-    dying: dict[Node, list[Node]] = {}
-    for node in nodes:
-        root = roots.get(node, node)
-        end = last.get(root)
-        if end is not None and root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
-            dying.setdefault(end, []).append(node)
-    return dying
 
 
 def _bytes(aval: Any) -> int:

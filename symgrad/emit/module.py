@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from symgrad.dims import Dim, symbols_of
 from symgrad.emit.body import Body, view_root
 from symgrad.emit.names import Names
+from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node
 from symgrad.ops import shape as shape_ops
 from symgrad.spelling import ATOM
@@ -70,38 +72,56 @@ def emit(graph: Graph, header: Header, level: int, checks: Sequence[str] | None 
     checks : list of str, optional
         Statements that refuse wrong arguments, for a module that stands on its own.
     """
-    outputs = graph.outputs
-    names = Names(graph.names, [p.name for p in header.parameters] + [header.function])
-    for node in graph.inputs:
-        names.given(node, header.inputs[node][0])
-    body = Body(outputs, names, graph.names, nested=level > 0)
+    names = _names(graph, header)
+    body = Body(graph.outputs, names, graph.names, nested=level > 0)
     symbols = _symbols([*graph.inputs, *body.nodes], of_inputs=checks is not None)
-    for symbol in symbols:
-        names.fresh(symbol)
+    _reserve(names, symbols, header)
     body.write()
-    result = _spell_tree(header.results, _results(body, outputs))
     live = [node for node in graph.inputs if node in body.uses]
     lines = [
         *_unpacking(live, header.inputs),
         *_sizes(graph.inputs, header.inputs, symbols),
         *(checks or ()),
         *body.lines,
-        f"return {result}",
+        f"return {_spell_tree(header.results, _results(body, graph.outputs))}",
     ]
     written, kept = _constants(body.constants)
-    if kept and checks is not None:
-        written = [*_LOADING, *(f'{name} = _constants["{name}"]  # {_described_array(x)}' for name, x in kept.items()), *written]
-    signature = str(inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in header.parameters]))
-    text = "\n".join(
-        [
-            _docstring(header, graph.inputs),
-            "import numpy as np\n" + "".join(f"\n{line}" for line in written) + "\n" * bool(written),
-            f"\ndef {header.function}{signature}:",
-            *(f"    {line}" for line in lines),
-            "",
-        ]
-    )
-    return Source(text, header.function, kept)
+    parts = [
+        _docstring(header, graph.inputs),
+        "\n".join(["import numpy as np", *([""] if written or kept else []), *_kept(kept, checks is not None), *written, ""]),
+        f"\ndef {header.function}{inspect.Signature(_bare(header.parameters))}:",
+        *(f"    {line}" for line in lines),
+        "",
+    ]
+    return Source("\n".join(parts), header.function, kept)
+
+
+def _names(graph: Graph, header: Header) -> Names:
+    names = Names(graph.names, [p.name for p in header.parameters] + [header.function])
+    for node in graph.inputs:
+        names.given(node, header.inputs[node][0])
+    return names
+
+
+def _reserve(names: Names, symbols: Iterable[str], header: Header) -> None:
+    """Keep the names of symbolic sizes for them."""
+    taken = {name for name, _ in header.inputs.values()} | {p.name for p in header.parameters}
+    for symbol in symbols:
+        if symbol in taken:
+            raise ArgumentError(f"{symbol} is the name of a size and of an argument", "Give the size another letter.")
+        names.fresh(symbol)
+
+
+def _bare(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [p.replace(default=p.empty, annotation=p.empty) for p in parameters]
+
+
+def _kept(kept: Mapping[str, np.ndarray], standalone: bool) -> list[str]:
+    """What the module says of constants that are not written out."""
+    if not standalone:
+        return [f"# {name}: {x.dtype}{list(x.shape)}, a constant kept beside this source" for name, x in kept.items()]
+    loads = [f'{name} = _constants["{name}"]  # {x.dtype}{list(x.shape)}' for name, x in kept.items()]
+    return [*_LOADING, *loads] if kept else []
 
 
 def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, str]:
@@ -183,21 +203,35 @@ def _sizes(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], symbo
 
 
 def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Lines that define small constant arrays, and the large ones by name."""
+    """Lines that define constant arrays, and those that are too large to be written out, by name."""
     lines, kept = [], {}
     for node, name in constants.items():
         value = node.params[0][1].value
-        if value.size <= SMALL:
-            dtype = "" if value.dtype in (np.dtype(int), np.dtype(float), np.dtype(bool)) and value.size else f", dtype=np.{value.dtype}"
-            numbers = re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value.tolist()))
-            lines.append(f"{name} = np.array({numbers}{dtype})")
-        else:
+        text = spell_array(value)
+        if text is None:
             kept[name] = value
+        else:
+            lines += textwrap.wrap(f"{name} = {text}", WIDTH, subsequent_indent="    ", break_long_words=False)
     return lines, kept
 
 
+def spell_array(value: np.ndarray) -> str | None:
+    """An array as source: as the call that makes it, or number by number while it is small."""
+    dtype = f"dtype=np.{value.dtype}"
+    usual = value.dtype in (np.dtype(int), np.dtype(float), np.dtype(bool))
+    if value.ndim == 1 and value.dtype.kind == "i" and value.size > 2 and np.array_equal(value, np.arange(value.size)):
+        return f"np.arange({value.size}{'' if value.dtype == int else f', {dtype}'})"
+    if value.ndim == 2 and value.size > 1 and np.array_equal(value, np.eye(*value.shape)):
+        return f"np.eye({', '.join(map(str, dict.fromkeys(value.shape)))}{'' if value.dtype == float else f', {dtype}'})"
+    if value.size > SMALL:
+        return None
+    numbers = re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value.tolist()))
+    return f"np.array({numbers}{'' if usual and value.size else f', {dtype}'})"
+
+
 def _docstring(header: Header, inputs: Sequence[Node]) -> str:
-    return f'"""{header.summary}\n\n{header.signature(inputs)}\nGenerated by symgrad {VERSION}. Needs NumPy.\n"""\n'
+    described = textwrap.fill(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
+    return f'"""{header.summary}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs NumPy.\n"""\n'
 
 
 _LOADING = (
@@ -205,10 +239,6 @@ _LOADING = (
     "",
     '_constants = np.load(Path(__file__).with_suffix(".npz"))',
 )
-
-
-def _described_array(x: np.ndarray) -> str:
-    return f"{x.dtype}{list(x.shape)}"
 
 
 def _described(aval: Aval) -> str:

@@ -1,6 +1,7 @@
 """What is not a NumPy function: marks that transforms put on values."""
 
 from symgrad.ops.define import operator
+from symgrad.where import here
 
 
 ALIAS = operator(
@@ -8,6 +9,7 @@ ALIAS = operator(
     name="alias",
     infer=lambda x, tag: x,
     vjp=lambda g, y, x, tag: (g,),
+    batch=lambda batched, x, tag: ALIAS(x, tag=tag),
     linear=True,
     view=True,
     spell=lambda node, x: x,
@@ -19,14 +21,19 @@ STOP = operator(
     name="stop_gradient",
     infer=lambda x: x,
     vjp=lambda g, y, x: (None,),
+    batch=lambda batched, x: STOP(x),
     spell=lambda node, x: x,
 )
 
 
 def marked(x):
     """`x` under an identity of its own."""
-    result = ALIAS(x, tag=len(x.graph.nodes))
-    result.graph.names[result.node] = x.graph.names.get(x.node, "x")
+    graph = x.graph
+    before, graph.provenance = graph.provenance, graph.provenance or here()  # not a value that the user's line names
+    try:
+        result = ALIAS(x, tag=len(graph.nodes))
+    finally:
+        graph.provenance = before
     result._lock = x._lock
     return result
 

@@ -17,7 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from symgrad.dims import Dim, broadcast_shapes
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.graph import Aval, Op
-from symgrad.spelling import Code, infix as spell_infix
+from symgrad.spelling import POWER, UNARY, Code, infix as spell_infix
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
@@ -64,6 +64,7 @@ def elementwise(
     *,
     dtype: Callable[..., np.dtype] | None = None,
     infix: str | None = None,
+    prefix: str | None = None,
     spell: Callable[..., Code] | None = None,
     commutes: bool = False,
     singular: bool = False,
@@ -82,8 +83,8 @@ def elementwise(
         where that is right because the result is constant piece by piece, say `flat`.
     dtype : callable, optional
         Gives the dtype of the result from the inputs' ``(dtype, weak)``; by default the ufunc's own resolution.
-    infix : str, optional
-        The Python operator that it is written with.
+    infix, prefix : str, optional
+        The Python operator that it is written with, between two inputs or before one.
     commutes, singular : bool
         Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
     domain : (low, high), optional
@@ -94,7 +95,7 @@ def elementwise(
     Op
     """
     resolve = dtype or (lambda *kinds: ufunc_dtypes(function, kinds)[0])
-    keeps_weak = infix is not None
+    keeps_weak = infix is not None or prefix is not None
 
     def infer(*xs: Aval) -> Aval:
         weak = keeps_weak and all(x.weak for x in xs)
@@ -106,6 +107,8 @@ def elementwise(
 
     if infix is not None and spell is None:
         spell = _spell_infix(infix)
+    if prefix is not None:
+        spell = _spell_prefix(prefix)
     op = Op(
         display_name(function),
         function,
@@ -140,12 +143,16 @@ def _spell_infix(symbol: str) -> Callable[..., Code]:
     return lambda node, a, b: spell_infix(symbol, a, b)
 
 
-_PYTHON_SCALAR = {"b": bool, "i": int, "f": float, "c": complex}
+def _spell_prefix(symbol: str) -> Callable[..., Code]:
+    return lambda node, x: Code(f"{symbol}{x.at(POWER)}", UNARY)
+
+
+_PYTHON_SCALAR = {"i": int, "f": float, "c": complex}
 
 
 def _kind(x: Aval) -> np.dtype | type:
     """The dtype, or for a Python scalar its type, as `ufunc.resolve_dtypes` takes them."""
-    return _PYTHON_SCALAR[x.dtype.kind] if x.weak else x.dtype
+    return _PYTHON_SCALAR[x.dtype.kind] if x.weak and x.dtype.kind != "b" else x.dtype
 
 
 @lru_cache(maxsize=None)
@@ -182,6 +189,7 @@ def operator(
     name: str | None = None,
     evaluate: Callable[..., Any] | None = None,
     spell: Callable[..., Code] | None = None,
+    flops: Callable[..., Any] | None = None,
     linear: bool = False,
     singular: bool = False,
     view: bool = False,
@@ -210,6 +218,9 @@ def operator(
         Evaluates on arrays, by default `function`.
     spell : callable, optional
         ``spell(node, *inputs)`` gives the source as `Code`, by default a call of the NumPy function.
+    flops : callable, optional
+        ``flops(y, *inputs, **params)``, from Avals, gives the number of arithmetic operations; by default one for each
+        number of the largest array.
     linear : bool
         Whether it only moves, repeats or sums numbers.
     singular : bool
@@ -236,6 +247,7 @@ def operator(
         vjp=vjp,
         batch=batch,
         spell=spell,
+        flops=flops,
         linear=linear,
         singular=singular,
         view=view,

@@ -8,8 +8,6 @@ from symgrad.graph import Aval
 from symgrad.ops import index
 from symgrad.ops.contract import flat
 from symgrad.ops.define import as_input, axis_index, implements, operator
-from symgrad.ops.shape import creates
-from symgrad.spelling import call, spell_param
 
 
 def _offset(name, key, k):
@@ -35,41 +33,6 @@ def _from_last_two(x, axis1, axis2):
     return np.transpose(x, [order.index(i) for i in range(ndim)])
 
 
-# ---- ones on a diagonal
-
-
-def _infer_eye(one, n, m, k, dtype):
-    return Aval((n, m), dtype)
-
-
-def _spell_eye(node, one):
-    params = dict(node.params)
-    n, m, k, dtype = (params[key] for key in ("n", "m", "k", "dtype"))
-    sizes = [spell_param(n)] + [spell_param(m)] * (not same(n, m))
-    rest = [f"k={k}"] * (k != 0) + [f"dtype={spell_param(dtype)}"] * (dtype != np.dtype(float))
-    return call("np.eye", [*sizes, *rest])
-
-
-EYE = operator(
-    lambda one, n, m, k, dtype: np.eye(n, m, k, dtype),
-    name="eye",
-    infer=_infer_eye,
-    vjp=lambda g, y, one, n, m, k, dtype: (None,),
-    spell=_spell_eye,
-)
-"""Its input ties it to a graph."""
-
-
-@creates(np.eye)
-def eye(traced, N, M=None, k=0, dtype=float, order="C", device=None):
-    return EYE(traced(1.0), n=N, m=N if M is None else M, k=_offset("eye", "k", k), dtype=np.dtype(dtype))
-
-
-@creates(np.identity)
-def identity(traced, n, dtype=None):
-    return eye(traced, n, dtype=float if dtype is None else dtype)
-
-
 # ---- np.diag of a vector: a matrix
 
 
@@ -79,7 +42,7 @@ def embed(v, k=0):
     if k == 0:
         return np.where(np.eye(n, dtype=bool, like=v), v[..., None], 0)
     size = n + abs(k)
-    y = np.zeros((*v.shape[:-1], size, size), v.dtype, like=v)
+    y = np.zeros_like(v, shape=(*v.shape[:-1], size, size))
     block = (slice(0, n), slice(k, size)) if k > 0 else (slice(-k, size), slice(0, n))
     return index.put(y, (..., *block), embed(v))
 
@@ -142,7 +105,7 @@ def _placed(g, n, m, k):
     length = g.shape[-1]
     if k == 0 and same(n, m):
         return embed(g)
-    y = np.zeros((*g.shape[:-1], n, m), g.dtype, like=g)
+    y = np.zeros_like(g, shape=(*g.shape[:-1], n, m))
     row, column = max(-k, 0), max(k, 0)
     return index.put(y, (..., slice(row, row + length), slice(column, column + length)), embed(g))
 
@@ -206,13 +169,18 @@ def _infer_triangle(m, k=0):
     return Aval(m.shape if m.ndim > 1 else (m.shape[0], m.shape[0]), m.dtype)
 
 
+def _square(rows):
+    """Each row as all rows of a square matrix: what np.tril makes of a vector."""
+    return np.broadcast_to(rows[:, None], (*rows.shape, rows.shape[1]))
+
+
 def _triangle(function):
     return operator(
         function,
         infer=_infer_triangle,
         bind=lambda m, k=0: ((as_input(m),), {"k": _offset(function.__name__, "k", k)}),
         vjp=lambda g, y, m, k: (function(g, k),),
-        batch=lambda batched, m, k: function(m[:, None] if m.ndim == 2 else m, k),
+        batch=lambda batched, m, k: function(_square(m) if m.ndim == 2 else m, k),
         linear=True,
     )
 
@@ -226,5 +194,5 @@ def vander(x, N=None, increasing=False):
     if x.ndim != 1:
         raise ShapeError(f"np.vander: the input must have one dimension and has {x.ndim}")
     size = x.shape[0] if N is None else N
-    powers = np.arange(size, like=x) if isinstance(size, Dim) else np.arange(size)
+    powers = np.arange(size, like=x)
     return x[:, None] ** (powers if increasing else powers[::-1])

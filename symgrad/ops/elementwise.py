@@ -3,31 +3,97 @@
 Partials are first-year calculus unless a line says otherwise. ``z`` and ``y`` are results, so that a partial can use them.
 """
 
+import math
+
 import numpy as np
 
-from symgrad.ops.define import elementwise, flat, result_dtype
+from symgrad.dims import broadcast_shapes, same, same_shape
+from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.graph import CONSTANT, Aval
+from symgrad.ops.define import (
+    TABLE,
+    _kind,
+    as_input,
+    elementwise,
+    flat,
+    implements,
+    is_traced,
+    operator,
+    refuse,
+    result_dtype,
+    ufunc_dtypes,
+)
 
 LN2, LN10, DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
 POSITIVE, UNIT, ANY = (0.1, 3.0), (-0.9, 0.9), (-2.0, 2.0)
+_UNSET = np._NoValue
+
+
+def known_number(x):
+    """The Python number that an operand is known to be before running, or None."""
+    node = getattr(x, "node", None)
+    if node is not None:
+        if node.op is not CONSTANT:
+            return None
+        x = dict(node.params)["value"].value
+    if isinstance(x, (np.ndarray, np.generic)):
+        x = x.item() if x.ndim == 0 else None
+    return x if type(x) in (int, float) else None
+
+
+def _no_positional(function, out):
+    """``out=`` by keyword is delivered before a function is called."""
+    if out is not None:
+        refuse(function, "out")
+
+
+def _strong(x):
+    """A Python number as NumPy's, where a NumPy function makes arrays of what it is given."""
+    return np.asarray(x)[()] if type(x) in (int, float) else x
+
+
+def scalar(number, dtype):
+    """A number for np.where and np.ldexp, which take Python's as float64 where nothing else has a dtype."""
+    return number if dtype == np.float64 else dtype.type(number)
+
 
 # ---- arithmetic
+
+
+def _power_partials(z, x, y):
+    return _power_by_base(x, y), _power_by_exponent(z, x, y)
+
+
+def _power_by_base(x, y):
+    n = known_number(y)
+    if n is not None:
+        return None if n == 0 else 1 if n == 1 else 2 * x if n == 2 else n * x ** (n - 1)
+    if y.dtype.kind == "f" and is_traced(y) and y.node.op is not CONSTANT:
+        return y * np.power(np.where((x == 0) & (y == 0), 1, x), y - 1)  # y moves: its exponent must stay y - 1
+    return y * np.power(x, np.where(y == 0, 1, y - 1))
+
+
+def _power_by_exponent(z, x, y):
+    """At x = 0 zero, as in JAX: the limit of 0**y log 0 for y > 0."""
+    base = known_number(x)
+    if base is not None and base > 0:
+        return z * math.log(base)
+    return z * np.log(np.where(x == 0, 1, x))
+
 
 elementwise(np.add, lambda z, x, y: (1, 1), infix="+", commutes=True)
 elementwise(np.subtract, lambda z, x, y: (1, -1), infix="-")
 elementwise(np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True)
 elementwise(np.true_divide, lambda z, x, y: (1 / y, -z / y), infix="/", singular=True, domain=(ANY, POSITIVE))
 elementwise(np.floor_divide, flat, infix="//", domain=(ANY, POSITIVE))
-elementwise(np.remainder, lambda z, x, y: (1, -np.floor_divide(x, y)), infix="%", domain=(ANY, POSITIVE))
-elementwise(np.fmod, lambda z, x, y: (1, -np.trunc(x / y)), domain=(ANY, POSITIVE))
-elementwise(
-    np.power,
-    lambda z, x, y: (y * np.power(x, np.where(y == 0, 1, y - 1)), z * np.log(np.where(x == 0, 1, x))),
-    infix="**",
-    singular=True,
-    domain=(POSITIVE, ANY),
-)
-elementwise(np.negative, lambda y, x: -1)
-elementwise(np.positive, lambda y, x: 1)
+elementwise(np.remainder, lambda z, x, y: (1, -np.floor_divide(x, y)), infix="%", singular=True, domain=(ANY, POSITIVE))
+# x / y may round up to an integer that fmod, which is exact, has not reached
+elementwise(np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(ANY, POSITIVE))
+elementwise(np.power, _power_partials, infix="**", singular=True, domain=(POSITIVE, ANY))
+elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, ANY))
+elementwise(np.negative, lambda y, x: -1, prefix="-")
+elementwise(np.positive, lambda y, x: 1, prefix="+")
+elementwise(np.conjugate, lambda y, x: 1)
 elementwise(np.reciprocal, lambda y, x: -y * y, singular=True, domain=POSITIVE)
 elementwise(np.square, lambda y, x: 2 * x)
 elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE)
@@ -35,9 +101,17 @@ elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIV
 elementwise(np.absolute, lambda y, x: np.sign(x))
 elementwise(np.fabs, lambda y, x: np.sign(x))
 elementwise(np.sign, flat)
-elementwise(np.heaviside, flat)
-elementwise(np.copysign, lambda z, x, y: (np.copysign(1.0, x) * np.copysign(1.0, y), None))
-elementwise(np.hypot, lambda z, x, y: (x / z, y / z), singular=True, commutes=True)
+elementwise(np.heaviside, lambda z, x, h: (None, np.where(x == 0, 1.0, 0)))
+elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None))
+
+
+def _hypot_partials(z, x, y):
+    """Zero at the origin, as the derivative of the absolute value is."""
+    length = np.where(z == 0, 1, z)
+    return x / length, y / length
+
+
+elementwise(np.hypot, _hypot_partials, commutes=True)
 
 # ---- exponentials and logarithms
 
@@ -59,9 +133,14 @@ elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2))
 elementwise(np.arcsin, lambda y, x: 1 / np.sqrt(1 - x * x), singular=True, domain=UNIT)
 elementwise(np.arccos, lambda y, x: -1 / np.sqrt(1 - x * x), singular=True, domain=UNIT)
 elementwise(np.arctan, lambda y, x: 1 / (1 + x * x))
-elementwise(
-    np.arctan2, lambda z, y, x: (x / (x * x + y * y), -y / (x * x + y * y)), singular=True, domain=(POSITIVE, POSITIVE)
-)
+
+
+def _arctan2_partials(z, y, x):
+    square = x * x + y * y
+    return x / square, -y / square
+
+
+elementwise(np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE))
 elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True)
 elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True)
 elementwise(np.tanh, lambda y, x: 1 - y * y)
@@ -73,18 +152,69 @@ elementwise(np.radians, lambda y, x: DEGREE)
 elementwise(np.rad2deg, lambda y, x: 1 / DEGREE)
 elementwise(np.degrees, lambda y, x: 1 / DEGREE)
 
+_SINC = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 12)]
+"""Maclaurin coefficients of the derivative of sin(t) / t, in t, t**3, ..."""
+
+
+def _sinc_slope(y, x):
+    """By its series near 0, where cos(t) - sin(t) / t cancels; long enough for several more derivatives."""
+    near = np.abs(x) < 0.3
+    t = np.pi * x
+    square, series = t * t, _SINC[-1]
+    for coefficient in _SINC[-2::-1]:
+        series = series * square + coefficient
+    return np.where(near, np.pi * t * series, (np.cos(t) - y) / np.where(near, 1, x))
+
+
+elementwise(np.sinc, _sinc_slope, dtype=lambda x: result_dtype(x, float))
+
 # ---- choice: ties share equally, and a mask in the partial stops what comes from the branch not taken
 
 
-def _takes(x, y, chosen):
-    """1 where this one is chosen, a half at a tie, nothing elsewhere."""
-    return np.where(chosen, np.where(x == y, 0.5, 1.0), 0)
+def _takes(z, x, y, chosen):
+    """1 where x is chosen, a half at a tie with y, nothing elsewhere."""
+    return np.where(chosen, np.where(x == y, scalar(0.5, z.dtype), 1.0), 0)
 
 
-elementwise(np.maximum, lambda z, x, y: (_takes(x, y, x >= y), _takes(x, y, y >= x)), commutes=True)
-elementwise(np.minimum, lambda z, x, y: (_takes(x, y, x <= y), _takes(x, y, y <= x)), commutes=True)
-elementwise(np.fmax, lambda z, x, y: (_takes(x, y, (x >= y) | np.isnan(y)), _takes(x, y, (y >= x) | np.isnan(x))))
-elementwise(np.fmin, lambda z, x, y: (_takes(x, y, (x <= y) | np.isnan(y)), _takes(x, y, (y <= x) | np.isnan(x))))
+elementwise(np.maximum, lambda z, x, y: (_takes(z, x, y, x >= y), _takes(z, y, x, y >= x)), commutes=True)
+elementwise(np.minimum, lambda z, x, y: (_takes(z, x, y, x <= y), _takes(z, y, x, y <= x)), commutes=True)
+elementwise(
+    np.fmax, lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x)))
+)
+elementwise(
+    np.fmin, lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x)))
+)
+
+
+def _clip_partials(z, x, low, high):
+    """Those of np.minimum(np.maximum(x, low), high)."""
+    half = scalar(0.5, z.dtype)
+    raised = np.maximum(x, low)
+    below = np.where(x == low, half, 1.0) * np.where(raised == high, half, 1.0)
+    return (
+        np.where((low <= x) & (x <= high), np.where((x == low) | (x == high), half, 1.0), 0),
+        np.where((x <= low) & (low <= high), below, 0),
+        _takes(z, high, raised, high <= raised),
+    )
+
+
+CLIP = elementwise(np.clip, _clip_partials, dtype=result_dtype)
+
+
+@implements(np.clip)
+def clip(a, a_min=_UNSET, a_max=_UNSET, out=None, *, min=_UNSET, max=_UNSET, **unknown):
+    for argument in unknown:
+        refuse("clip", argument)
+    _no_positional("clip", out)
+    low, high = (None if x is _UNSET else x for x in (a_min, a_max))
+    if (min is not _UNSET or max is not _UNSET) and (a_min is not _UNSET or a_max is not _UNSET):
+        raise ArgumentError("np.clip: min= or max= together with a_min or a_max", "Write np.clip(x, low, high).")
+    low, high = low if min is _UNSET else min, high if max is _UNSET else max
+    a = _strong(a)
+    if low is None:
+        return np.positive(a) if high is None else np.minimum(a, high)
+    return np.maximum(a, low) if high is None else CLIP(a, low, high)
+
 
 WHERE = elementwise(
     np.where,
@@ -92,7 +222,59 @@ WHERE = elementwise(
     dtype=lambda condition, x, y: result_dtype(x, y),
 )
 
-# ---- comparison, logic, bits
+
+@implements(np.where)
+def where(condition, x=_UNSET, y=_UNSET, /):
+    if x is _UNSET or y is _UNSET:
+        raise UnsupportedError(
+            "np.where(condition): the size of the result depends on values",
+            "Write np.where(condition, x, y), or np.sum(x, where=condition).",
+        )
+    condition = bool(condition) if type(condition) in (int, float) else as_input(condition)
+    if type(condition) is not bool and condition.dtype != bool:
+        condition = condition != 0
+    return WHERE(condition, x, y)
+
+
+@implements(np.select)
+def select(condlist, choicelist, default=0):
+    if len(condlist) != len(choicelist) or not len(condlist):
+        raise ArgumentError(f"np.select: {len(condlist)} conditions for {len(choicelist)} choices")
+    choices = [as_input(x) for x in choicelist]
+    dtype = result_dtype(*[type(x) if type(x) in (bool, int, float, complex) else x.dtype for x in (*choices, as_input(default))])
+    result = np.astype(default, dtype) if is_traced(default) else np.asarray(default, dtype)[()]
+    for condition, choice in zip(condlist[::-1], choices[::-1], strict=True):
+        result = np.where(condition, choice, result)
+    return result
+
+
+@implements(np.piecewise)
+def piecewise(x, condlist, funclist, *args, **kw):
+    raise UnsupportedError(
+        "np.piecewise is not supported: it calls each function on a part of x whose size depends on values",
+        "Write np.select, or np.where(condition, f(x), g(x)).",
+    )
+
+
+NAN_TO_NUM = elementwise(np.nan_to_num, lambda y, x: np.where(np.isfinite(x), 1.0, 0), dtype=lambda x: result_dtype(x))
+
+
+@implements(np.nan_to_num)
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    if not copy:
+        refuse("nan_to_num", "copy")
+    if posinf is None and neginf is None and known_number(nan) == 0.0:
+        return NAN_TO_NUM(x)
+    x = as_input(x)
+    if x.dtype.kind != "f":
+        return np.copy(x)
+    most, least = (float(limit) for limit in (np.finfo(x.dtype).max, np.finfo(x.dtype).min))
+    x = np.where(np.isnan(x), np.astype(nan, x.dtype) if is_traced(nan) else nan, x)
+    x = np.where(x == np.inf, most if posinf is None else posinf, x)
+    return np.where(x == -np.inf, least if neginf is None else neginf, x)
+
+
+# ---- comparison, logic, bits, steps: constant piece by piece
 
 for ufunc, symbol in (
     (np.less, "<"), (np.less_equal, "<="), (np.greater, ">"), (np.greater_equal, ">="), (np.equal, "=="), (np.not_equal, "!="),
@@ -100,7 +282,149 @@ for ufunc, symbol in (
 ):  # fmt: skip
     elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!=", "&", "|", "^"))
 for ufunc in (
-    np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.invert, np.isnan, np.isfinite, np.isinf, np.signbit,
-    np.floor, np.ceil, np.trunc, np.rint, np.gcd, np.lcm, np.bitwise_count,
+    np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isnan, np.isfinite, np.isinf, np.signbit,
+    np.floor, np.ceil, np.trunc, np.rint, np.gcd, np.lcm, np.bitwise_count, np.spacing,
 ):  # fmt: skip
     elementwise(ufunc, flat)
+
+ROUND = operator(
+    np.round,
+    infer=lambda x, decimals=0: Aval(x.shape, np.dtype(np.float16) if x.dtype == bool else x.dtype),
+    vjp=lambda g, y, x, decimals: (None,),
+    batch=lambda batched, x, decimals: ROUND(x, decimals=decimals),
+)
+
+
+@implements(np.round, np.around)
+def round_(a, decimals=0, out=None):
+    _no_positional("round", out)
+    return ROUND(a, decimals=decimals)
+
+
+@implements(np.fix)
+def fix(x, out=None):
+    _no_positional("fix", out)
+    return np.trunc(x)
+
+
+@implements(np.isposinf)
+def isposinf(x, out=None):
+    _no_positional("isposinf", out)
+    return as_input(x) == np.inf
+
+
+@implements(np.isneginf)
+def isneginf(x, out=None):
+    _no_positional("isneginf", out)
+    return as_input(x) == -np.inf
+
+
+@implements(np.isclose)
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    a, b = as_input(a), as_input(b)
+    close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+    return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
+
+
+@implements(np.allclose)
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return np.all(np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a1, a2, equal_nan=False):
+    a, b = as_input(a1), as_input(a2)
+    shapes = np.shape(a), np.shape(b)
+    if not same_shape(*shapes):
+        if len(shapes[0]) == len(shapes[1]) and not all(_comparable(m, n) for m, n in zip(*shapes, strict=True)):
+            raise UnsupportedError(f"np.array_equal: whether the shapes {shapes[0]} and {shapes[1]} are equal is open")
+        return False
+    equal = a == b
+    return np.all(equal | (np.isnan(a) & np.isnan(b)) if equal_nan else equal)
+
+
+def _comparable(m, n):
+    return same(m, n) or (isinstance(m, int) and isinstance(n, int))
+
+
+# ---- numbers as integers times powers of two
+
+elementwise(np.ldexp, lambda z, x, n: (np.ldexp(scalar(1.0, z.dtype), n), None))
+elementwise(np.nextafter, lambda z, x, y: (1, None))
+
+# ---- real and imaginary parts of reals
+
+
+def _refuse_complex(function, x):
+    if x.dtype.kind == "c":
+        raise UnsupportedError(f"np.{function} of complex numbers is not supported")
+    return x
+
+
+implements(np.real)(lambda val: _refuse_complex("real", val))
+implements(np.imag)(lambda val: np.zeros_like(_refuse_complex("imag", val)))
+implements(np.isreal)(lambda x: np.ones_like(_refuse_complex("isreal", x), dtype=bool))
+implements(np.iscomplex)(lambda x: np.zeros_like(_refuse_complex("iscomplex", x), dtype=bool))
+
+
+@implements(np.angle)
+def angle(z, deg=False):
+    raise UnsupportedError("np.angle is not supported", "Write np.arctan2(imaginary, real).")
+
+
+# ---- several results
+
+
+def _several(ufunc, xs):
+    shape = broadcast_shapes(*[x.shape for x in xs])
+    return tuple(Aval(shape, dtype) for dtype in ufunc_dtypes(ufunc, tuple(map(_kind, xs))))
+
+
+def _batch_divmod(batched, x, y):
+    rank = max(np.ndim(a) - flag for a, flag in zip((x, y), batched, strict=True))
+    return DIVMOD(*[_with_rank(a, rank) if flag else a for a, flag in zip((x, y), batched, strict=True)])
+
+
+def _with_rank(x, rank):
+    """Rows of lower rank, with axes of size 1 behind the batch axis."""
+    return x[(slice(None), *[None] * (rank + 1 - x.ndim))]
+
+
+DIVMOD = operator(
+    np.divmod,
+    arrays=2,
+    infer=lambda x, y: _several(np.divmod, (x, y)),
+    vjp=lambda g, results, x, y: (g[1], -g[1] * results[0]),
+    batch=_batch_divmod,
+    singular=True,
+)
+MODF = operator(
+    np.modf,
+    infer=lambda x: _several(np.modf, (x,)),
+    vjp=lambda g, results, x: (g[0],),
+    batch=lambda batched, x: np.modf(x),
+)
+FREXP = operator(
+    np.frexp,
+    infer=lambda x: _several(np.frexp, (x,)),
+    vjp=lambda g, results, x: (np.ldexp(g[0], -results[1]),),
+    batch=lambda batched, x: np.frexp(x),
+)
+
+# ---- ufunc.outer
+
+
+def _outer(call, name):
+    def outer(a, b, /, **unknown):
+        for argument in unknown:
+            refuse(f"{name}.outer", argument)
+        a, b = (_strong(as_input(x)) for x in (a, b))
+        return call(a[(..., *[None] * np.ndim(b))] if np.ndim(a) and np.ndim(b) else a, b)
+
+    return outer
+
+
+for ufunc, call in list(TABLE.items()):
+    if isinstance(ufunc, np.ufunc) and ufunc.nin == 2:
+        TABLE[ufunc.outer] = _outer(call, ufunc.__name__)
+elementwise(np.invert, flat, prefix="~")

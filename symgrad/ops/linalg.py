@@ -13,10 +13,8 @@ import numpy as np
 from symgrad.dims import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
 from symgrad.graph import CONSTANT, Aval
-from symgrad.ops.contract import align, broadcast_batch, fits, flat, transposed
+from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
-from symgrad.ops.shape import FULL
-from symgrad.spelling import Code
 
 # ---- what the entries share
 
@@ -41,7 +39,7 @@ def check_matrix(name, a, square=True):
 
 def needed(g):
     """Whether a cotangent is more than the zeros that stand for a result without one."""
-    if not is_traced(g) or g.node.op is not FULL:
+    if not is_traced(g) or g.node.op.name != "full":
         return True
     number = g.node.inputs[0]
     return number.op is not CONSTANT or dict(number.params)["value"].value != 0
@@ -59,6 +57,10 @@ def read_below(p):
     return np.tril(p) + np.tril(transposed(p), -1)
 
 
+def read_above(p):
+    return np.triu(p) + np.triu(transposed(p), 1)
+
+
 def named(results, function):
     """Results under the names that NumPy's own result has."""
     return _result_class(function)(*results)
@@ -67,6 +69,7 @@ def named(results, function):
 @cache
 def _result_class(function):
     return type(function(np.eye(1)))  # NumPy does not export these classes
+
 
 # ---- solve and inv
 
@@ -139,9 +142,7 @@ def _vjp_det(g, y, a):
     return ((g * y)[..., None, None] * transposed(np.linalg.inv(a)),)
 
 
-DET = operator(
-    np.linalg.det, infer=_infer_det, vjp=_vjp_det, batch=lambda batched, a: np.linalg.det(a), singular=True
-)
+DET = operator(np.linalg.det, infer=_infer_det, vjp=_vjp_det, batch=lambda batched, a: np.linalg.det(a), singular=True)
 
 
 def _infer_slogdet(a):
@@ -167,84 +168,87 @@ def slogdet(a):
 # ---- Cholesky
 
 
-def _infer_cholesky(a):
+def _infer_cholesky(a, upper=False):
     check_matrix("cholesky", a)
     return Aval(a.shape, float_dtype("cholesky", a))
 
 
-def _vjp_cholesky(g, y, a):
+def _vjp_cholesky(g, y, a, upper):
     """I. Murray, *Differentiation of the Cholesky decomposition* (2016)."""
-    inner = transposed(y) @ g
-    half = 0.5 * (np.tril(inner) + np.tril(inner, -1))  # the lower triangle with half of the diagonal
-    p = np.linalg.solve(transposed(y), transposed(np.linalg.solve(transposed(y), half)))
-    return (read_below(p),)
+    inner, u = (g @ transposed(y), y) if upper else (transposed(g) @ y, transposed(y))
+    half = 0.5 * (np.triu(inner) + np.triu(inner, 1))  # the upper triangle with half of the diagonal
+    p = np.linalg.solve(u, transposed(np.linalg.solve(u, transposed(half))))
+    return (read_above(p) if upper else read_below(p),)
 
 
 CHOLESKY = operator(
-    np.linalg.cholesky, infer=_infer_cholesky, vjp=_vjp_cholesky, batch=lambda batched, a: np.linalg.cholesky(a)
+    np.linalg.cholesky,
+    infer=_infer_cholesky,
+    bind=lambda a, /, *, upper=False: ((as_input(a),), {"upper": bool(upper)}),
+    vjp=_vjp_cholesky,
+    batch=lambda batched, a, upper: np.linalg.cholesky(a, upper=upper),
 )
-
-
-@implements(np.linalg.cholesky)
-def cholesky(a, /, *, upper=False):
-    return transposed(CHOLESKY(transposed(as_input(a)))) if upper else CHOLESKY(a)
 
 
 # ---- symmetric eigenvalues
 
 
-def _infer_eigh(a):
+def _infer_eigh(a, UPLO="L"):
     check_matrix("eigh", a)
     dtype = float_dtype("eigh", a)
     return Aval(a.shape[:-1], real(dtype)), Aval(a.shape, dtype)
 
 
-def _vjp_eigh(g, y, a):
+def _vjp_eigh(g, y, a, UPLO):
     """Infinite or NaN where eigenvalues coincide and the vectors matter: there it does not exist."""
     (dw, dv), (w, v) = g, y
+    read = read_below if UPLO == "L" else read_above
     if not needed(dv):
-        return (read_below((v * dw[..., None, :]) @ transposed(v)),)
+        return (read((v * dw[..., None, :]) @ transposed(v)),)
     eye = np.eye(a.shape[-1], dtype=bool, like=w)
     gaps = np.where(eye, 1, w[..., None, :] - w[..., :, None])
     inner = np.where(eye, dw[..., None, :], transposed(v) @ dv / gaps)
-    return (read_below(product(v, inner, transposed(v))),)
+    return (read(product(v, inner, transposed(v))),)
 
 
-EIGH = operator(np.linalg.eigh, infer=_infer_eigh, vjp=_vjp_eigh, batch=lambda batched, a: EIGH(a), singular=True)
+def _bind_eigh(a, UPLO="L"):
+    if UPLO not in ("L", "U", "l", "u"):
+        raise UnsupportedError(f"np.linalg.eigh and eigvalsh: UPLO={UPLO!r} is neither 'L' nor 'U'")
+    return (as_input(a),), {"UPLO": UPLO.upper()}
 
 
-def _infer_eigvalsh(a):
+EIGH = operator(
+    np.linalg.eigh,
+    infer=_infer_eigh,
+    bind=_bind_eigh,
+    vjp=_vjp_eigh,
+    batch=lambda batched, a, UPLO: EIGH(a, UPLO=UPLO),
+    singular=True,
+)
+
+
+def _infer_eigvalsh(a, UPLO="L"):
     check_matrix("eigvalsh", a)
     return Aval(a.shape[:-1], real(float_dtype("eigvalsh", a)))
 
 
-def _vjp_eigvalsh(g, y, a):
-    v = EIGH(a)[1]
-    return (read_below((v * g[..., None, :]) @ transposed(v)),)
+def _vjp_eigvalsh(g, y, a, UPLO):
+    v = EIGH(a, UPLO=UPLO)[1]
+    return ((read_below if UPLO == "L" else read_above)((v * g[..., None, :]) @ transposed(v)),)
 
 
 EIGVALSH = operator(
-    np.linalg.eigvalsh, infer=_infer_eigvalsh, vjp=_vjp_eigvalsh, batch=lambda batched, a: np.linalg.eigvalsh(a)
+    np.linalg.eigvalsh,
+    infer=_infer_eigvalsh,
+    bind=_bind_eigh,
+    vjp=_vjp_eigvalsh,
+    batch=lambda batched, a, UPLO: np.linalg.eigvalsh(a, UPLO),
 )
-
-
-def _lower(name, a, UPLO):
-    if UPLO not in ("L", "U", "l", "u"):
-        raise UnsupportedError(f"np.linalg.{name}: UPLO={UPLO!r} is neither 'L' nor 'U'")
-    a = as_input(a)
-    if UPLO in "Ll":
-        return a
-    return np.conj(transposed(a)) if a.dtype.kind == "c" else transposed(a)
 
 
 @implements(np.linalg.eigh)
 def eigh(a, UPLO="L"):
-    return named(EIGH(_lower("eigh", a, UPLO)), np.linalg.eigh)
-
-
-@implements(np.linalg.eigvalsh)
-def eigvalsh(a, UPLO="L"):
-    return EIGVALSH(_lower("eigvalsh", a, UPLO))
+    return named(EIGH(a, UPLO), np.linalg.eigh)
 
 
 @implements(np.linalg.eig, np.linalg.eigvals)
@@ -269,9 +273,8 @@ def _infer_svd(a, full_matrices=True):
 def _vjp_svd(g, y, a, full_matrices):
     """J. Townsend, *Differentiating the singular value decomposition* (2016); as for eigh where values coincide."""
     (du, ds, dvt), (u, s, vt) = g, y
-    if not needed(du) and not needed(dvt):
-        k = s.shape[-1]
-        return ((u[..., :k] * ds[..., None, :]) @ vt[..., :k, :],)
+    if not needed(du) and not needed(dvt):  # of the thin vectors, which have derivatives of their own
+        return _vjp_svdvals(ds, s, a) if full_matrices else ((u * ds[..., None, :]) @ vt,)
     if full_matrices:
         raise NotDifferentiableError(
             "np.linalg.svd: the vectors that full_matrices=True adds are not determined by the matrix",
@@ -365,128 +368,3 @@ def qr(a, mode="reduced"):
         refuse("linalg.qr", "mode")
     results = QR(a)
     return results[1] if mode == "r" else named(results, np.linalg.qr)
-
-
-# ---- least squares: for matrices of locally constant rank
-
-
-def _infer_pinv(a):
-    check_matrix("pinv", a, square=False)
-    return Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), float_dtype("pinv", a))
-
-
-def _vjp_pinv(g, y, a):
-    """G. Golub and V. Pereyra, *The differentiation of pseudo-inverses and nonlinear least squares* (1973)."""
-    pt, gt = transposed(y), transposed(g)
-    left, right = gt @ y @ pt, pt @ y @ gt
-    return (left - a @ (y @ left) + right - (right @ y) @ a - product(pt, g, pt),)
-
-
-PINV = operator(np.linalg.pinv, infer=_infer_pinv, vjp=_vjp_pinv, batch=lambda batched, a: PINV(a))
-
-
-@implements(np.linalg.pinv)
-def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
-    for argument, given in (("rcond", rcond is not None), ("hermitian", hermitian), ("rtol", rtol is not np._NoValue)):
-        if given:
-            refuse("linalg.pinv", argument)
-    return PINV(a)
-
-
-def _infer_lstsq(a, b):
-    if a.ndim != 2 or b.ndim not in (1, 2) or not fits(a.shape[0], b.shape[0]):
-        raise ShapeError(f"np.linalg.lstsq: {a} and the right-hand side {b} do not fit")
-    return Aval((a.shape[1], *b.shape[1:]), float_dtype("lstsq", a, b))
-
-
-def _vjp_lstsq(g, y, a, b):
-    """As for pinv: the solution is pinv(a) @ b."""
-    p = np.linalg.pinv(a)
-    gb = p.T @ g
-    if b.ndim == 1:
-        return np.outer(b - a @ y, p @ gb) - np.outer(gb, y) + np.outer(p.T @ y, g - gb @ a), gb
-    return (b - a @ y) @ (p @ gb).T - gb @ y.T + (p.T @ y) @ (g.T - gb.T @ a), gb
-
-
-def _batch_lstsq(batched, a, b):
-    if batched[0]:
-        p = np.linalg.pinv(a)
-        if b.ndim - batched[1] == 1:
-            return (p @ b[..., None])[..., 0] if batched[1] else p @ b
-        return p @ b
-    if b.ndim == 2:
-        return LSTSQ(a, b.T).T
-    columns = np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1))
-    y = np.reshape(LSTSQ(a, columns), (a.shape[1], b.shape[0], b.shape[2]))
-    return np.transpose(y, (1, 0, 2))
-
-
-LSTSQ = operator(
-    lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0],
-    name="linalg.lstsq",
-    arrays=2,
-    infer=_infer_lstsq,
-    vjp=_vjp_lstsq,
-    batch=_batch_lstsq,
-    spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),
-)
-
-
-@implements(np.linalg.lstsq)
-def lstsq(a, b, rcond=None):
-    """The residuals are those of a matrix of full rank; NumPy leaves them out where the rank is lower."""
-    if rcond is not None:
-        refuse("linalg.lstsq", "rcond")
-    a, b = as_input(a), as_input(b)
-    x = LSTSQ(a, b)
-    residual = b - a @ x
-    squares = np.sum(residual * residual, axis=0)
-    tall = a.shape[0] > a.shape[1]
-    squares = np.reshape(squares, (-1,)) if tall else np.zeros(0, x.dtype, like=x)
-    return x, squares, np.linalg.matrix_rank(a), np.linalg.svdvals(a)
-
-
-def _infer_rank(a):
-    check_matrix("matrix_rank", a, square=False)
-    return Aval(a.shape[:-2], np.dtype(np.int64))
-
-
-RANK = operator(np.linalg.matrix_rank, infer=_infer_rank, batch=lambda batched, a: RANK(a), vjp=lambda g, y, a: (None,))
-
-
-@implements(np.linalg.matrix_rank)
-def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
-    for argument, given in (("tol", tol is not None), ("hermitian", hermitian), ("rtol", rtol is not None)):
-        if given:
-            refuse("linalg.matrix_rank", argument)
-    a = as_input(A)
-    return RANK(a) if a.ndim > 1 else np.astype(np.any(a != 0), int)
-
-
-# ---- tensors as matrices
-
-
-@implements(np.linalg.tensorinv)
-def tensorinv(a, ind=2):
-    a = as_input(a)
-    if not 0 < ind < a.ndim:
-        raise ShapeError(f"np.linalg.tensorinv: ind={ind} does not split {a.ndim} axes in two")
-    inverse = np.linalg.inv(np.reshape(a, (_size(a.shape[:ind]), _size(a.shape[ind:]))))
-    return np.reshape(inverse, (*a.shape[ind:], *a.shape[:ind]))
-
-
-@implements(np.linalg.tensorsolve)
-def tensorsolve(a, b, axes=None):
-    a, b = as_input(a), as_input(b)
-    if axes is not None:
-        moved = [i % a.ndim for i in axes]
-        a = np.transpose(a, [*(i for i in range(a.ndim) if i not in moved), *moved])
-    n = _size(b.shape)
-    return np.reshape(np.linalg.solve(np.reshape(a, (n, n)), flat(b)), a.shape[b.ndim :])
-
-
-def _size(shape):
-    total = 1
-    for size in shape:
-        total = total * size
-    return total

@@ -1,103 +1,496 @@
-"""Reductions: sum, mean, prod, max, min, and what is counted or accumulated along an axis."""
+"""Reductions: sums, products, extremes, moments and what is counted along axes."""
 
 import inspect
 
 import numpy as np
 
-from symgrad.dims import product
+from symgrad.dims import broadcast_shapes, product, same, same_shape
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import Aval, Op
-from symgrad.ops.define import TABLE, as_input, axis_tuple, display_name, refuse
+from symgrad.ops.define import TABLE, as_input, axis_tuple, display_name, implements, is_traced, refuse, ufunc_dtypes
+from symgrad.spelling import call, spell_param
 
 _UNSET = np._NoValue
 
 
-def reduction(function, vjp, *, dtype=lambda dtype: dtype, where=None, combine=None, linear=False):
-    """Define an operator that reduces over axes, under NumPy's full signature.
+def reduction(function, vjp, *, dtype=lambda dtype: dtype, name=None, spell=None, batch=None, empty=None, linear=False, **extra):
+    """Define an operator that reduces over axes.
 
     Parameters
     ----------
     function : callable
-        The NumPy function.
+        The NumPy function; called with ``axis`` and ``keepdims`` it evaluates.
     vjp : callable or None
-        ``vjp(g, y, x, axis)`` with g and y shaped to broadcast against x gives the cotangent of x.
+        ``vjp(g, y, x, axis, **extra)`` with g and y shaped to broadcast against x gives the cotangent of x.
     dtype : callable
         The dtype of the result from that of the input.
-    where : number, optional
-        What stands in for numbers that ``where=`` leaves out.
-    combine : callable, optional
-        How ``initial=`` joins the result.
+    empty : str, optional
+        NumPy's complaint where there is nothing to reduce.
+    extra
+        Further parameters with their defaults.
     """
-    name = display_name(function)
+    name = name or display_name(function)
 
-    def infer(x, axis=None, keepdims=False):
+    def infer(x, axis=None, keepdims=False, **_):
         axes = axis_tuple(name, axis, x.ndim)
+        if empty and any(same(x.shape[i], 0) for i in axes):
+            raise ShapeError(f"np.{name} of {x} over axis {axis}: {empty}")
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes)
         return Aval(shape, dtype(x.dtype))
 
-    def pullback(g, y, x, axis, keepdims):
-        if not keepdims:
+    def pullback(g, y, x, axis, keepdims, **params):
+        if not keepdims and axis is not None:  # all axes: a scalar broadcasts as it is
             axes = axis_tuple(name, axis, x.ndim)
             kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
             g, y = np.reshape(g, kept), np.reshape(y, kept)
-        return (vjp(g, y, x, axis),)
+        return (vjp(g, y, x, axis, **params),)
 
-    def bind(x, axis=None, keepdims=False):
+    def bind(x, axis=None, keepdims=False, **params):
         x = as_input(x)
         ndim = np.ndim(x)
         axes = axis_tuple(name, axis, ndim)
-        return (x,), {"axis": None if len(axes) == ndim else axes[0] if len(axes) == 1 else axes, "keepdims": bool(keepdims)}
+        axis = None if len(axes) == ndim else axes[0] if len(axes) == 1 else axes
+        return (x,), {"axis": axis, "keepdims": bool(keepdims), **params}
 
-    def batch(batched, x, axis, keepdims):
-        return op(x, axis=tuple(i + 1 for i in axis_tuple(name, axis, x.ndim - 1)), keepdims=keepdims)
+    def by_row(batched, x, axis, keepdims, **params):
+        return op(x, axis=tuple(i + 1 for i in axis_tuple(name, axis, x.ndim - 1)), keepdims=keepdims, **params)
 
-    op = Op(name, function, infer, bind, vjp=vjp and pullback, batch=batch, linear=linear, defaults={"axis": None, "keepdims": False})
-    TABLE[function] = _with_numpy_signature(function, op, where, combine)
+    defaults = {"axis": None, "keepdims": False, **extra}
+    op = Op(
+        name, function, infer, bind, vjp=vjp and pullback, batch=batch or by_row, spell=spell, linear=linear, defaults=defaults
+    )
     return op
 
 
-def _with_numpy_signature(function, op, fill, combine):
-    names = tuple(inspect.signature(function).parameters)
+# ---- NumPy's signature around an operator
+
+
+def _signed(function, op, *, fill=None, combine=None, identity=True):
+    """Register `op` under NumPy's full signature.
+
+    `fill` gives, from the dtype, what stands in for numbers that ``where=`` leaves out; `combine` is how ``initial=``
+    joins the result, and without an `identity` there must be one where nothing may be selected.
+    """
+    signature = inspect.signature(function)
 
     def call(*args, **kwargs):
-        given = {**dict(zip(names, args)), **kwargs}
-        x, axis = as_input(given.pop("a")), given.pop("axis", None)
-        keepdims, out = given.pop("keepdims", _UNSET), given.pop("out", None)
-        dtype, initial, where = given.pop("dtype", None), given.pop("initial", _UNSET), given.pop("where", _UNSET)
-        for argument in given:
-            refuse(op.name, argument)
-        if dtype is not None:
-            x = np.astype(x, dtype)
-        if where is not _UNSET and where is not True:
+        given = signature.bind(*args, **kwargs).arguments
+        x, options = _operand(given), _options(given)
+        out, where, initial = options.pop("out", None), options.pop("where", None), options.pop("initial", None)
+        if where is not None:
             if fill is None:
                 refuse(op.name, "where")
-            x = np.where(where, x, fill)
-        y = op(x, axis=axis, keepdims=keepdims is not _UNSET and keepdims)
-        if initial is not _UNSET and initial is not None:
-            y = combine(y, initial)
-        if out is not None:
-            out[...] = y
-        return y if out is None else out
+            if initial is None and not identity:
+                raise UnsupportedError(
+                    f"np.{op.name}: where= without initial= has no value where nothing is selected", "Give initial= too."
+                )
+            x = np.where(_mask(op.name, x, where), x, fill(x.dtype))
+        return _into(out, _joined(op, x, initial, combine, options))
 
-    return call
+    TABLE[function] = call
 
 
-def _sum_dtype(dtype):
+def _operand(given):
+    x, dtype = as_input(given.pop("a")), given.pop("dtype", None)
+    return x if dtype is None else np.astype(x, np.dtype(dtype))
+
+
+def _options(given):
+    """What a caller has said: NumPy's stand-ins for nothing do not count."""
+    given = {key: value for key, value in given.items() if value is not _UNSET}
+    if given.get("where") is True:
+        del given["where"]
+    return given
+
+
+def _mask(name, x, where):
+    """``where=`` in the shape of the operand."""
+    where = as_input(where)
+    where = where if where.dtype == bool else where != 0
+    shape = np.shape(where)
+    if not same_shape(broadcast_shapes(shape, x.shape), x.shape):
+        raise ShapeError(f"np.{name}: where= of shape {shape} does not fit an array of shape {x.shape}")
+    return np.broadcast_to(where, x.shape)
+
+
+def _joined(op, x, initial, combine, options):
+    if initial is None:
+        return op(x, **options)
+    axes = axis_tuple(op.name, options.get("axis"), x.ndim)
+    if any(same(x.shape[i], 0) for i in axes):
+        kept = options.get("keepdims", False)
+        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if kept or i not in axes)
+        dtype = op.infer(Aval((1,), x.dtype)).dtype
+        return np.zeros(shape, dtype, like=x) + _initial(initial, dtype)
+    y = op(x, **options)
+    return combine(y, _initial(initial, y.dtype))
+
+
+def _initial(value, dtype):
+    """The start of a reduction in the dtype of its result; a Python number that fits is left as it reads."""
+    if is_traced(value):
+        return value if value.dtype == dtype else np.astype(value, dtype)
+    if type(value) in (int, float) and np.result_type(dtype, value) == dtype:
+        return value
+    return np.asarray(value).astype(dtype)[()]
+
+
+def _into(out, y):
+    """Deliver into a positional ``out``; one by keyword is delivered before the function is called."""
+    if out is None:
+        return y
+    if not is_traced(out):
+        raise WriteError("out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x).")
+    out[...] = y
+    return out
+
+
+# ---- what the rules share
+
+
+def sum_dtype(dtype):
     """Small integers are summed as the platform's."""
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64) if dtype.kind in "biu" and dtype.itemsize < 8 else dtype
+
+
+def _mean_dtype(dtype):
+    return np.dtype(float) if dtype.kind in "biu" else dtype
+
+
+def _var_dtype(dtype):
+    if dtype.kind == "c":
+        raise DTypeError(f"np.var and np.std do not take {dtype}", "Take those of x.real and x.imag.")
+    return _mean_dtype(dtype)
 
 
 def _count(x, axis):
     return product([x.shape[i] for i in axis_tuple("mean", axis, x.ndim)])
 
 
-SUM = reduction(
-    np.sum, lambda g, y, x, axis: np.broadcast_to(g, x.shape), dtype=_sum_dtype, where=0, combine=np.add, linear=True
-)
+def as_divisor(count, dtype):
+    """An integer count that does not make float64 of a float32 that it divides."""
+    return count if dtype == np.float64 else np.astype(count, dtype)
+
+
+def _lowest(dtype):
+    return -np.inf if dtype.kind == "f" else False if dtype.kind == "b" else int(np.iinfo(dtype).min)
+
+
+def _highest(dtype):
+    return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else int(np.iinfo(dtype).max)
+
+
+def _boolean(dtype):
+    return np.dtype(bool)
+
+
+def _integer(dtype):
+    return np.dtype(int)
+
+
+# ---- sums and means
+
+SUM = reduction(np.sum, lambda g, y, x, axis: np.broadcast_to(g, x.shape), dtype=sum_dtype, linear=True)
+_signed(np.sum, SUM, fill=lambda dtype: 0, combine=np.add)
+
 MEAN = reduction(
-    np.mean,
-    lambda g, y, x, axis: np.broadcast_to(g / _count(x, axis), x.shape),
-    dtype=lambda dtype: np.dtype(float) if dtype.kind in "biu" else dtype,
-    linear=True,
+    np.mean, lambda g, y, x, axis: np.broadcast_to(g / _count(x, axis), x.shape), dtype=_mean_dtype, linear=True
 )
-ANY = reduction(np.any, None, dtype=lambda dtype: np.dtype(bool), where=False, combine=np.logical_or)
-ALL = reduction(np.all, None, dtype=lambda dtype: np.dtype(bool), where=True, combine=np.logical_and)
+
+
+def _floating(function, dtype):
+    """A dtype= that a mean can be taken in."""
+    if dtype is not None and np.dtype(dtype).kind != "f":
+        raise UnsupportedError(f"np.{function}: dtype={np.dtype(dtype)} is not supported", "Cast the result: .astype(...).")
+
+
+@implements(np.mean)
+def mean(a, axis=None, dtype=None, out=None, keepdims=_UNSET, *, where=_UNSET):
+    _floating("mean", dtype)
+    x = _operand({"a": a, "dtype": dtype})
+    options = _options({"axis": axis, "keepdims": keepdims})
+    if where is _UNSET or where is True:
+        return _into(out, MEAN(x, **options))
+    mask = _mask("mean", x, where)
+    total = np.sum(np.where(mask, x, 0), dtype=_mean_dtype(x.dtype), **options)
+    return _into(out, total / as_divisor(np.count_nonzero(mask, **options), total.dtype))
+
+
+@implements(np.average)
+def average(a, axis=None, weights=None, returned=False, *, keepdims=_UNSET):
+    a, options = as_input(a), _options({"axis": axis, "keepdims": keepdims})
+    if weights is None:
+        result = np.mean(a, **options)
+        return (result, np.ones_like(result) * _count(a, axis)) if returned else result
+    weights = _spread_weights(a, axis, as_input(weights))
+    dtype = np.result_type(a.dtype, weights.dtype, *([float] if a.dtype.kind in "biu" else []))
+    scale = np.sum(weights, dtype=dtype, **options)
+    result = np.sum(np.multiply(a, weights, dtype=dtype), **options) / scale
+    return (result, np.broadcast_to(scale, result.shape)) if returned else result
+
+
+def _spread_weights(a, axis, weights):
+    """Weights along axes, in the shape of `a` or broadcasting against it."""
+    if same_shape(a.shape, weights.shape):
+        return weights
+    if axis is None:
+        raise ShapeError(f"np.average: weights of shape {weights.shape} for an array of shape {a.shape} need axis=")
+    given = axis if isinstance(axis, tuple) else (axis,)
+    axes = [axis_tuple("average", i, a.ndim)[0] for i in given]
+    if not same_shape(weights.shape, tuple(a.shape[i] for i in axes)):
+        raise ShapeError(f"np.average: weights of shape {weights.shape} for axis {axis} of an array of shape {a.shape}")
+    ordered = np.transpose(weights, np.argsort(axes)) if len(axes) > 1 else weights
+    return np.reshape(ordered, tuple(n if i in axes else 1 for i, n in enumerate(a.shape)))
+
+
+# ---- products
+
+
+def _product_of_others(x, axes):
+    """For each number the product of all others along the axes, without a division: any of them may be zero."""
+    if len(axes) < 2:
+        return _exclusive(x, axes[0]) if axes else np.ones_like(x)
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    order = kept + axes
+    moved = np.transpose(x, order)
+    flat = np.reshape(moved, (*[x.shape[i] for i in kept], product([x.shape[i] for i in axes])))
+    return np.transpose(np.reshape(_exclusive(flat, len(kept)), moved.shape), np.argsort(order))
+
+
+def _exclusive(x, axis):
+    """The product of those before times the product of those behind."""
+    if same(x.shape[axis], 0):
+        return np.ones_like(x)
+    whole = (slice(None),) * axis
+    before, behind = np.ones_like(x), np.ones_like(x)
+    before[(*whole, slice(1, None))] = np.cumprod(x[(*whole, slice(None, -1))], axis=axis)
+    backwards = np.cumprod(x[(*whole, slice(None, 0, -1))], axis=axis)
+    behind[(*whole, slice(None, -1))] = backwards[(*whole, slice(None, None, -1))]
+    return before * behind
+
+
+PROD = reduction(
+    np.prod, lambda g, y, x, axis: g * _product_of_others(x, axis_tuple("prod", axis, x.ndim)), dtype=sum_dtype
+)
+_signed(np.prod, PROD, fill=lambda dtype: 1, combine=np.multiply)
+
+# ---- extremes
+
+
+def _to_the_tied(g, y, x, axis):
+    """Those that reach the extreme share equally; nothing flows to the others."""
+    tied = x == y
+    count = np.count_nonzero(tied, axis=axis, keepdims=axis is not None)
+    return np.where(tied, g / as_divisor(count, g.dtype), 0)
+
+
+_NOTHING = "zero-size array to reduction operation {} which has no identity"
+for function, ufunc, worst in (
+    (np.max, np.maximum, _lowest),
+    (np.min, np.minimum, _highest),
+    (np.nanmax, np.fmax, _lowest),
+    (np.nanmin, np.fmin, _highest),
+):
+    op = reduction(function, _to_the_tied, empty=_NOTHING.format(ufunc.__name__))
+    _signed(function, op, fill=worst, combine=ufunc, identity=False)
+TABLE[np.amax], TABLE[np.amin] = TABLE[np.max], TABLE[np.min]
+
+
+@implements(np.ptp)
+def ptp(a, axis=None, out=None, keepdims=_UNSET):
+    options = _options({"axis": axis, "keepdims": keepdims})
+    return _into(out, np.max(a, **options) - np.min(a, **options))
+
+
+def _batch_position(op):
+    """argmax takes one axis or counts through all of them: rows are made flat first."""
+
+    def batch(batched, x, axis, keepdims):
+        if axis is not None:
+            return op()(x, axis=axis + 1, keepdims=keepdims)
+        place = op()(np.reshape(x, (x.shape[0], product(x.shape[1:]))), axis=1)
+        return np.reshape(place, (x.shape[0], *(1,) * (x.ndim - 1))) if keepdims else place
+
+    return batch
+
+
+_NO_PLACE = "attempt to get {} of an empty sequence"
+ARGMAX = reduction(
+    np.argmax, None, dtype=_integer, batch=_batch_position(lambda: ARGMAX), empty=_NO_PLACE.format("argmax")
+)
+ARGMIN = reduction(
+    np.argmin, None, dtype=_integer, batch=_batch_position(lambda: ARGMIN), empty=_NO_PLACE.format("argmin")
+)
+
+
+def _position(function, op):
+    def call(a, axis=None, out=None, *, keepdims=_UNSET):
+        if isinstance(axis, tuple):
+            raise UnsupportedError(f"np.{op.name}: axis={axis} names several dimensions", "Reshape them into one.")
+        return _into(out, op(a, **_options({"axis": axis, "keepdims": keepdims})))
+
+    TABLE[function] = call
+
+
+_position(np.argmax, ARGMAX)
+_position(np.argmin, ARGMIN)
+
+# ---- truth and counts
+
+ANY = reduction(np.any, None, dtype=_boolean)
+ALL = reduction(np.all, None, dtype=_boolean)
+_signed(np.any, ANY, fill=lambda dtype: False)
+_signed(np.all, ALL, fill=lambda dtype: True)
+COUNT_NONZERO = reduction(np.count_nonzero, None, dtype=_integer)
+_signed(np.count_nonzero, COUNT_NONZERO)
+
+# ---- variance and standard deviation
+
+
+def _vjp_var(g, y, x, axis, ddof):
+    return g * 2 / _freedom(x, axis, ddof) * _centred(x, axis)
+
+
+def _vjp_std(g, y, x, axis, ddof):
+    """Zero where all numbers are equal, as the derivative of the absolute value is."""
+    return g / (_freedom(x, axis, ddof) * np.where(y == 0, 1, y)) * _centred(x, axis)
+
+
+def _freedom(x, axis, ddof):
+    n = _count(x, axis) - ddof
+    return max(n, 0) if isinstance(n, int) else n
+
+
+def _centred(x, axis):
+    return x - np.mean(x, axis=axis, keepdims=axis is not None)
+
+
+VAR = reduction(np.var, _vjp_var, dtype=_var_dtype, ddof=0)
+STD = reduction(np.std, _vjp_std, dtype=_var_dtype, ddof=0)
+
+
+def _root(variance):
+    """The square root with slope 0 at 0."""
+    zero = variance == 0
+    return np.where(zero, 0, np.sqrt(np.where(zero, 1, variance)))
+
+
+def _masked_var(x, mask, ddof, options):
+    """Sums of squares about the mean of the selected, and how many they are less `ddof`."""
+    axis = options.get("axis")
+    deviation = np.where(mask, x - np.mean(x, axis=axis, keepdims=True, where=mask), 0)
+    total = np.sum(deviation * deviation, **options)
+    return total, as_divisor(np.count_nonzero(mask, **options) - ddof, total.dtype)
+
+
+def _degrees(name, ddof, correction):
+    if correction is not _UNSET:
+        if ddof != 0:
+            raise ArgumentError(f"np.{name}: ddof and correction cannot be given together", "Leave one of them out.")
+        ddof = correction
+    if isinstance(ddof, (float, np.floating)) and ddof == int(ddof):
+        ddof = int(ddof)
+    if not isinstance(ddof, (int, np.integer)):
+        raise UnsupportedError(f"np.{name}: ddof={ddof} is not an integer", "Scale the result by hand.")
+    return int(ddof)
+
+
+def _moment(function, op, root, skip_nan=False):
+    name = function.__name__
+
+    def moment(
+        a, axis=None, dtype=None, out=None, ddof=0, keepdims=_UNSET, *, where=_UNSET, mean=_UNSET, correction=_UNSET
+    ):
+        if mean is not _UNSET:
+            refuse(name, "mean")
+        _floating(name, dtype)
+        ddof, options = _degrees(name, ddof, correction), _options({"axis": axis, "keepdims": keepdims})
+        x = _operand({"a": a, "dtype": dtype})
+        chosen = None if where is _UNSET or where is True else _mask(name, x, where)
+        if skip_nan and x.dtype.kind == "f":
+            chosen = ~np.isnan(x) if chosen is None else chosen & ~np.isnan(x)
+        elif chosen is None:
+            return _into(out, op(x, ddof=ddof, **options))
+        _var_dtype(x.dtype)
+        total, freedom = _masked_var(x, chosen, ddof, options)
+        if skip_nan:
+            result = np.where(freedom > 0, total / np.maximum(freedom, 1), np.nan)
+        else:
+            result = total / np.maximum(freedom, 0)
+        return _into(out, root(result))
+
+    TABLE[function] = moment
+
+
+_moment(np.var, VAR, lambda variance: variance)
+_moment(np.std, STD, _root)
+_moment(np.nanvar, VAR, lambda variance: variance, skip_nan=True)
+_moment(np.nanstd, STD, _root, skip_nan=True)
+
+# ---- without NaNs
+
+
+def _skips_nan(function, plain):
+    """A nan-function as its plain one that leaves NaNs out."""
+    signature = inspect.signature(function)
+
+    def call(*args, **kwargs):
+        given = _options(signature.bind(*args, **kwargs).arguments)
+        x = as_input(given.pop("a"))
+        if x.dtype.kind == "f":
+            where = given.pop("where", None)
+            given["where"] = ~np.isnan(x) if where is None else _mask(function.__name__, x, where) & ~np.isnan(x)
+        return plain(x, **given)
+
+    TABLE[function] = call
+
+
+_skips_nan(np.nansum, TABLE[np.sum])
+_skips_nan(np.nanprod, TABLE[np.prod])
+_skips_nan(np.nanmean, mean)
+
+# ---- ufunc.reduce
+
+
+def _spell_logaddexp(node, x):
+    params = dict(node.params)
+    rest = [f"axis={spell_param(params.get('axis'))}"] + (["keepdims=True"] if params.get("keepdims") else [])
+    return call("np.logaddexp.reduce", [x.text, *rest])
+
+
+def _log_sum_exp(x, axis=None, keepdims=False):
+    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
+
+
+LOGADDEXP = reduction(
+    _log_sum_exp,
+    lambda g, y, x, axis: g * np.exp(x - y),
+    dtype=lambda dtype: ufunc_dtypes(np.logaddexp, (dtype, dtype))[0],
+    name="logaddexp.reduce",
+    spell=_spell_logaddexp,
+)
+
+
+def _reduce(function, name):
+    """``ufunc.reduce`` as the function that it is: along the first axis unless it is told otherwise."""
+
+    def reduce(array, axis=0, dtype=None, out=None, keepdims=False, initial=_UNSET, where=True):
+        x = _operand({"a": array, "dtype": dtype})
+        options = _options({"initial": initial, "where": where})
+        return _into(out, function(x, axis=axis, keepdims=keepdims, **options))
+
+    TABLE[name.reduce] = reduce
+
+
+def _log_sum_exp_signed(x, initial=None, where=None, **options):
+    if where is not None:
+        x = np.where(_mask("logaddexp.reduce", x, where), x, -np.inf)
+    return _joined(LOGADDEXP, x, initial, np.logaddexp, options)
+
+
+for function, ufunc in (
+    (np.sum, np.add), (np.prod, np.multiply), (np.max, np.maximum), (np.min, np.minimum), (np.any, np.logical_or),
+    (np.all, np.logical_and),
+):  # fmt: skip
+    _reduce(TABLE[function], ufunc)
+_reduce(_log_sum_exp_signed, np.logaddexp)

@@ -1,17 +1,54 @@
-"""Functions that rearrange, repeat or join numbers, and the creation of arrays."""
+"""Functions that rearrange, repeat or join numbers."""
+
+from operator import index as operator_index
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
-from symgrad.dims import product, reshape_shape, same_shape
+from symgrad.dims import Dim, broadcast_shapes, render, render_shape, reshape_shape, same, same_shape
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, display_name, implements, operator, refuse
-from symgrad.spelling import Code, call, spell_param
+from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.spelling import ATOM, Code, call, spell_param
 
 # ---- what is known before running
 
 implements(np.ndim)(lambda a: len(a.shape))
 implements(np.shape)(lambda a: a.shape)
-implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
+implements(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
+implements(np.isrealobj)(lambda x: x.dtype.kind != "c")
+
+
+@implements(np.size)
+def size(a, axis=None):
+    if axis is None:
+        return a.size
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    count = 1
+    for i in axes:
+        count = count * a.shape[axis_index("size", i, len(a.shape))]
+    return count
+
+
+def _kind(x):
+    """What `np.result_type` makes of a value: its dtype, or a Python number."""
+    return (x.dtype.type(0).item() if x.aval.weak else x.dtype) if is_traced(x) else x
+
+
+@implements(np.result_type)
+def result_type(*arrays_and_dtypes):
+    return np.result_type(*map(_kind, arrays_and_dtypes))
+
+
+@implements(np.can_cast)
+def can_cast(from_, to, casting="safe"):
+    return np.can_cast(from_.dtype if is_traced(from_) else from_, to, casting)
+
+
+@implements(np.may_share_memory)
+def may_share_memory(a, b, /, max_work=0):
+    return is_traced(a) and is_traced(b) and a.owner is b.owner
+
 
 # ---- dtype and copies
 
@@ -21,34 +58,83 @@ def _astype(x, dtype):
     return np.asarray(x).astype(dtype)[()]
 
 
-def _infer_astype(x, dtype):
-    return Aval(x.shape, np.dtype(dtype))
-
-
 def _spell_astype(node, x):
     dtype = spell_param(node.aval.dtype)
-    return call(dtype, [x.text]) if node.inputs[0].aval.weak else Code(f"{x.at(9)}.astype({dtype})")
+    return call(dtype, [x.text]) if node.inputs[0].aval.weak else Code(f"{x.at(ATOM)}.astype({dtype})")
 
 
 ASTYPE = operator(
     np.astype,
-    infer=_infer_astype,
+    infer=lambda x, dtype: Aval(x.shape, np.dtype(dtype)),
     vjp=lambda g, y, x, dtype: (g,),  # the pullback casts
+    batch=lambda batched, x, dtype: ASTYPE(x, dtype=dtype),
     evaluate=_astype,
     spell=_spell_astype,
     linear=True,
 )
 
-COPY = operator(np.copy, infer=lambda x: Aval(x.shape, x.dtype), vjp=lambda g, y, x: (g,), linear=True)
+
+@implements(np.astype)
+def astype(x, dtype, /, *, copy=True, device=None):
+    if device not in (None, "cpu"):
+        refuse("astype", "device")
+    return x.astype(dtype, copy=copy)
+
+
+@implements(np.copy)
+def copy(a, order="K", subok=False):
+    return a.copied(order=order, array=True)
+
 
 # ---- new shapes of the same numbers
 
 
-def _bind_reshape(a, shape, order="C", copy=None):
-    if order != "C":
-        refuse("reshape", "order")
+def _bind_reshape(a, shape):
     a = as_input(a)
-    return (a,), {"shape": reshape_shape(np.shape(a), shape if isinstance(shape, (tuple, list)) else (shape,))}
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return (a,), {"shape": reshape_shape(np.shape(a), tuple(map(as_size, sizes)))}
+
+
+def as_size(n):
+    """A size as an int or a symbol."""
+    return n if isinstance(n, Dim) else operator_index(n)
+
+
+def _inserted(old, new):
+    """The key that turns the shape `old` into `new` by new axes alone, None if there is none."""
+    texts, i = [], 0
+    for n in new:
+        if i < len(old) and same(n, old[i]):
+            texts.append(":")
+            i += 1
+        elif isinstance(n, int) and n == 1:
+            texts.append("None")
+        else:
+            return None
+    return shortened(texts) if i == len(old) and "None" in texts else None
+
+
+def shortened(texts):
+    """The items of a key as a person writes them: ``...`` for full slices in front, none at the end."""
+    while len(texts) > 1 and texts[-1] == ":":
+        texts = texts[:-1]
+    full = next((i for i, text in enumerate(texts) if text != ":"), 0)
+    if full > 1 and "..." not in texts:
+        texts = ["...", *texts[full:]]
+    return ", ".join(texts)
+
+
+def _spell_reshape(node, x):
+    old, new = node.inputs[0].aval, node.aval.shape
+    compound = [n for n in new if isinstance(n, Dim) and not n.expr.is_Symbol]
+    free = len(new) == 1 or len(compound) == 1
+    sizes = ", ".join("-1" if free and (len(new) == 1 or isinstance(n, Dim) and n is compound[0]) else render(n) for n in new)
+    if not old.shape:
+        return call("np.reshape", [x.text, f"({sizes}{',' * (len(new) == 1)})" if len(new) != 1 else "1"])
+    key = _inserted(old.shape, new)
+    if key is not None:
+        return Code(f"{x.at(ATOM)}[{key}]")
+    return Code(f"{x.at(ATOM)}.reshape({sizes or '()'})")
 
 
 RESHAPE = operator(
@@ -56,22 +142,116 @@ RESHAPE = operator(
     infer=lambda x, shape: Aval(shape, x.dtype),
     bind=_bind_reshape,
     vjp=lambda g, y, x, shape: (np.reshape(g, x.shape),),
-    spell=lambda node, x: Code(f"{x.at(9)}.reshape({spell_param(node.aval.shape)[1:-1].rstrip(',')})"),
+    batch=lambda batched, x, shape: np.reshape(x, (x.shape[0], *shape)),
+    spell=_spell_reshape,
     linear=True,
     view=True,
 )
 
 
+@implements(np.reshape)
+def reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
+    if newshape is not None:
+        refuse("reshape", "newshape")
+    if copy is False:
+        refuse("reshape", "copy")
+    a = as_input(a)
+    if order == "F":
+        sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+        return np.transpose(np.reshape(np.transpose(a), tuple(sizes)[::-1]))
+    if order != "C":
+        refuse("reshape", "order")
+    (a,), params = _bind_reshape(a, shape)
+    result = a if same_shape(params["shape"], a.shape) and a.shape else RESHAPE(a, **params)
+    return np.copy(result) if copy else result
+
+
+@implements(np.ravel)
+def ravel(a, order="C"):
+    if order not in ("C", "F"):
+        refuse("ravel", "order")
+    a = np.transpose(a) if order == "F" else a
+    flat = np.reshape(a, -1)
+    return np.copy(flat) if is_traced(a) and a.contiguous is False else flat  # where reshape may still give a view
+
+
+@implements(np.squeeze)
+def squeeze(a, axis=None):
+    shape = np.shape(a)
+    if axis is None:
+        axes = [i for i, n in enumerate(shape) if _is_one(n)]
+    else:
+        axes = _axes("squeeze", axis, len(shape))
+        for i in axes:
+            if not _is_one(shape[i]) and shape[i] != 1:
+                raise ShapeError(f"np.squeeze: axis {i} has size {shape[i]}, not 1")
+    return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
+
+
+def _is_one(n):
+    return isinstance(n, int) and n == 1
+
+
+def _axes(function, axis, ndim):
+    """Axes in the order in which they are given, counted from the front."""
+    try:
+        return normalize_axis_tuple(axis, ndim)
+    except np.exceptions.AxisError:
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+    except ValueError:
+        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice") from None
+
+
+@implements(np.expand_dims)
+def expand_dims(a, axis):
+    a = as_input(a)
+    ndim = np.ndim(a) + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    axes, sizes = _axes("expand_dims", axis, ndim), iter(np.shape(a))
+    return np.reshape(a, tuple(1 if i in axes else next(sizes) for i in range(ndim)))
+
+
+def _at_least(function, a, ndim, key):
+    a = as_input(a)
+    return a if np.ndim(a) >= ndim else np.reshape(a, key(np.shape(a)))
+
+
+def _each(function, arrays, ndim, key):
+    results = tuple(_at_least(function, a, ndim, key) for a in arrays)
+    return results[0] if len(results) == 1 else results
+
+
+implements(np.atleast_1d)(lambda *arys: _each("atleast_1d", arys, 1, lambda shape: (1,)))
+implements(np.atleast_2d)(lambda *arys: _each("atleast_2d", arys, 2, lambda shape: (1, *shape) if shape else (1, 1)))
+
+
+@implements(np.atleast_3d)
+def atleast_3d(*arys):
+    return _each("atleast_3d", arys, 3, lambda shape: (1,) * (2 - len(shape)) + (*shape, 1) if shape else (1, 1, 1))
+
+
+# ---- the order of axes
+
+
 def _bind_transpose(a, axes=None):
     a = as_input(a)
     ndim = np.ndim(a)
-    axes = range(ndim)[::-1] if axes is None else [axis_index("transpose", axis, ndim) for axis in axes]
-    return (a,), {"axes": tuple(axes)}
+    axes = tuple(range(ndim))[::-1] if axes is None else _axes("transpose", axes, ndim)
+    if len(axes) != ndim:
+        raise ShapeError(f"np.transpose: axes {axes} for {ndim} dimensions")
+    return (a,), {"axes": axes}
 
 
 def _spell_transpose(node, x):
     axes = dict(node.params)["axes"]
-    return Code(f"{x.at(9)}.T" if axes == tuple(range(len(axes)))[::-1] else f"{x.at(9)}.transpose{axes}")
+    n = len(axes)
+    if axes == tuple(range(n))[::-1]:
+        return Code(f"{x.at(ATOM)}.T")
+    if axes == (*range(n - 2), n - 1, n - 2):
+        return Code(f"{x.at(ATOM)}.mT")
+    moved = [i for i in range(n) if axes[i] != i]
+    if len(moved) == 2:
+        return Code(f"{x.at(ATOM)}.swapaxes({moved[0]}, {moved[1]})")
+    return Code(f"{x.at(ATOM)}.transpose{axes}")
 
 
 TRANSPOSE = operator(
@@ -79,10 +259,17 @@ TRANSPOSE = operator(
     infer=lambda x, axes: Aval(tuple(x.shape[i] for i in axes), x.dtype),
     bind=_bind_transpose,
     vjp=lambda g, y, x, axes: (np.transpose(g, np.argsort(axes)),),
+    batch=lambda batched, x, axes: np.transpose(x, (0, *(i + 1 for i in axes))),
     spell=_spell_transpose,
     linear=True,
     view=True,
 )
+
+
+@implements(np.transpose)
+def transpose(a, axes=None):
+    (a,), params = _bind_transpose(a, axes)
+    return TRANSPOSE(a, **params) if params["axes"] != tuple(range(np.ndim(a))) or not np.ndim(a) else a
 
 
 @implements(np.swapaxes)
@@ -93,83 +280,291 @@ def swapaxes(a, axis1, axis2):
     return np.transpose(a, order)
 
 
+@implements(np.moveaxis)
+def moveaxis(a, source, destination):
+    ndim = np.ndim(a)
+    source, destination = _axes("moveaxis", source, ndim), _axes("moveaxis", destination, ndim)
+    if len(source) != len(destination):
+        raise ShapeError(f"np.moveaxis: {len(source)} axes cannot move to {len(destination)} places")
+    order = [i for i in range(ndim) if i not in source]
+    for place, axis in sorted(zip(destination, source)):
+        order.insert(place, axis)
+    return np.transpose(a, order)
+
+
+@implements(np.rollaxis)
+def rollaxis(a, axis, start=0):
+    ndim = np.ndim(a)
+    axis = axis_index("rollaxis", axis, ndim)
+    start = axis_index("rollaxis", start, ndim + 1) if start >= 0 else axis_index("rollaxis", start, ndim)
+    order = [i for i in range(ndim) if i != axis]
+    order.insert(start - (axis < start), axis)
+    return np.transpose(a, order)
+
+
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x, /):
+    if np.ndim(x) < 2:
+        raise ShapeError(f"np.matrix_transpose: an array of {np.ndim(x)} dimensions is no matrix")
+    return np.swapaxes(x, -1, -2)
+
+
+# ---- broadcasting
+
+
 def _bind_broadcast_to(array, shape, subok=False):
-    return (as_input(array),), {"shape": tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)}
+    return (as_input(array),), {"shape": tuple(map(as_size, shape)) if isinstance(shape, (tuple, list)) else (as_size(shape),)}
+
+
+def _infer_broadcast_to(x, shape):
+    if not same_shape(broadcast_shapes(x.shape, shape), shape):
+        raise ShapeError(f"np.broadcast_to: ({render_shape(x.shape)}) does not broadcast to ({render_shape(shape)})")
+    return Aval(shape, x.dtype)
+
+
+def with_rank(x, ndim):
+    """A batched array, the axes behind the first one as many as `ndim`: new ones of size 1 come second."""
+    missing = ndim + 1 - np.ndim(x)
+    return np.reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
 
 
 BROADCAST_TO = operator(
     np.broadcast_to,
-    infer=lambda x, shape: Aval(shape, x.dtype),
+    infer=_infer_broadcast_to,
     bind=_bind_broadcast_to,
     vjp=lambda g, y, x, shape: (g,),  # the pullback undoes broadcasting
+    batch=lambda batched, x, shape: np.broadcast_to(with_rank(x, len(shape)), (x.shape[0], *shape)),
     linear=True,
     view=True,
 )
 
-# ---- creation
+
+@implements(np.broadcast_arrays)
+def broadcast_arrays(*args, subok=False):
+    arrays = [as_input(a) for a in args]
+    shape = broadcast_shapes(*map(np.shape, arrays))
+    return tuple(a if same_shape(np.shape(a), shape) else np.broadcast_to(a, shape) for a in arrays)
 
 
-def _spell_full(node, value):
-    shape, dtype = spell_param(node.aval.shape), node.aval.dtype
-    fill = node.inputs[0]
-    number = dict(fill.params)["value"].value if fill.op.name == "constant" else None
-    tail = [] if dtype == float else [f"dtype={spell_param(dtype)}"]
-    if number is not None and float(number) in (0.0, 1.0) and str(number)[0] != "-":
-        return call("np.ones" if number else "np.zeros", [shape, *tail])
-    return call("np.full", [shape, value.text, *tail])
+@implements(np.meshgrid)
+def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
+    if indexing not in ("xy", "ij"):
+        raise UnsupportedError(f"np.meshgrid: indexing={indexing!r}", "Write indexing='xy' or indexing='ij'.")
+    n = len(xi)
+    grids = [np.reshape(x, (*(1,) * i, -1, *(1,) * (n - i - 1))) for i, x in enumerate(map(as_input, xi))]
+    if indexing == "xy" and n > 1:
+        grids = [np.swapaxes(grid, 0, 1) for grid in grids]
+    if not sparse:
+        grids = np.broadcast_arrays(*grids)
+    return tuple(np.copy(grid) for grid in grids) if copy else tuple(grids)
 
 
-FULL = operator(
-    lambda value, shape, dtype: np.full(shape, value, dtype),
-    name="full",
-    infer=lambda value, shape, dtype: Aval(shape, dtype),
-    vjp=lambda g, y, value, shape, dtype: (np.sum(g),),
-    spell=_spell_full,
+# ---- joining
+
+
+def equal_rows(batched, inputs):
+    """Inputs of which some have one more axis, the first: now all have it."""
+    size = next(x.shape[0] for x, b in zip(inputs, batched) if b)
+    return [x if b else np.broadcast_to(x, (size, *np.shape(x))) for x, b in zip(inputs, batched)]
+
+
+def _bind_join(function, new_axis):
+    def bind(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
+        if out is not None:
+            refuse(function, "out")
+        inputs = [as_input(x) for x in arrays]
+        if not inputs:
+            raise ShapeError(f"np.{function}: nothing to join")
+        if axis is None:
+            inputs, axis = [np.ravel(x) for x in inputs], 0
+        if dtype is not None:
+            inputs = [cast(function, x, np.dtype(dtype), casting) for x in inputs]
+        return inputs, {"axis": axis_index(function, axis, np.ndim(inputs[0]) + new_axis)}
+
+    return bind
+
+
+def cast(function, x, dtype, casting="same_kind"):
+    """`x` in another dtype, where NumPy's rule of `casting` allows it."""
+    kind = _kind(x) if is_traced(x) else np.result_type(x)
+    if not np.can_cast(np.result_type(kind), dtype, casting):
+        raise DTypeError(f"np.{function}: cannot cast {np.result_type(kind)} to {dtype} by the rule {casting!r}")
+    return x.astype(dtype) if is_traced(x) else np.asarray(x, dtype)
+
+
+def _infer_concatenate(*xs, axis=0):
+    first = xs[0]
+    if not first.shape:
+        raise ShapeError("np.concatenate: a scalar cannot be joined", "Write np.stack or np.append.")
+    for x in xs[1:]:
+        if x.ndim != first.ndim or any(
+            i != axis and not same(m, n) and m != n for i, (m, n) in enumerate(zip(x.shape, first.shape))
+        ):
+            shapes = ", ".join(f"({render_shape(x.shape)})" for x in xs)
+            raise ShapeError(f"np.concatenate: shapes {shapes} do not fit together along axis {axis}")
+    total = sum((x.shape[axis] for x in xs[1:]), start=first.shape[axis])
+    return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), np.result_type(*[x.dtype for x in xs]))
+
+
+def _vjp_concatenate(g, y, *xs, axis):
+    cotangents, start = [], 0
+    for x in xs:
+        stop = start + x.shape[axis]
+        cotangents.append(g[(slice(None),) * axis + (slice(start, stop),)])
+        start = stop
+    return cotangents
+
+
+def _spell_join(function):
+    def spell(node, *inputs):
+        axis = dict(node.params).get("axis", 0)
+        texts = ", ".join(x.text for x in inputs)
+        if function == "stack" and not node.inputs[0].aval.shape:
+            return Code(f"np.array([{texts}])")
+        return call(f"np.{function}", [f"[{texts}]", *([f"axis={axis}"] if axis else [])])
+
+    return spell
+
+
+CONCATENATE = operator(
+    np.concatenate,
+    arrays=-1,
+    infer=_infer_concatenate,
+    bind=_bind_join("concatenate", 0),
+    vjp=_vjp_concatenate,
+    batch=lambda batched, *xs, axis: np.concatenate(equal_rows(batched, xs), axis + 1),
+    evaluate=lambda *xs, axis=0: np.concatenate(xs, axis),
+    spell=_spell_join("concatenate"),
     linear=True,
 )
 
-CREATE = {}
-"""Creation functions: ``CREATE[np.zeros](traced, *args)``, where `traced` makes a number a Variable of the graph."""
+
+def _infer_stack(*xs, axis=0):
+    shape = xs[0].shape
+    for x in xs[1:]:
+        if x.ndim != len(shape) or any(not same(m, n) and m != n for m, n in zip(x.shape, shape)):
+            raise ShapeError(f"np.stack: shapes ({render_shape(shape)}) and ({render_shape(x.shape)}) differ")
+    return Aval((*shape[:axis], len(xs), *shape[axis:]), np.result_type(*[x.dtype for x in xs]))
 
 
-def creates(*functions):
-    def register(written):
-        CREATE.update(dict.fromkeys(functions, written))
-        return written
-
-    return register
-
-
-def _as_shape(shape):
-    return tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-
-
-@creates(np.zeros, np.empty)
-def zeros(traced, shape, dtype=float, order="C"):
-    return FULL(traced(0.0), shape=_as_shape(shape), dtype=np.dtype(dtype))
+STACK = operator(
+    np.stack,
+    arrays=-1,
+    infer=_infer_stack,
+    bind=_bind_join("stack", 1),
+    vjp=lambda g, y, *xs, axis: [g[(slice(None),) * axis + (i,)] for i in range(len(xs))],
+    batch=lambda batched, *xs, axis: np.stack(equal_rows(batched, xs), axis + 1),
+    evaluate=lambda *xs, axis=0: np.stack(xs, axis),
+    spell=_spell_join("stack"),
+    linear=True,
+)
 
 
-@creates(np.ones)
-def ones(traced, shape, dtype=float, order="C"):
-    return FULL(traced(1.0), shape=_as_shape(shape), dtype=np.dtype(dtype))
+@implements(np.vstack)
+def vstack(tup, *, dtype=None, casting="same_kind"):
+    return np.concatenate([np.atleast_2d(as_input(x)) for x in tup], 0, dtype=dtype, casting=casting)
 
 
-@implements(np.zeros_like, np.empty_like)
-def zeros_like(a, dtype=None, order="K", subok=True, shape=None):
-    return np.zeros(a.shape if shape is None else shape, a.dtype if dtype is None else dtype, like=a)
+@implements(np.hstack)
+def hstack(tup, *, dtype=None, casting="same_kind"):
+    arrays = [np.atleast_1d(as_input(x)) for x in tup]
+    return np.concatenate(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
-@implements(np.ones_like)
-def ones_like(a, dtype=None, order="K", subok=True, shape=None):
-    return np.ones(a.shape if shape is None else shape, a.dtype if dtype is None else dtype, like=a)
+@implements(np.dstack)
+def dstack(tup):
+    return np.concatenate([np.atleast_3d(as_input(x)) for x in tup], 2)
 
 
-def write_back(view, base, content):
-    """The content of `base` after `content` was written into `view`, a node that views it."""
-    from symgrad.ops import index
+@implements(np.column_stack)
+def column_stack(tup):
+    arrays = [as_input(x) for x in tup]
+    return np.concatenate([x if np.ndim(x) > 1 else np.reshape(x, (-1, 1)) for x in arrays], 1)
 
-    if view.op is index.GET:
-        return index.SET(base, content, key=dict(view.params)["key"])
-    if view.op is TRANSPOSE:
-        return np.transpose(content, np.argsort(dict(view.params)["axes"]))
-    return np.reshape(content, base.shape)
+
+@implements(np.block)
+def block(arrays):
+    depth, ndim = _nesting(arrays)
+    return _joined(arrays, depth, max(depth, ndim))
+
+
+def _nesting(arrays):
+    """How deep the lists go, and the largest number of dimensions of what is in them."""
+    if not isinstance(arrays, list):
+        return 0, np.ndim(as_input(arrays))
+    if not arrays:
+        raise ShapeError("np.block: an empty list")
+    inner = [_nesting(x) for x in arrays]
+    if len({depth for depth, _ in inner}) > 1:
+        raise ShapeError("np.block: the lists are not equally deep")
+    return inner[0][0] + 1, max(ndim for _, ndim in inner)
+
+
+def _joined(arrays, depth, ndim):
+    if depth == 0:
+        x = as_input(arrays)
+        return np.reshape(x, (*(1,) * (ndim - np.ndim(x)), *np.shape(x)))
+    return np.concatenate([_joined(x, depth - 1, ndim) for x in arrays], axis=-depth)
+
+
+# ---- splitting
+
+
+@implements(np.array_split)
+def array_split(ary, indices_or_sections, axis=0):
+    n = ary.shape[axis_index("array_split", axis, np.ndim(ary))]
+    if not _is_number(indices_or_sections):
+        return _pieces(ary, [as_size(i) for i in indices_or_sections], axis)
+    sections = operator_index(indices_or_sections)
+    if sections <= 0:
+        raise ShapeError("np.array_split: the number of sections must be positive")
+    each, extras = divmod(operator_index(n), sections)
+    return _pieces(ary, np.cumsum([each + 1] * extras + [each] * (sections - extras))[:-1].tolist(), axis)
+
+
+@implements(np.split)
+def split(ary, indices_or_sections, axis=0):
+    if not _is_number(indices_or_sections):
+        return np.array_split(ary, indices_or_sections, axis)
+    n, sections = ary.shape[axis_index("split", axis, np.ndim(ary))], operator_index(indices_or_sections)
+    if sections <= 0 or n % sections != 0:
+        raise ShapeError(f"np.split: size {n} does not divide into {sections} equal parts", "Write np.array_split.")
+    return _pieces(ary, [n // sections * i for i in range(1, sections)], axis)
+
+
+def _is_number(x):
+    return np.ndim(x) == 0 if not isinstance(x, (tuple, list, Dim)) else isinstance(x, Dim)
+
+
+def _pieces(x, places, axis):
+    axis = axis_index("split", axis, np.ndim(x))
+    bounds = [0, *places, None]
+    return [x[(slice(None),) * axis + (slice(a, b),)] for a, b in zip(bounds, bounds[1:])]
+
+
+@implements(np.hsplit)
+def hsplit(ary, indices_or_sections):
+    if np.ndim(ary) == 0:
+        raise ShapeError("np.hsplit: a scalar cannot be split")
+    return np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
+
+
+@implements(np.vsplit)
+def vsplit(ary, indices_or_sections):
+    if np.ndim(ary) < 2:
+        raise ShapeError("np.vsplit: the array must have two dimensions or more")
+    return np.split(ary, indices_or_sections, 0)
+
+
+@implements(np.dsplit)
+def dsplit(ary, indices_or_sections):
+    if np.ndim(ary) < 3:
+        raise ShapeError("np.dsplit: the array must have three dimensions or more")
+    return np.split(ary, indices_or_sections, 2)
+
+
+if hasattr(np, "unstack"):  # since NumPy 2.1
+
+    @implements(np.unstack)
+    def unstack(x, /, *, axis=0):
+        return tuple(np.moveaxis(x, axis, 0))

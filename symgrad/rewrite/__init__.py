@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from types import ModuleType
 
 from symgrad.errors import ArgumentError
-from symgrad.graph import Graph, Op
+from symgrad.graph import Graph, Node, Op
 from symgrad.rewrite import algebra, cheaper, prepare, stable
-from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite
+from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.structure import procedures
 
-__all__ = ["FINAL", "NUMERICS", "PASSES", "Pass", "drop_dead", "finish", "improve", "optimise", "rules_of", "simplify"]
+__all__ = [
+    "FINAL",
+    "NUMERICS",
+    "PASSES",
+    "Pass",
+    "drop_dead",
+    "finish",
+    "improve",
+    "improved",
+    "optimise",
+    "prepared",
+    "rules_of",
+    "simplify",
+]
 
 Pass = Callable[[Graph, str], Graph]
 NUMERICS = ("stable", "ieee")
@@ -80,12 +93,29 @@ def simplify(graph: Graph, numerics: str = "stable", final: bool = False) -> Gra
     return graph
 
 
+def prepared(graph: Graph, outputs: Sequence[Node], numerics: str = "stable") -> list[Node]:
+    """The forms of `outputs` to differentiate, appended to their own graph."""
+    return improved(graph, outputs, (), numerics)[0]
+
+
+def improved(
+    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], numerics: str = "stable"
+) -> tuple[list[Node], list[Node]]:
+    """`improve` in the middle of a trace, where a new graph is not possible.
+
+    Appends to `graph`, and gives the images of `outputs` and of `wrt`: differentiate those. An intermediate in `wrt`
+    becomes an alias, which no rule sees through.
+    """
+    image = rewrite_within(graph, rules_of("improve", numerics), outputs, wrt)
+    return [image[y] for y in outputs], [image[x] for x in wrt]
+
+
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """What runs at a level of optimisation: at 0 the graph as it is, but for what is not needed."""
     return simplify(graph, numerics, final=True) if optimize else drop_dead(graph)
 
 
-@lru_cache(maxsize=None)
+@cache
 def rules_of(stage: str, numerics: str) -> Rules:
     """The rules of a walk, traced when they are first needed."""
     if numerics not in NUMERICS:

@@ -7,6 +7,7 @@ from symgrad.ops import index
 from symgrad.rewrite.engine import Draw, rule
 
 POSITIVE, UNIT = (0.1, 3.0), (-0.9, 0.9)
+FLOAT = np.dtype(float)
 BOOLEAN, VECTOR, SCALAR = Draw(dtype=bool), Draw(shape=(3,)), Draw(shape=())
 
 
@@ -39,7 +40,7 @@ def finite(a, b, x, **others):
 
 @rule
 def double_negative(x):
-    return -(-x), x
+    return -(-x), x  # noqa: B002
 
 
 @rule
@@ -104,7 +105,7 @@ def add_negative(x, y):
 
 @rule(when=floats)
 def subtract_negative(x, y):
-    return x - -y, x + y
+    return x - (-y), x + y
 
 
 @rule(when=floats)
@@ -129,7 +130,7 @@ def add_negative_product(x, y, z):
 
 @rule(alone=True, when=floats)
 def subtract_negative_product(x, y, z):
-    return x - -y * z, x + y * z
+    return x - (-y) * z, x + y * z
 
 
 @rule(alone=True, when=floats)
@@ -340,7 +341,7 @@ def both_again(c, d):
 
 
 @rule(c=BOOLEAN, when=lambda c, dtype: c.dtype.kind == "b")
-def truth_as_number(c, dtype=np.dtype(float)):
+def truth_as_number(c, dtype=FLOAT):
     return np.astype(c, dtype) != 0, c
 
 
@@ -466,7 +467,7 @@ def write_what_is_there(x, key=ROW):
 
 
 @rule(v=VECTOR, when=_basic)
-def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=np.dtype(float)):
+def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=FLOAT):
     zeros = np.zeros(shape, dtype, like=v)
     return index.ADD(zeros, v, key=key), index.SET(zeros, v, key=key)
 
@@ -476,10 +477,10 @@ def _target(x, shape, v, **_):
 
 
 @rule(v=VECTOR, when=_target)
-def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=np.dtype(float)):
+def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=FLOAT):
     return x + index.SET(np.zeros(shape, dtype, like=v), v, key=key), index.ADD(x, v, key=key)
 
 
 @rule(v=Draw(), i=Draw((3,), 0, 3, int), when=_target)
-def add_scattered(x, v, i, key=COLUMN, shape=(2, 3), dtype=np.dtype(float)):
+def add_scattered(x, v, i, key=COLUMN, shape=(2, 3), dtype=FLOAT):
     return x + index.ADD(np.zeros(shape, dtype, like=v), v, i, key=key), index.ADD(x, v, i, key=key)

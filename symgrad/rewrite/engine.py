@@ -7,7 +7,6 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.dims import same_shape
-from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, Params, reached
+from symgrad.ops.core import ALIAS
 from symgrad.variable import Variable
 from symgrad.where import UNKNOWN, Where
 
@@ -98,12 +98,14 @@ def rule(
     """
 
     def make(function: Callable[..., Any]) -> Rule:
-        parameters = inspect.signature(function).parameters.values()
-        arrays = [p.name for p in parameters if p.default is p.empty]
+        names = function.__code__.co_varnames[
+            : function.__code__.co_argcount
+        ]  # inspect.signature costs ten times as much
+        defaults = function.__defaults__ or ()
+        arrays = names[: len(names) - len(defaults)]
         chosen = {name: draws.get(name, Draw()) for name in arrays}
         chosen = {name: d if isinstance(d, Draw) else Draw(low=d[0], high=d[1]) for name, d in chosen.items()}
-        examples = {p.name: p.default for p in parameters if p.default is not p.empty}
-        return Rule(function, chosen, examples, when, changes_nan, alone)
+        return Rule(function, chosen, dict(zip(names[len(arrays) :], defaults, strict=True)), when, changes_nan, alone)
 
     return make if function is None else make(function)
 
@@ -197,7 +199,11 @@ def _traced_pattern(rule: Rule) -> Pattern:
     root = before.node
     nodes = reached([root])
     numbers = {
-        n: name for n in nodes if n.op is CONSTANT for name, x in rule.examples.items() if type(x) is float and number(n) == x
+        n: name
+        for n in nodes
+        if n.op is CONSTANT
+        for name, x in rule.examples.items()
+        if type(x) is float and number(n) == x
     }
     params = {n: pairs for n in nodes if (pairs := tuple(_wildcards(n, rule.examples)))}
     made = tuple(graph.made[: graph.made.index(root) + 1])
@@ -221,7 +227,9 @@ class Entry:
     """The rules whose left side has one operator at its root."""
 
     procedures: list[Procedure] = field(default_factory=list)
-    by_input: dict[Op, list[tuple[Rule, set[Op]]]] = field(default_factory=dict)  # by an input's operator; and the others'
+    by_input: dict[Op, list[tuple[Rule, set[Op]]]] = field(
+        default_factory=dict
+    )  # by an input's operator; and the others'
     repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
     general: list[Rule] = field(default_factory=list)
 
@@ -243,7 +251,8 @@ class Rules:
     def __init__(self, rules: Iterable[Rule], procedures: Callable[[Op], list[Procedure]]) -> None:
         self.procedures = procedures
         self.entries: dict[Op, Entry] = {}
-        for r in sorted(filter(_traceable, rules), key=lambda r: -len(r.pattern.made)):  # stable: among equals the order of the tables
+        # the sort is stable: among equals the order of the tables decides
+        for r in sorted(rules, key=lambda r: -len(r.pattern.made)):
             self._file(r)
 
     def of(self, op: Op) -> Entry:
@@ -263,14 +272,6 @@ class Rules:
             entry.repeated.append(r)
         else:
             entry.general.append(r)
-
-
-def _traceable(r: Rule) -> bool:
-    """Whether the operators of the rule exist in this table of operators."""
-    try:
-        return bool(r.pattern.made)
-    except UnsupportedError:
-        return False
 
 
 # ---- the walk
@@ -343,7 +344,9 @@ class Rewriting(Graph):
     def apply(self, r: Rule, node: Node) -> Node | None:
         """The right side of a rule where its left side is `node`, or None."""
         bound = r.pattern.match(node)
-        if bound is None or (r.alone and any(n in self.shared and p.inputs and n is not node for p, n in bound.items())):
+        if bound is None or (
+            r.alone and any(n in self.shared and p.inputs and n is not node for p, n in bound.items())
+        ):
             return None
         arguments = r.pattern.arguments(self, bound)
         if arguments is None or not r.admits(arguments):
@@ -385,6 +388,25 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
     return _finished(new, graph, image)
 
 
+def rewrite_within(graph: Graph, rules: Rules, outputs: Sequence[Node], kept: Sequence[Node]) -> dict[Node, Node]:
+    """Append to `graph` the rewritten form of `outputs`; the image of each node. No rule sees through `kept`."""
+    new = Rewriting(rules)
+    new.nodes, new.inputs, new.names, new._interned = graph.nodes, graph.inputs, graph.names, graph._interned
+    image: dict[Node, Node] = {}
+    nodes = reached([*outputs, *kept])
+    new.shared = _shared(nodes, outputs)
+    opaque = {node for node in kept if node.inputs and node.op is not ALIAS}
+    for node in nodes:
+        new.provenance = _moved(node.where, image)
+        image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
+        if node in opaque:
+            image[node] = new.add(ALIAS, (image[node],), (("tag", node.id),))
+        if node in graph.names and image[node].op is not CONSTANT:
+            name = graph.names[node]
+            graph.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
+    return image
+
+
 def copied(graph: Graph) -> Graph:
     """A new graph of what the outputs need, and of the inputs, only."""
     new = Graph()
@@ -408,7 +430,7 @@ def _shared(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
     used: set[Node] = set()
     shared = set(outputs)
     for node in nodes:
-        for x in node.inputs:
+        for x in dict.fromkeys(node.inputs):
             if x in used:
                 shared.add(x)
             used.add(x)

@@ -13,10 +13,11 @@ from symgrad.dims import product, same, same_shape
 from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op
 from symgrad.ops.core import ALIAS, STOP
+from symgrad.ops.create import FULL
 from symgrad.ops.define import axis_tuple, common_dtype
 from symgrad.ops.index import ADD, GET, SET, Slice
 from symgrad.ops.reduce import MEAN, SUM
-from symgrad.ops.shape import ASTYPE, BROADCAST_TO, COPY, FULL, RESHAPE, TRANSPOSE
+from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.variable import Variable
 
@@ -33,7 +34,7 @@ _NEVER_FOLDED = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, FULL,
 
 
 def fold(graph: Graph, node: Node) -> Node | None:
-    """An operation on constants is a constant, unless it would raise, warn or be much larger than what it is made of."""
+    """An operation on constants is a constant, unless it would raise, warn or be larger than what it is made of."""
     if not all(x.op is CONSTANT for x in node.inputs) or not _worth_folding(node):
         return None
     values = [dict(x.params)["value"].value for x in node.inputs]
@@ -86,7 +87,11 @@ def _only_leads(x: Node) -> bool:
     """Whether a reshape or an index only puts axes of size one in front."""
     if len(x.inputs) > 1 or (x.op is GET and any(item not in (None, _EVERYTHING) for item in dict(x.params)["key"])):
         return False
-    shape, inner = x.aval.shape, x.inputs[0].aval.shape
+    return _leads(x.aval.shape, x.inputs[0].aval.shape)
+
+
+def _leads(shape: Any, inner: Any) -> bool:
+    """Whether a shape is `inner` with axes of size one in front."""
     lead = len(shape) - len(inner)
     return lead >= 0 and all(type(n) is int and n == 1 for n in shape[:lead]) and same_shape(shape[lead:], inner)
 
@@ -114,7 +119,13 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
     for i, x in enumerate(node.inputs):
-        if x.op is CONSTANT and not x.aval.shape and not x.aval.weak and x.aval.dtype.kind in "if" and x.aval.dtype.itemsize <= 8:
+        if (
+            x.op is CONSTANT
+            and not x.aval.shape
+            and not x.aval.weak
+            and x.aval.dtype.kind in "if"
+            and x.aval.dtype.itemsize <= 8
+        ):
             trial = [*inputs[:i], graph.constant(number(x).item()), *inputs[i + 1 :]]
             if all(y.aval.weak for y in trial):
                 continue
@@ -146,13 +157,20 @@ def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
     plain = bare(graph, x)
     if plain.op is CONSTANT and not plain.aval.shape:
         return full(graph, plain, node.aval)
+    if _leads(shape, plain.aval.shape):
+        return np.reshape(Variable(graph, plain), shape)
     return None if plain is x else graph.add(BROADCAST_TO, (plain,), node.params)
 
 
 def full(graph: Graph, value: Node, aval: Aval) -> Node:
     """One number in every place. The dtype is that of the array, so the number can be Python's."""
-    if value.op is CONSTANT and not value.aval.weak and value.aval.dtype.kind in "bif" and value.aval.dtype.itemsize <= 8:
-        value = graph.constant(number(value).item())
+    if (
+        value.op is CONSTANT
+        and not value.aval.weak
+        and value.aval.dtype.kind in "bif"
+        and value.aval.dtype.itemsize <= 8
+    ):
+        value = graph.constant(np.asarray(number(value)).item())
     return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
 
 
@@ -174,6 +192,10 @@ def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
         return graph.add(RESHAPE, (x.inputs[0],), node.params)
     if x.op is BROADCAST_TO and not x.inputs[0].aval.shape:
         return np.broadcast_to(Variable(graph, x.inputs[0]), shape)
+    if x.op in (SUM, MEAN) and dict(x.params).get("keepdims"):
+        dropped = Variable(graph, x.inputs[0])
+        y = x.op(dropped, axis=dict(x.params).get("axis"))
+        return y if same_shape(y.shape, shape) else None
     return new_axes(graph, x, shape)
 
 
@@ -228,11 +250,6 @@ def add_to_everything(graph: Graph, node: Node) -> Variable | None:
     return Variable(graph, node.inputs[0]) + Variable(graph, node.inputs[1])
 
 
-def without_copy(graph: Graph, node: Node) -> Node:
-    """Values do not change, so a copy is the value."""
-    return node.inputs[0]
-
-
 def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     """A sum over an axis along which numbers are repeated is a product, a mean is the number."""
     x = node.inputs[0]
@@ -248,11 +265,8 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     y = plain.astype(node.aval.dtype)
     inner = tuple(i - lead for i in axes if i >= lead)
     if inner:
-        y = node.op(y, axis=inner, keepdims=True)
-    if node.op is SUM:
-        y = y * product([shape[i] for i in repeated])
-    kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    return np.reshape(np.broadcast_to(y, kept), node.aval.shape)
+        y = node.op(y, axis=inner, keepdims=dict(node.params).get("keepdims", False))
+    return y * product([shape[i] for i in repeated]) if node.op is SUM else y
 
 
 def without_mark(graph: Graph, node: Node) -> Node:
@@ -268,7 +282,6 @@ _OF: dict[Op, list[Procedure]] = {
     RESHAPE: [merge_reshapes],
     TRANSPOSE: [merge_transposes],
     ASTYPE: [take_bare_operands, merge_casts],
-    COPY: [without_copy],
     GET: [index_of_everything],
     SET: [write_bare_value],
     ADD: [write_bare_value, add_to_everything],

@@ -1,0 +1,180 @@
+"""What runs along an axis: cumulative sums and products, differences, the trapezoidal rule."""
+
+import numpy as np
+
+from symgrad.errors import ArgumentError
+from symgrad.graph import Aval
+from symgrad.ops.define import TABLE, as_input, axis_index, implements, operator, refuse
+from symgrad.ops.reduce import sum_dtype
+from symgrad.spelling import call
+
+_UNSET = np._NoValue
+
+
+def along(x, axis, part):
+    """``x[part]`` along an axis."""
+    return x[_key(axis, part)]
+
+
+def _key(axis, part):
+    return (*[slice(None)] * axis, part)
+
+
+def _reversed(x, axis):
+    return along(x, axis, slice(None, None, -1))
+
+
+# ---- cumulative sums and products
+
+
+def _spell(node, x):
+    name, axis = node.op.name, dict(node.params)["axis"]
+    return call(f"np.{name}", [x.text] if node.aval.ndim == 1 else [x.text, f"axis={axis}"])
+
+
+def _accumulation(function, vjp, linear=False):
+    """Define an operator of the same shape along one axis; NumPy's ``axis=None`` flattens first."""
+    op = operator(
+        function,
+        infer=lambda x, axis: Aval(x.shape, sum_dtype(x.dtype)),
+        vjp=vjp,
+        batch=lambda batched, x, axis: op(x, axis=axis + 1),
+        spell=_spell,
+        linear=linear,
+    )
+
+    @implements(function)
+    def signed(a, axis=None, dtype=None, out=None):
+        x = as_input(a) if dtype is None else np.astype(as_input(a), np.dtype(dtype))
+        if out is not None:
+            refuse(op.name, "out")  # by keyword it is delivered before the function is called
+        return op(np.ravel(x), axis=0) if axis is None else op(x, axis=axis)
+
+    return op
+
+
+def _vjp_cumsum(g, y, x, axis):
+    return (_reversed(np.cumsum(_reversed(g, axis), axis=axis), axis),)
+
+
+def _vjp_cumprod(g, y, x, axis):
+    """The product before each number times what the numbers behind it make of the cotangent.
+
+    No division: any of them may be zero, and the rule must stay true when it is differentiated.
+    """
+    before = np.ones_like(x)
+    before[_key(axis, slice(1, None))] = along(y, axis, slice(None, -1))
+    return (before * _recurrence(g, x, axis),)
+
+
+def _recurrence(g, x, axis):
+    """h with ``h[j] = g[j] + x[j + 1] * h[j + 1]``, by doubling the reach of each step.
+
+    References
+    ----------
+    Hillis & Steele, *Data parallel algorithms*, Communications of the ACM 29 (1986).
+    """
+    n = int(x.shape[axis])
+    h, factor, reach = g, along(x, axis, slice(1, None)), 1
+    while reach < n:
+        reached = along(h, axis, slice(None, n - reach)) + factor * along(h, axis, slice(reach, None))
+        h = np.concatenate([reached, along(h, axis, slice(n - reach, None))], axis=axis)
+        if 2 * reach < n:
+            factor = along(factor, axis, slice(None, n - 2 * reach)) * along(factor, axis, slice(reach, None))
+        reach *= 2
+    return h
+
+
+CUMSUM = _accumulation(np.cumsum, _vjp_cumsum, linear=True)
+CUMPROD = _accumulation(np.cumprod, _vjp_cumprod)
+
+
+def _with_start(function, start):
+    def cumulative(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
+        x = as_input(x)
+        if axis is None and x.ndim != 1:
+            raise ArgumentError(f"np.{name}: an array of {x.ndim} dimensions needs axis=")
+        axis = axis_index(name, 0 if axis is None else axis, x.ndim)
+        y = function(x, axis=axis, dtype=dtype)
+        if not include_initial:
+            return y
+        longer = np.zeros((*y.shape[:axis], y.shape[axis] + 1, *y.shape[axis + 1 :]), y.dtype, like=y) + start
+        longer[_key(axis, slice(1, None))] = y
+        return longer
+
+    name = {0: "cumulative_sum", 1: "cumulative_prod"}[start]
+    TABLE[getattr(np, name)] = cumulative
+
+
+_with_start(np.cumsum, 0)
+_with_start(np.cumprod, 1)
+
+
+def _without_nans(x, number):
+    x = as_input(x)
+    return np.where(np.isnan(x), number, x) if x.dtype.kind == "f" else x
+
+
+@implements(np.nancumsum)
+def nancumsum(a, axis=None, dtype=None, out=None):
+    return np.cumsum(_without_nans(a, 0), axis, dtype, out)
+
+
+@implements(np.nancumprod)
+def nancumprod(a, axis=None, dtype=None, out=None):
+    return np.cumprod(_without_nans(a, 1), axis, dtype, out)
+
+
+def _accumulate(ufunc, function):
+    def accumulate(array, axis=0, dtype=None, out=None):
+        return function(array, axis, dtype, out)
+
+    TABLE[ufunc.accumulate] = accumulate
+
+
+_accumulate(np.add, np.cumsum)
+_accumulate(np.multiply, np.cumprod)
+
+# ---- differences and integrals
+
+
+@implements(np.diff)
+def diff(a, n=1, axis=-1, prepend=_UNSET, append=_UNSET):
+    a = as_input(a)
+    if n == 0:
+        return a
+    if n < 0:
+        raise ArgumentError(f"np.diff: n={n} is negative")
+    axis = axis_index("diff", axis, a.ndim)
+    ends = [_end(a, axis, x) for x in (prepend, append)]
+    parts = [x for x in (ends[0], a, ends[1]) if x is not None]
+    a = np.concatenate(parts, axis=axis) if len(parts) > 1 else a
+    difference = np.not_equal if a.dtype == bool else np.subtract
+    for _ in range(n):
+        a = difference(along(a, axis, slice(1, None)), along(a, axis, slice(None, -1)))
+    return a
+
+
+def _end(a, axis, x):
+    if x is _UNSET:
+        return None
+    x = np.asarray(x) if isinstance(x, (int, float)) else as_input(x)
+    return x if x.ndim else np.broadcast_to(x, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
+
+
+@implements(np.trapezoid)
+def trapezoid(y, x=None, dx=1.0, axis=-1):
+    y = as_input(y)
+    axis = axis_index("trapezoid", axis, y.ndim)
+    sums = along(y, axis, slice(1, None)) + along(y, axis, slice(None, -1))
+    return np.sum(_steps(x, dx, axis, y.ndim) * sums / 2.0, axis=axis)
+
+
+def _steps(x, dx, axis, ndim):
+    if x is None:
+        return dx
+    x = as_input(x)
+    if x.ndim > 1:
+        return np.diff(x, axis=axis)
+    steps = np.diff(x)
+    return steps[(slice(None), *[None] * (ndim - 1 - axis))]

@@ -1,0 +1,337 @@
+"""Functions that repeat, shift, mirror or pad numbers, and that insert or delete some."""
+
+from operator import index as operator_index
+
+import numpy as np
+
+from symgrad.dims import Dim, product, render
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.graph import Aval
+from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
+from symgrad.ops.index import ADD, FULL, Slot, put
+from symgrad.ops.shape import as_size
+from symgrad.spelling import call, spell_param
+
+
+def _known(function, argument, x):
+    """An argument that must be known before the program runs."""
+    if is_traced(x):
+        raise UnsupportedError(
+            f"np.{function}: {argument} is traced, and the size of the result would depend on its value",
+            f"Give {argument} as a number that does not depend on the arguments of the function.",
+        )
+    return x
+
+
+# ---- repeating
+
+
+def _bind_tile(A, reps):
+    A = as_input(A)
+    reps = (reps,) if isinstance(reps, Dim) or np.ndim(_known("tile", "reps", reps)) == 0 else tuple(reps)
+    return (A,), {"reps": (1,) * (np.ndim(A) - len(reps)) + tuple(map(as_size, reps))}
+
+
+def _infer_tile(x, reps):
+    shape = (1,) * (len(reps) - x.ndim) + x.shape
+    return Aval(tuple(n * r for n, r in zip(shape, reps)), x.dtype)
+
+
+def _vjp_tile(g, y, x, reps):
+    sizes, axes = [], []
+    for n, r in zip((1,) * (len(reps) - x.ndim) + x.shape, reps):
+        if not (isinstance(r, int) and r == 1):
+            axes.append(len(sizes))
+            sizes.append(r)
+        sizes.append(n)
+    return (np.reshape(np.sum(np.reshape(g, tuple(sizes)), axis=tuple(axes)) if axes else g, x.shape),)
+
+
+def _batch_tile(batched, x, reps):
+    x = np.reshape(x, (x.shape[0], *(1,) * (len(reps) + 1 - x.ndim), *x.shape[1:]))
+    return np.tile(x, (1, *reps))
+
+
+def _spell_tile(node, x):
+    reps = dict(node.params)["reps"]
+    return call("np.tile", [x.text, spell_param(reps[0] if len(reps) == 1 else reps)])
+
+
+TILE = operator(np.tile, infer=_infer_tile, bind=_bind_tile, vjp=_vjp_tile, batch=_batch_tile, spell=_spell_tile, linear=True)
+
+
+def _vjp_repeat(g, y, x, repeats, axis):
+    sizes = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+    return (np.sum(np.reshape(g, sizes), axis=axis + 1),)
+
+
+REPEAT = operator(
+    np.repeat,
+    infer=lambda x, repeats, axis: Aval((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype),
+    bind=lambda a, repeats, axis: ((as_input(a),), {"repeats": repeats, "axis": axis}),
+    vjp=_vjp_repeat,
+    batch=lambda batched, x, repeats, axis: REPEAT(x, repeats=repeats, axis=axis + 1),
+    spell=lambda node, x: call(
+        "np.repeat",
+        [x.text, render(dict(node.params)["repeats"])] + [f"axis={dict(node.params)['axis']}"] * (node.aval.ndim > 1),
+    ),
+    linear=True,
+)
+
+
+@implements(np.repeat)
+def repeat(a, repeats, axis=None):
+    a, repeats = as_input(a), _known("repeat", "repeats", repeats)
+    a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("repeat", axis, np.ndim(a)))
+    if isinstance(repeats, Dim) or np.size(repeats) == 1:
+        return REPEAT(a, repeats=as_size(repeats if isinstance(repeats, Dim) else np.ravel(repeats)[0]), axis=axis)
+    n = operator_index(a.shape[axis])
+    if np.shape(repeats) != (n,):
+        raise ShapeError(f"np.repeat: {np.size(repeats)} counts for axis {axis} of size {n}")
+    return np.take(a, np.repeat(np.arange(n), repeats), axis)
+
+
+# ---- mirroring and shifting
+
+
+@implements(np.flip)
+def flip(m, axis=None):
+    m = as_input(m)
+    axes = axis_tuple("flip", axis, np.ndim(m))
+    return m[tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(np.ndim(m)))]
+
+
+@implements(np.fliplr)
+def fliplr(m):
+    if np.ndim(m) < 2:
+        raise ShapeError("np.fliplr: the array must have two dimensions or more")
+    return np.flip(m, 1)
+
+
+@implements(np.flipud)
+def flipud(m):
+    if np.ndim(m) < 1:
+        raise ShapeError("np.flipud: the array must have one dimension or more")
+    return np.flip(m, 0)
+
+
+@implements(np.rot90)
+def rot90(m, k=1, axes=(0, 1)):
+    ndim = np.ndim(m)
+    if len(axes) != 2:
+        raise ShapeError(f"np.rot90: {len(axes)} axes, two are needed")
+    i, j = (axis_index("rot90", axis, ndim) for axis in axes)
+    if i == j:
+        raise ShapeError(f"np.rot90: axis {i} is named twice")
+    k = operator_index(k) % 4
+    if k == 0:
+        return m[:]
+    if k == 2:
+        return np.flip(m, (i, j))
+    return np.swapaxes(np.flip(m, j), i, j) if k == 1 else np.flip(np.swapaxes(m, i, j), j)
+
+
+def _bind_roll(a, shift, axis=None):
+    a, shift = as_input(a), _known("roll", "shift", shift)
+    shifts = list(shift) if not isinstance(shift, Dim) and np.ndim(shift) else [shift]
+    shifts = [as_size(s) for s in shifts]
+    if axis is None:
+        return (a,), {"shift": sum(shifts[1:], start=shifts[0]), "axis": None}
+    axes = [axis_index("roll", i, np.ndim(a)) for i in (axis if isinstance(axis, (tuple, list)) else [axis])]
+    if len(shifts) != len(axes):
+        if 1 not in (len(shifts), len(axes)):
+            raise ShapeError(f"np.roll: {len(shifts)} shifts for {len(axes)} axes")
+        count = max(len(shifts), len(axes))
+        shifts, axes = (x * count if len(x) == 1 else x for x in (shifts, axes))
+    if len(axes) == 1:
+        return (a,), {"shift": shifts[0], "axis": axes[0]}
+    return (a,), {"shift": tuple(shifts), "axis": tuple(axes)}
+
+
+def _negated(shift):
+    return tuple(-s for s in shift) if isinstance(shift, tuple) else -shift
+
+
+def _batch_roll(batched, x, shift, axis):
+    if axis is None:
+        return np.reshape(np.roll(np.reshape(x, (x.shape[0], product(x.shape[1:]))), shift, 1), x.shape)
+    return np.roll(x, shift, tuple(i + 1 for i in axis) if isinstance(axis, tuple) else axis + 1)
+
+
+def _spell_roll(node, x):
+    params = dict(node.params)
+    axis = params.get("axis")
+    keep = axis is not None and node.aval.ndim > 1
+    return call("np.roll", [x.text, spell_param(params["shift"]), *([f"axis={spell_param(axis)}"] if keep else [])])
+
+
+ROLL = operator(
+    np.roll,
+    infer=lambda x, shift, axis=None: Aval(x.shape, x.dtype),
+    bind=_bind_roll,
+    vjp=lambda g, y, x, shift, axis: (np.roll(g, _negated(shift), axis),),
+    batch=_batch_roll,
+    spell=_spell_roll,
+    linear=True,
+)
+
+# ---- padding
+
+_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+
+def _widths(width, ndim):
+    """(before, after) for each axis from the forms that np.pad takes."""
+    if isinstance(width, dict):
+        given = {axis_index("pad", axis, ndim): pair for axis, pair in width.items()}
+        return tuple(_pair(given.get(i, 0)) for i in range(ndim))
+    items = list(width) if isinstance(width, (tuple, list, np.ndarray)) else [width]
+    if not any(isinstance(item, (tuple, list, np.ndarray)) for item in items):
+        return (_pair(items),) * ndim
+    if len(items) not in (1, ndim):
+        raise ShapeError(f"np.pad: {len(items)} pairs of widths for {ndim} dimensions")
+    return tuple(_pair(item) for item in (items * ndim if len(items) == 1 else items))
+
+
+def _pair(item):
+    pair = list(item) if isinstance(item, (tuple, list, np.ndarray)) else [item]
+    if len(pair) not in (1, 2):
+        raise ShapeError(f"np.pad: {len(pair)} widths for one axis")
+    return pair[0], pair[-1]
+
+
+def _bind_pad(array, pad_width, mode):
+    return (as_input(array),), {"pad_width": pad_width, "mode": mode}
+
+
+def _infer_pad(x, pad_width, mode="constant"):
+    return Aval(tuple(n + a + b for n, (a, b) in zip(x.shape, pad_width)), x.dtype)
+
+
+def _vjp_pad(g, y, x, pad_width, mode):
+    if mode == "constant":
+        return (g[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width))],)
+    for axis, (a, b) in reversed(list(enumerate(pad_width))):
+        if a == 0 and b == 0:
+            continue
+        places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
+        target = (*g.shape[:axis], x.shape[axis], *g.shape[axis + 1 :])
+        key = (*(FULL,) * axis, Slot(0), *(FULL,) * (g.ndim - axis - 1))
+        g = ADD(np.zeros(target, g.dtype, like=g), g, places, key=key)
+    return (g,)
+
+
+def _spell_pad(node, x):
+    width, mode = dict(node.params)["pad_width"], dict(node.params).get("mode", "constant")
+    if all(pair == width[0] for pair in width):
+        a, b = width[0]
+        width = a if a == b else (a, b)
+    return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={mode!r}"])])
+
+
+PAD = operator(
+    np.pad,
+    infer=_infer_pad,
+    bind=_bind_pad,
+    vjp=_vjp_pad,
+    batch=lambda batched, x, pad_width, mode: PAD(x, ((0, 0), *pad_width), mode),
+    spell=_spell_pad,
+    linear=True,
+)
+
+
+@implements(np.pad)
+def pad(array, pad_width, mode="constant", **kwargs):
+    array = as_input(array)
+    if mode not in _MODES:
+        raise UnsupportedError(f"np.pad: mode={mode!r} is not supported", f"The modes are {', '.join(_MODES)}.")
+    fill = kwargs.pop("constant_values", 0) if mode == "constant" else 0
+    if kwargs.get("reflect_type") == "even" and mode in ("reflect", "symmetric"):
+        kwargs.pop("reflect_type")
+    for argument in kwargs:
+        raise UnsupportedError(f"np.pad: the argument {argument}= is not supported with mode={mode!r}", f"Leave {argument}= out.")
+    widths = tuple(
+        (as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), np.ndim(array))
+    )
+    if any(isinstance(n, int) and n < 0 for pair in widths for n in pair):
+        raise ShapeError("np.pad: widths cannot be negative")
+    if is_traced(fill) or not (np.ndim(fill) == 0 and fill == 0):
+        return _pad_with(array, widths, fill)
+    return PAD(array, widths, mode)
+
+
+def _pad_with(x, widths, fill):
+    """Pad with given numbers: the margins of a later axis go over those of an earlier one."""
+    values = ((fill, fill),) * len(widths) if np.ndim(fill) == 0 else _widths(fill, len(widths))
+    like = next(v for v in (x, *(v for pair in values for v in pair)) if is_traced(v))
+    sizes = tuple(n + a + b for n, (a, b) in zip(x.shape, widths))
+    if all(np.ndim(v) == 0 and v is values[0][0] for pair in values for v in pair):
+        y = np.full(sizes, values[0][0], x.dtype, like=like)
+        return put(y, tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths)), x)
+    y = PAD(x, widths, "constant") if is_traced(x) else np.array(np.pad(x, widths), like=like)
+    for axis, ((a, b), (before, after)) in enumerate(zip(widths, values)):
+        n, full = x.shape[axis], (slice(None),) * axis
+        y = put(put(y, (*full, slice(0, a)), before), (*full, slice(a + n, a + n + b)), after)
+    return y
+
+
+# ---- inserting and deleting
+
+
+@implements(np.append)
+def append(arr, values, axis=None):
+    if axis is None:
+        arr, values, axis = np.ravel(as_input(arr)), np.ravel(as_input(values)), 0
+    return np.concatenate((arr, values), axis)
+
+
+def _flat_or_axis(function, arr, axis):
+    arr = as_input(arr)
+    return (np.ravel(arr), 0) if axis is None else (arr, axis_index(function, axis, np.ndim(arr)))
+
+
+@implements(np.delete)
+def delete(arr, obj, axis=None):
+    arr, axis = _flat_or_axis("delete", arr, axis)
+    obj, full = _known("delete", "obj", obj), (slice(None),) * axis
+    if isinstance(obj, (int, np.integer, Dim)) and not isinstance(obj, bool):
+        n, i = arr.shape[axis], as_size(obj)
+        if isinstance(n, int) and isinstance(i, int) and not -n <= i < n:
+            raise ShapeError(f"np.delete: index {i} is out of bounds for axis {axis} of size {n}")
+        i = i + n if i < 0 else i
+        return np.concatenate((arr[(*full, slice(None, i))], arr[(*full, slice(i + 1, None))]), axis)
+    return np.take(arr, np.delete(np.arange(operator_index(arr.shape[axis])), obj), axis)
+
+
+@implements(np.insert)
+def insert(arr, obj, values, axis=None):
+    arr, axis = _flat_or_axis("insert", arr, axis)
+    obj, values = _known("insert", "obj", obj), as_input(values)
+    n = operator_index(arr.shape[axis])
+    single = not isinstance(obj, slice) and np.ndim(obj) == 0
+    if single:  # NumPy's values[..., None] in the middle: the first axis of values goes to `axis`
+        values = np.reshape(values, (1,) * (arr.ndim - np.ndim(values)) + np.shape(values))
+        values = np.moveaxis(values, 0, axis)
+        count = operator_index(values.shape[axis])
+        places = _single_place(operator_index(obj), n, axis) + np.arange(count)
+    else:
+        where = np.insert(np.full(n, -1), obj, np.arange(np.size(np.arange(n)[obj] if isinstance(obj, slice) else obj)))
+        where_sorted = np.flatnonzero(where >= 0)
+        places = where_sorted[np.argsort(where[where_sorted], kind="stable")]
+    size = n + len(places)
+    like = next(x for x in (arr, values) if is_traced(x))
+    y = np.zeros((*arr.shape[:axis], size, *arr.shape[axis + 1 :]), arr.dtype, like=like)
+    full = (slice(None),) * axis
+    y = put(y, (*full, np.setdiff1d(np.arange(size), places)), arr)
+    return put(y, (*full, places), values)
+
+
+def _single_place(i, n, axis):
+    if not -n <= i <= n:
+        raise ShapeError(f"np.insert: index {i} is out of bounds for axis {axis} of size {n}")
+    return i + n if i < 0 else i
+
+
+@implements(np.resize)
+def resize(a, new_shape):
+    raise UnsupportedError("np.resize is not supported", "Write np.tile, np.pad or a slice.")

@@ -1,0 +1,320 @@
+"""Creation of arrays: what has no array among its arguments and takes part in a graph by ``like=``."""
+
+import math
+from operator import index as operator_index
+
+import numpy as np
+
+from symgrad.dims import Dim, broadcast_shapes, largest, render, same, same_shape
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.graph import CONSTANT, Aval, Literal
+from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
+from symgrad.spelling import call, spell_param
+
+CREATE = {}
+"""Creation functions: ``CREATE[np.zeros](new, *args, **kwargs)``; ``new(op, *inputs, **params)`` records in the graph."""
+
+
+def creates(*functions):
+    """Register how a creation function makes Variables."""
+
+    def register(written):
+        CREATE.update(dict.fromkeys(functions, written))
+        return written
+
+    return register
+
+
+def _check(function, order, device=None):
+    if order not in ("C", "K", "A", None):
+        refuse(function, "order")
+    if device not in (None, "cpu"):
+        refuse(function, "device")
+
+
+# ---- one number everywhere
+
+
+def _number_of(node):
+    """The value of a constant node, else None."""
+    return dict(node.params)["value"].value if node.op is CONSTANT else None
+
+
+def _spell_full(node, value):
+    shape, dtype = node.aval.shape, node.aval.dtype
+    text = spell_param(shape[0] if len(shape) == 1 else shape)
+    number = _number_of(node.inputs[0])
+    if number is not None and np.ndim(number) == 0 and (number == 1 or (number == 0 and not np.signbit(np.real(number)))):
+        return call("np.ones" if number else "np.zeros", [text, *([] if dtype == float else [f"dtype={spell_param(dtype)}"])])
+    natural = dtype == node.inputs[0].aval.dtype
+    return call("np.full", [text, value.text, *([] if natural else [f"dtype={spell_param(dtype)}"])])
+
+
+def _batch_full(batched, value, shape, dtype):
+    rows = np.broadcast_to(with_rank(value, len(shape)), (value.shape[0], *shape))
+    return rows if rows.dtype == dtype else rows.astype(dtype)
+
+
+FULL = operator(
+    lambda value, shape, dtype: np.full(shape, value, dtype),
+    name="full",
+    infer=lambda value, shape, dtype: Aval(shape, dtype),
+    vjp=lambda g, y, value, shape, dtype: (np.sum(g),),
+    batch=_batch_full,
+    spell=_spell_full,
+    linear=True,
+)
+
+
+def as_shape(shape):
+    """A shape as NumPy takes it: a size or a sequence of them."""
+    if isinstance(shape, Dim) or np.ndim(shape) == 0:
+        shape = (shape,)
+    sizes = tuple(map(as_size, shape))
+    for n in sizes:
+        if isinstance(n, int) and n < 0:
+            raise ShapeError(f"a shape cannot have the negative size {n}")
+    return sizes
+
+
+@creates(np.zeros, np.empty)
+def zeros(new, shape, dtype=float, order="C", *, device=None):
+    _check("zeros", order, device)
+    return new(FULL, 0.0, shape=as_shape(shape), dtype=np.dtype(dtype))
+
+
+@creates(np.ones)
+def ones(new, shape, dtype=None, order="C", *, device=None):
+    _check("ones", order, device)
+    return new(FULL, 1.0, shape=as_shape(shape), dtype=np.dtype(dtype))
+
+
+@creates(np.full)
+def full(new, shape, fill_value, dtype=None, order="C", *, device=None):
+    _check("full", order, device)
+    sizes = as_shape(shape)
+    value = fill_value if isinstance(fill_value, Dim) else as_input(fill_value)
+    dtype = np.dtype(dtype) if dtype is not None else _dtype_of(value)
+    if isinstance(value, Dim) or np.ndim(value) == 0:
+        return new(FULL, value, shape=sizes, dtype=dtype)
+    rows = array(new, value, dtype=dtype)
+    return rows if same_shape(rows.shape, sizes) else np.copy(np.broadcast_to(rows, sizes))
+
+
+def _dtype_of(x):
+    return np.dtype(int) if isinstance(x, Dim) else x.dtype if is_traced(x) else np.asarray(x).dtype
+
+
+def _like(a, shape, dtype):
+    """Shape and dtype for a creation function that takes them from `a`."""
+    a = a if is_traced(a) else np.asarray(a)
+    return a.shape if shape is None else as_shape(shape), a.dtype if dtype is None else np.dtype(dtype)
+
+
+@creates(np.zeros_like, np.empty_like)
+def zeros_like(new, a, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    return full_like(new, a, 0.0, dtype, order, subok, shape, device=device)
+
+
+@creates(np.ones_like)
+def ones_like(new, a, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    return full_like(new, a, 1.0, dtype, order, subok, shape, device=device)
+
+
+@creates(np.full_like)
+def full_like(new, a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    _check("full_like", order, device)
+    result = full(new, *_like(a, shape, None)[:1], fill_value, _like(a, shape, dtype)[1])
+    if is_traced(a) and order in ("K", "A"):
+        result.laid_out_as(a)
+    return result
+
+
+# ---- arrays of what is there
+
+
+@creates(np.array)
+def array(new, object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
+    _check("array", order)
+    dtype = None if dtype is None else np.dtype(dtype)
+    if _has_traced(object):
+        result = _gathered(new, object)
+        result = result.copied(array=True) if dtype is None or result.dtype == dtype else result.astype(dtype)
+    else:
+        result = new(CONSTANT, value=Literal(np.array(_concrete(object), dtype)))
+    missing = ndmin - result.ndim
+    return np.reshape(result, (*(1,) * missing, *result.shape)) if missing > 0 else result
+
+
+@creates(np.asarray, np.asanyarray, np.ascontiguousarray)
+def asarray(new, a, dtype=None, order=None, *, device=None, copy=None):
+    _check("asarray", order, device)
+    if copy is False:
+        refuse("asarray", "copy")
+    if not is_traced(a):
+        result = array(new, a, dtype)
+        if isinstance(a, np.ndarray) and not copy:
+            result.lock("np.asarray gives an array that exists before the program runs: writing into it would change it")
+        return result
+    same = (dtype is None or a.dtype == np.dtype(dtype)) and a.aval.weak is False
+    return a if same and not copy else a.astype(a.dtype if dtype is None else dtype)
+
+
+def _has_traced(x):
+    return is_traced(x) or isinstance(x, Dim) or (isinstance(x, (list, tuple)) and any(map(_has_traced, x)))
+
+
+def _gathered(new, x):
+    """Nested lists of numbers and Variables as one Variable."""
+    if isinstance(x, (list, tuple)):
+        return new(STACK, *[_gathered(new, item) if _has_traced(item) else np.asarray(item) for item in x], axis=0)
+    return new(ASTYPE, x, dtype=np.dtype(int)) if isinstance(x, Dim) else x
+
+
+def _concrete(x):
+    array = np.asarray(x)
+    if array.dtype.kind not in "biufc":
+        raise UnsupportedError(f"an array of dtype {array.dtype} cannot take part in a traced computation")
+    return array
+
+
+# ---- ranges
+
+
+def _spell_arange(node, start, stop, step):
+    params, (first, _, width) = dict(node.params), node.inputs
+    texts = [start.text, stop.text, step.text]
+    if _number_of(width) == 1:
+        texts = texts[1:2] if _number_of(first) == 0 else texts[:2]
+    natural = params["dtype"] == np.result_type(*[x.aval.dtype for x in node.inputs])
+    return call("np.arange", texts if natural else [*texts, f"dtype={spell_param(params['dtype'])}"])
+
+
+ARANGE = operator(
+    lambda start, stop, step, n, dtype: np.arange(start, stop, step, dtype),
+    name="arange",
+    arrays=3,
+    infer=lambda start, stop, step, n, dtype: Aval((n,), dtype),
+    spell=_spell_arange,
+)
+
+
+@creates(np.arange)
+def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
+    _check("arange", None, device)
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    if any(map(is_traced, (start, stop, step))):
+        raise UnsupportedError(
+            "np.arange: the size of the result would depend on values", "Write start + step * np.arange(n, like=x)."
+        )
+    sizes = [isinstance(x, Dim) or isinstance(x, (int, np.integer)) for x in (start, stop, step)]
+    if dtype is None:
+        dtype = int if all(sizes) else float
+    return new(ARANGE, start, stop, step, n=_length(start, stop, step, all(sizes)), dtype=np.dtype(dtype))
+
+
+def _length(start, stop, step, integers):
+    if step == 0:
+        raise ShapeError("np.arange: step is zero")
+    if integers:
+        distance, width = (stop - start, step) if step > 0 else (start - stop, -step)
+        return largest(0, as_size(-(-distance // width)))
+    if any(isinstance(x, Dim) for x in (start, stop, step)):
+        raise UnsupportedError("np.arange of a symbolic size and a float", "Write np.arange(n, dtype=float) * step + start.")
+    return max(0, math.ceil((stop - start) / step))
+
+
+def _vjp_linspace(g, y, start, stop, num, endpoint):
+    steps = largest(1, num - 1 if endpoint else num)
+    t = np.reshape(np.arange(num, dtype=g.dtype, like=g) / steps, (num, *(1,) * (g.ndim - 1)))
+    return np.sum(g * (1 - t), axis=0), np.sum(g * t, axis=0)
+
+
+def _batch_linspace(batched, start, stop, num, endpoint):
+    ndim = max(np.ndim(x) - b for x, b in zip((start, stop), batched))
+    start, stop = (with_rank(x, ndim) if b else x for x, b in zip((start, stop), batched))
+    return np.moveaxis(LINSPACE(start, stop, num=num, endpoint=endpoint), 0, 1)
+
+
+def _spell_linspace(node, start, stop):
+    params = {"endpoint": True, **dict(node.params)}
+    return call("np.linspace", [start.text, stop.text, render(params["num"]), *([] if params["endpoint"] else ["endpoint=False"])])
+
+
+LINSPACE = operator(
+    lambda start, stop, num, endpoint=True: np.linspace(start, stop, num, endpoint),
+    name="linspace",
+    arrays=2,
+    infer=lambda start, stop, num, endpoint=True: Aval(
+        (num, *broadcast_shapes(start.shape, stop.shape)), np.result_type(start.dtype, stop.dtype, 0.0)
+    ),
+    vjp=_vjp_linspace,
+    batch=_batch_linspace,
+    spell=_spell_linspace,
+    linear=True,
+)
+
+
+@creates(np.linspace)
+def linspace(new, start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    _check("linspace", None, device)
+    num, endpoint = as_size(num), bool(endpoint)
+    if isinstance(num, int) and num < 0:
+        raise ShapeError(f"np.linspace: {num} samples")
+    y = new(LINSPACE, start, stop, num=num, endpoint=endpoint)
+    if dtype is not None:
+        y = (np.floor(y) if np.dtype(dtype).kind in "iu" else y).astype(dtype)
+    y = np.moveaxis(y, 0, axis) if axis else y
+    steps = num - 1 if endpoint else num
+    return (y, (stop - start) / steps) if retstep else y
+
+
+@implements(np.logspace)
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    if np.ndim(base):
+        refuse("logspace", "base")
+    y = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return y if dtype is None else y.astype(dtype)
+
+
+# ---- matrices
+
+
+def _spell_eye(node):
+    n, m, k, dtype = (dict(node.params)[key] for key in ("n", "m", "k", "dtype"))
+    texts = [render(n)]
+    if not same(m, n):
+        texts.append(render(m))
+    return call("np.eye", texts + [f"k={k}"] * (k != 0) + [f"dtype={spell_param(dtype)}"] * (dtype != float))
+
+
+EYE = operator(
+    lambda n, m, k, dtype: np.eye(n, m, k, dtype),
+    name="eye",
+    arrays=0,
+    infer=lambda n, m, k, dtype: Aval((n, m), dtype),
+    spell=_spell_eye,
+)
+
+
+@creates(np.eye)
+def eye(new, N, M=None, k=0, dtype=float, order="C", *, device=None):
+    _check("eye", order, device)
+    n = as_size(N)
+    return new(EYE, n=n, m=n if M is None else as_size(M), k=operator_index(k), dtype=np.dtype(dtype))
+
+
+@creates(np.identity)
+def identity(new, n, dtype=None):
+    return eye(new, n, dtype=dtype)
+
+
+@creates(np.tri)
+def tri(new, N, M=None, k=0, dtype=float):
+    n, m = as_size(N), as_size(N if M is None else M)
+    return (arange(new, n)[:, None] >= arange(new, m) - operator_index(k)).astype(dtype)
+
+

@@ -1,0 +1,134 @@
+"""Least squares, pseudo-inverses and ranks; tensors that are solved as matrices."""
+
+import numpy as np
+
+from symgrad.errors import ShapeError
+from symgrad.graph import Aval
+from symgrad.ops.contract import fits, flat, transposed
+from symgrad.ops.define import as_input, implements, operator, refuse
+from symgrad.ops.linalg import check_matrix, float_dtype, product
+from symgrad.spelling import Code
+
+# ---- least squares: for matrices of locally constant rank
+
+
+def _infer_pinv(a):
+    check_matrix("pinv", a, square=False)
+    return Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), float_dtype("pinv", a))
+
+
+def _vjp_pinv(g, y, a):
+    """G. Golub and V. Pereyra, *The differentiation of pseudo-inverses and nonlinear least squares* (1973)."""
+    pt, gt = transposed(y), transposed(g)
+    left, right = gt @ y @ pt, pt @ y @ gt
+    return (left - a @ (y @ left) + right - (right @ y) @ a - product(pt, g, pt),)
+
+
+PINV = operator(np.linalg.pinv, infer=_infer_pinv, vjp=_vjp_pinv, batch=lambda batched, a: PINV(a))
+
+
+@implements(np.linalg.pinv)
+def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
+    for argument, given in (("rcond", rcond is not None), ("hermitian", hermitian), ("rtol", rtol is not np._NoValue)):
+        if given:
+            refuse("linalg.pinv", argument)
+    return PINV(a)
+
+
+def _infer_lstsq(a, b):
+    if a.ndim != 2 or b.ndim not in (1, 2) or not fits(a.shape[0], b.shape[0]):
+        raise ShapeError(f"np.linalg.lstsq: {a} and the right-hand side {b} do not fit")
+    return Aval((a.shape[1], *b.shape[1:]), float_dtype("lstsq", a, b))
+
+
+def _vjp_lstsq(g, y, a, b):
+    """As for pinv: the solution is pinv(a) @ b."""
+    p = np.linalg.pinv(a)
+    gb = p.T @ g
+    if b.ndim == 1:
+        return np.outer(b - a @ y, p @ gb) - np.outer(gb, y) + np.outer(p.T @ y, g - gb @ a), gb
+    return (b - a @ y) @ (p @ gb).T - gb @ y.T + (p.T @ y) @ (g.T - gb.T @ a), gb
+
+
+def _batch_lstsq(batched, a, b):
+    if batched[0]:
+        p = np.linalg.pinv(a)
+        if b.ndim - batched[1] == 1:
+            return (p @ b[..., None])[..., 0] if batched[1] else p @ b
+        return p @ b
+    if b.ndim == 2:
+        return LSTSQ(a, b.T).T
+    columns = np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1))
+    y = np.reshape(LSTSQ(a, columns), (a.shape[1], b.shape[0], b.shape[2]))
+    return np.transpose(y, (1, 0, 2))
+
+
+LSTSQ = operator(
+    lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0],
+    name="linalg.lstsq",
+    arrays=2,
+    infer=_infer_lstsq,
+    vjp=_vjp_lstsq,
+    batch=_batch_lstsq,
+    spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),
+)
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a, b, rcond=None):
+    """The residuals are those of a matrix of full rank; NumPy leaves them out where the rank is lower."""
+    if rcond is not None:
+        refuse("linalg.lstsq", "rcond")
+    a, b = as_input(a), as_input(b)
+    x = LSTSQ(a, b)
+    residual = b - a @ x
+    squares = np.sum(residual * residual, axis=0)
+    tall = a.shape[0] > a.shape[1]
+    squares = np.reshape(squares, (-1,)) if tall else np.zeros_like(x, shape=(0,))
+    return x, squares, np.linalg.matrix_rank(a), np.linalg.svdvals(a)
+
+
+def _infer_rank(a):
+    check_matrix("matrix_rank", a, square=False)
+    return Aval(a.shape[:-2], np.dtype(np.int64))
+
+
+RANK = operator(np.linalg.matrix_rank, infer=_infer_rank, batch=lambda batched, a: RANK(a), vjp=lambda g, y, a: (None,))
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
+    for argument, given in (("tol", tol is not None), ("hermitian", hermitian), ("rtol", rtol is not None)):
+        if given:
+            refuse("linalg.matrix_rank", argument)
+    a = as_input(A)
+    return RANK(a) if a.ndim > 1 else np.astype(np.any(a != 0), int)
+
+
+# ---- tensors as matrices
+
+
+@implements(np.linalg.tensorinv)
+def tensorinv(a, ind=2):
+    a = as_input(a)
+    if not 0 < ind < a.ndim:
+        raise ShapeError(f"np.linalg.tensorinv: ind={ind} does not split {a.ndim} axes in two")
+    inverse = np.linalg.inv(np.reshape(a, (_size(a.shape[:ind]), _size(a.shape[ind:]))))
+    return np.reshape(inverse, (*a.shape[ind:], *a.shape[:ind]))
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(a, b, axes=None):
+    a, b = as_input(a), as_input(b)
+    if axes is not None:
+        moved = [i % a.ndim for i in axes]
+        a = np.transpose(a, [*(i for i in range(a.ndim) if i not in moved), *moved])
+    n = _size(b.shape)
+    return np.reshape(np.linalg.solve(np.reshape(a, (n, n)), flat(b)), a.shape[b.ndim :])
+
+
+def _size(shape):
+    total = 1
+    for size in shape:
+        total = total * size
+    return total

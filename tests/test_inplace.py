@@ -1,0 +1,308 @@
+"""Views and assignment: what a program leaves in its arrays is what NumPy leaves there."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from oracle import check_derivatives, check_value, trace
+
+from symgrad.dims import Sizes
+from symgrad.errors import ConcreteValueError, DTypeError, ShapeError, UnsupportedError, WriteError
+from symgrad.graph import Aval, Graph
+from symgrad.interpret import interpret
+from symgrad.variable import Variable
+
+X = np.arange(12.0).reshape(3, 4) / 10 + 0.3
+V = np.array([0.5, -1.5, 2.5])
+
+
+def program(*steps):
+    """A function that copies its first argument and runs statements on it; the arrays in its locals are its results."""
+    code = compile("\n".join(steps), "<program>", "exec")
+
+    def f(x, *more):
+        names = {"np": np, "x": x.copy(), "v": more[0] if more else None}
+        exec(code, names)
+        names.pop("v")
+        kept = [value for key, value in sorted(names.items()) if key not in ("np", "__builtins__")]
+        return tuple(kept)
+
+    return f
+
+
+PROGRAMS = [
+    ["x[0] = 1"],
+    ["x[1:, ::2] = x[:2, 1::2]"],
+    ["x[:] = 2 * x"],
+    ["x[...] = 5"],
+    ["x[:, None] *= 2"],
+    ["x[0] += x[1]"],
+    ["x[0, 1] += 3"],
+    ["x[0, 1] **= 2", "x[0, 1] /= 3"],
+    ["y = x[1]", "y[2] = 7"],
+    ["y = x[1]", "x[1, 2] = 7"],
+    ["y = x[1:]", "z = y[:, 1]", "z[0] = 9", "x[1] *= 2", "z += 1"],
+    ["y = x.T", "y[0] = 1", "x[:, 1] = 2"],
+    ["y = x.reshape(2, 6)", "y[1] = 0", "x[0] = 3"],
+    ["y = x.ravel()", "y[::5] += 1"],
+    ["y = x.T.ravel()", "y[0] = 100", "x[1] = 7"],
+    ["y = x[:, ::2].reshape(6)", "y[0] = 100", "x[1] = 7"],
+    ["y = x[::2].reshape(2, 2, 2)", "y[0, 0] = 100", "x[2] = 7"],
+    ["y = x.flatten()", "y[0] = 100", "x[1] = 7"],
+    ["y = x.copy()", "y[0] = 100", "x[1] = 7"],
+    ["y = np.squeeze(x[:1])", "y[0] = 5"],
+    ["y = np.expand_dims(x, 1)", "y[0] = 5", "x += 1"],
+    ["y = np.moveaxis(x[None], 0, 1)", "y[1] -= 5"],
+    ["y = np.flip(x, 1)", "y[0, 0] = 5", "x[1] = 6"],
+    ["a, b = np.split(x, 2, axis=1)", "a[0] = 1", "x[2] = b[:, 0].sum()", "b += a"],
+    ["x[0], x[1] = x[1].copy(), x[0].copy()"],
+    ["x[0], x[1] = x[1].copy(), x[0]"],
+    ["x[[0, 2]] = x[[2, 0]]"],
+    ["x[[0, 2]] += 1"],
+    ["y = x[[0, 2]]", "y += 1"],
+    ["x[[0, 0, 1]] += 1"],
+    ["x[[0, 0, 1], 1] = [1.0, 2.0, 3.0]"],
+    ["x += np.ones(4)"],
+    ["x -= np.ones((1, 4))", "x[0] = np.ones((1, 4))"],
+    ["np.multiply(x, 2, out=x)"],
+    ["np.add(x[0], x[1], out=x[2])"],
+    ["y = np.empty_like(x)", "np.exp(x, out=y)", "y[0] = 1"],
+    ["np.sum(x, axis=0, out=x[0])"],
+    ["np.add(x, 1, out=x, where=x > 0.5)"],
+    ["x[1:] += x[:-1]"],
+    ["x[:-1] = x[1:]"],
+    ["for i in range(1, 3): x[i] += x[i - 1]"],
+    ["for row in x: row *= 2"],
+    ["x.fill(2)", "x[0] = 1"],
+    ["x.sort(axis=0)"],
+    ["x.flat[::5] = 1"],
+    ["x.flat = 3"],
+    ["np.copyto(x, 1, where=x > 0.72)"],
+    ["np.put(x, [0, -1], [5, 6])"],
+    ["np.fill_diagonal(x, 0)"],
+    ["np.put_along_axis(x, np.argmax(x, axis=1)[:, None], 0.0, 1)"],
+    ["np.add.at(x, [0, 0, 1], 2.0)", "np.subtract.at(x, (slice(None), [1, 1]), 1.0)"],
+    ["y = np.zeros((), like=x)", "z = y", "y += 1", "z[...] = z * 5"],
+    ["y = x[0, 0]", "z = y", "y += 1"],
+    ["y = x[0, 0, ...]", "z = y", "y += 1", "x[0] *= 3"],
+    ["y = x.sum()", "z = y", "y += 1"],
+    ["y = x[0, :1].reshape(())", "y += 1", "z = y[()]", "z += 1"],
+    ["y = np.zeros_like(x.T)", "z = y + 1", "y[0] = x[:, 0]"],
+    ["x[x > 0.72] = 0"],
+    ["x[x > 0.72] += 1"],
+    ["x[x > 0.72] *= x[x > 0.72]"],
+    ["m = x > 0.72", "x[m] = np.exp(x[m]) - 2 * x[m]"],
+    ["x[x[:, 0] > 0.5] = x[0]"],
+    ["x[x[:, 0] > 0.5, 1] = 0"],
+    ["x[1:][:, x[0] > 0.4] = 0"],
+    ["x[1][x[0] > 0.4] = 0"],
+    ["x[x > 0.72] = np.array([2.0])"],
+    ["x[..., x[0] > 0.4] -= 1"],
+    ["y = np.rot90(x)", "y[0] = 0"],
+    ["y = np.atleast_3d(x)", "y[0] = 0"],
+    ["y, z = np.broadcast_arrays(x, x)", "y[0] = 0"],
+    ["y = x.view() if False else x[:]", "y += 1"],
+    ["y = x.astype(float, copy=False)", "z = x.astype(float)", "y += 1"],
+    ["y = np.take(x, 0, axis=0)", "y += 1"],
+    ["y = x.swapaxes(0, 1)[1]", "y += 1"],
+]
+
+
+@pytest.mark.parametrize("steps", PROGRAMS, ids="; ".join)
+def test_programs(steps):
+    check_value(program(*steps), X)
+
+
+DIFFERENTIABLE = [
+    ["x[0] = v.sum()", "x[1:, 0] *= v[:2]"],
+    ["y = x[1]", "y *= v[0]", "x[:, 2] = v"],
+    ["for i in range(1, 3): x[i] *= x[i - 1] * v[i]"],
+    ["x[[0, 2]] = x[[2, 0]] * v[0]"],
+    ["x[[0, 0, 1], 1] = v"],
+    ["x[:, [1, 1]] = v[:, None] * np.array([2.0, 3.0])"],
+    ["x[x > 0.72] *= v[0]"],
+    ["x[x > 0.72] = x[x > 0.72] ** 2 * v[1]"],
+    ["x[np.argsort(v)[:2], 1] = v[1:]"],
+    ["x[np.argsort(v) * 0, 1] = v * v"],
+    ["i = np.argmax(v)", "y = x[i]", "y *= v[0]", "x[i] += 1"],
+    ["np.add.at(x, (np.array([0, 0, 1]), 2), v)"],
+    ["np.put(x, [1, 1, 5], v)"],
+    ["np.put_along_axis(x, np.argsort(x, axis=1)[:, :1], v[:, None], 1)"],
+    ["y = x.reshape(-1)", "y[::4] = v", "x[1] *= y[0]"],
+]
+
+
+@pytest.mark.parametrize("steps", DIFFERENTIABLE, ids="; ".join)
+def test_derivatives(steps):
+    def floats(*args):
+        return tuple(y for y in program(*steps)(*args) if getattr(y, "dtype", None) == float)
+
+    check_value(program(*steps), X, V)
+    check_derivatives(floats, X, V)
+
+
+# ---- random programs
+
+
+@st.composite
+def _programs(draw):
+    """Statements that make views and copies of arrays, and write into them."""
+    steps, names = [], ["x"]
+    for i in range(draw(st.integers(2, 8))):
+        name = draw(st.sampled_from(names))
+        if draw(st.booleans()):
+            view = draw(st.sampled_from(_VIEWS))
+            steps.append(f"a{i} = {view.format(name)}")
+            names.append(f"a{i}")
+        else:
+            steps.append(draw(st.sampled_from(_WRITES)).format(name, draw(st.sampled_from(names))))
+    return steps
+
+
+_VIEWS = [
+    "{}[1:]", "{}[::-1]", "{}[..., 0]", "{}[:1]", "{}[..., ::2]", "{}.T", "{}.reshape(-1)", "{}.ravel()", "{}[None]", "{}[...]",
+    "{}.copy()", "np.copy({})", "{}[[0]]", "{}[0]", "{}.reshape(2, -1)", "{}.reshape(-1, 2)", "{}.swapaxes(0, -1)", "np.squeeze({})",
+    "np.zeros_like({})", "{}[..., None]", "{} + 0", "{}.flatten()", "{}[0, ...]", "{}[()]", "np.flip({})", "{}.astype(float)",
+]  # fmt: skip
+_WRITES = [
+    "{0}[0] = {1}.sum()", "{0}[..., -1] += 1", "{0} *= 2", "{0}[...] = {1}", "{0}[::2] = 3", "{0} += {1}", "{0}[0] -= {0}[-1]",
+    "{0}[1:] = {1}[:-1]", "{0}[{0} > 1] = 0", "{0}.fill({1}.sum())", "np.add({0}, {1}, out={0})", "{0}[-1], {0}[0] = {0}[0], {0}[-1]",
+    "{0}.flat[0] = 7", "{0}[[0, -1]] += 1", "{0}[0][...] = 4",
+]  # fmt: skip
+
+
+def _run(steps, x):
+    """Names to arrays after the steps; statements that NumPy refuses are left out and told."""
+    names, refused = {"np": np, "x": x.copy()}, []
+    for step in steps:
+        try:
+            exec(step, names)
+        except (ValueError, IndexError, TypeError, AttributeError, NameError) as error:
+            refused.append(step)
+            if isinstance(error, UnsupportedError | WriteError) and "may or may not" in str(error):
+                raise
+    return {key: value for key, value in names.items() if key not in ("np", "__builtins__")}, refused
+
+
+@settings(max_examples=3000, deadline=None)
+@given(_programs())
+def test_random_programs(steps):
+    x = np.arange(1.0, 13.0).reshape(3, 4)
+    expected, refused = _run(steps, x)
+    graph = Graph()
+    node = graph.add_input("x", Aval(x.shape, x.dtype))
+    try:
+        results, also_refused = _run(steps, Variable(graph, node, "x is an argument"))
+        nodes = {key: value.node for key, value in results.items()}
+    except WriteError as error:
+        assert "may or may not share" in str(error)
+        return
+    assert refused == also_refused
+    values = interpret(list(nodes.values()), {node: x})
+    for key, value in zip(nodes, values, strict=True):
+        np.testing.assert_array_equal(value, expected[key], err_msg=f"{key} after {steps}")
+        assert results[key].shape == np.shape(expected[key])
+
+
+# ---- what is not allowed
+
+
+def _message(error, f, *args):
+    with pytest.raises(error) as caught:
+        trace(f, *args)
+    lines = str(caught.value).split("\n")
+    return "\n".join([lines[0], *[line.strip() for line in lines[2:]]])
+
+
+def _locked(write):
+    graph = Graph()
+    x = Variable(graph, graph.add_input("x", Aval((3, 4), np.dtype(float))), "x is an argument: do not")
+    with pytest.raises(WriteError) as caught:
+        write(x)
+    assert str(caught.value).startswith("x is an argument: do not")
+    assert str(caught.value).endswith("Write into a copy: x = x.copy().")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "x[0] = 1", "x += 1", "x[0] += 1", "x[x > 1] = 0", "y = x[1:].T; y[0] = 1", "np.add(x, 1, out=x)", "x.fill(0)", "x.sort()",
+        "x[:].reshape(2, 6)[0] = 1", "np.copyto(x, 1)", "np.put(x, 0, 1)", "x.flat[0] = 1", "x.flat = 1", "np.add.at(x, 0, 1)",
+        "np.fill_diagonal(x, 0)",
+    ],
+)  # fmt: skip
+def test_an_argument_is_never_written_into(steps):
+    _locked(lambda x: exec(steps, {"x": x, "np": np}))
+
+
+def test_a_number_of_an_argument_is_bound_anew():
+    def f(x):
+        y = x[0, 0]
+        y += 1
+        return y, x
+
+    check_value(f, X)
+
+
+ERRORS = [
+    ("x[0] = np.ones(3)", ShapeError, "a value of shape (3,) cannot be written into the shape (4,)"),
+    ("x[...] = np.ones((2, 3, 4))", ShapeError, "a value of shape (2, 3, 4) cannot be written into the shape (3, 4)"),
+    ("x += np.ones((1, 3, 4))", ShapeError, "a result of shape (1, 3, 4) cannot be written into an array of shape (3, 4)"),
+    ("x[3] = 0", ShapeError, "index 3 is out of bounds for axis 0 of size 3"),
+    ("np.broadcast_to(x, (2, 3, 4))[0] = 1", WriteError, "np.broadcast_to gives a read-only array\nWrite into a copy: x = x.copy()."),
+    (
+        "i = np.zeros(3, int, like=x); i += 0.5", DTypeError,
+        "a float64 result cannot be written into a int64 array",
+    ),
+    (
+        "x[x > 1] = np.ones((3, 4))", UnsupportedError,
+        "a value of shape (3, 4) for the places of a traced mask, whose number depends on values\n"
+        "Give a number for every place of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
+    ),
+    (
+        "x[x > 1] = x[x > 2]", UnsupportedError, "two traced masks meet\nSelect with one mask: x[mask] = y[mask].",
+    ),
+    (
+        "x[x > 1].sum()", UnsupportedError,
+        "indexing with a traced boolean mask: the size of the result depends on values\n"
+        "Write np.where(mask, x, 0), or np.sum(x, where=mask); x[mask] = value and x[mask] += value are supported.",
+    ),
+    (
+        "a = np.zeros(3); np.add(a, x[0, :3], out=a)", WriteError,
+        "out= is an array that exists before the program runs\nGive a Variable: np.empty(shape, like=x).",
+    ),
+    ("s = x.sum(); s[...] = 1", WriteError, "a scalar cannot be written into\nBind the name anew: x = value."),
+    ("np.maximum.at(x, 0, 1)", UnsupportedError, "np.maximum.at is not supported"),
+    (
+        "np.copyto(np.zeros((3, 4)), x)", WriteError,
+        "np.copyto: a traced value would be written into an array that exists before the program runs\n"
+        "Make that array with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape).",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("steps, error, text", ERRORS, ids=[e[0] for e in ERRORS])
+def test_errors(steps, error, text):
+    assert _message(error, lambda x: exec(steps, {"x": x.copy(), "np": np}), X) == text
+
+
+@pytest.mark.parametrize("steps", ["a = np.zeros(3); a[0] = x[0, 0]", "a = np.zeros(4); a[:] = x[0]", "a = np.zeros(4); a[:] += x[0]"])
+def test_writing_into_an_array_of_numpy_leads_to_like(steps):
+    with pytest.raises((ConcreteValueError, WriteError, ValueError)) as caught:
+        trace(lambda x: exec(steps, {"x": x, "np": np}), X)
+    told = caught.value.__cause__ or caught.value  # NumPy puts its own error on top of that of __float__
+    assert "with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape)" in str(told) or "np.empty(shape, like=x)" in str(told)
+
+
+def test_a_reshape_that_may_be_a_copy_cannot_be_written_into():
+    sizes = Sizes()
+    graph = Graph()
+    n = sizes.symbol("n")
+    x = Variable(graph, graph.add_input("x", Aval((n, 4), np.dtype(float)))).copy()
+    y = x.T.reshape(-1)
+    with pytest.raises(WriteError, match="may or may not share"):
+        y[0] = 1
+    x[0] = 1
+    with pytest.raises(WriteError, match="may or may not share"):
+        np.sum(y)
+    z = x.reshape(-1)  # of an array that is in one piece it is a view for every n
+    z[0] = 1

@@ -1,0 +1,515 @@
+"""Rewriting: each rule on arrays and in a graph, whole programs before and after, and what a graph carries along."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from symgrad.derive import pullback
+from symgrad.errors import ArgumentError
+from symgrad.graph import CONSTANT, Aval, Graph, Literal, verify
+from symgrad.interpret import interpret
+from symgrad.ops.core import ALIAS, STOP
+from symgrad.rewrite import algebra, cheaper, drop_dead, finish, improve, optimise, prepare, simplify, stable
+from symgrad.rewrite.engine import Rule, Rules, rewrite, rule
+from symgrad.variable import Variable
+from symgrad.where import UNKNOWN
+
+TABLES = (algebra, stable, cheaper, prepare)
+ALL_RULES = [r for table in TABLES for r in vars(table).values() if isinstance(r, Rule)]
+F64, F32 = np.dtype(np.float64), np.dtype(np.float32)
+
+
+def program(f, *inputs, dtype=float):
+    """The graph of `f` on inputs of these shapes, its results wanted."""
+    graph = Graph()
+    avals = [x if isinstance(x, Aval) else Aval(x, np.dtype(dtype)) for x in inputs]
+    variables = [Variable(graph, graph.add_input(f"x{i}", aval)) for i, aval in enumerate(avals)]
+    graph.provenance = UNKNOWN._replace(file="test", line=1)
+    results = f(*variables)
+    graph.provenance = None
+    results = results if isinstance(results, tuple) else (results,)
+    graph.outputs = [y.node if isinstance(y, Variable) else graph.constant(y) for y in results]
+    return graph
+
+
+def gradient(graph):
+    found = pullback(graph, graph.outputs, [graph.constant(1.0)], graph.inputs, prefix="d_")
+    graph.outputs = [g for g in found if g is not None]
+    return graph
+
+
+def operators(graph):
+    """Names of the operators, in order, without inputs and constants."""
+    return [node.op.name for node in graph.nodes if node.op.name not in ("input", "constant")]
+
+
+def final(f, *inputs, dtype=float, numerics="stable"):
+    graph = simplify(program(f, *inputs, dtype=dtype), numerics, final=True)
+    verify(graph)
+    return graph
+
+
+def values(graph, *arrays):
+    with np.errstate(all="ignore"):
+        return interpret(graph.outputs, dict(zip(graph.inputs, arrays, strict=True)))
+
+
+def drawn(r, seed=0):
+    rng = np.random.default_rng(seed)
+    found = {}
+    for name, d in r.draws.items():
+        uniform = rng.uniform(d.low, d.high, d.shape)
+        found[name] = uniform > 0 if d.dtype is bool else np.floor(uniform).astype(int) if d.dtype is int else uniform
+    return found
+
+
+def same_number(before, after):
+    np.testing.assert_allclose(*np.broadcast_arrays(before, after), rtol=1e-9, atol=1e-12)
+
+
+# ---- every rule
+
+
+@pytest.mark.parametrize("r", ALL_RULES, ids=lambda r: r.name)
+def test_both_sides_agree_on_arrays(r):
+    arguments = drawn(r) | r.examples
+    if r.name == "log_of_even_power":
+        arguments["a"] = 4.0
+    with np.errstate(all="ignore"):
+        before, after = r(**arguments)
+    same_number(before, after)
+
+
+def traced(r, graph):
+    arrays = {
+        name: Variable(graph, graph.add_input(name, Aval(d.shape, np.dtype(d.dtype)))) for name, d in r.draws.items()
+    }
+    numbers = dict(r.examples)
+    if r.name == "log_of_even_power":
+        numbers["a"] = 4.0
+    return arrays, r(**arrays, **numbers)[0]
+
+
+@pytest.mark.parametrize("r", ALL_RULES, ids=lambda r: r.name)
+def test_the_engine_applies_it(r):
+    source = Graph()
+    source.provenance = UNKNOWN
+    _, before = traced(r, source)
+    source.outputs = [before.node]
+    table = Rules([r], lambda op: [])
+    result = rewrite(source, table)
+    assert result.applied.get(r.name), "the rule was not applied"
+    new = drop_dead(result)
+    verify(new)
+    assert new.outputs[0].aval == source.outputs[0].aval
+    feeds = list(drawn(r).values())
+    same_number(values(source, *feeds)[0], values(new, *feeds)[0])
+
+
+@pytest.mark.parametrize(
+    "r", [r for r in ALL_RULES if any(d.dtype is float for d in r.draws.values())], ids=lambda r: r.name
+)
+def test_float32_stays_float32(r):
+    source = Graph()
+    source.provenance = UNKNOWN
+    arrays = {
+        name: Variable(source, source.add_input(name, Aval(d.shape, F32 if d.dtype is float else np.dtype(d.dtype))))
+        for name, d in r.draws.items()
+    }
+    examples = {key: F32 if isinstance(value, np.dtype) else value for key, value in r.examples.items()}
+    before, _ = r(**arrays, **examples)
+    source.outputs = [before.node]
+    for f in (improve, finish):
+        assert drop_dead(f(source)).outputs[0].aval == before.node.aval
+
+
+def test_rule_names_are_unique_and_patterns_are_not_ambiguous():
+    names = [r.name for r in ALL_RULES]
+    assert len(names) == len(set(names))
+    for r in ALL_RULES:
+        assert set(r.pattern.arrays.values()) == set(r.draws), r.name
+        bound = set(r.pattern.numbers.values()) | {name for pairs in r.pattern.params.values() for _, name in pairs}
+        assert bound == set(r.examples), r.name
+
+
+def test_a_planted_wrong_rule_is_caught():
+    @rule
+    def wrong(x):
+        return np.sin(x), np.cos(x)
+
+    with pytest.raises(AssertionError):
+        test_both_sides_agree_on_arrays(wrong)
+    with pytest.raises(AssertionError):
+        test_the_engine_applies_it(wrong)
+
+
+# ---- the engine
+
+
+def test_rules_that_undo_each_other_end():
+    @rule
+    def there(x):
+        return np.sin(x), np.cos(x)
+
+    @rule
+    def back(x):
+        return np.cos(x), np.sin(x)
+
+    graph = program(lambda x: np.sin(x), (3,))
+    verify(drop_dead(rewrite(graph, Rules([there, back], lambda op: []))))
+
+
+def test_a_rule_that_grows_for_ever_is_stopped():
+    @rule
+    def grow(x):
+        return np.sin(x), np.sin(x + 1.5)
+
+    graph = program(lambda x: np.sin(x), (3,))
+    new = drop_dead(rewrite(graph, Rules([grow], lambda op: [])))
+    assert len(new.nodes) < 60
+
+
+def test_a_rule_that_changes_the_shape_or_weakness_is_refused():
+    @rule
+    def grows(x):
+        return np.sin(x), x[None]
+
+    graph = program(lambda x: np.sin(x), (3,))
+    assert operators(drop_dead(rewrite(graph, Rules([grows], lambda op: [])))) == ["sin"]
+
+
+def test_a_rule_may_decline():
+    @rule
+    def never(x):
+        return np.sin(x), NotImplemented
+
+    graph = program(lambda x: np.sin(x), (3,))
+    assert operators(drop_dead(rewrite(graph, Rules([never], lambda op: [])))) == ["sin"]
+
+
+def test_commutative_operators_match_both_ways_and_repeats_must_be_the_same():
+    assert operators(final(lambda x, y: np.log(np.exp(y) + 1), (3,), (3,))) == ["logaddexp"]
+    assert operators(final(lambda x: x - x, (3,))) == ["full"]
+    assert operators(final(lambda x, y: x - y, (3,), (3,))) == ["subtract"]
+
+
+def test_long_chains_need_no_recursion():
+    def chain(x):
+        for _ in range(5000):
+            x = np.sin(x)
+        return np.sum(x)
+
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(300)
+        graph = optimise(gradient(simplify(program(chain, (2,)))))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert len(graph.outputs) == 1
+
+
+def test_deterministic():
+    def f(x, w):
+        h = np.tanh(x @ w)
+        return np.mean(np.log(1 + np.exp(-h)) * 2 / 3)
+
+    def run():
+        return [repr(node) for node in optimise(gradient(simplify(program(f, (4, 3), (3,))))).nodes]
+
+    assert run() == run()
+
+
+def test_numerics_is_checked():
+    with pytest.raises(ArgumentError) as error:
+        simplify(Graph(), "fast")
+    assert str(error.value).startswith("numerics='fast'")
+    assert 'Write numerics="stable" or numerics="ieee".' in str(error.value)
+
+
+# ---- what a graph carries along
+
+
+def test_inputs_stay_in_order_even_when_dead():
+    graph = final(lambda x, y, z: y + 0, (3,), (2,), (4,))
+    assert [x.aval.shape for x in graph.inputs] == [(3,), (2,), (4,)]
+    assert graph.outputs == [graph.inputs[1]]
+
+
+def test_the_source_is_left_as_it_is():
+    graph = program(lambda x: np.log(1 + np.exp(x)), (3,))
+    before = [repr(node) for node in graph.nodes]
+    simplify(graph)
+    assert [repr(node) for node in graph.nodes] == before
+
+
+def test_where_and_names_survive():
+    def f(x, y):
+        margin = x * y
+        return np.sum(np.log(1 + np.exp(margin)))
+
+    source = Graph()
+    x, y = (Variable(source, source.add_input(n, Aval((3,), F64))) for n in "xy")
+    source.outputs = [f(x, y).node]
+    line = source.outputs[0].where
+    graph = optimise(gradient(simplify(source)))
+    verify(graph)
+    assert all(node.where is not None for node in graph.nodes)
+    products = [node for node in graph.nodes if graph.names.get(node) == "margin"]
+    assert [node.op.name for node in products] == ["multiply"]
+    assert products[0].where.line == f.__code__.co_firstlineno + 1
+    derived = [name for name in graph.names.values() if not isinstance(name, str)]
+    assert {(pattern, of) for pattern, of in derived} == {
+        ("d_{}", products[0]), ("d_{}", graph.inputs[0]), ("d_{}", graph.inputs[1])
+    }  # fmt: skip
+    assert {n.where.file for n in graph.nodes if n.op is not CONSTANT} == {line.file}
+
+
+def test_a_name_of_what_is_gone_is_written_out():
+    graph = Graph()
+    graph.provenance = UNKNOWN  # so that nothing gets its name from this file
+    x = Variable(graph, graph.add_input("x", Aval((3,), F64)))
+    h, g = np.exp(x), np.sin(x)
+    graph.label(h.node, "h")
+    graph.label(g.node, ("d_{}", h.node))
+    anonymous = np.cos(x)
+    graph.label(np.cosh(x).node, ("d_{}", anonymous.node))
+    graph.outputs = [g.node, np.cosh(x).node]
+    new = drop_dead(graph)
+    assert [new.names.get(y) for y in new.outputs] == ["d_h", None]
+
+
+def test_marks_stay_for_derivatives_and_go_at_the_end():
+    def f(x):
+        return ALIAS(STOP(x) * 2.0, tag=1)
+
+    graph = program(f, (3,))
+    assert operators(simplify(graph)) == ["stop_gradient", "multiply", "alias"]
+    assert operators(simplify(graph, final=True)) == ["multiply"]
+
+
+def test_every_pass_gives_a_sound_graph():
+    def f(x, w, y):
+        return np.mean((np.tanh(x @ w) - y) ** 2)
+
+    graph = program(f, (4, 3), (3, 2), (4, 2))
+    for each in (improve, drop_dead, finish, drop_dead):
+        graph = each(graph)
+        verify(graph)
+
+
+# ---- constants
+
+
+def test_constants_fold_with_their_dtype_and_weakness():
+    def f(x):
+        return Variable(x.graph, x.graph.constant(2)) * 3.5 * x
+
+    graph = program(f, (3,), dtype=np.float32)
+    new = simplify(graph, final=True)
+    verify(new)
+    assert new.outputs[0].aval == Aval((3,), F32)
+    assert [dict(n.params)["value"] for n in new.nodes if n.op is CONSTANT] == [Literal(7.0)]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda c: c(np.float64(1.0)) / c(np.float64(0.0)),
+        lambda c: np.log(c(np.float64(-1.0))),
+        lambda c: np.exp(c(np.float64(1e5))),
+        lambda c: np.sqrt(c(np.array([-1.0, 2.0]))),
+    ],
+)
+def test_what_warns_is_left_for_the_run(f):
+    graph = Graph()
+    graph.outputs = [f(lambda v: Variable(graph, graph.constant(v))).node]
+    assert len(operators(simplify(graph, final=True))) == 1
+
+
+def test_large_arrays_are_not_made_when_compiling():
+    assert operators(final(lambda x: np.zeros((1000, 1000), like=x) + x, (1,))) == ["broadcast_to"]
+    assert operators(final(lambda x: np.exp(np.zeros((1000, 1000), like=x)) @ x, (1000,))) == ["full", "matmul"]
+
+
+def test_numbers_become_pythons_where_the_dtype_stays():
+    def constants(graph):
+        return [dict(n.params)["value"] for n in graph.nodes if n.op is CONSTANT]
+
+    assert constants(final(lambda x: np.float64(2.0) * x, (3,))) == [Literal(2.0)]
+    assert constants(final(lambda x: np.float64(2.0) * x, (3,), dtype=np.float32)) == [Literal(np.float64(2.0))]
+    assert constants(final(lambda x: x > np.float64(0.1), (3,), dtype=np.float32)) == [Literal(np.float64(0.1))]
+    assert constants(final(lambda x: x > np.float64(0.1), (3,))) == [Literal(0.1)]
+
+
+# ---- golden programs
+
+GOLDEN = {
+    "mean": (lambda x: np.mean(x), [(4, 3)], ["full"]),
+    "sum of squares": (lambda x: np.sum(x**2), [(4,)], ["multiply"]),
+    "relu": (lambda x: np.sum(np.maximum(x, 0)), [(4,)], ["heaviside"]),
+    "softplus": (lambda x: np.sum(np.log(1 + np.exp(x))), [(4,)], ["negative", "exp", "add", "divide"]),
+    "quadratic": (lambda a, x: x @ (a @ x), [(3, 3), (3,)], None),
+    "slices": (
+        lambda x: np.sum((x[1:] - x[:-1]) ** 2),
+        [(6,)],
+        ["index", "index", "subtract", "multiply", "negative", "full", "index_set", "index_add"],
+    ),
+    "logistic": (
+        lambda w, x, y: np.mean(np.log1p(np.exp(-y * (x @ w)))),
+        [(3,), (5, 3), (5,)],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_gradients(name):
+    f, shapes, expected = GOLDEN[name]
+    source = gradient(program(f, *shapes))
+    graph = optimise(gradient(simplify(program(f, *shapes))))
+    verify(graph)
+    if expected is not None:
+        assert operators(graph) == expected
+    assert len(graph.nodes) <= len(source.nodes)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s) for s in shapes]
+    for before, after in zip(values(source, *arrays), values(graph, *arrays), strict=True):
+        same_number(before, after)
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "expected"),
+    [
+        (lambda x: np.reshape(np.reshape(x, (6,)), (3, 2)), [(2, 3)], ["reshape"]),
+        (lambda x: np.reshape(x, (2, 3)), [(2, 3)], []),
+        (lambda x: np.reshape(x, (2, 1)), [(2,)], ["index"]),
+        (lambda x: x.T.T, [(2, 3)], []),
+        (lambda x: np.transpose(np.transpose(x, (1, 2, 0)), (1, 2, 0)), [(2, 3, 4)], ["transpose"]),
+        (lambda x, y: np.broadcast_to(x, (2, 3)) * y, [(3,), (2, 3)], ["multiply"]),
+        (lambda x, y: np.broadcast_to(np.reshape(x, (1, 1)), (2, 3)) * y, [(), (2, 3)], ["multiply"]),
+        (lambda x: np.exp(np.broadcast_to(x, (2, 3))), [(3,)], ["exp", "broadcast_to"]),
+        (lambda x: np.sum(np.broadcast_to(x, (5, 3)), axis=0), [(3,)], ["multiply"]),
+        (lambda x: np.sum(np.broadcast_to(x, (5, 3))), [(3,)], ["sum", "multiply"]),
+        (lambda x: np.mean(np.broadcast_to(x, (5, 3)), axis=0, keepdims=True), [(3,)], ["index"]),
+        (lambda x: x.astype(float), [(3,)], []),
+        (lambda x: x[:], [(3,)], []),
+        (lambda x: x[:, :], [(3, 2)], []),
+        (lambda x, y: np.sum(x * y), [(3,), (3,)], ["matmul"]),
+        (lambda x, y: np.sum(x * y), [(3,), (2, 3)], ["multiply", "sum"]),
+        (lambda x: (x > 0).astype(float) != 0, [(3,)], ["greater"]),
+        (lambda x: 2.0 * (3.0 * x) / 6.0, [(3,)], []),
+        (lambda x: x**3, [(3,)], ["multiply", "multiply"]),
+    ],
+)
+def test_golden_values(f, shapes, expected):
+    source, graph = program(f, *shapes), final(f, *shapes)
+    assert operators(graph) == expected
+    arrays = [np.random.default_rng(1).standard_normal(s) for s in shapes]
+    same_number(values(source, *arrays)[0], values(graph, *arrays)[0])
+
+
+# ---- NaN and infinity
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0, 1e308, 1e-308, 1000.0, -1000.0])
+
+
+@pytest.mark.parametrize("r", ALL_RULES, ids=lambda r: r.name)
+def test_ieee_keeps_nan_and_infinity(r):
+    if r.changes_nan:
+        source = Graph()
+        source.provenance = UNKNOWN
+        _, before = traced(r, source)
+        source.outputs = [before.node]
+        for f in (improve, finish):
+            assert r.name not in f(source, "ieee").applied
+        return
+    rng = np.random.default_rng(0)
+    arguments = drawn(r) | r.examples
+    for _ in range(20):
+        special = {
+            k: rng.choice(SPECIAL, np.shape(v)) if k in r.draws and v.dtype == float else v
+            for k, v in arguments.items()
+        }
+        with np.errstate(all="ignore"):
+            before, after = np.broadcast_arrays(*r(**special))
+        np.testing.assert_array_equal(np.isnan(before), np.isnan(after))
+        np.testing.assert_array_equal(np.isinf(before), np.isinf(after))
+
+
+# ---- random programs
+
+UNARY = [
+    np.negative, np.exp, np.tanh, np.abs, np.sqrt, np.log, lambda x: 0 * x, lambda x: x * 1,
+    lambda x: 2.0 * x, lambda x: x**2, lambda x: 1 / x,
+    lambda x: x + 0, lambda x: 1 + x, lambda x: x - 1, lambda x: np.sum(x), lambda x: np.mean(x, axis=0, keepdims=True),
+    lambda x: x[..., ::-1], lambda x: x.T, lambda x: np.reshape(x, (-1,)),
+    lambda x: np.where(x > 0, x, 0.5),
+    lambda x: np.broadcast_to(np.sum(x), (2, 3)),
+]  # fmt: skip
+BINARY = [np.add, np.subtract, np.multiply, np.divide, np.maximum, lambda x, y: np.where(x > y, x, y)]
+STEP = st.tuples(st.integers(0, len(UNARY) + len(BINARY) - 1), st.integers(0, 30), st.integers(0, 30))
+
+
+def run_steps(steps, *xs):
+    known = list(xs)
+    for which, i, j in steps:
+        x, y = known[i % len(known)], known[j % len(known)]
+        if which < len(UNARY):
+            known.append(UNARY[which](x))
+        elif np.shape(x) == np.shape(y) or not np.shape(x) or not np.shape(y):
+            known.append(BINARY[which - len(UNARY)](x, y))
+    return known[-1]
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(STEP, min_size=1, max_size=12))
+def test_random_programs_keep_their_values(steps):
+    rng = np.random.default_rng(len(steps))
+    arrays = rng.uniform(0.5, 1.5, (2, 2, 3))
+    source = program(lambda *xs: run_steps(steps, *xs), (2, 3), (2, 3))
+    before = values(source, *arrays)[0]
+    for numerics in ("stable", "ieee"):
+        for new in (simplify(source, numerics), simplify(simplify(source, numerics), numerics, final=True)):
+            verify(new)
+            after = values(new, *arrays)[0]
+            assert np.shape(after) == np.shape(before) and np.asarray(after).dtype == np.asarray(before).dtype
+            good = np.isfinite(before) & (np.abs(before) < 1e8)
+            np.testing.assert_allclose(np.where(good, after, 0), np.where(good, before, 0), rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(STEP, min_size=1, max_size=8))
+def test_random_gradients_keep_their_values(steps):
+    arrays = np.random.default_rng(len(steps)).uniform(0.5, 1.5, (2, 2, 3))
+    source = program(lambda *xs: np.sum(run_steps(steps, *xs)), (2, 3), (2, 3))
+    kept = list(source.outputs)
+    improved = simplify(source)
+    before = pullback(source, kept, [source.constant(1.0)], source.inputs)
+    after = pullback(improved, improved.outputs, [improved.constant(1.0)], improved.inputs)
+    pairs = [(i, b, a) for i, (b, a) in enumerate(zip(before, after, strict=True)) if b is not None and a is not None]
+    source.outputs, improved.outputs = [b for _, b, _ in pairs], [a for _, _, a in pairs]
+    new = optimise(improved)
+    verify(new)
+    for b, a in zip(values(source, *arrays), values(new, *arrays), strict=True):
+        good = np.isfinite(b) & (np.abs(b) < 1e6)
+        np.testing.assert_allclose(np.where(good, a, 0), np.where(good, b, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_symbolic_sizes_are_never_pinned():
+    from symgrad.dims import Sizes
+
+    n = Sizes().symbol("n")  # without a value: pinning it would raise
+
+    def f(w, x, y):
+        return np.mean(np.log1p(np.exp(-y * (x @ w))))
+
+    graph = program(f, Aval((3,), F64), Aval((n, 3), F64), Aval((n,), F64))
+    new = optimise(gradient(simplify(graph)))
+    verify(new)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s) for s in ((3,), (5, 3), (5,))]
+    source = gradient(program(f, (3,), (5, 3), (5,)))
+    for b, a in zip(values(source, *arrays), values(new, *arrays), strict=True):
+        same_number(b, a)

@@ -1,0 +1,229 @@
+"""Stable forms: values and derivatives where the plain formula overflows, cancels or gives NaN."""
+
+import numpy as np
+import pytest
+
+from symgrad.derive import pullback
+from symgrad.graph import Aval, Graph, verify
+from symgrad.interpret import interpret
+from symgrad.ops.core import ALIAS
+from symgrad.rewrite import improved, optimise, simplify
+from symgrad.variable import Variable
+
+X = np.array([100.0, 1000.0, -1000.0, 0.5, -30.0, 30.0])
+S, S_MINUS = 1 / (1 + np.exp(-np.maximum(X, -700))), 1 / (1 + np.exp(np.minimum(X, 700)))
+
+
+def compiled(f, *shapes, order=0, dtype=float):
+    """The final graph of `f`, or of the gradient of the sum of its gradient, and so on."""
+    graph = Graph()
+    xs = [Variable(graph, graph.add_input(f"x{i}", Aval(s, np.dtype(dtype)))) for i, s in enumerate(shapes)]
+    graph.outputs = [f(*xs).node]
+    for _ in range(order):
+        graph = simplify(graph)
+        verify(graph)
+        total = np.sum(Variable(graph, graph.outputs[0]))
+        graph.outputs = pullback(graph, [total.node], [graph.constant(1.0)], graph.inputs[:1])
+    graph = optimise(graph)
+    verify(graph)
+    return graph
+
+
+def run(f, *arrays, order=0):
+    arrays = [np.asarray(a) for a in arrays]
+    graph = compiled(f, *[a.shape for a in arrays], order=order, dtype=arrays[0].dtype)
+    with np.errstate(over="ignore", divide="ignore"):  # exp may overflow to inf, but nothing may become invalid
+        return interpret(graph.outputs, dict(zip(graph.inputs, arrays, strict=True)))[0]
+
+
+def operators(graph):
+    return [n.op.name for n in graph.nodes if n.op.name not in ("input", "constant")]
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+# value, first and second derivative, by formulas that are stable themselves
+SCALAR = {
+    "softplus": (lambda x: np.log(1 + np.exp(x)), np.logaddexp(0, X), S, S * S_MINUS),
+    "softplus by log1p": (lambda x: np.log1p(np.exp(x)), np.logaddexp(0, X), S, S * S_MINUS),
+    "sigmoid": (sigmoid, S, S * S_MINUS, S * S_MINUS * (S_MINUS - S)),
+    "sigmoid by exp": (lambda x: np.exp(x) / (1 + np.exp(x)), S, S * S_MINUS, S * S_MINUS * (S_MINUS - S)),
+    "one minus sigmoid": (lambda x: 1 - sigmoid(x), S_MINUS, -S * S_MINUS, -S * S_MINUS * (S_MINUS - S)),
+    "log sigmoid": (lambda x: np.log(sigmoid(x)), -np.logaddexp(0, -X), S_MINUS, -S * S_MINUS),
+    "log one minus sigmoid": (lambda x: np.log(1 - sigmoid(x)), -np.logaddexp(0, X), -S, -S * S_MINUS),
+    "variance": (lambda x: sigmoid(x) * (1 - sigmoid(x)), S * S_MINUS, S * S_MINUS * (S_MINUS - S), None),
+    "log of exp": (lambda x: np.log(np.exp(x)), X, np.ones(6), None),
+    "logaddexp": (lambda x: np.log(np.exp(x) + np.exp(2.0 * x)), np.logaddexp(X, 2 * X), 1 + S, None),
+    "sum with a number": (
+        lambda x: np.log(3.0 + np.exp(x)), np.logaddexp(np.log(3), X), None, None
+    ),
+    "sqrt of square": (lambda x: np.sqrt(x * x), np.abs(X), np.sign(X), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "order"), [(name, i) for name, row in SCALAR.items() for i in range(3) if row[i + 1] is not None]
+)
+def test_far_from_zero(name, order):
+    f, *expected = SCALAR[name]
+    np.testing.assert_allclose(run(f, X, order=order), expected[order], rtol=1e-7, atol=1e-30)
+
+
+@pytest.mark.parametrize("x", [100.0, 1000.0, -1000.0])
+def test_the_gradient_that_everybody_asks_for(x):
+    result = run(lambda x: np.log(1 + np.exp(x)), x, order=1)
+    assert result == (1.0 if x > 0 else 0.0)
+
+
+def test_without_rewriting_before_differentiating_it_is_right_too():
+    graph = Graph()
+    x = Variable(graph, graph.add_input("x", Aval((6,), np.dtype(float))))
+    total = np.sum(np.log(1 + np.exp(x)))
+    graph.outputs = pullback(graph, [total.node], [graph.constant(1.0)], graph.inputs)
+    graph = optimise(graph)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(interpret(graph.outputs, {graph.inputs[0]: X})[0], S, atol=1e-300)
+    assert operators(graph) == ["negative", "exp", "add", "divide"]
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        (lambda x: np.log(1 + x), 1e-20, 1e-20),
+        (lambda x: np.log(1 - x), 1e-20, -1e-20),
+        (lambda x: np.exp(x) - 1, 1e-20, 1e-20),
+        (lambda x: 1 - np.exp(x), 1e-20, -1e-20),
+        (lambda x: np.log(1 - np.exp(x)), -1e-20, np.log(1e-20)),
+        (lambda x: np.log(1 - np.exp(x)), -50.0, -np.exp(-50.0)),
+        (lambda x: np.log(x**2), 1e-200, 2 * np.log(1e-200)),
+        (lambda x: np.log(x**4.0), -1e100, 4 * np.log(1e100)),
+        (lambda x: np.log(x**3.5), 1e100, 3.5 * np.log(1e100)),
+        (lambda x: np.log(np.sqrt(x)), 1e-320, 0.5 * np.log(1e-320)),
+    ],
+)
+def test_near_zero(f, x, expected):
+    np.testing.assert_allclose(run(f, x), expected, rtol=1e-12)
+
+
+def test_log1mexp_has_a_derivative_on_both_sides():
+    x = np.array([-1e-20, -0.1, -5.0, -800.0])
+    np.testing.assert_allclose(
+        run(lambda x: np.log(1 - np.exp(x)), x, order=1), -1 / np.expm1(-np.maximum(x, -700)), atol=1e-300
+    )
+
+
+# ---- log of a sum of exponentials
+
+ROWS = np.array([[1e4, 1e4 - 1, 3.0], [-1e4, -1e4, -1e4 + 2], [0.3, -0.2, 0.1]])
+
+
+def reference(x, axis, keepdims):
+    top = x.max(axis=axis, keepdims=True)
+    total = np.sum(np.exp(x - top), axis=axis, keepdims=True)
+    value = top + np.log(total)
+    return (value if keepdims else np.squeeze(value, axis)), np.exp(x - top) / total
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, None, (0, 1)])
+def test_logsumexp(axis, keepdims):
+    def f(x):
+        return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
+
+    value, softmax = reference(ROWS, axis, keepdims)
+    np.testing.assert_allclose(run(f, ROWS), value, rtol=1e-14)
+    np.testing.assert_allclose(run(f, ROWS, order=1), softmax, rtol=1e-12)
+    assert np.all(np.isfinite(run(f, ROWS, order=2)))
+
+
+def test_logsumexp_of_nothing_but_minus_infinity():
+    x = np.array([[-np.inf, -np.inf], [0.0, -np.inf], [np.inf, 0.0]])
+    np.testing.assert_array_equal(run(lambda x: np.log(np.sum(np.exp(x), axis=1)), x), [-np.inf, 0.0, np.inf])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_and_its_logarithm(axis):
+    def softmax(x):
+        e = np.exp(x)
+        return e / np.sum(e, axis=axis, keepdims=True)
+
+    value, expected = reference(ROWS, axis, True)
+    np.testing.assert_allclose(run(softmax, ROWS), expected, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(run(lambda x: np.log(softmax(x)), ROWS), ROWS - value, rtol=1e-12, atol=1e-12)
+
+    def logsoftmax(x):
+        return x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True))
+
+    np.testing.assert_allclose(run(logsoftmax, ROWS), ROWS - value, rtol=1e-12, atol=1e-12)
+    assert np.all(np.isfinite(run(softmax, ROWS, order=1)))
+    np.testing.assert_allclose(run(logsoftmax, ROWS, order=1), 1 - 3 * expected, rtol=1e-9, atol=1e-12)
+
+
+def by_hand(x):
+    top = np.max(x, axis=1, keepdims=True)
+    return top[:, 0] + np.log(np.sum(np.exp(x - top), axis=1))
+
+
+def by_hand_kept(x):
+    top = np.max(x, axis=1, keepdims=True)
+    return top + np.log(np.sum(np.exp(x - top), axis=1, keepdims=True))
+
+
+def by_hand_twice(x):
+    return np.max(x, axis=1) + np.log(np.sum(np.exp(x - np.max(x, axis=1, keepdims=True)), axis=1))
+
+
+def by_hand_reshaped(x):
+    top = np.max(x, axis=1, keepdims=True)
+    return np.reshape(top, 3) + np.log(np.sum(np.exp(x - top), axis=1))
+
+
+@pytest.mark.parametrize("f", [by_hand, by_hand_kept, by_hand_twice, by_hand_reshaped])
+def test_a_maximum_taken_out_by_hand_is_not_taken_out_twice(f):
+    assert operators(compiled(f, (3, 4))).count("max") == (2 if f is by_hand_twice else 1)
+    assert operators(compiled(f, (3, 4), order=1)).count("equal") == 0  # no derivative of the maximum
+    value, softmax = reference(ROWS, 1, f is by_hand_kept)
+    np.testing.assert_allclose(run(f, ROWS), value)
+    np.testing.assert_allclose(run(f, ROWS, order=1), softmax, atol=1e-12)
+
+
+def test_the_gradient_of_logsumexp_is_a_softmax():
+    graph = compiled(lambda x: np.log(np.sum(np.exp(x), axis=1, keepdims=True)), (3, 4), order=1)
+    assert operators(graph) == ["max", "isfinite", "where", "subtract", "exp", "sum", "divide"]
+
+
+def test_ieee_leaves_the_formula_alone():
+    def final(numerics):
+        graph = Graph()
+        x = Variable(graph, graph.add_input("x", Aval((), np.dtype(float))))
+        graph.outputs = [np.log(3 + np.exp(x)).node, (0 * x).node, (x - x).node, np.sqrt(x * x).node]
+        return simplify(graph, numerics, final=True)
+
+    strict, stable = final("ieee"), final("stable")
+    assert operators(strict) == ["exp", "add", "log", "multiply", "subtract", "multiply", "sqrt"]
+    assert operators(stable) == ["logaddexp", "absolute"]
+    for x in (1e200, np.inf, -np.inf, np.nan):
+        with np.errstate(all="ignore"):
+            results = interpret(strict.outputs, {strict.inputs[0]: np.float64(x)})
+            expected = [np.log(3 + np.exp(np.float64(x))), 0 * x, x - x, np.sqrt(np.float64(x) * x)]
+        np.testing.assert_array_equal(results, expected)
+
+
+def test_in_the_middle_of_a_trace():
+    graph = Graph()
+    x = Variable(graph, graph.add_input("x", Aval((6,), np.dtype(float))))
+    h = 1 + np.exp(-x)
+    total = np.sum(1 / h)
+    known = len(graph.nodes)
+    (total_image,), (x_image, h_image) = improved(graph, [total.node], [x.node, h.node])
+    assert x_image is x.node and len(graph.nodes) > known and h_image.op is ALIAS
+    (by_h,) = pullback(graph, [total_image], [graph.constant(1.0)], [h_image])
+    (total_image,), _ = improved(graph, [total.node], [x.node])
+    (by_x,) = pullback(graph, [total_image], [graph.constant(1.0)], [x.node])
+    verify(graph)
+    with np.errstate(over="ignore"):
+        results = interpret([by_x, by_h], {x.node: X})
+    np.testing.assert_allclose(results[0], S * S_MINUS, atol=1e-300)
+    np.testing.assert_allclose(results[1], -S * S, atol=1e-300)
