@@ -1,11 +1,11 @@
 """How long symgrad takes from a Python function to a compiled gradient, beside the first call of jax.jit.
 
-    python benchmarks/compile_time.py              models against jax, chains of 1 000 and 10 000 operations, import time
-    python benchmarks/compile_time.py --large      a chain of 100 000 operations, too
+    python benchmarks/compile_time.py              models against jax, chains of 1 000 and 10 000 sines, import time
+    python benchmarks/compile_time.py --large      a chain of 100 000 sines, too
     python benchmarks/compile_time.py --phases     where the time goes, by cProfile
 
-Every function is fresh; both compilers have compiled one other program before. Runs are interleaved, figures are
-medians. ``trace to callable`` is `Function.compile`; the first call also runs the program once, on either side.
+Every function is fresh, in a process where both compilers have run before. Runs are interleaved, figures are medians.
+``trace to callable`` is `Function.compile`; the first call also runs the program once, on either side.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,7 +25,7 @@ import symgrad as sg
 REPEATS = 7
 PHASES = {  # label: (file, function) whose cumulative time it is; indented ones are part of the one above
     "trace": ("trace.py", "trace"),
-    "  simplify before differentiating": ("rewrite/__init__.py", "prepared"),
+    "  simplify before differentiating": ("rewrite/__init__.py", "improved"),
     "  pullback": ("derive.py", "pullback"),
     "simplify": ("rewrite/__init__.py", "optimise"),
     "emit": ("emit/module.py", "emit"),
@@ -80,7 +81,7 @@ def programs():
     """Name, maker of the loss, arguments, argnums."""
     rng = np.random.default_rng(0)
     sizes = (784, 512, 512, 10)
-    layers = [{"W": rng.normal(size=s) / 28, "b": np.zeros(s[1])} for s in zip(sizes[:-1], sizes[1:], strict=True)]
+    layers = [{"W": rng.normal(size=s) / 28, "b": np.zeros(s[1])} for s in pairwise(sizes)]
     one_hot = np.eye(10)[rng.integers(10, size=128)]
     d, k = 20, 25
     shapes = (k,), (k, d), (k, d), (k, d * (d - 1) // 2), (1000, d)
@@ -111,21 +112,32 @@ def against_jax(repeats):
     print(f"{'':24}{'symgrad':>30}{'jax.jit':>12}{'ratio':>8}")
     print(f"{'':24}{'trace to callable':>18}{'first call':>12}{'first call':>12}")
     for name, make, args, argnums in programs():
-        peer_args = jax.tree.map(jnp.asarray, args)
-        times = []
-        for _ in range(repeats):
-            times.append(
-                (
-                    seconds(lambda: sg.value_and_grad(make(np), argnums).compile(*args)),
-                    seconds(lambda: sg.value_and_grad(make(np), argnums)(*args)),
-                    seconds(
-                        lambda: jax.block_until_ready(jax.jit(jax.value_and_grad(make(jnp), argnums))(*peer_args))
-                    ),
-                )
-            )
-        agree(sg.value_and_grad(make(np), argnums)(*args), jax.value_and_grad(make(jnp), argnums)(*peer_args))
-        ours, first, peer = (statistics.median(column) for column in zip(*times, strict=True))
-        print(f"{name:24}{ours * 1e3:15.1f} ms{first * 1e3:9.1f} ms{peer * 1e3:9.1f} ms{peer / ours:8.1f}")
+        ours, first, peer = (1e3 * t for t in first_calls(make, args, argnums, repeats))
+        print(f"{name:24}{ours:15.1f} ms{first:9.1f} ms{peer:9.1f} ms{peer / ours:8.1f}")
+
+
+def first_calls(make, args, argnums, repeats):
+    """Seconds that `compile` and the first call of a fresh function take, and the first call of a fresh jax.jit."""
+    import jax
+    import jax.numpy as jnp
+
+    def fresh():
+        return sg.value_and_grad(make(np), argnums)
+
+    def fresh_peer():
+        return jax.jit(jax.value_and_grad(make(jnp), argnums))
+
+    peer_args = jax.tree.map(jnp.asarray, args)
+    agree(fresh()(*args), fresh_peer()(*peer_args))
+    times = [
+        (
+            seconds(lambda: fresh().compile(*args)),
+            seconds(lambda: fresh()(*args)),
+            seconds(lambda: jax.block_until_ready(fresh_peer()(*peer_args))),
+        )
+        for _ in range(repeats)
+    ]
+    return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
 def agree(mine, theirs):
@@ -149,12 +161,14 @@ def chains(lengths):
     sg.grad(chain(10))(1.0)
     print("\ngradient of a chain of sines, trace to callable")
     for n in lengths:
-        compiled = []
-        print(f"{n:>10}{seconds(lambda: compiled.append(sg.grad(chain(n)).compile(1.0))):9.2f} s", flush=True)  # noqa: B023
-        value, expected = 1.0, 1.0
+        gc.collect()
+        start = time.perf_counter()
+        compiled = sg.grad(chain(n)).compile(1.0)
+        print(f"{n:>10}{time.perf_counter() - start:9.2f} s", flush=True)
+        value, slope = 1.0, 1.0
         for _ in range(n):
-            value, expected = np.sin(value), expected * np.cos(value)
-        np.testing.assert_allclose(compiled[0](1.0), expected, rtol=1e-9)
+            value, slope = np.sin(value), slope * np.cos(value)
+        np.testing.assert_allclose(compiled(1.0), slope, rtol=1e-9)
 
 
 def imports(repeats):
@@ -179,6 +193,7 @@ def phases():
         total = sum(row[2] for row in stats.values())
         print(f"\n{name}: {total * 1e3:.1f} ms under cProfile")
         for label, (file, function_name) in PHASES.items():
+            assert any(key[0].endswith(f"symgrad/{file}") and key[2] == function_name for key in stats), label
             spent = sum(
                 row[3] for key, row in stats.items() if key[0].endswith(f"symgrad/{file}") and key[2] == function_name
             )

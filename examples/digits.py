@@ -6,6 +6,7 @@ Needs scikit-learn, for its data: 1797 images of 8 x 8 pixels.
 """
 
 import time
+from itertools import pairwise
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -34,10 +35,7 @@ def loss(params, x, labels, decay):
 
 def initial(rng, sizes):
     """Weights for layers of these sizes."""
-    return [
-        {"W": rng.normal(scale=1 / np.sqrt(n), size=(n, m)), "b": np.zeros(m)}
-        for n, m in zip(sizes[:-1], sizes[1:], strict=True)
-    ]
+    return [{"W": rng.normal(scale=1 / np.sqrt(n), size=(n, m)), "b": np.zeros(m)} for n, m in pairwise(sizes)]
 
 
 def train(params, x, labels, *, epochs, rate, decay, rng, batch=64):

@@ -1,6 +1,6 @@
 """The likelihood of a Gaussian mixture, as one writes it in NumPy, and the gradient by all of its parameters.
 
-    python examples/gmm.py [d] [k] [n]
+python examples/gmm.py [d] [k] [n]
 """
 
 import sys

@@ -24,6 +24,7 @@ from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise
 from symgrad.trace import Program, Spec, is_array, signature, spec, trace
 from symgrad.variable import Variable, tracing
+from symgrad.where import boundary
 
 _serial = itertools.count(1)
 
@@ -247,6 +248,7 @@ class Function:
             self._entries = ((options, compiled), *self._entries)
         return compiled(*args, **kwargs)
 
+    @boundary
     def _append(self, graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called inside a trace: the program becomes part of that graph."""
         token = tracing.set(graph)
@@ -340,7 +342,7 @@ def _kind(x: Any) -> Any:
 
 def _as_spec(x: Any) -> Any:
     """A string that reads as a spec is one, where arrays are asked for only to learn shapes."""
-    if isinstance(x, str):
+    if isinstance(x, str) and x.endswith("]"):  # "float64" alone is a dtype, and "d" may be anything
         try:
             return spec(x)
         except ArgumentError:

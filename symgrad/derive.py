@@ -132,6 +132,12 @@ class _Pullback:
             return
         if not any(x in self.needed for x in node.inputs):
             return
+        if any(x in self.needed and isinstance(x.aval, Aval) and x.aval.dtype.kind == "c" for x in node.inputs):
+            raise NotDifferentiableError(
+                f"np.{node.op.name} of a complex array lies on the way to the gradient",
+                "Write it in terms of real and imaginary parts.",
+                node.where,
+            )
         if node.op.partials is not None:
             pairs = self.through_partials(node, g)
         elif node.op.vjp is not None:

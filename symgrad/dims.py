@@ -336,7 +336,7 @@ def _no_number(size: Size, asked: str) -> SymbolicSizeError:
     return SymbolicSizeError(
         f"the size {size} is a symbol here, and Python asked {asked}",
         'Call with arrays, or give a number in the spec, such as "float64[100]"; '
-        "for np.zeros(n) write np.zeros(n, like=x).",
+        "for np.zeros(n) write np.full(n, 0.0, like=x).",
     )
 
 

@@ -66,3 +66,7 @@ class GraphError(SymgradError, ValueError):
 
 class ArgumentError(SymgradError, TypeError):
     """A wrong call of a public function of symgrad or of a compiled function."""
+
+
+class GradientCheckError(SymgradError, AssertionError):
+    """A derivative that does not agree with finite differences."""

@@ -230,6 +230,11 @@ class Graph:
         return nx.DiGraph()
 
 
+def is_view(node: Node) -> bool:
+    """Whether a value may share memory with its first input: under index arrays NumPy copies, under numbers not."""
+    return node.op.view and all(x.aval.ndim == 0 for x in node.inputs[1:])
+
+
 def reached(outputs: Iterable[Node]) -> list[Node]:
     """The nodes that `outputs` need, themselves included, in creation order."""
     return needed(outputs, ())

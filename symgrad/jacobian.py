@@ -107,5 +107,5 @@ def _dense(graph: Graph, stacked: Node | None, y: Node, x: Node, dtype: np.dtype
     shape = (*y.aval.shape, *x.aval.shape)
     with _deriving(graph, y) as like:
         if stacked is None:
-            return np.zeros(shape, dtype, like=like).node
+            return np.full(shape, 0.0, dtype, like=like).node
         return stacked if same_shape(stacked.aval.shape, shape) else np.reshape(Variable(graph, stacked), shape).node

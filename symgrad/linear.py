@@ -9,13 +9,13 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.derive import pushforward
-from symgrad.dims import same_shape
-from symgrad.errors import ArgumentError, ShapeError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
 from symgrad.symbolic import function
 from symgrad.trace import trace
-from symgrad.variable import Variable, lift, tracing
-from symgrad.wrt import Choice, Run
+from symgrad.variable import Variable, tracing
+from symgrad.where import boundary
+from symgrad.wrt import Choice, Run, described, leaves_like, matching, zeros
 
 Tree = Any
 
@@ -100,8 +100,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]
     if graph is not None:
         return _within(graph, _append_jvp, f, primals, tangents)
     program = trace(lambda primals, tangents: _append_jvp(f, primals, tangents), (tuple(primals), tuple(tangents)))
-    arguments = [x for x in tree.flatten((tuple(primals), tuple(tangents)))[0]]
-    inputs = [(Variable(program.graph, leaf.node), x) for leaf, x in zip(program.leaves, arguments) if leaf.node]
+    arguments = tree.flatten((tuple(primals), tuple(tangents)))[0]
+    pairs = zip(program.leaves, arguments, strict=True)
+    inputs = [(Variable(program.graph, leaf.node), x) for leaf, x in pairs if leaf.node is not None]
     return function([v for v, _ in inputs], program.outputs)(*[x for _, x in inputs])
 
 
@@ -113,6 +114,7 @@ def _graph_at_hand(arguments: Tree) -> Graph | None:
     return tracing.get() or next((x.graph for x in tree.flatten(arguments)[0] if isinstance(x, Variable)), None)
 
 
+@boundary
 def _within(graph: Graph, append: Callable[..., Any], *args: Any) -> Any:
     token = tracing.set(graph)
     try:
@@ -130,10 +132,8 @@ def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, C
     leaves, structure = tree.flatten(run.out)
 
     def pullback(cotangents: Tree) -> tuple[Tree, ...]:
-        given, same = tree.flatten(cotangents)
-        if same != structure:
-            raise ArgumentError(f"vjp: cotangents of structure {same} for results of structure {structure}")
-        pairs = [(y, _matching(run.graph, y, g, "cotangent")) for y, g in zip(leaves, given, strict=True) if _flows(y)]
+        given = leaves_like(structure, cotangents, "vjp: the cotangent", "the result")
+        pairs = [(y, matching(y, g, "cotangent")) for y, g in zip(leaves, given, strict=True) if _flows(y)]
         return run.pullback([y.node for y, _ in pairs], [g for _, g in pairs])
 
     return run.out, pullback
@@ -141,12 +141,17 @@ def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, C
 
 def _append_jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
     run = _run(f, primals)
-    leaves, structure = tree.flatten(run.out)
-    given = [t for x, t in zip(tree.flatten(tuple(primals))[0], tree.flatten(tuple(tangents))[0], strict=True) if x is not None]
-    directions = [_matching(run.graph, x, t, "tangent") for x, t in zip(run.chosen, given, strict=True)]
-    moving = [y for y in leaves if _flows(y)]
-    found = iter(pushforward(run.graph, [y.node for y in moving], [x.node for x in run.chosen], directions))
-    return run.out, tree.unflatten(structure, [_tangent(y, next(found)) if _flows(y) else None for y in leaves])
+    return run.out, pushed(run, run.out, tuple(tangents))
+
+
+def pushed(run: Run, out: Tree, tangents: Tree) -> Tree:
+    """The tangent of `out`, made in this run, for tangents of what was chosen; None for leaves that have none."""
+    given = run.leaves(tangents, "the tangent")
+    directions = [matching(x, t, "tangent") for x, t in zip(run.chosen, given, strict=True)]
+    leaves, structure = tree.flatten(out)
+    moving = [y.node for y in leaves if _flows(y)]
+    found = iter(pushforward(run.graph, moving, [x.node for x in run.chosen], directions))
+    return tree.unflatten(structure, [_tangent(y, next(found)) if _flows(y) else None for y in leaves])
 
 
 def _flows(y: Any) -> bool:
@@ -154,15 +159,7 @@ def _flows(y: Any) -> bool:
 
 
 def _tangent(y: Variable, node: Node | None) -> Variable:
-    return np.zeros_like(y) if node is None else Variable(y.graph, node)
-
-
-def _matching(graph: Graph, x: Variable, given: Any, what: str) -> Node:
-    """A tangent or cotangent of `x`, in its dtype."""
-    if not same_shape(np.shape(given), x.shape):
-        raise ShapeError(f"a {what} of shape {np.shape(given)} for {x.aval}", "It has the shape of its value.")
-    variable = Variable(graph, lift(graph, given))
-    return variable.node if variable.dtype == x.dtype and not variable.aval.weak else variable.astype(x.dtype).node
+    return zeros(y) if node is None else Variable(y.graph, node)
 
 
 # ---- outside: two compiled functions, and what the second needs of the first
@@ -171,6 +168,7 @@ def _matching(graph: Graph, x: Variable, given: Any, what: str) -> Node:
 def _split(program: Any, seeds: Sequence[Variable | None], cotangents: Tree) -> Callable[[Sequence[Tree]], Any]:
     graph = program.graph
     given = [g for g in seeds if g is not None]
+    structure = tree.flatten(program.outputs)[1]
     ends = [x.node for x in tree.flatten(cotangents)[0] if isinstance(x, Variable)]
     saved = _residuals(ends, [g.node for g in given])
     inputs = [(i, Variable(graph, leaf.node)) for i, leaf in enumerate(program.leaves) if leaf.node is not None]
@@ -184,10 +182,10 @@ def _split(program: Any, seeds: Sequence[Variable | None], cotangents: Tree) -> 
         out, values = first(*arguments)
         known = {x.node: value for (_, x), value in zip(inputs, arguments, strict=True)}
         known.update(zip(computed, values, strict=True))
-        residuals = [known[x] for x in saved]
+        residuals = [_kept(known[x]) if x.op is INPUT else known[x] for x in saved]
 
         def pullback(cotangent: Tree) -> tuple[Tree, ...]:
-            gs = tree.flatten(cotangent)[0]
+            gs = leaves_like(structure, cotangent, "vjp: the cotangent", "the result")
             return second(*residuals, *[_like(g, y) for g, y in zip(gs, seeds, strict=True) if y is not None])
 
         return out, pullback
@@ -195,11 +193,22 @@ def _split(program: Any, seeds: Sequence[Variable | None], cotangents: Tree) -> 
     return run
 
 
+def _kept(argument: Any) -> Any:
+    """An argument as it is now: the caller may write into it before the pullback runs."""
+    return argument.copy() if isinstance(argument, np.ndarray) else argument
+
+
 def _like(g: Any, seed: Variable) -> Any:
     """A cotangent as the compiled pullback takes it."""
-    if np.shape(g) != seed.shape:
-        raise ShapeError(f"a cotangent of shape {np.shape(g)} for {seed.aval}", "It has the shape of its value.")
-    return float(g) if seed.aval.weak else np.asarray(g, dtype=seed.dtype)
+    try:
+        array = np.asarray(g, seed.dtype)
+    except (TypeError, ValueError):
+        raise DTypeError(
+            f"a cotangent for {seed.aval} is {described(g)}", "It is an array like its value."
+        ) from None
+    if array.shape != seed.shape:
+        raise ShapeError(f"a cotangent of shape {array.shape} for {seed.aval}", "It has the shape of its value.")
+    return float(array) if seed.aval.weak else array
 
 
 def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:

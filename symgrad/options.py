@@ -20,11 +20,11 @@ class Options:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.optimize not in (0, 1, 2) or isinstance(self.optimize, bool):
+        if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
             raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
-        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+        if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,12 +14,13 @@ from symgrad import tree
 from symgrad.compile import Compiled
 from symgrad.derive import pullback
 from symgrad.dims import Sizes
-from symgrad.errors import ArgumentError, DTypeError, GraphError, ShapeError
+from symgrad.errors import ArgumentError, DTypeError, GraphError
 from symgrad.graph import CONSTANT, INPUT, Graph as Nodes, Node, needed
 from symgrad.options import checked, resolve
-from symgrad.trace import Leaf, Program, Spec, input_aval, spec
+from symgrad.trace import Leaf, Program, input_aval, is_array, spec
 from symgrad.variable import Variable
 from symgrad.where import here
+from symgrad.wrt import described, matching, zeros
 
 
 class Graph(Nodes):
@@ -68,8 +70,10 @@ class Graph(Nodes):
         GraphError
             If the graph has an input of this name.
         """
-        if not name.isidentifier():
-            raise ArgumentError(f"{name!r} is not a Python name")
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ArgumentError(f"{name!r} is not a Python name", 'An input has a name such as "x".')
+        if not isinstance(like, str) and not is_array(like):
+            raise ArgumentError(f"the input {name} is like {like!r}", 'Describe it as "float64[n, 3]", or give an array.')
         aval = input_aval(spec(like) if isinstance(like, str) else like, self.sizes, path=name)
         return Variable(self, self.add_input(name, aval, here()))
 
@@ -116,8 +120,9 @@ def gradients(
     >>> sg.function([x], ddx)(np.float64(2.0))
     np.float64(12.0)
     """
-    ys = [ys] if isinstance(ys, Variable) else list(ys)
-    xs = [xs] if isinstance(xs, Variable) else list(xs)
+    ys = _variables(ys, "gradients: ys")
+    xs = _variables(xs, "gradients: xs")
+    stop_gradients = _variables(stop_gradients, "gradients: stop_gradients")
     weights = [None] * len(ys) if grad_ys is None else list(grad_ys)
     if not ys or len(weights) != len(ys):
         raise ArgumentError(f"gradients: {len(ys)} ys and {len(weights)} grad_ys", "Give one cotangent for each y.")
@@ -131,15 +136,22 @@ def gradients(
     found = pullback(
         graph, [y.node for y in ys], cotangents, [x.node for x in xs], prefix, [x.node for x in stop_gradients]
     )
-    return [np.zeros_like(x) if node is None else Variable(graph, node) for x, node in zip(xs, found, strict=True)]
+    return [zeros(x) if node is None else Variable(graph, node) for x, node in zip(xs, found, strict=True)]
 
 
 def _cotangent(y: Variable, weight: Any) -> Node:
     if weight is None:
         return np.ones_like(y).node if y.shape else y.graph.constant(y.dtype.type(1))
-    if np.shape(weight) != y.shape:
-        raise ShapeError(f"gradients: a cotangent of shape {np.shape(weight)} for {y!r}", "It has the shape of its y.")
-    return np.astype(weight * np.ones((), like=y), y.dtype).node if not isinstance(weight, Variable) else weight.node
+    return matching(y, weight, "cotangent")
+
+
+def _variables(given: Any, what: str) -> list[Variable]:
+    """A Variable or a sequence of them, as a list."""
+    items = list(given) if isinstance(given, (tuple, list)) else [given]
+    for x in items:
+        if not isinstance(x, Variable):
+            raise ArgumentError(f"{what} has {described(x)}", "Give Variables of the graph.")
+    return items
 
 
 def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compiled:
@@ -174,6 +186,7 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
     np.float64(3.0)
     """
     explicit = checked(options)
+    inputs = _variables(inputs, "function: inputs")
     leaves, structure = tree.flatten(outputs)
     fetched = [x for x in leaves if isinstance(x, Variable)]
     graph = _graph_of([*inputs, *fetched])
@@ -219,7 +232,7 @@ def cut(
     image: dict[Node, Node] = {}
     for node, name in zip(feeds, names, strict=True):
         if node in image:
-            raise GraphError(f"the input {name!r} is given twice", where=node.where)
+            raise GraphError(f"{graph.names.get(node, name)} is given twice", "Give each input once.")
         image[node] = new.add_input(name, node.aval, node.where)
     for node in needed(outputs, image):
         if node.op is INPUT:

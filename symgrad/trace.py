@@ -13,10 +13,10 @@ import optree
 
 from symgrad import tree
 from symgrad.dims import Dim, Shape, Sizes, parse_size, parse_spec
-from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError
 from symgrad.graph import Aval, Graph, Node
 from symgrad.variable import Variable, tracing
-from symgrad.where import UNKNOWN, Where
+from symgrad.where import UNKNOWN, Where, boundary
 
 
 class Spec:  # no dataclass, which would be a tree
@@ -98,6 +98,7 @@ class Program:
     summary: str = ""
 
 
+@boundary
 def trace(
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -133,7 +134,11 @@ def trace(
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
     token = tracing.set(graph)
     try:
-        outputs = function(*bound.args, **bound.kwargs)
+        outputs = of_graph(graph, function(*bound.args, **bound.kwargs))
+    except ValueError as error:
+        if isinstance(error.__cause__, SymgradError):  # np.zeros(3)[0] = x: NumPy hides what was raised
+            raise error.__cause__ from None
+        raise
     finally:
         tracing.reset(token)
     results, shape = tree.flatten(outputs)
@@ -228,6 +233,17 @@ def input_aval(value: Any, sizes: Sizes, shape: Shape | None = None, path: str =
         raise UnsupportedError(f"{path} is a masked array", "Pass x.filled(0) and the mask as arrays of their own.")
     entries = value.shape if shape is None else shape
     return Aval(tuple(parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries), dtype)
+
+
+def of_graph(graph: Graph, results: Any) -> Any:
+    """The results of a function, if its Variables are of this graph."""
+    for x in tree.flatten(results)[0]:
+        if isinstance(x, Variable) and x.graph is not graph:
+            raise GraphError(
+                f"the function returned {x!r}, which belongs to another graph",
+                "Keep a Variable inside the function or graph that made it.",
+            )
+    return results
 
 
 def _as_result(graph: Graph, x: Any) -> Any:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import re
+import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from symgrad import tree
 from symgrad.compile import Function
-from symgrad.dims import same_shape
-from symgrad.errors import ArgumentError, ShapeError
+from symgrad.errors import ArgumentError
+from symgrad.linear import pushed
 from symgrad.ops import core
-from symgrad.linear import jvp
 from symgrad.trace import definition, signature
 from symgrad.variable import Variable
 from symgrad.wrt import Choice, Run
@@ -156,13 +153,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **
 
     def body(*args: Any, **kwargs: Any) -> Any:
         run = Run(f, choice, args, kwargs)
-        for x in run.chosen:
-            if not same_shape(np.shape(run.out), x.shape):
-                raise ShapeError(
-                    f"elementwise_grad: the result has shape {np.shape(run.out)}, the argument {x.shape}",
-                    "For a function that is not elementwise use jacobian.",
-                )
-        return run.gradients(np.sum(run.out))
+        return run.gradients(run.sum_of_numbers("elementwise_grad"))
 
     text = f"Derivative, number by number, of {describe(f)} with respect to {choice.described(f)}"
     return _function(body, f, "elementwise_grad", text, options)
@@ -269,15 +260,15 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: 
     return _function(inner, f, "hessian", text, options)
 
 
-def hvp(f: Callable[..., Any], argnums: int = 0, **options: Any) -> Function:
+def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
     """The product of the Hessian of a function with a vector, without forming the Hessian.
 
     Parameters
     ----------
     f : callable
         With a scalar result.
-    argnums : int
-        The argument to differentiate by.
+    argnums : int or sequence of int
+        The argument to differentiate by; of several the vector is a tuple, as is the result.
     **options
         As in `symgrad.options`.
 
@@ -299,16 +290,16 @@ def hvp(f: Callable[..., Any], argnums: int = 0, **options: Any) -> Function:
     array([ 6., 12.])
     """
 
+    choice = Choice(argnums)
+
     def body(*args: Any, **kwargs: Any) -> Any:
         *primals, vector = args
-
-        def gradient(x: Any) -> Any:
-            return grad(f, argnums)(*primals[:argnums], x, *primals[argnums + 1 :], **kwargs)
-
-        return jvp(gradient, (primals[argnums],), (vector,))[1]
+        run = Run(f, choice, primals, kwargs)
+        gradient = run.prepared(run.gradients(run.value("hvp")))
+        return pushed(run, gradient, vector)
 
     body.__signature__ = _with_vector(signature(f))  # type: ignore[attr-defined]
-    text = f"Hessian-vector product of {describe(f)} with respect to {Choice(argnums).described(f)}"
+    text = f"Hessian-vector product of {describe(f)} with respect to {choice.described(f)}"
     return _function(body, f, "hvp", text, options)
 
 
@@ -374,8 +365,8 @@ def name(x: Any, text: str) -> Any:
     >>> sg.grad(f, wrt="h")(np.array([1.0, 2.0]))
     array([2., 8.])
     """
-    if not text.isidentifier():
-        raise ArgumentError(f"{text!r} is not a Python name")
+    if not isinstance(text, str) or not text.isidentifier() or keyword.iskeyword(text):
+        raise ArgumentError(f"{text!r} is not a Python name", 'Write a name such as "h".')
     if not isinstance(x, Variable):
         return x
     return core.named(x, text)
@@ -408,6 +399,13 @@ def describe(f: Callable[..., Any]) -> str:
 def _with_vector(of: inspect.Signature) -> inspect.Signature:
     """The signature with one more argument behind those without a default; the others are passed by keyword."""
     kinds = inspect.Parameter
-    before = [p for p in of.parameters.values() if p.kind <= kinds.POSITIONAL_OR_KEYWORD and p.default is p.empty]
-    after = [p.replace(kind=kinds.KEYWORD_ONLY) for p in of.parameters.values() if p.default is not p.empty]
-    return inspect.Signature([*before, kinds("vector", kinds.POSITIONAL_OR_KEYWORD), *after])
+    parameters = list(of.parameters.values())
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])
+    before = [p for p in parameters if p.kind <= kinds.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    optional = [p.replace(kind=kinds.KEYWORD_ONLY) for p in parameters if p.kind <= kinds.POSITIONAL_OR_KEYWORD and p not in before]
+    after = [p for p in parameters if p.kind > kinds.POSITIONAL_OR_KEYWORD]
+    free = next(name for name in ("vector", "direction", "_vector") if name not in of.parameters)
+    place = kinds.POSITIONAL_ONLY if any(p.kind is p.POSITIONAL_ONLY for p in before) else kinds.POSITIONAL_OR_KEYWORD
+    vector = kinds(free, place if all(p.kind is place for p in before) else kinds.POSITIONAL_OR_KEYWORD)
+    return inspect.Signature([*before, vector, *optional, *after])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import optree
 
+from symgrad.errors import ArgumentError
+
 _NAMESPACE = "symgrad"
 _dataclasses: set[type] = set()
+_registering = threading.Lock()
 
 TreeSpec = optree.PyTreeSpec
 
@@ -31,6 +36,11 @@ def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Any:
     return optree.tree_unflatten(spec, leaves)
 
 
+def render(spec: TreeSpec) -> str:
+    """The structure as Python would write it, with ``*`` for leaves."""
+    return re.sub(r"^PyTreeSpec\(|, NoneIsLeaf|, namespace='\w*'|\)$", "", str(spec))
+
+
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """The tree with `function` applied to each leaf; `rest` are trees of the same structure."""
     leaves, spec = flatten(tree)
@@ -50,7 +60,8 @@ def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any,
     ----------
     cls : type
     flatten : callable
-        ``flatten(instance)`` gives ``(children, metadata)``; metadata is hashable.
+        ``flatten(instance)`` gives ``(children, metadata)``; metadata is hashable. Where the children are no attributes
+        of the instance, ``(children, metadata, names)``, by which `getattr` finds them.
     unflatten : callable
         ``unflatten(metadata, children)`` gives the instance.
 
@@ -68,14 +79,43 @@ def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any,
     >>> tree_map(lambda x: 2 * x, Line(1.0, 3.0)).offset
     6.0
     """
-    return optree.register_pytree_node(cls, flatten, unflatten, namespace=_NAMESPACE)
+    names: dict[tuple[Any, int], tuple[str, ...]] = {}
+
+    def take_apart(x: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
+        children, metadata, *given = flatten(x)
+        children = tuple(children)
+        key = metadata, len(children)
+        if key not in names:
+            names[key] = tuple(given[0]) if given else _attributes(cls, unflatten, metadata, len(children))
+        return children, metadata, names[key]
+
+    optree.register_pytree_node(
+        cls, take_apart, unflatten, namespace=_NAMESPACE, path_entry_type=optree.GetAttrEntry
+    )
+    return cls
+
+
+def _attributes(cls: type, unflatten: Callable[[Any, Any], Any], metadata: Any, count: int) -> tuple[str, ...]:
+    """Which attributes hold the children: generated code reads them from there."""
+    children = tuple(object() for _ in range(count))
+    twin = unflatten(metadata, children)
+    slots = [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
+    held = {id(getattr(twin, name, None)): name for name in (*getattr(twin, "__dict__", ()), *slots)}
+    for i, child in enumerate(children):
+        if id(child) not in held:
+            raise ArgumentError(
+                f"child {i} of {cls.__name__} is none of its attributes",
+                "Let flatten give (children, metadata, names), by which getattr finds the children.",
+            )
+    return tuple(held[id(child)] for child in children)
 
 
 def _register_dataclasses(leaves: list[Any]) -> bool:
     """Register the classes of leaves that are dataclasses; whether there were any."""
-    found = {type(x) for x in leaves if dataclasses.is_dataclass(x) and not isinstance(x, type)} - _dataclasses
-    for cls in found:
-        _register_dataclass(cls)
+    found = {type(x) for x in leaves if dataclasses.is_dataclass(x) and not isinstance(x, type)}
+    with _registering:
+        for cls in found - _dataclasses:
+            _register_dataclass(cls)
     return bool(found)
 
 

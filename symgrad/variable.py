@@ -19,7 +19,9 @@ tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
 """The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""
 
 
-_BUILD = " Where it is written into an array, make that array with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape)."
+_BUILD = (
+    " Where it is written into an array, make that array with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape)."
+)
 
 
 class Variable:
@@ -152,17 +154,17 @@ class Variable:
         if any(isinstance(n, Dim) for n in self.shape):
             return None
         if self._base is None:
-            return np.broadcast_to(_BYTE, self.shape) if 0 in self.shape else None if self._permuted else _packed(self.shape)
+            return None if self._permuted else _packed(self.shape)
         below = self._base._layout()
         if below is None:
             return None
-        params = dict(self._view.params)  # type: ignore[union-attr]
-        op = self._view.op  # type: ignore[union-attr]
-        if op is index.GET:
-            return below[index.decode(params["key"], [0] * (len(self._view.inputs) - 1))]  # type: ignore[union-attr]
-        if op is shape.TRANSPOSE:
+        view: Node = self._view  # type: ignore[assignment]
+        params = dict(view.params)
+        if view.op is index.GET:
+            return below[index.decode(params["key"], [0] * (len(view.inputs) - 1))]
+        if view.op is shape.TRANSPOSE:
             return below.transpose(params["axes"])
-        return below.reshape(self.shape) if op is shape.RESHAPE else None
+        return below.reshape(self.shape) if view.op is shape.RESHAPE else None
 
     def laid_out_as(self, other: Variable) -> None:
         """Note that NumPy gives this array the order of the other's axes."""

@@ -6,8 +6,9 @@ import dis
 import linecache
 import os
 import sys
+from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
     from symgrad.graph import Node
 
 _INTERNAL = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (__file__, np.__file__))
-_is_internal: dict[CodeType, bool] = {}
+_F = TypeVar("_F", bound=Callable[..., Any])
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own, contextlib and the like
+_INSTALLED = (_LIBRARY + "site-packages" + os.sep, _LIBRARY + "dist-packages" + os.sep)
+_BOUNDARY = 2
+_is_internal: dict[CodeType, int] = {}
 
 
 class Where(NamedTuple):
@@ -37,13 +42,20 @@ class Where(NamedTuple):
 UNKNOWN = Where("<unknown>", 0)
 
 
-def internal(code: CodeType) -> bool:
-    """Whether this code belongs to symgrad or NumPy rather than to the user."""
+def internal(code: CodeType) -> int:
+    """Whether this code belongs to symgrad, NumPy or Python's library rather than to the user."""
     known = _is_internal.get(code)
     if known is None:
         name = code.co_filename
-        known = _is_internal[code] = name.startswith(_INTERNAL) or name == "<string>" or name.startswith("<frozen")
+        library = name.startswith(_LIBRARY) and not name.startswith(_INSTALLED)
+        known = _is_internal[code] = name.startswith(_INTERNAL) or library or name == "<string>" or name.startswith("<frozen")
     return known
+
+
+def boundary(function: _F) -> _F:
+    """Mark a function that starts a trace: what is outside of it does not name the values inside."""
+    _is_internal[function.__code__] = _BOUNDARY  # type: ignore[attr-defined]
+    return function
 
 
 def user_frame() -> FrameType | None:
@@ -74,7 +86,11 @@ def assigned_name() -> str | None:
     In ``h = np.tanh(x)`` the instruction behind the call stores into ``h``; where it returns instead, the caller's
     next instruction counts. Looking at one instruction costs a tenth of what parsing the source would.
     """
-    frame = user_frame()
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (inside := internal(frame.f_code)):
+        if inside == _BOUNDARY:
+            return None
+        frame = frame.f_back
     while frame is not None:
         key = (frame.f_code, frame.f_lasti)
         name = _names.get(key)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from symgrad import tree
 from symgrad.derive import pullback
-from symgrad.dims import Dim, product
+from symgrad.dims import Dim, Shape, product, render_shape, same_shape
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
 from symgrad.graph import Graph, Node
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.ops import core
 from symgrad.options import current
-from symgrad.rewrite import prepared
-from symgrad.trace import bind, dotted_paths, signature
-from symgrad.variable import Variable, tracing
+from symgrad.rewrite import improved
+from symgrad.trace import bind, definition, dotted_paths, of_graph, signature
+from symgrad.variable import Variable, lift, tracing
+from symgrad.where import Where
 
 
 class Choice:
@@ -66,6 +68,16 @@ def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> 
     return places[i % count]
 
 
+@contextmanager
+def provenance(graph: Graph, where: Where) -> Iterator[None]:
+    """What is made inside comes from there, rather than from the line that is running."""
+    before, graph.provenance = graph.provenance, where
+    try:
+        yield
+    finally:
+        graph.provenance = before
+
+
 class Run:
     """One run of the user's function on Variables, appended to the graph that is being traced.
 
@@ -83,7 +95,7 @@ class Run:
     ) -> None:
         graph = tracing.get()
         assert graph is not None, "transforms run inside a trace"
-        self.graph, self._choice, self._start = graph, choice, len(graph.nodes)
+        self.graph, self._choice, self._start, self._where = graph, choice, len(graph.nodes), definition(f)
         bound = bind(f, args, kwargs)
         wanted = choice.dotted(f, bound)
         paths, leaves, structure = dotted_paths(bound.arguments)
@@ -92,11 +104,11 @@ class Run:
         parts = [_part(bound.arguments, path) if group else None for path, group in zip(wanted, groups, strict=True)]
         marked = tree.unflatten(structure, [marks.get(i, x) for i, x in enumerate(leaves)])
         bound.arguments.update(zip(bound.arguments, marked, strict=True))
-        result = f(*bound.args, **bound.kwargs)
+        result = of_graph(graph, f(*bound.args, **bound.kwargs))
         out, self.aux = _with_aux(result) if has_aux else (result, None)
-        self.out = _prepared(graph, out)
         inner = [None if group else self._inner(path) for path, group in zip(wanted, groups, strict=True)]
         self.chosen = [*marks.values(), *(x for x in inner if x is not None)]
+        self.out = self.prepared(out)
         self._results = list(zip(groups, parts, inner, strict=True))
         self._keys: list[Any] = [*marks, *(id(x) for x in inner if x is not None)]
         self._paths = [*(paths[i] for i in marks), *(path for path, x in zip(wanted, inner, strict=True) if x is not None)]
@@ -108,6 +120,7 @@ class Run:
         if not isinstance(x, Variable):
             raise DTypeError(f"no derivative with respect to {path}, which is {x!r}", _float_of(x))
         check_floating(x, f"no derivative with respect to {path}")
+        lift(self.graph, x)  # refuses one of another graph
         return core.marked(x)
 
     def _inner(self, name: str) -> Variable:
@@ -121,13 +134,32 @@ class Run:
             )
         return Variable(self.graph, found[0])
 
+    def prepared(self, out: Any) -> Any:
+        """A tree of results, and what was chosen with it, in the form to differentiate."""
+        options = current()
+        leaves, structure = tree.flatten(out)
+        leaves = [self._constant(x) if _is_floating(x) else x for x in leaves]
+        out = tree.unflatten(structure, leaves)
+        floating = [x.node for x in leaves if isinstance(x, Variable) and x.aval.differentiable]
+        if not options.optimize or not floating:
+            return out
+        graph = self.graph
+        better, chosen = improved(graph, floating, [x.node for x in self.chosen], options.numerics, self._start)
+        self.chosen = [Variable(graph, node) for node in chosen]
+        image = dict(zip(floating, better, strict=True))
+        return tree.unflatten(
+            structure, [Variable(graph, image[x.node]) if isinstance(x, Variable) and x.node in image else x for x in leaves]
+        )
+
+    def _constant(self, x: Any) -> Variable:
+        with provenance(self.graph, self._where):
+            return Variable(self.graph, self.graph.constant(x))
+
     # ---- derivatives
 
     def value(self, what: str) -> Variable:
         """The result, if it is a floating scalar."""
-        out = self.out
-        if isinstance(out, (int, float, np.number, np.ndarray)):  # it depends on nothing
-            out = Variable(self.graph, self.graph.constant(out))
+        out = self._constant(self.out) if _is_number(self.out) else self.out
         if not isinstance(out, Variable):
             raise ShapeError(
                 f"{what} needs a function with a scalar result, this one returned {described(out)}",
@@ -141,17 +173,33 @@ class Run:
         check_floating(out, f"{what}: no derivative of the result")
         return out
 
+    def sum_of_numbers(self, what: str) -> Variable:
+        """The sum of a result that has the shape of what was chosen."""
+        out = self._constant(self.out) if _is_number(self.out) else self.out
+        if not isinstance(out, Variable):
+            raise ShapeError(f"{what} needs a function with one array as its result, this one returned {described(out)}")
+        for x, path in zip(self.chosen, self._paths, strict=True):
+            if not same_shape(out.shape, x.shape):
+                raise ShapeError(
+                    f"{what} needs an elementwise function, this one returned {out.aval} for {path}, which is {x.aval}",
+                    "For a function that is not elementwise use jacobian.",
+                )
+        check_floating(out, f"{what}: no derivative of the result")
+        with provenance(self.graph, self._where):
+            return np.sum(out)
+
     def gradients(self, value: Variable) -> Any:
         """Gradients of a scalar, in trees like what was chosen."""
         graph = self.graph
         graph.orders += 1
         prefix = "d_" if graph.orders == 1 else f"d{graph.orders}_"
-        return self.pullback([value.node], [graph.constant(value.dtype.type(1))], prefix)
+        return self.pullback([value.node], [self._constant(value.dtype.type(1)).node], prefix)
 
     def pullback(self, outputs: Sequence[Node], cotangents: Sequence[Node], prefix: str = "") -> Any:
         """Cotangents of what was chosen, in trees like it."""
-        found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], prefix)
-        return self._arranged([self._or_zero(i, g) for i, g in enumerate(found)])
+        with provenance(self.graph, self._where):
+            found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], prefix)
+            return self._arranged([self._or_zero(i, g) for i, g in enumerate(found)])
 
     def _or_zero(self, i: int, g: Node | None) -> Variable:
         if g is not None:
@@ -160,21 +208,33 @@ class Run:
             raise NotDifferentiableError(
                 f"the value does not depend on {self._paths[i]}", 'disconnected="zero" gives zeros.'
             )
-        return np.zeros_like(self.chosen[i])
+        return zeros(self.chosen[i])
 
     def jacobian(self, mode: str) -> Any:
         """Jacobians of all results, in a tree of results of trees of what was chosen."""
         leaves, structure = tree.flatten(self.out)
         outputs = []
         for y in leaves:
-            if not isinstance(y, (Variable, int, float, np.number, np.ndarray)):
+            y = self._constant(y) if _is_number(y) else y
+            if not isinstance(y, Variable):
                 raise DTypeError(f"jacobian: no derivative of a result, which is {described(y)}", "Return arrays.")
-            y = y if isinstance(y, Variable) else Variable(self.graph, self.graph.constant(y))
             check_floating(y, "jacobian: no derivative of a result")
             outputs.append(y.node)
         wrt = [x.node for x in self.chosen]
-        rows = (jacobian_rev if _backward(mode, outputs, wrt) else jacobian_fwd)(self.graph, outputs, wrt)
+        with provenance(self.graph, self._where):
+            rows = (jacobian_rev if _backward(mode, outputs, wrt) else jacobian_fwd)(self.graph, outputs, wrt)
         return tree.unflatten(structure, [self._arranged([Variable(self.graph, x) for x in row]) for row in rows])
+
+    def leaves(self, given: Any, what: str) -> list[Any]:
+        """Of trees like what was chosen, the leaf for each of `chosen`."""
+        trees = (given,) if self._choice.single else given
+        by_key: dict[Any, Any] = {}
+        for one, (group, part, x) in zip(trees, self._results, strict=True):
+            if group:
+                by_key.update(zip(group, leaves_like(tree.flatten(part)[1], one, what, "the argument"), strict=True))
+            else:
+                by_key[id(x)] = one
+        return [by_key[key] for key in self._keys]
 
     def _arranged(self, values: Sequence[Any]) -> Any:
         """Values for the chosen leaves, in the trees that they were chosen from."""
@@ -186,15 +246,45 @@ class Run:
         return results[0] if self._choice.single else tuple(results)
 
 
-def _prepared(graph: Graph, out: Any) -> Any:
-    """The results in the form to differentiate."""
-    options = current()
-    leaves, structure = tree.flatten(out)
-    floating = [x.node for x in leaves if isinstance(x, Variable) and x.aval.differentiable]
-    if not options.optimize or not floating:
-        return out
-    better = dict(zip(floating, prepared(graph, floating, options.numerics), strict=True))
-    return tree.unflatten(structure, [Variable(graph, better[x.node]) if isinstance(x, Variable) and x.node in better else x for x in leaves])
+def _is_number(x: Any) -> bool:
+    """Whether a result is an array that depends on nothing."""
+    return isinstance(x, (int, float, complex, np.number, np.bool, np.ndarray))
+
+
+def _is_floating(x: Any) -> bool:
+    return isinstance(x, float) or (isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f")
+
+
+def leaves_like(structure: tree.TreeSpec, given: Any, what: str, of: str) -> list[Any]:
+    """The leaves of what must be a tree of this structure."""
+    leaves, same = tree.flatten(given)
+    if same != structure:
+        raise ArgumentError(
+            f"{what} is {tree.render(same)}, {of} is {tree.render(structure)}", "The two have the same structure."
+        )
+    return leaves
+
+
+def zeros(x: Variable) -> Variable:
+    """Zeros in the shape and dtype of `x`: of a scalar a scalar, where np.zeros_like gives an array."""
+    return np.zeros_like(x) if x.shape else Variable(x.graph, x.graph.constant(x.dtype.type(0)))
+
+
+def matching(x: Variable, given: Any, what: str) -> Node:
+    """A tangent or cotangent of `x`, in its dtype."""
+    if not isinstance(given, Variable):
+        try:
+            given = np.asarray(given, x.dtype)
+        except (TypeError, ValueError):
+            raise DTypeError(f"a {what} for {x.aval} is {described(given)}", "It is an array like its value.") from None
+    if not same_shape(given.shape, x.shape):
+        raise ShapeError(f"a {what} of shape {_shape(given.shape)} for {x.aval}", "It has the shape of its value.")
+    node = lift(x.graph, given)
+    return node if node.aval == x.aval._replace(weak=False) else Variable(x.graph, node).astype(x.dtype).node
+
+
+def _shape(shape: Shape) -> str:
+    return f"({render_shape(shape)}{',' * (len(shape) == 1)})"
 
 
 def check_floating(x: Variable, fact: str) -> None:
@@ -226,6 +316,8 @@ def described(x: Any) -> str:
         return "None"
     if isinstance(x, (tuple, list)):
         return f"a {type(x).__name__} of {len(x)}"
+    if isinstance(x, np.ndarray):
+        return "an array"
     return f"{'an' if type(x).__name__[0] in 'aeiou' else 'a'} {type(x).__name__}"
 
 

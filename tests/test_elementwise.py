@@ -14,6 +14,7 @@ from symgrad.graph import Op, reached
 from symgrad.interpret import interpret
 from symgrad.ops import elementwise as module
 from symgrad.ops.define import TABLE
+from symgrad.spelling import Code
 
 REFUSED = {np.isnat: "dates are not numbers"}
 ARITY = {"where": 3, "clip": 3, "nan_to_num": 1, "sinc": 1}
@@ -54,7 +55,7 @@ def draw(op, kinds, shapes, seed=0):
 
 def smooth_inputs(op):
     """Float inputs for derivatives; what is no float by nature is fixed."""
-    xs = draw(op, [float] * 0 + [np.float64] * arity(op), [(2, 3), (3,), (2, 1)][: arity(op)])
+    xs = draw(op, [np.float64] * arity(op), [(2, 3), (3,), (2, 1)][: arity(op)])
     if op.name == "where":
         return (lambda x, y: op(np.array([True, False, True]), x, y)), xs[1:]
     if op.name == "ldexp":
@@ -99,7 +100,7 @@ def _compare(f, xs):
 
     arrays = [xs[i] for i in places]
     if _outcome(on_arrays, *arrays) is None:
-        with pytest.raises(DTypeError, match="^np.* does not take "):
+        with pytest.raises(DTypeError, match=r"^np\..* does not take "):
             trace(on_arrays, *arrays)
     else:
         with np.errstate(all="ignore"):
@@ -209,7 +210,9 @@ def test_derivatives_equal_sympy(name):
     for (i, x), order in product(enumerate(names), (1, 2)):
         (found,) = gradients(op, *xs, wrt=i, order=order)
         exact = sympy.diff(formula, x, order)
-        expected = [float(exact.evalf(25, subs=dict(zip(names, point, strict=True)))) for point in zip(*xs, strict=True)]
+        expected = [
+            float(exact.evalf(25, subs=dict(zip(names, point, strict=True)))) for point in zip(*xs, strict=True)
+        ]
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -280,9 +283,10 @@ def test_integer_power_stays_integer():
 @pytest.mark.parametrize(
     ("f", "x", "slope"),
     [
-        (np.abs, 0.0, 0.0), (np.fabs, 0.0, 0.0), (lambda x: np.maximum(x, 0), 0.0, 0.5), (lambda x: np.minimum(0, x), 0.0, 0.5),
-        (lambda x: np.fmax(x, np.nan), 1.0, 1.0), (lambda x: np.fmin(np.nan, x), 1.0, 1.0),
-        (lambda x: np.clip(x, 0, 1), 0.0, 0.5), (lambda x: np.clip(x, 0, 1), 1.0, 0.5), (lambda x: np.clip(x, 0, 1), 2.0, 0.0),
+        (np.abs, 0.0, 0.0), (np.fabs, 0.0, 0.0), (lambda x: np.maximum(x, 0), 0.0, 0.5),
+        (lambda x: np.minimum(0, x), 0.0, 0.5), (lambda x: np.fmax(x, np.nan), 1.0, 1.0),
+        (lambda x: np.fmin(np.nan, x), 1.0, 1.0), (lambda x: np.clip(x, 0, 1), 0.0, 0.5),
+        (lambda x: np.clip(x, 0, 1), 1.0, 0.5), (lambda x: np.clip(x, 0, 1), 2.0, 0.0),
         (lambda x: np.copysign(x, -1), -3.0, 1.0), (lambda x: np.copysign(x, -1), 3.0, -1.0),
         (lambda x: np.hypot(x, 0 * x), 0.0, 0.0), (lambda x: np.heaviside(1.0, x), 0.5, 0.0),
         (lambda x: np.heaviside(0.0, x), 0.5, 1.0), (lambda x: np.nan_to_num(x), np.nan, 0.0),
@@ -359,13 +363,19 @@ def test_batches_of_several_results():
     x, y = np.array([-7.5, 0.3, 3.25]), np.array([[2.2, 1.0, 0.5], [-3.1, 1.0, 1.5]])
     many = np.stack([y, 2 * y, -y])
     quotient, rest = evaluate(lambda x, y: module.DIVMOD.batch((True, True), x, y), x[:, None] * np.ones(3), many)
-    np.testing.assert_array_equal(quotient, np.stack([np.divmod(np.full(3, v), w)[0] for v, w in zip(x, many, strict=True)]))
-    np.testing.assert_array_equal(rest, np.stack([np.divmod(np.full(3, v), w)[1] for v, w in zip(x, many, strict=True)]))
+    np.testing.assert_array_equal(
+        quotient, np.stack([np.divmod(np.full(3, v), w)[0] for v, w in zip(x, many, strict=True)])
+    )
+    np.testing.assert_array_equal(
+        rest, np.stack([np.divmod(np.full(3, v), w)[1] for v, w in zip(x, many, strict=True)])
+    )
     quotient, _ = evaluate(lambda x, y: module.DIVMOD.batch((False, True), x, y), x, many)
     np.testing.assert_array_equal(quotient, x // many)
     np.testing.assert_array_equal(evaluate(lambda y: module.FREXP.batch((True,), y), many)[0], np.frexp(many)[0])
     np.testing.assert_array_equal(evaluate(lambda y: module.MODF.batch((True,), y), many)[0], np.modf(many)[0])
-    np.testing.assert_array_equal(evaluate(lambda y: module.ROUND.batch((True,), y, decimals=1), many)[0], np.round(many, 1))
+    np.testing.assert_array_equal(
+        evaluate(lambda y: module.ROUND.batch((True,), y, decimals=1), many)[0], np.round(many, 1)
+    )
 
 
 # ---- functions that are written with others
@@ -378,20 +388,21 @@ FINITE = np.array([[-1.5, 0.25, 2.0], [0.125, -2.5, 2.5]])
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: np.clip(x, -1, 1), lambda x: np.clip(x, None, 1), lambda x: np.clip(x, -1, None), lambda x: np.clip(x, min=-1),
-        lambda x: np.clip(x, max=1.0), lambda x: np.clip(x, min=-1, max=1), lambda x: np.clip(x, a_min=-1, a_max=1),
-        lambda x: x.clip(-1, 1), lambda x: x.clip(max=0), lambda x: x.clip(0), lambda x: np.clip(x, [0, 1, 2], 3),
-        lambda x: np.clip(x, 1, -1), lambda x: np.clip(x, None, None),
-        lambda x: np.where(x > 0, x, 0), lambda x: np.where(x > 0, 1, 2), lambda x: np.where([1, 0, 2], x, -x),
-        lambda x: np.where(x, 1.0, x), lambda x: np.where(True, x, 0),
+        lambda x: np.clip(x, -1, 1), lambda x: np.clip(x, None, 1), lambda x: np.clip(x, -1, None),
+        lambda x: np.clip(x, min=-1), lambda x: np.clip(x, max=1.0), lambda x: np.clip(x, min=-1, max=1),
+        lambda x: np.clip(x, a_min=-1, a_max=1), lambda x: x.clip(-1, 1), lambda x: x.clip(max=0),
+        lambda x: x.clip(0), lambda x: np.clip(x, [0, 1, 2], 3), lambda x: np.clip(x, 1, -1),
+        lambda x: np.clip(x, None, None), lambda x: np.where(x > 0, x, 0), lambda x: np.where(x > 0, 1, 2),
+        lambda x: np.where([1, 0, 2], x, -x), lambda x: np.where(x, 1.0, x), lambda x: np.where(True, x, 0),
         lambda x: np.select([x > 1, x > 0], [x, 2 * x], -1), lambda x: np.select([x > 1], [1.0]),
-        lambda x: np.select([x > 1, x < 0], [x, 1.0], default=0.5),
-        np.nan_to_num, lambda x: np.nan_to_num(x, nan=1.5), lambda x: np.nan_to_num(x, posinf=9.0, neginf=-9.0),
-        np.round, lambda x: np.round(x, 1), lambda x: np.round(x, decimals=-1), lambda x: np.around(x, 2), lambda x: x.round(1),
-        np.fix, np.isposinf, np.isneginf, np.real, np.imag, lambda x: x.real, lambda x: x.imag, np.conj, lambda x: x.conj(),
-        lambda x: np.isclose(x, 0.25), lambda x: np.isclose(x, x, equal_nan=True), lambda x: np.isclose(x, x + 1e-9),
-        lambda x: np.allclose(x, x), lambda x: np.array_equal(x, x), lambda x: np.array_equal(x, x, equal_nan=True),
-        lambda x: np.array_equal(x, x[0]), lambda x: np.subtract.outer(x, x[0]), lambda x: np.multiply.outer(x, [1, 2]),
+        lambda x: np.select([x > 1, x < 0], [x, 1.0], default=0.5), np.nan_to_num,
+        lambda x: np.nan_to_num(x, nan=1.5), lambda x: np.nan_to_num(x, posinf=9.0, neginf=-9.0), np.round,
+        lambda x: np.round(x, 1), lambda x: np.round(x, decimals=-1), lambda x: np.around(x, 2), lambda x: x.round(1),
+        np.fix, np.isposinf, np.isneginf, np.real, np.imag, lambda x: x.real, lambda x: x.imag, np.conj,
+        lambda x: x.conj(), lambda x: np.isclose(x, 0.25), lambda x: np.isclose(x, x, equal_nan=True),
+        lambda x: np.isclose(x, x + 1e-9), lambda x: np.allclose(x, x), lambda x: np.array_equal(x, x),
+        lambda x: np.array_equal(x, x, equal_nan=True), lambda x: np.array_equal(x, x[0]),
+        lambda x: np.subtract.outer(x, x[0]), lambda x: np.multiply.outer(x, [1, 2]),
         lambda x: np.maximum.outer(2.0, x), lambda x: np.add.outer(x, 1), lambda x: np.power.outer(x, x[:, 0]),
         lambda x: np.divmod.outer(x, [2.0, 3.0]), lambda x: np.add(x, 1, dtype=np.float32), np.isreal, np.iscomplex,
         lambda x: np.iscomplexobj(x), lambda x: np.isrealobj(x),
@@ -412,10 +423,11 @@ def test_integers_pass_through(f, x):
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: np.clip(x, -1, 1), lambda x: np.clip(x, None, 1) ** 2, lambda x: np.select([x > 1, x > 0], [x**2, 2 * x], x**3),
-        lambda x: np.subtract.outer(x, x[0]) ** 2, lambda x: np.multiply.outer(x, x), lambda x: np.round(x) * x,
-        lambda x: np.nan_to_num(x, posinf=3.0) ** 2, lambda x: x.conj() * x.real, lambda x: np.fix(x) * x,
-        lambda x: np.add(x, x**2, out=np.empty_like(x)), lambda x: np.exp(x, where=x > 0, out=np.zeros_like(x)),
+        lambda x: np.clip(x, -1, 1), lambda x: np.clip(x, None, 1) ** 2,
+        lambda x: np.select([x > 1, x > 0], [x**2, 2 * x], x**3), lambda x: np.subtract.outer(x, x[0]) ** 2,
+        lambda x: np.multiply.outer(x, x), lambda x: np.round(x) * x, lambda x: np.nan_to_num(x, posinf=3.0) ** 2,
+        lambda x: x.conj() * x.real, lambda x: np.fix(x) * x, lambda x: np.add(x, x**2, out=np.empty_like(x)),
+        lambda x: np.exp(x, where=x > 0, out=np.zeros_like(x)),
     ],
 )  # fmt: skip
 def test_derivatives_of_written_functions(f):
@@ -429,21 +441,32 @@ def test_derivatives_of_written_functions(f):
     ("f", "error", "message"),
     [
         (lambda x: np.where(x > 0), UnsupportedError, "np.where(condition): the size of the result depends on values"),
-        (lambda x: np.piecewise(x, [x > 0], [1]), UnsupportedError,
-         "np.piecewise is not supported: it calls each function on a part of x whose size depends on values"),
+        (
+            lambda x: np.piecewise(x, [x > 0], [1]),
+            UnsupportedError,
+            "np.piecewise is not supported: it calls each function on a part of x whose size depends on values",
+        ),
         (lambda x: np.angle(x), UnsupportedError, "np.angle is not supported"),
         (lambda x: np.i0(x), UnsupportedError, "np.i0 is not supported"),
         (lambda x: np.clip(x, 0, 1, casting="no"), UnsupportedError, "np.clip: the argument casting= is not supported"),
         (lambda x: np.clip(x, 0, 1, min=0), ArgumentError, "np.clip: min= or max= together with a_min or a_max"),
-        (lambda x: np.nan_to_num(x, copy=False), UnsupportedError, "np.nan_to_num: the argument copy= is not supported"),
+        (
+            lambda x: np.nan_to_num(x, copy=False),
+            UnsupportedError,
+            "np.nan_to_num: the argument copy= is not supported",
+        ),
         (lambda x: np.select([x > 0], []), ArgumentError, "np.select: 1 conditions for 0 choices"),
-        (lambda x: np.add.outer(x, x, casting="no"), UnsupportedError, "np.add.outer: the argument casting= is not supported"),
+        (
+            lambda x: np.add.outer(x, x, casting="no"),
+            UnsupportedError,
+            "np.add.outer: the argument casting= is not supported",
+        ),
         (lambda x: x & 1, DTypeError, "np.bitwise_and does not take float64, int"),
         (lambda x: -(x > 0), DTypeError, "np.negative does not take bool"),
         (lambda x: x + np.ones(3), ShapeError, "np.add: shapes (2,) and (3,) do not broadcast"),
         (lambda x: np.real(x * 1j), UnsupportedError, "np.real of complex numbers is not supported"),
     ],
-)  # fmt: skip
+)
 def test_refusals(f, error, message):
     with pytest.raises(error) as caught:
         trace(f, np.ones(2))
@@ -454,3 +477,7 @@ def test_the_message_of_where_says_what_to_write():
     with pytest.raises(UnsupportedError) as caught:
         trace(lambda x: np.where(x > 0), np.ones(2))
     assert caught.value.instead == "Write np.where(condition, x, y), or np.sum(x, where=condition)."
+
+
+def test_absolute_reads_as_np_abs():
+    assert OPS["absolute"].spell(None, Code("x")).text == "np.abs(x)"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from oracle import check_derivatives, check_value, trace
 
+import symgrad as sg
 from symgrad.dims import Sizes
 from symgrad.errors import ConcreteValueError, DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import Aval, Graph
@@ -134,7 +135,7 @@ DIFFERENTIABLE = [
 @pytest.mark.parametrize("steps", DIFFERENTIABLE, ids="; ".join)
 def test_derivatives(steps):
     def floats(*args):
-        return tuple(y for y in program(*steps)(*args) if getattr(y, "dtype", None) == float)
+        return tuple(y for y in program(*steps)(*args) if getattr(y, "dtype", None) == np.dtype(float))
 
     check_value(program(*steps), X, V)
     check_derivatives(floats, X, V)
@@ -159,14 +160,15 @@ def _programs(draw):
 
 
 _VIEWS = [
-    "{}[1:]", "{}[::-1]", "{}[..., 0]", "{}[:1]", "{}[..., ::2]", "{}.T", "{}.reshape(-1)", "{}.ravel()", "{}[None]", "{}[...]",
-    "{}.copy()", "np.copy({})", "{}[[0]]", "{}[0]", "{}.reshape(2, -1)", "{}.reshape(-1, 2)", "{}.swapaxes(0, -1)", "np.squeeze({})",
-    "np.zeros_like({})", "{}[..., None]", "{} + 0", "{}.flatten()", "{}[0, ...]", "{}[()]", "np.flip({})", "{}.astype(float)",
+    "{}[1:]", "{}[::-1]", "{}[..., 0]", "{}[:1]", "{}[..., ::2]", "{}.T", "{}.reshape(-1)", "{}.ravel()", "{}[None]",
+    "{}[...]", "{}.copy()", "np.copy({})", "{}[[0]]", "{}[0]", "{}.reshape(2, -1)", "{}.reshape(-1, 2)",
+    "{}.swapaxes(0, -1)", "np.squeeze({})", "np.zeros_like({})", "{}[..., None]", "{} + 0", "{}.flatten()",
+    "{}[0, ...]", "{}[()]", "np.flip({})", "{}.astype(float)",
 ]  # fmt: skip
 _WRITES = [
-    "{0}[0] = {1}.sum()", "{0}[..., -1] += 1", "{0} *= 2", "{0}[...] = {1}", "{0}[::2] = 3", "{0} += {1}", "{0}[0] -= {0}[-1]",
-    "{0}[1:] = {1}[:-1]", "{0}[{0} > 1] = 0", "{0}.fill({1}.sum())", "np.add({0}, {1}, out={0})", "{0}[-1], {0}[0] = {0}[0], {0}[-1]",
-    "{0}.flat[0] = 7", "{0}[[0, -1]] += 1", "{0}[0][...] = 4",
+    "{0}[0] = {1}.sum()", "{0}[..., -1] += 1", "{0} *= 2", "{0}[...] = {1}", "{0}[::2] = 3", "{0} += {1}",
+    "{0}[0] -= {0}[-1]", "{0}[1:] = {1}[:-1]", "{0}[{0} > 1] = 0", "x.fill({1}.sum())", "np.add({0}, {1}, out={0})",
+    "{0}[-1], {0}[0] = {0}[0], {0}[-1]", "x.T.flat[1] = 7", "{0}[[0, -1]] += 1", "{0}[0][...] = 4",
 ]  # fmt: skip
 
 
@@ -183,7 +185,7 @@ def _run(steps, x):
     return {key: value for key, value in names.items() if key not in ("np", "__builtins__")}, refused
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(_programs())
 def test_random_programs(steps):
     x = np.arange(1.0, 13.0).reshape(3, 4)
@@ -225,9 +227,9 @@ def _locked(write):
 @pytest.mark.parametrize(
     "steps",
     [
-        "x[0] = 1", "x += 1", "x[0] += 1", "x[x > 1] = 0", "y = x[1:].T; y[0] = 1", "np.add(x, 1, out=x)", "x.fill(0)", "x.sort()",
-        "x[:].reshape(2, 6)[0] = 1", "np.copyto(x, 1)", "np.put(x, 0, 1)", "x.flat[0] = 1", "x.flat = 1", "np.add.at(x, 0, 1)",
-        "np.fill_diagonal(x, 0)",
+        "x[0] = 1", "x += 1", "x[0] += 1", "x[x > 1] = 0", "y = x[1:].T; y[0] = 1", "np.add(x, 1, out=x)", "x.fill(0)",
+        "x.sort()", "x[:].reshape(2, 6)[0] = 1", "np.copyto(x, 1)", "np.put(x, 0, 1)", "x.flat[0] = 1", "x.flat = 1",
+        "np.add.at(x, 0, 1)", "np.fill_diagonal(x, 0)",
     ],
 )  # fmt: skip
 def test_an_argument_is_never_written_into(steps):
@@ -246,38 +248,45 @@ def test_a_number_of_an_argument_is_bound_anew():
 ERRORS = [
     ("x[0] = np.ones(3)", ShapeError, "a value of shape (3,) cannot be written into the shape (4,)"),
     ("x[...] = np.ones((2, 3, 4))", ShapeError, "a value of shape (2, 3, 4) cannot be written into the shape (3, 4)"),
-    ("x += np.ones((1, 3, 4))", ShapeError, "a result of shape (1, 3, 4) cannot be written into an array of shape (3, 4)"),
-    ("x[3] = 0", ShapeError, "index 3 is out of bounds for axis 0 of size 3"),
-    ("np.broadcast_to(x, (2, 3, 4))[0] = 1", WriteError, "np.broadcast_to gives a read-only array\nWrite into a copy: x = x.copy()."),
     (
-        "i = np.zeros(3, int, like=x); i += 0.5", DTypeError,
-        "a float64 result cannot be written into a int64 array",
+        "x += np.ones((1, 3, 4))",
+        ShapeError,
+        "a result of shape (1, 3, 4) cannot be written into an array of shape (3, 4)",
     ),
+    ("x[3] = 0", ShapeError, "index 3 is out of bounds for axis 0 of size 3"),
     (
-        "x[x > 1] = np.ones((3, 4))", UnsupportedError,
+        "np.broadcast_to(x, (2, 3, 4))[0] = 1",
+        WriteError,
+        "np.broadcast_to gives a read-only array\nWrite into a copy: x = x.copy().",
+    ),
+    ("i = np.zeros(3, int, like=x); i += 0.5", DTypeError, "a float64 result cannot be written into a int64 array"),
+    (
+        "x[x > 1] = np.ones((3, 4))",
+        UnsupportedError,
         "a value of shape (3, 4) for the places of a traced mask, whose number depends on values\n"
         "Give a number for every place of x: x = np.where(mask, value, x), or x[mask] = value[mask].",
     ),
+    ("x[x > 1] = x[x > 2]", UnsupportedError, "two traced masks meet\nSelect with one mask: x[mask] = y[mask]."),
     (
-        "x[x > 1] = x[x > 2]", UnsupportedError, "two traced masks meet\nSelect with one mask: x[mask] = y[mask].",
-    ),
-    (
-        "x[x > 1].sum()", UnsupportedError,
+        "x[x > 1].sum()",
+        UnsupportedError,
         "indexing with a traced boolean mask: the size of the result depends on values\n"
         "Write np.where(mask, x, 0), or np.sum(x, where=mask); x[mask] = value and x[mask] += value are supported.",
     ),
     (
-        "a = np.zeros(3); np.add(a, x[0, :3], out=a)", WriteError,
+        "a = np.zeros(3); np.add(a, x[0, :3], out=a)",
+        WriteError,
         "out= is an array that exists before the program runs\nGive a Variable: np.empty(shape, like=x).",
     ),
     ("s = x.sum(); s[...] = 1", WriteError, "a scalar cannot be written into\nBind the name anew: x = value."),
     ("np.maximum.at(x, 0, 1)", UnsupportedError, "np.maximum.at is not supported"),
     (
-        "np.copyto(np.zeros((3, 4)), x)", WriteError,
+        "np.copyto(np.zeros((3, 4)), x)",
+        WriteError,
         "np.copyto: a traced value would be written into an array that exists before the program runs\n"
         "Make that array with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape).",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("steps, error, text", ERRORS, ids=[e[0] for e in ERRORS])
@@ -285,12 +294,16 @@ def test_errors(steps, error, text):
     assert _message(error, lambda x: exec(steps, {"x": x.copy(), "np": np}), X) == text
 
 
-@pytest.mark.parametrize("steps", ["a = np.zeros(3); a[0] = x[0, 0]", "a = np.zeros(4); a[:] = x[0]", "a = np.zeros(4); a[:] += x[0]"])
+@pytest.mark.parametrize(
+    "steps", ["a = np.zeros(3); a[0] = x[0, 0]", "a = np.zeros(4); a[:] = x[0]", "a = np.zeros(4); a[:] += x[0]"]
+)
 def test_writing_into_an_array_of_numpy_leads_to_like(steps):
     with pytest.raises((ConcreteValueError, WriteError, ValueError)) as caught:
         trace(lambda x: exec(steps, {"x": x, "np": np}), X)
     told = caught.value.__cause__ or caught.value  # NumPy puts its own error on top of that of __float__
-    assert "with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape)" in str(told) or "np.empty(shape, like=x)" in str(told)
+    assert "with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape)" in str(
+        told
+    ) or "np.empty(shape, like=x)" in str(told)
 
 
 def test_a_reshape_that_may_be_a_copy_cannot_be_written_into():
@@ -306,3 +319,24 @@ def test_a_reshape_that_may_be_a_copy_cannot_be_written_into():
         np.sum(y)
     z = x.reshape(-1)  # of an array that is in one piece it is a view for every n
     z[0] = 1
+
+
+def test_generated_code_leaves_the_argument_alone():
+    """Under a traced number NumPy gives a view: writing into it must not reach the array that it is read from."""
+
+    def f(x):
+        y = x.copy()
+        i = np.argmax(y[:, 0])
+        row = y[i]
+        row[1] = 5 * row[0]
+        return np.sum(y * y) + np.sum(row)
+
+    x = X.copy()
+    value, slope = sg.value_and_grad(f)(x)
+    np.testing.assert_array_equal(x, X)
+    assert value == f(X)
+    want = 2 * X
+    want[2, 1] = 0
+    want[2] += [0, 0, 1, 1]
+    want[2, 0] += 1 + 5 * (2 * 5 * X[2, 0] + 1)
+    np.testing.assert_allclose(slope, want)

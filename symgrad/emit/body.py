@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.dims import Dim, render
 from symgrad.emit.names import Names
-from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, reached
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, is_view, reached
 from symgrad.ops import index
 from symgrad.spelling import ATOM, UNARY, Code, call, spell_param
 from symgrad.where import Where
@@ -188,7 +188,7 @@ class Body:
         target = self.names.of(node)
         codes = [self.code(a) for a in arrays]
         key, content = index.spell_key(dict(node.params)["key"], codes), self.code(value).text
-        if node.op is index.ADD and arrays:
+        if node.op is index.ADD and any(a.aval.shape for a in arrays):
             text = f"np.add.at({target}, {codes[0].text if key == codes[0].text else f'({key})'}, {content})"
         else:
             text = f"{target}[{key}] {'+' if node.op is index.ADD else ''}= {content}"
@@ -237,7 +237,7 @@ def _count_uses(nodes: Sequence[Node], outputs: Sequence[Node]) -> dict[Node, li
 
 def view_root(node: Node, roots: Mapping[Node, Node]) -> Node | None:
     """The value whose memory a node shares, None if it has its own."""
-    if node.op.view and len(node.inputs) == 1:
+    if is_view(node):
         return roots.get(node.inputs[0], node.inputs[0])
     if node.op.name in ("alias", "stop_gradient"):
         return roots.get(node.inputs[0], node.inputs[0])

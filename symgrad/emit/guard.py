@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -54,6 +55,7 @@ class Guard:
     def _tests(self, names: Sequence[str], scope: dict[str, Any]) -> Iterator[str]:
         """Python conditions, cheapest way first; sizes are bound as they come by."""
         bound: set[str] = set()
+        later: list[str] = []  # sizes that are computed from others, which all have to be bound first
         for i, (leaf, x) in enumerate(zip(self.leaves, names, strict=True)):
             if leaf.node is None:
                 scope[f"v{i}"], scope[f"t{i}"] = leaf.static, type(leaf.static)
@@ -69,7 +71,8 @@ class Guard:
                 yield f"type({x}) is ndarray and {x}.shape == {aval.shape} and {x}.dtype == d{i}"
             else:
                 yield f"type({x}) is ndarray and {x}.dtype == d{i} and len(s{i} := {x}.shape) == {len(aval.shape)}"
-                yield from _size_tests(f"s{i}", aval.shape, bound)
+                yield from _size_tests(f"s{i}", aval.shape, bound, later)
+        yield from later
         for name, value in self.pinned.items():
             if name in bound:
                 yield f"n_{name} == {value}"
@@ -93,30 +96,13 @@ class Guard:
             raise ArgumentError(
                 f"the arguments have the structure {structure}, the program was compiled for {self.structure}"
             )
-        values: dict[str, int] = {}
-        leaves = [self._convert(leaf, x, values) for leaf, x in zip(self.leaves, leaves, strict=True)]
+        values = _sizes(self.leaves, leaves)
+        leaves = [_converted(leaf, x, values) for leaf, x in zip(self.leaves, leaves, strict=True)]
         for name, value in self.pinned.items():
             if values.get(name, value) != value:
                 raise ArgumentError(f"the program was compiled for {name} = {value}, here it is {values[name]}")
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
-
-    def _convert(self, leaf: Leaf, x: Any, values: dict[str, int]) -> Any:
-        if leaf.node is None:
-            if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
-                raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}")
-            return x
-        aval = leaf.node.aval
-        if aval.weak:
-            if isinstance(x, (int, float)) and not isinstance(x, bool):
-                return float(x) if aval.dtype.kind == "f" else complex(x)
-            raise _wrong(leaf, x, "a Python float")
-        array = x if isinstance(x, (np.ndarray, np.generic)) else np.asarray(x)
-        if type(x) in (int, float) and aval.dtype.kind in "fc":
-            array = aval.dtype.type(x)
-        if array.dtype != aval.dtype or not _fits(array.shape, aval, values):
-            raise _wrong(leaf, array, str(aval))
-        return np.asarray(array) if aval.shape else array
 
     def checks(self) -> list[str]:
         """Statements for a module on its own that refuse arguments of other sizes."""
@@ -132,8 +118,7 @@ class Guard:
         return [f'if {test}:\n        raise ValueError("{fact}")' for test, fact in tests]
 
 
-def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str]) -> Iterator[str]:
-    later = []
+def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str]) -> Iterator[str]:
     for j, n in enumerate(shape):
         entry = f"{shape_name}[{j}]"
         if not isinstance(n, Dim):
@@ -142,28 +127,47 @@ def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str]) -> Itera
             bound.add(n.expr.name)
             yield f"(n_{n.expr.name} := {entry}) > 0"
         else:
-            later.append((entry, n))
-    for entry, n in later:
-        yield f"{entry} == {_with_prefix(n)}"
+            later.append(f"{entry} == {_with_prefix(n)}")
 
 
 def _with_prefix(size: Dim) -> str:
     """The size in terms of the guard's own variables."""
-    import re
-
     return re.sub(r"\b(?!min\b|max\b)([A-Za-z_]\w*)", r"n_\1", render(size))
 
 
-def _fits(shape: Sequence[int], aval: Aval, values: dict[str, int]) -> bool:
-    if len(shape) != len(aval.shape):
-        return False
-    for number, n in zip(shape, aval.shape, strict=True):
-        if isinstance(n, Dim) and n.expr.is_Symbol and number > 0:
-            if values.setdefault(n.expr.name, number) != number:
-                return False
-        elif number != (evaluate(n, values) if isinstance(n, Dim) else n):
-            return False
-    return True
+def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> dict[str, int]:
+    """What each symbol is, by the first array that has it."""
+    found: dict[str, int] = {}
+    for leaf, x in zip(leaves, values, strict=True):
+        for n, number in zip(leaf.node.aval.shape if leaf.node else (), np.shape(x), strict=False):
+            if isinstance(n, Dim) and n.expr.is_Symbol:
+                found.setdefault(n.expr.name, number)
+    return found
+
+
+def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int]) -> Any:
+    """An argument as the program takes it."""
+    if leaf.node is None:
+        if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
+            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}")
+        return x
+    aval = leaf.node.aval
+    number = type(x) in (int, float, complex) and (aval.dtype.kind == "c" or (aval.dtype.kind == "f" and type(x) is not complex))
+    if aval.weak:
+        if not number and not (isinstance(x, np.generic) and x.dtype.kind in "iuf"):
+            raise _wrong(leaf, x, f"a Python {'float' if aval.dtype.kind == 'f' else 'complex'}")
+        return aval.dtype.type(x).item()
+    array = aval.dtype.type(x) if number else x if isinstance(x, (np.ndarray, np.generic)) else np.asarray(x)
+    if array.dtype != aval.dtype or not _fits(array.shape, aval, sizes):
+        raise _wrong(leaf, array, str(aval))
+    return np.asarray(array) if aval.shape else array
+
+
+def _fits(shape: Sequence[int], aval: Aval, sizes: Mapping[str, int]) -> bool:
+    return len(shape) == len(aval.shape) and all(
+        number == (evaluate(n, sizes) if isinstance(n, Dim) else n) and (number > 0 or not isinstance(n, Dim))
+        for number, n in zip(shape, aval.shape, strict=True)
+    )
 
 
 def _wrong(leaf: Leaf, x: Any, expected: str) -> ArgumentError:

@@ -15,7 +15,7 @@ from symgrad.dims import Dim, symbols_of
 from symgrad.emit.body import Body, view_root
 from symgrad.emit.names import Names
 from symgrad.errors import ArgumentError
-from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node
+from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
 from symgrad.ops import shape as shape_ops
 from symgrad.spelling import ATOM
 from symgrad.version import VERSION
@@ -124,8 +124,8 @@ def _kept(kept: Mapping[str, np.ndarray], standalone: bool) -> list[str]:
     return [*_LOADING, *loads] if kept else []
 
 
-def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, str]:
-    """How each result is returned: as an array of its own."""
+def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, tuple[str, str]]:
+    """How each result is returned, and how once more: as an array of its own."""
     taken: set[Node] = set()
     texts = {}
     for y in outputs:
@@ -135,23 +135,26 @@ def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, str]:
         shared = root in taken or root.op in (INPUT, CONSTANT) or _read_only(y)
         taken.add(root)
         code = body.code(y)
-        fresh = y.aval.weak or not shared or (y.op is CONSTANT and y.aval.shape == ())
-        texts[y] = code.text if fresh else f"{code.at(ATOM)}.copy()"
+        number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
+        copy = code.text if number else f"{code.at(ATOM)}.copy()"
+        texts[y] = (copy if shared else code.text, copy)
     return texts
 
 
 def _read_only(node: Node) -> bool:
-    while node.op.view and len(node.inputs) == 1:
+    while is_view(node):
         if node.op is shape_ops.BROADCAST_TO:
             return True
         node = node.inputs[0]
     return False
 
 
-def _spell_tree(tree: Any, texts: Mapping[Node, str], top: bool = True) -> str:
+def _spell_tree(tree: Any, texts: dict[Node, tuple[str, str]], top: bool = True) -> str:
     """A tree of results as a Python expression."""
     if isinstance(tree, Node):
-        return texts[tree]
+        text, again = texts[tree]
+        texts[tree] = again, again
+        return text
     if isinstance(tree, dict):
         return "{" + ", ".join(f"{key!r}: {_spell_tree(value, texts, False)}" for key, value in tree.items()) + "}"
     if isinstance(tree, list):

@@ -98,7 +98,7 @@ def _with_start(function, start):
         y = function(x, axis=axis, dtype=dtype)
         if not include_initial:
             return y
-        longer = np.zeros((*y.shape[:axis], y.shape[axis] + 1, *y.shape[axis + 1 :]), y.dtype, like=y) + start
+        longer = np.full((*y.shape[:axis], y.shape[axis] + 1, *y.shape[axis + 1 :]), start, y.dtype, like=y)
         longer[_key(axis, slice(1, None))] = y
         return longer
 

@@ -34,12 +34,12 @@ def _bind_tile(A, reps):
 
 def _infer_tile(x, reps):
     shape = (1,) * (len(reps) - x.ndim) + x.shape
-    return Aval(tuple(n * r for n, r in zip(shape, reps)), x.dtype)
+    return Aval(tuple(n * r for n, r in zip(shape, reps, strict=True)), x.dtype)
 
 
 def _vjp_tile(g, y, x, reps):
     sizes, axes = [], []
-    for n, r in zip((1,) * (len(reps) - x.ndim) + x.shape, reps):
+    for n, r in zip((1,) * (len(reps) - x.ndim) + x.shape, reps, strict=True):
         if not (isinstance(r, int) and r == 1):
             axes.append(len(sizes))
             sizes.append(r)
@@ -57,7 +57,9 @@ def _spell_tile(node, x):
     return call("np.tile", [x.text, spell_param(reps[0] if len(reps) == 1 else reps)])
 
 
-TILE = operator(np.tile, infer=_infer_tile, bind=_bind_tile, vjp=_vjp_tile, batch=_batch_tile, spell=_spell_tile, linear=True)
+TILE = operator(
+    np.tile, infer=_infer_tile, bind=_bind_tile, vjp=_vjp_tile, batch=_batch_tile, spell=_spell_tile, linear=True
+)
 
 
 def _vjp_repeat(g, y, x, repeats, axis):
@@ -205,19 +207,19 @@ def _bind_pad(array, pad_width, mode):
 
 
 def _infer_pad(x, pad_width, mode="constant"):
-    return Aval(tuple(n + a + b for n, (a, b) in zip(x.shape, pad_width)), x.dtype)
+    return Aval(tuple(n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)), x.dtype)
 
 
 def _vjp_pad(g, y, x, pad_width, mode):
     if mode == "constant":
-        return (g[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width))],)
+        return (g[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width, strict=True))],)
     for axis, (a, b) in reversed(list(enumerate(pad_width))):
         if a == 0 and b == 0:
             continue
         places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
         target = (*g.shape[:axis], x.shape[axis], *g.shape[axis + 1 :])
         key = (*(FULL,) * axis, Slot(0), *(FULL,) * (g.ndim - axis - 1))
-        g = ADD(np.zeros(target, g.dtype, like=g), g, places, key=key)
+        g = ADD(np.full(target, 0, g.dtype, like=g), g, places, key=key)
     return (g,)
 
 
@@ -249,27 +251,27 @@ def pad(array, pad_width, mode="constant", **kwargs):
     if kwargs.get("reflect_type") == "even" and mode in ("reflect", "symmetric"):
         kwargs.pop("reflect_type")
     for argument in kwargs:
-        raise UnsupportedError(f"np.pad: the argument {argument}= is not supported with mode={mode!r}", f"Leave {argument}= out.")
-    widths = tuple(
-        (as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), np.ndim(array))
-    )
+        raise UnsupportedError(
+            f"np.pad: the argument {argument}= is not supported with mode={mode!r}", f"Leave {argument}= out."
+        )
+    widths = tuple((as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), np.ndim(array)))
     if any(isinstance(n, int) and n < 0 for pair in widths for n in pair):
         raise ShapeError("np.pad: widths cannot be negative")
-    if is_traced(fill) or not (np.ndim(fill) == 0 and fill == 0):
+    if not (isinstance(fill, (int, float, np.number)) and fill == 0):
         return _pad_with(array, widths, fill)
     return PAD(array, widths, mode)
 
 
 def _pad_with(x, widths, fill):
     """Pad with given numbers: the margins of a later axis go over those of an earlier one."""
-    values = ((fill, fill),) * len(widths) if np.ndim(fill) == 0 else _widths(fill, len(widths))
+    values = ((fill, fill),) * len(widths) if is_traced(fill) or np.isscalar(fill) else _widths(fill, len(widths))
     like = next(v for v in (x, *(v for pair in values for v in pair)) if is_traced(v))
-    sizes = tuple(n + a + b for n, (a, b) in zip(x.shape, widths))
+    sizes = tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
     if all(np.ndim(v) == 0 and v is values[0][0] for pair in values for v in pair):
         y = np.full(sizes, values[0][0], x.dtype, like=like)
-        return put(y, tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths)), x)
+        return put(y, tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True)), x)
     y = PAD(x, widths, "constant") if is_traced(x) else np.array(np.pad(x, widths), like=like)
-    for axis, ((a, b), (before, after)) in enumerate(zip(widths, values)):
+    for axis, ((a, b), (before, after)) in enumerate(zip(widths, values, strict=True)):
         n, full = x.shape[axis], (slice(None),) * axis
         y = put(put(y, (*full, slice(0, a)), before), (*full, slice(a + n, a + n + b)), after)
     return y
@@ -308,19 +310,18 @@ def insert(arr, obj, values, axis=None):
     arr, axis = _flat_or_axis("insert", arr, axis)
     obj, values = _known("insert", "obj", obj), as_input(values)
     n = operator_index(arr.shape[axis])
-    single = not isinstance(obj, slice) and np.ndim(obj) == 0
-    if single:  # NumPy's values[..., None] in the middle: the first axis of values goes to `axis`
+    obj = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
+    if obj.size == 1:  # any number of values goes to a single place
         values = np.reshape(values, (1,) * (arr.ndim - np.ndim(values)) + np.shape(values))
-        values = np.moveaxis(values, 0, axis)
-        count = operator_index(values.shape[axis])
-        places = _single_place(operator_index(obj), n, axis) + np.arange(count)
+        values = values if obj.ndim else np.moveaxis(values, 0, axis)
+        places = _single_place(int(obj.ravel()[0]), n, axis) + np.arange(operator_index(values.shape[axis]))
     else:
-        where = np.insert(np.full(n, -1), obj, np.arange(np.size(np.arange(n)[obj] if isinstance(obj, slice) else obj)))
-        where_sorted = np.flatnonzero(where >= 0)
-        places = where_sorted[np.argsort(where[where_sorted], kind="stable")]
+        writers = np.insert(np.full(n, -1), obj, np.arange(obj.size))
+        inserted = np.flatnonzero(writers >= 0)
+        places = inserted[np.argsort(writers[inserted])]
     size = n + len(places)
     like = next(x for x in (arr, values) if is_traced(x))
-    y = np.zeros((*arr.shape[:axis], size, *arr.shape[axis + 1 :]), arr.dtype, like=like)
+    y = np.full((*arr.shape[:axis], size, *arr.shape[axis + 1 :]), 0, arr.dtype, like=like)
     full = (slice(None),) * axis
     y = put(y, (*full, np.setdiff1d(np.arange(size), places)), arr)
     return put(y, (*full, places), values)

@@ -1,7 +1,6 @@
 """What is not a NumPy function: marks that transforms put on values."""
 
 from symgrad.ops.define import operator
-from symgrad.where import here
 
 
 ALIAS = operator(
@@ -29,7 +28,7 @@ STOP = operator(
 def marked(x):
     """`x` under an identity of its own."""
     graph = x.graph
-    before, graph.provenance = graph.provenance, graph.provenance or here()  # not a value that the user's line names
+    before, graph.provenance = graph.provenance, x.node.where  # it is not the running line that makes it
     try:
         result = ALIAS(x, tag=len(graph.nodes))
     finally:

@@ -13,7 +13,7 @@ from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
 from symgrad.spelling import call, spell_param
 
 CREATE = {}
-"""Creation functions: ``CREATE[np.zeros](new, *args, **kwargs)``; ``new(op, *inputs, **params)`` records in the graph."""
+"""Creation functions: ``CREATE[np.zeros](new, *args, **kwargs)``, where ``new(op, *inputs, **params)`` records."""
 
 
 def creates(*functions):
@@ -45,8 +45,15 @@ def _spell_full(node, value):
     shape, dtype = node.aval.shape, node.aval.dtype
     text = spell_param(shape[0] if len(shape) == 1 else shape)
     number = _number_of(node.inputs[0])
-    if number is not None and np.ndim(number) == 0 and (number == 1 or (number == 0 and not np.signbit(np.real(number)))):
-        return call("np.ones" if number else "np.zeros", [text, *([] if dtype == float else [f"dtype={spell_param(dtype)}"])])
+    if (
+        number is not None
+        and np.ndim(number) == 0
+        and (number == 1 or (number == 0 and not np.signbit(np.real(number))))
+    ):
+        return call(
+            "np.ones" if number else "np.zeros",
+            [text, *([] if dtype == np.dtype(float) else [f"dtype={spell_param(dtype)}"])],
+        )
     natural = dtype == node.inputs[0].aval.dtype
     return call("np.full", [text, value.text, *([] if natural else [f"dtype={spell_param(dtype)}"])])
 
@@ -97,6 +104,8 @@ def full(new, shape, fill_value, dtype=None, order="C", *, device=None):
     value = fill_value if isinstance(fill_value, Dim) else as_input(fill_value)
     dtype = np.dtype(dtype) if dtype is not None else _dtype_of(value)
     if isinstance(value, Dim) or np.ndim(value) == 0:
+        if type(value) in (bool, int) and value in (0, 1):
+            value = float(value)  # the same node as zeros and ones
         return new(FULL, value, shape=sizes, dtype=dtype)
     rows = array(new, value, dtype=dtype)
     return rows if same_shape(rows.shape, sizes) else np.copy(np.broadcast_to(rows, sizes))
@@ -155,7 +164,9 @@ def asarray(new, a, dtype=None, order=None, *, device=None, copy=None):
     if not is_traced(a):
         result = array(new, a, dtype)
         if isinstance(a, np.ndarray) and not copy:
-            result.lock("np.asarray gives an array that exists before the program runs: writing into it would change it")
+            result.lock(
+                "np.asarray gives an array that exists before the program runs: writing into it would change it"
+            )
         return result
     same = (dtype is None or a.dtype == np.dtype(dtype)) and a.aval.weak is False
     return a if same and not copy else a.astype(a.dtype if dtype is None else dtype)
@@ -210,7 +221,7 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
         raise UnsupportedError(
             "np.arange: the size of the result would depend on values", "Write start + step * np.arange(n, like=x)."
         )
-    sizes = [isinstance(x, Dim) or isinstance(x, (int, np.integer)) for x in (start, stop, step)]
+    sizes = [isinstance(x, (Dim, int, np.integer)) for x in (start, stop, step)]
     if dtype is None:
         dtype = int if all(sizes) else float
     return new(ARANGE, start, stop, step, n=_length(start, stop, step, all(sizes)), dtype=np.dtype(dtype))
@@ -223,7 +234,9 @@ def _length(start, stop, step, integers):
         distance, width = (stop - start, step) if step > 0 else (start - stop, -step)
         return largest(0, as_size(-(-distance // width)))
     if any(isinstance(x, Dim) for x in (start, stop, step)):
-        raise UnsupportedError("np.arange of a symbolic size and a float", "Write np.arange(n, dtype=float) * step + start.")
+        raise UnsupportedError(
+            "np.arange of a symbolic size and a float", "Write np.arange(n, dtype=float) * step + start."
+        )
     return max(0, math.ceil((stop - start) / step))
 
 
@@ -234,14 +247,17 @@ def _vjp_linspace(g, y, start, stop, num, endpoint):
 
 
 def _batch_linspace(batched, start, stop, num, endpoint):
-    ndim = max(np.ndim(x) - b for x, b in zip((start, stop), batched))
-    start, stop = (with_rank(x, ndim) if b else x for x, b in zip((start, stop), batched))
+    ndim = max(np.ndim(x) - b for x, b in zip((start, stop), batched, strict=True))
+    start, stop = (with_rank(x, ndim) if b else x for x, b in zip((start, stop), batched, strict=True))
     return np.moveaxis(LINSPACE(start, stop, num=num, endpoint=endpoint), 0, 1)
 
 
 def _spell_linspace(node, start, stop):
     params = {"endpoint": True, **dict(node.params)}
-    return call("np.linspace", [start.text, stop.text, render(params["num"]), *([] if params["endpoint"] else ["endpoint=False"])])
+    return call(
+        "np.linspace",
+        [start.text, stop.text, render(params["num"]), *([] if params["endpoint"] else ["endpoint=False"])],
+    )
 
 
 LINSPACE = operator(
@@ -288,7 +304,7 @@ def _spell_eye(node):
     texts = [render(n)]
     if not same(m, n):
         texts.append(render(m))
-    return call("np.eye", texts + [f"k={k}"] * (k != 0) + [f"dtype={spell_param(dtype)}"] * (dtype != float))
+    return call("np.eye", texts + [f"k={k}"] * (k != 0) + [f"dtype={spell_param(dtype)}"] * (dtype != np.dtype(float)))
 
 
 EYE = operator(
@@ -316,5 +332,3 @@ def identity(new, n, dtype=None):
 def tri(new, N, M=None, k=0, dtype=float):
     n, m = as_size(N), as_size(N if M is None else M)
     return (arange(new, n)[:, None] >= arange(new, m) - operator_index(k)).astype(dtype)
-
-

@@ -1,6 +1,6 @@
 """Elementwise functions: arithmetic, comparison, logic, exponentials, trigonometry, rounding, choice.
 
-Partials are first-year calculus unless a line says otherwise. ``z`` and ``y`` are results, so that a partial can use them.
+Partials are first-year calculus unless a line says otherwise. The first argument of a partial is the result.
 """
 
 import math
@@ -23,6 +23,7 @@ from symgrad.ops.define import (
     result_dtype,
     ufunc_dtypes,
 )
+from symgrad.spelling import call as spelled
 
 LN2, LN10, DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
 POSITIVE, UNIT, ANY = (0.1, 3.0), (-0.9, 0.9), (-2.0, 2.0)
@@ -98,7 +99,7 @@ elementwise(np.reciprocal, lambda y, x: -y * y, singular=True, domain=POSITIVE)
 elementwise(np.square, lambda y, x: 2 * x)
 elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE)
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE)
-elementwise(np.absolute, lambda y, x: np.sign(x))
+elementwise(np.absolute, lambda y, x: np.sign(x), spell=lambda node, x: spelled("np.abs", [x.text]))
 elementwise(np.fabs, lambda y, x: np.sign(x))
 elementwise(np.sign, flat)
 elementwise(np.heaviside, lambda z, x, h: (None, np.where(x == 0, 1.0, 0)))
@@ -178,12 +179,8 @@ def _takes(z, x, y, chosen):
 
 elementwise(np.maximum, lambda z, x, y: (_takes(z, x, y, x >= y), _takes(z, y, x, y >= x)), commutes=True)
 elementwise(np.minimum, lambda z, x, y: (_takes(z, x, y, x <= y), _takes(z, y, x, y <= x)), commutes=True)
-elementwise(
-    np.fmax, lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x)))
-)
-elementwise(
-    np.fmin, lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x)))
-)
+elementwise(np.fmax, lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x))))
+elementwise(np.fmin, lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x))))
 
 
 def _clip_partials(z, x, low, high):
@@ -240,8 +237,8 @@ def where(condition, x=_UNSET, y=_UNSET, /):
 def select(condlist, choicelist, default=0):
     if len(condlist) != len(choicelist) or not len(condlist):
         raise ArgumentError(f"np.select: {len(condlist)} conditions for {len(choicelist)} choices")
-    choices = [as_input(x) for x in choicelist]
-    dtype = result_dtype(*[type(x) if type(x) in (bool, int, float, complex) else x.dtype for x in (*choices, as_input(default))])
+    choices, default = [as_input(x) for x in choicelist], as_input(default)
+    dtype = np.result_type(*choices, default)
     result = np.astype(default, dtype) if is_traced(default) else np.asarray(default, dtype)[()]
     for condition, choice in zip(condlist[::-1], choices[::-1], strict=True):
         result = np.where(condition, choice, result)
@@ -277,8 +274,9 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 # ---- comparison, logic, bits, steps: constant piece by piece
 
 for ufunc, symbol in (
-    (np.less, "<"), (np.less_equal, "<="), (np.greater, ">"), (np.greater_equal, ">="), (np.equal, "=="), (np.not_equal, "!="),
-    (np.bitwise_and, "&"), (np.bitwise_or, "|"), (np.bitwise_xor, "^"), (np.left_shift, "<<"), (np.right_shift, ">>"),
+    (np.less, "<"), (np.less_equal, "<="), (np.greater, ">"), (np.greater_equal, ">="), (np.equal, "=="),
+    (np.not_equal, "!="), (np.bitwise_and, "&"), (np.bitwise_or, "|"), (np.bitwise_xor, "^"), (np.left_shift, "<<"),
+    (np.right_shift, ">>"),
 ):  # fmt: skip
     elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!=", "&", "|", "^"))
 for ufunc in (

@@ -11,7 +11,7 @@ from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
 from symgrad.ops.shape import RESHAPE, TRANSPOSE, shortened
-from symgrad.spelling import ATOM, Code
+from symgrad.spelling import ATOM, Code, call
 
 # ---- keys
 
@@ -115,7 +115,7 @@ def _is_advanced(item):
 
 
 def _is_mask(item):
-    return getattr(item, "dtype", None) == bool
+    return getattr(item, "dtype", None) == np.dtype(bool)
 
 
 def _places(mask, shape, axis):
@@ -164,12 +164,16 @@ def known_value(x):
 
 def _encode_slice(item, size):
     """A slice in its shortest form, so that equal slices are one key."""
-    start, stop, step = (x if x is None or isinstance(x, Dim) else operator_index(x) for x in (item.start, item.stop, item.step))
+    start, stop, step = (
+        x if x is None or isinstance(x, Dim) else operator_index(x) for x in (item.start, item.stop, item.step)
+    )
     if step == 0:
         raise ShapeError("a slice cannot have step 0")
     if step is None or step > 0:
         start = None if isinstance(start, int) and start == 0 else start
-        if stop is not None and (same(stop, size) or (isinstance(stop, int) and isinstance(size, int) and stop >= size)):
+        if stop is not None and (
+            same(stop, size) or (isinstance(stop, int) and isinstance(size, int) and stop >= size)
+        ):
             stop = None
     return Slice(start, stop, None if isinstance(step, int) and step == 1 else step)
 
@@ -177,7 +181,8 @@ def _encode_slice(item, size):
 def decode(key, arrays):
     """The key as NumPy takes it."""
     return tuple(
-        slice(*item) if isinstance(item, Slice) else arrays[item.input] if isinstance(item, Slot) else item for item in key
+        slice(*item) if isinstance(item, Slice) else arrays[item.input] if isinstance(item, Slot) else item
+        for item in key
     )
 
 
@@ -243,24 +248,26 @@ def _infer_get(x, *arrays, key):
 
 
 def _vjp_get(g, y, x, *arrays, key):
-    return (ADD(np.zeros(x.shape, x.dtype, like=g), g, *arrays, key=key), *[None] * len(arrays))
+    return (ADD(np.full(x.shape, 0, x.dtype, like=g), g, *arrays, key=key), *[None] * len(arrays))
 
 
 def _batched_key(batched, x, arrays, key):
-    """Key and arrays for many inputs at once, and where each axis of the result (batch first) is in what they select."""
+    """Key and arrays for many inputs at once, and where each axis of the result, batch first, is in what they give."""
     if not any(batched[1:]):
         joined = max((a.ndim for a in arrays), default=0)
         key = (FULL, *key) if batched[0] else key
         apart = joined and not parts(x.shape, key, arrays).before  # NumPy puts their axes in front of the batch
         return key, arrays, (joined, *range(joined)) if apart and batched[0] else None
-    own = [a.ndim - b for a, b in zip(arrays, batched[1:])]
+    own = [a.ndim - b for a, b in zip(arrays, batched[1:], strict=True)]
     joined = max(own)
-    rows = [np.reshape(a, (a.shape[0], *(1,) * (joined - n), *a.shape[1:])) if b else a for a, b, n in zip(arrays, batched[1:], own)]
-    singles = [np.reshape(a, (1, *a.shape)) if not b and a.ndim == joined else a for a, b in zip(rows, batched[1:])]
-    before = len(parts(x.shape[1:] if batched[0] else x.shape, key, singles).before)
+    rows = [
+        np.reshape(a, (a.shape[0], *(1,) * (joined - n), *a.shape[1:])) if b else a
+        for a, b, n in zip(arrays, batched[1:], own, strict=True)
+    ]
+    before = len(parts(x.shape[1:] if batched[0] else x.shape, key, rows).before)
     if not batched[0]:
         return key, rows, (before, *range(before)) if before else None
-    size = next(a.shape[0] for a, b in zip(arrays, batched[1:]) if b)
+    size = next(a.shape[0] for a, b in zip(arrays, batched[1:], strict=True) if b)
     rows.append(np.reshape(np.arange(size, like=rows[0]), (size, *(1,) * joined)))
     order = (0, *range(1 + joined, 1 + joined + before), *range(1, 1 + joined)) if before else None
     return (Slot(len(rows) - 1), *key), rows, order
@@ -301,7 +308,9 @@ def get(x, key):
     y = GET(x, *arrays, key=encoded)
     if not is_traced(y) or y.shape:
         return np.copy(y) if any(isinstance(item, np.ndarray) and item.ndim == 0 for item in items) else y
-    if any(item is Ellipsis for item in items) and not arrays:  # no scalar, but an array of no dimensions that is a view
+    if (
+        any(item is Ellipsis for item in items) and not arrays
+    ):  # no scalar, but an array of no dimensions that is a view
         return np.reshape(GET(x, key=_kept_axis(encoded)), ())
     return y
 
@@ -374,7 +383,11 @@ def _last_writer(x, arrays, key):
     if all(np.ndim(a) == 0 for a in arrays):
         return None
     joined, after = parts(x.shape, key, arrays)[1:]
-    sizes = [n for n, item in zip(x.shape, (i for i in key if i is not None and i is not Ellipsis)) if _is_advanced(item)]
+    sizes = [
+        n
+        for n, item in zip(x.shape, (i for i in key if i is not None and i is not Ellipsis), strict=True)
+        if _is_advanced(item)
+    ]
     items = tuple(item for item in key if _is_advanced(item))
     known = [known_value(a) for a in arrays]
     if all(a is not None for a in known) and not any(isinstance(n, Dim) for n in (*sizes, *items)):
@@ -391,15 +404,15 @@ def _wins(arrays, items, sizes, joined, known):
         count = count * n
     like = arrays[0]
     order = np.reshape(np.arange(count, like=like), joined)
-    marks = SET(np.zeros(tuple(sizes), int, like=like), order, *arrays, key=items)
+    marks = SET(np.full(tuple(sizes), 0, like=like), order, *arrays, key=items)
     return GET(marks, *arrays, key=items) == order
 
 
 def _batch_put(op):
     def batch(batched, x, value, *arrays, key):
-        rows = next(v.shape[0] for v, b in zip((x, value, *arrays), batched) if b)
+        rows = next(v.shape[0] for v, b in zip((x, value, *arrays), batched, strict=True) if b)
         x = x if batched[0] else np.broadcast_to(x, (rows, *x.shape))
-        inner = [np.ndim(a) - b for a, b in zip(arrays, batched[2:])]
+        inner = [np.ndim(a) - b for a, b in zip(arrays, batched[2:], strict=True)]
         ndim = len([i for i in key if i is None or isinstance(i, Slice)]) + max(inner, default=0)
         key, arrays, order = _batched_key((True, *batched[2:]), x, arrays, key)
         if batched[1]:
@@ -500,7 +513,7 @@ def write_back(view, base, content):
 
 
 class Selected(NDArrayOperatorsMixin):
-    """x[mask] for a traced mask. Its size depends on values: it can be assigned where the same mask selects, no more."""
+    """x[mask] for a traced mask: its size depends on values, so it can be assigned where that mask selects, no more."""
 
     def __init__(self, x, mask, after):
         self.x, self.mask, self.after = x, mask, after
@@ -563,7 +576,9 @@ def _selection(x, items):
     """The items with full slices instead of their traced mask, and what they select of x, as one with the mask."""
     masks = [item for item in items if is_traced(item) and item.dtype == bool]
     if len(masks) > 1 or any(getattr(item, "ndim", 0) and not _is_mask(item) for item in items):
-        raise UnsupportedError("indexing with a traced mask and other arrays", "Combine them into one mask of x's shape.")
+        raise UnsupportedError(
+            "indexing with a traced mask and other arrays", "Combine them into one mask of x's shape."
+        )
     mask = masks[0]
     at = next(i for i, item in enumerate(items) if item is mask)
     key = (*items[:at], *[slice(None)] * mask.ndim, *items[at + 1 :])
@@ -572,7 +587,7 @@ def _selection(x, items):
     axis = sum(item is None or isinstance(item, slice) for item in items[:at])
     if any(item is Ellipsis for item in items[:at]):
         axis = sub.ndim - mask.ndim - sum(item is None or isinstance(item, slice) for item in items[at + 1 :])
-    for i, (n, m) in enumerate(zip(mask.shape, sub.shape[axis:])):
+    for i, (n, m) in enumerate(zip(mask.shape, sub.shape[axis : axis + mask.ndim], strict=True)):
         if not same(n, m) and n != m:
             raise ShapeError(f"a mask of size {n} for axis {axis + i} of size {m}")
     return key, Selected(sub, mask, sub.ndim - axis - mask.ndim)
@@ -639,11 +654,11 @@ def _bind_take_along(arr, indices, axis=-1):
 def _vjp_take_along(g, y, a, indices, axis):
     places = _along(a.shape, indices, axis, g)
     key = tuple(map(Slot, range(len(places))))
-    return ADD(np.zeros(a.shape, a.dtype, like=g), g, *places, key=key), None
+    return ADD(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key), None
 
 
 def _batch_take_along(batched, a, indices, axis):
-    a, indices = (x if b else x[None] for x, b in zip((a, indices), batched))
+    a, indices = (x if b else x[None] for x, b in zip((a, indices), batched, strict=True))
     return np.take_along_axis(a, indices, axis + 1)
 
 
@@ -715,7 +730,7 @@ def fill_diagonal(a, val, wrap=False):
     if wrap:
         refuse("fill_diagonal", "wrap")
     _own_array("fill_diagonal", a)
-    if a.ndim < 2 or any(not same(n, a.shape[0]) for n in a.shape[1:]) and a.ndim > 2:
+    if a.ndim < 2 or (a.ndim > 2 and any(not same(n, a.shape[0]) for n in a.shape[1:])):
         raise ShapeError(f"np.fill_diagonal: shape {_tuple(a.shape)} has no diagonal to fill")
     n = a.shape[0] if same(a.shape[0], a.shape[1]) else min(a.shape[:2])
     i = np.arange(n, like=a)
@@ -743,10 +758,10 @@ def choose(a, choices, out=None, mode="raise"):
     if out is not None:
         refuse("choose", "out")
     a, choices = as_input(a), [as_input(c) for c in choices]
-    n = len(choices)
+    n, dtype = len(choices), np.result_type(*choices)
     a = a % n if mode == "wrap" else np.clip(a, 0, n - 1) if mode == "clip" else a
-    arrays = np.broadcast_arrays(a, *choices) if any(map(is_traced, (a, *choices))) else (a, *choices)
-    return np.take_along_axis(np.stack(arrays[1:]), arrays[0][None], 0)[0]
+    a, *choices = np.broadcast_arrays(a, *[c if is_traced(c) else np.asarray(c, dtype) for c in choices])
+    return np.take_along_axis(np.stack(choices, dtype=dtype), a[None], 0)[0]
 
 
 @implements(np.ix_)
@@ -775,7 +790,16 @@ def _refuses(function):
     implements(function)(refused)
 
 
-for function in (np.nonzero, np.flatnonzero, np.argwhere, np.unique, np.place, np.union1d, np.intersect1d, np.setdiff1d):
+for function in (
+    np.nonzero,
+    np.flatnonzero,
+    np.argwhere,
+    np.unique,
+    np.place,
+    np.union1d,
+    np.intersect1d,
+    np.setdiff1d,
+):
     _refuses(function)
 
 
@@ -808,7 +832,8 @@ def _bind_argsort(a, axis=-1, kind=None, order=None, *, stable=None):
 def _spell_argsort(node, x):
     params = dict(node.params)
     axis = [f"axis={params['axis']}"] * (params["axis"] != node.aval.ndim - 1)
-    return Code(f"np.argsort({', '.join([x.text, *axis, *['kind=' + repr(params['kind'])] * ('kind' in params)])})")
+    kind = ["kind='stable'"] if params.get("kind") else []
+    return call("np.argsort", [x.text, *axis, *kind])
 
 
 ARGSORT = operator(
@@ -850,7 +875,9 @@ def searchsorted(a, v, side="left", sorter=None):
 @implements(np.digitize)
 def digitize(x, bins, right=False):
     if is_traced(bins):
-        raise UnsupportedError("np.digitize: traced bins, of which it is not known whether they grow", "Write np.searchsorted.")
+        raise UnsupportedError(
+            "np.digitize: traced bins, of which it is not known whether they grow", "Write np.searchsorted."
+        )
     bins, side = np.asarray(bins), "left" if right else "right"
     if len(bins) > 1 and bins[0] > bins[-1]:
         return len(bins) - np.searchsorted(bins[::-1], x, side)

@@ -13,21 +13,11 @@ from symgrad.spelling import call, spell_param
 _UNSET = np._NoValue
 
 
-def reduction(function, vjp, *, dtype=lambda dtype: dtype, name=None, spell=None, batch=None, empty=None, linear=False, **extra):
-    """Define an operator that reduces over axes.
+def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, **rules):
+    """Define an operator that reduces over axes; beside ``axis`` and ``keepdims`` with further `defaults`.
 
-    Parameters
-    ----------
-    function : callable
-        The NumPy function; called with ``axis`` and ``keepdims`` it evaluates.
-    vjp : callable or None
-        ``vjp(g, y, x, axis, **extra)`` with g and y shaped to broadcast against x gives the cotangent of x.
-    dtype : callable
-        The dtype of the result from that of the input.
-    empty : str, optional
-        NumPy's complaint where there is nothing to reduce.
-    extra
-        Further parameters with their defaults.
+    ``vjp(g, y, x, axis, **params)``, with g and y shaped to broadcast against x, gives the cotangent of x. `dtype`
+    gives that of the result from the input's; `empty` is NumPy's complaint where there is nothing to reduce.
     """
     name = name or display_name(function)
 
@@ -35,31 +25,30 @@ def reduction(function, vjp, *, dtype=lambda dtype: dtype, name=None, spell=None
         axes = axis_tuple(name, axis, x.ndim)
         if empty and any(same(x.shape[i], 0) for i in axes):
             raise ShapeError(f"np.{name} of {x} over axis {axis}: {empty}")
-        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes)
-        return Aval(shape, dtype(x.dtype))
+        return Aval(_reduced(x.shape, axes, keepdims), dtype(x.dtype))
 
     def pullback(g, y, x, axis, keepdims, **params):
         if not keepdims and axis is not None:  # all axes: a scalar broadcasts as it is
-            axes = axis_tuple(name, axis, x.ndim)
-            kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+            kept = _reduced(x.shape, axis_tuple(name, axis, x.ndim), True)
             g, y = np.reshape(g, kept), np.reshape(y, kept)
         return (vjp(g, y, x, axis, **params),)
 
     def bind(x, axis=None, keepdims=False, **params):
         x = as_input(x)
-        ndim = np.ndim(x)
-        axes = axis_tuple(name, axis, ndim)
-        axis = None if len(axes) == ndim else axes[0] if len(axes) == 1 else axes
+        axes = axis_tuple(name, axis, np.ndim(x))
+        axis = None if len(axes) == np.ndim(x) else axes[0] if len(axes) == 1 else axes
         return (x,), {"axis": axis, "keepdims": bool(keepdims), **params}
 
     def by_row(batched, x, axis, keepdims, **params):
         return op(x, axis=tuple(i + 1 for i in axis_tuple(name, axis, x.ndim - 1)), keepdims=keepdims, **params)
 
-    defaults = {"axis": None, "keepdims": False, **extra}
-    op = Op(
-        name, function, infer, bind, vjp=vjp and pullback, batch=batch or by_row, spell=spell, linear=linear, defaults=defaults
-    )
+    defaults = {"axis": None, "keepdims": False, **(defaults or {})}
+    op = Op(name, function, infer, bind, vjp=vjp and pullback, defaults=defaults, **{"batch": by_row, **rules})
     return op
+
+
+def _reduced(shape, axes, keepdims):
+    return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
 
 
 # ---- NumPy's signature around an operator
@@ -82,7 +71,8 @@ def _signed(function, op, *, fill=None, combine=None, identity=True):
                 refuse(op.name, "where")
             if initial is None and not identity:
                 raise UnsupportedError(
-                    f"np.{op.name}: where= without initial= has no value where nothing is selected", "Give initial= too."
+                    f"np.{op.name}: where= without initial= has no value where nothing is selected",
+                    "Give initial= too.",
                 )
             x = np.where(_mask(op.name, x, where), x, fill(x.dtype))
         return _into(out, _joined(op, x, initial, combine, options))
@@ -118,10 +108,9 @@ def _joined(op, x, initial, combine, options):
         return op(x, **options)
     axes = axis_tuple(op.name, options.get("axis"), x.ndim)
     if any(same(x.shape[i], 0) for i in axes):
-        kept = options.get("keepdims", False)
-        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if kept or i not in axes)
+        shape = _reduced(x.shape, axes, options.get("keepdims", False))
         dtype = op.infer(Aval((1,), x.dtype)).dtype
-        return np.zeros(shape, dtype, like=x) + _initial(initial, dtype)
+        return np.full(shape, _initial(initial, dtype), dtype, like=x)
     y = op(x, **options)
     return combine(y, _initial(initial, y.dtype))
 
@@ -140,7 +129,9 @@ def _into(out, y):
     if out is None:
         return y
     if not is_traced(out):
-        raise WriteError("out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x).")
+        raise WriteError(
+            "out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x)."
+        )
     out[...] = y
     return out
 
@@ -150,7 +141,9 @@ def _into(out, y):
 
 def sum_dtype(dtype):
     """Small integers are summed as the platform's."""
-    return np.dtype(np.uint64 if dtype.kind == "u" else np.int64) if dtype.kind in "biu" and dtype.itemsize < 8 else dtype
+    if dtype.kind not in "biu" or dtype.itemsize >= 8:
+        return dtype
+    return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
 def _mean_dtype(dtype):
@@ -184,6 +177,10 @@ def _boolean(dtype):
     return np.dtype(bool)
 
 
+def _same(dtype):
+    return dtype
+
+
 def _integer(dtype):
     return np.dtype(int)
 
@@ -201,7 +198,9 @@ MEAN = reduction(
 def _floating(function, dtype):
     """A dtype= that a mean can be taken in."""
     if dtype is not None and np.dtype(dtype).kind != "f":
-        raise UnsupportedError(f"np.{function}: dtype={np.dtype(dtype)} is not supported", "Cast the result: .astype(...).")
+        raise UnsupportedError(
+            f"np.{function}: dtype={np.dtype(dtype)} is not supported", "Cast the result: .astype(...)."
+        )
 
 
 @implements(np.mean)
@@ -291,7 +290,7 @@ for function, ufunc, worst in (
     (np.nanmax, np.fmax, _lowest),
     (np.nanmin, np.fmin, _highest),
 ):
-    op = reduction(function, _to_the_tied, empty=_NOTHING.format(ufunc.__name__))
+    op = reduction(function, _to_the_tied, dtype=_same, empty=_NOTHING.format(ufunc.__name__))
     _signed(function, op, fill=worst, combine=ufunc, identity=False)
 TABLE[np.amax], TABLE[np.amin] = TABLE[np.max], TABLE[np.min]
 
@@ -365,8 +364,8 @@ def _centred(x, axis):
     return x - np.mean(x, axis=axis, keepdims=axis is not None)
 
 
-VAR = reduction(np.var, _vjp_var, dtype=_var_dtype, ddof=0)
-STD = reduction(np.std, _vjp_std, dtype=_var_dtype, ddof=0)
+VAR = reduction(np.var, _vjp_var, dtype=_var_dtype, defaults={"ddof": 0})
+STD = reduction(np.std, _vjp_std, dtype=_var_dtype, defaults={"ddof": 0})
 
 
 def _root(variance):
@@ -471,7 +470,7 @@ LOGADDEXP = reduction(
 )
 
 
-def _reduce(function, name):
+def _reduce(function, ufunc):
     """``ufunc.reduce`` as the function that it is: along the first axis unless it is told otherwise."""
 
     def reduce(array, axis=0, dtype=None, out=None, keepdims=False, initial=_UNSET, where=True):
@@ -479,7 +478,17 @@ def _reduce(function, name):
         options = _options({"initial": initial, "where": where})
         return _into(out, function(x, axis=axis, keepdims=keepdims, **options))
 
-    TABLE[name.reduce] = reduce
+    TABLE[ufunc.reduce] = reduce
+
+
+def _of_truth(function, combine):
+    """np.any and np.all do not take the initial= of their ufuncs."""
+
+    def reduce(x, initial=None, **options):
+        y = function(x, **options)
+        return y if initial is None else combine(y, initial)
+
+    return reduce
 
 
 def _log_sum_exp_signed(x, initial=None, where=None, **options):
@@ -489,8 +498,9 @@ def _log_sum_exp_signed(x, initial=None, where=None, **options):
 
 
 for function, ufunc in (
-    (np.sum, np.add), (np.prod, np.multiply), (np.max, np.maximum), (np.min, np.minimum), (np.any, np.logical_or),
-    (np.all, np.logical_and),
+    (np.sum, np.add), (np.prod, np.multiply), (np.max, np.maximum), (np.min, np.minimum),
 ):  # fmt: skip
     _reduce(TABLE[function], ufunc)
+_reduce(_of_truth(TABLE[np.any], np.logical_or), np.logical_or)
+_reduce(_of_truth(TABLE[np.all], np.logical_and), np.logical_and)
 _reduce(_log_sum_exp_signed, np.logaddexp)

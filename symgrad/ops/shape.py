@@ -115,26 +115,26 @@ def _inserted(old, new):
 
 
 def shortened(texts):
-    """The items of a key as a person writes them: ``...`` for full slices in front, none at the end."""
+    """The items of a key as a person writes them: no full slices at the end, or ``...`` for those in front."""
+    full = next((i for i, text in enumerate(texts) if text != ":"), 0)
+    if full > 1 and texts[-1] != ":" and "..." not in texts:
+        return ", ".join(["...", *texts[full:]])
     while len(texts) > 1 and texts[-1] == ":":
         texts = texts[:-1]
-    full = next((i for i, text in enumerate(texts) if text != ":"), 0)
-    if full > 1 and "..." not in texts:
-        texts = ["...", *texts[full:]]
     return ", ".join(texts)
 
 
 def _spell_reshape(node, x):
     old, new = node.inputs[0].aval, node.aval.shape
-    compound = [n for n in new if isinstance(n, Dim) and not n.expr.is_Symbol]
-    free = len(new) == 1 or len(compound) == 1
-    sizes = ", ".join("-1" if free and (len(new) == 1 or isinstance(n, Dim) and n is compound[0]) else render(n) for n in new)
-    if not old.shape:
-        return call("np.reshape", [x.text, f"({sizes}{',' * (len(new) == 1)})" if len(new) != 1 else "1"])
+    if not old.shape:  # may be a Python number, which has no methods
+        return call("np.reshape", [x.text, spell_param(new[0] if len(new) == 1 else new)])
     key = _inserted(old.shape, new)
     if key is not None:
         return Code(f"{x.at(ATOM)}[{key}]")
-    return Code(f"{x.at(ATOM)}.reshape({sizes or '()'})")
+    compound = [isinstance(n, Dim) and not n.expr.is_Symbol for n in new]
+    implied = len(new) == 1 or (sum(compound) == 1 and not any(isinstance(n, int) and n == 0 for n in new))
+    sizes = ["-1" if implied and (c or len(new) == 1) else render(n) for n, c in zip(new, compound, strict=True)]
+    return Code(f"{x.at(ATOM)}.reshape({', '.join(sizes) or '()'})")
 
 
 RESHAPE = operator(
@@ -287,7 +287,7 @@ def moveaxis(a, source, destination):
     if len(source) != len(destination):
         raise ShapeError(f"np.moveaxis: {len(source)} axes cannot move to {len(destination)} places")
     order = [i for i in range(ndim) if i not in source]
-    for place, axis in sorted(zip(destination, source)):
+    for place, axis in sorted(zip(destination, source, strict=True)):
         order.insert(place, axis)
     return np.transpose(a, order)
 
@@ -313,7 +313,9 @@ def matrix_transpose(x, /):
 
 
 def _bind_broadcast_to(array, shape, subok=False):
-    return (as_input(array),), {"shape": tuple(map(as_size, shape)) if isinstance(shape, (tuple, list)) else (as_size(shape),)}
+    return (as_input(array),), {
+        "shape": tuple(map(as_size, shape)) if isinstance(shape, (tuple, list)) else (as_size(shape),)
+    }
 
 
 def _infer_broadcast_to(x, shape):
@@ -334,6 +336,7 @@ BROADCAST_TO = operator(
     bind=_bind_broadcast_to,
     vjp=lambda g, y, x, shape: (g,),  # the pullback undoes broadcasting
     batch=lambda batched, x, shape: np.broadcast_to(with_rank(x, len(shape)), (x.shape[0], *shape)),
+    spell=lambda node, x: call("np.broadcast_to", [x.text, spell_param(node.aval.shape)]),
     linear=True,
     view=True,
 )
@@ -364,8 +367,8 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 def equal_rows(batched, inputs):
     """Inputs of which some have one more axis, the first: now all have it."""
-    size = next(x.shape[0] for x, b in zip(inputs, batched) if b)
-    return [x if b else np.broadcast_to(x, (size, *np.shape(x))) for x, b in zip(inputs, batched)]
+    size = next(x.shape[0] for x, b in zip(inputs, batched, strict=True) if b)
+    return [x if b else np.broadcast_to(x, (size, *np.shape(x))) for x, b in zip(inputs, batched, strict=True)]
 
 
 def _bind_join(function, new_axis):
@@ -398,7 +401,7 @@ def _infer_concatenate(*xs, axis=0):
         raise ShapeError("np.concatenate: a scalar cannot be joined", "Write np.stack or np.append.")
     for x in xs[1:]:
         if x.ndim != first.ndim or any(
-            i != axis and not same(m, n) and m != n for i, (m, n) in enumerate(zip(x.shape, first.shape))
+            i != axis and not same(m, n) and m != n for i, (m, n) in enumerate(zip(x.shape, first.shape, strict=True))
         ):
             shapes = ", ".join(f"({render_shape(x.shape)})" for x in xs)
             raise ShapeError(f"np.concatenate: shapes {shapes} do not fit together along axis {axis}")
@@ -442,7 +445,7 @@ CONCATENATE = operator(
 def _infer_stack(*xs, axis=0):
     shape = xs[0].shape
     for x in xs[1:]:
-        if x.ndim != len(shape) or any(not same(m, n) and m != n for m, n in zip(x.shape, shape)):
+        if x.ndim != len(shape) or any(not same(m, n) and m != n for m, n in zip(x.shape, shape, strict=True)):
             raise ShapeError(f"np.stack: shapes ({render_shape(shape)}) and ({render_shape(x.shape)}) differ")
     return Aval((*shape[:axis], len(xs), *shape[axis:]), np.result_type(*[x.dtype for x in xs]))
 
@@ -538,8 +541,8 @@ def _is_number(x):
 
 def _pieces(x, places, axis):
     axis = axis_index("split", axis, np.ndim(x))
-    bounds = [0, *places, None]
-    return [x[(slice(None),) * axis + (slice(a, b),)] for a, b in zip(bounds, bounds[1:])]
+    places = list(places)
+    return [x[(slice(None),) * axis + (slice(a, b),)] for a, b in zip([0, *places], [*places, None], strict=True)]
 
 
 @implements(np.hsplit)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, cheaper, prepare, stable
+from symgrad.rewrite import algebra, cheaper, matrices, prepare, stable
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.structure import procedures
 
@@ -62,7 +62,7 @@ FINAL: tuple[Pass, ...] = (finish, drop_dead)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "improve": (algebra, prepare, stable),
-    "finish": (algebra, stable, cheaper),
+    "finish": (algebra, stable, cheaper, matrices),
 }
 
 
@@ -99,14 +99,14 @@ def prepared(graph: Graph, outputs: Sequence[Node], numerics: str = "stable") ->
 
 
 def improved(
-    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], numerics: str = "stable"
+    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], numerics: str = "stable", since: int = 0
 ) -> tuple[list[Node], list[Node]]:
     """`improve` in the middle of a trace, where a new graph is not possible.
 
     Appends to `graph`, and gives the images of `outputs` and of `wrt`: differentiate those. An intermediate in `wrt`
-    becomes an alias, which no rule sees through.
+    becomes an alias, which no rule sees through. Nodes older than `since` stay as they are.
     """
-    image = rewrite_within(graph, rules_of("improve", numerics), outputs, wrt)
+    image = rewrite_within(graph, rules_of("improve", numerics), outputs, wrt, since)
     return [image[y] for y in outputs], [image[x] for x in wrt]
 
 
@@ -121,8 +121,8 @@ def rules_of(stage: str, numerics: str) -> Rules:
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics={numerics!r}", 'Write numerics="stable" or numerics="ieee".')
     rules = [r for table in TABLES[stage] for r in vars(table).values() if isinstance(r, Rule)]
-    return Rules((r for r in rules if numerics == "stable" or not r.changes_nan), _procedures(stage))
+    return Rules((r for r in rules if numerics == "stable" or not r.changes_nan), _procedures(stage, numerics))
 
 
-def _procedures(stage: str) -> Callable[[Op], list[Procedure]]:
-    return partial(procedures, marks=stage == "improve")
+def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
+    return partial(procedures, final=stage == "finish", numerics=numerics)

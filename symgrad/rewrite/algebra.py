@@ -468,7 +468,7 @@ def write_what_is_there(x, key=ROW):
 
 @rule(v=VECTOR, when=_basic)
 def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=FLOAT):
-    zeros = np.zeros(shape, dtype, like=v)
+    zeros = np.full(shape, 0.0, dtype, like=v)
     return index.ADD(zeros, v, key=key), index.SET(zeros, v, key=key)
 
 
@@ -478,9 +478,9 @@ def _target(x, shape, v, **_):
 
 @rule(v=VECTOR, when=_target)
 def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=FLOAT):
-    return x + index.SET(np.zeros(shape, dtype, like=v), v, key=key), index.ADD(x, v, key=key)
+    return x + index.SET(np.full(shape, 0.0, dtype, like=v), v, key=key), index.ADD(x, v, key=key)
 
 
 @rule(v=Draw(), i=Draw((3,), 0, 3, int), when=_target)
 def add_scattered(x, v, i, key=COLUMN, shape=(2, 3), dtype=FLOAT):
-    return x + index.ADD(np.zeros(shape, dtype, like=v), v, i, key=key), index.ADD(x, v, i, key=key)
+    return x + index.ADD(np.full(shape, 0.0, dtype, like=v), v, i, key=key), index.ADD(x, v, i, key=key)

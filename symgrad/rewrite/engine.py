@@ -388,8 +388,13 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
     return _finished(new, graph, image)
 
 
-def rewrite_within(graph: Graph, rules: Rules, outputs: Sequence[Node], kept: Sequence[Node]) -> dict[Node, Node]:
-    """Append to `graph` the rewritten form of `outputs`; the image of each node. No rule sees through `kept`."""
+def rewrite_within(
+    graph: Graph, rules: Rules, outputs: Sequence[Node], kept: Sequence[Node], since: int = 0
+) -> dict[Node, Node]:
+    """Append to `graph` the rewritten form of `outputs`; the image of each node. No rule sees through `kept`.
+
+    Nodes older than `since` stay: an outer transform may be about to differentiate by one of them.
+    """
     new = Rewriting(rules)
     new.nodes, new.inputs, new.names, new._interned = graph.nodes, graph.inputs, graph.names, graph._interned
     image: dict[Node, Node] = {}
@@ -397,6 +402,9 @@ def rewrite_within(graph: Graph, rules: Rules, outputs: Sequence[Node], kept: Se
     new.shared = _shared(nodes, outputs)
     opaque = {node for node in kept if node.inputs and node.op is not ALIAS}
     for node in nodes:
+        if node.id < since:
+            image[node] = node
+            continue
         new.provenance = _moved(node.where, image)
         image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
         if node in opaque:

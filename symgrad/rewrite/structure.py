@@ -13,11 +13,12 @@ from symgrad.dims import product, same, same_shape
 from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op
 from symgrad.ops.core import ALIAS, STOP
-from symgrad.ops.create import FULL
+from symgrad.ops.create import EYE, FULL
 from symgrad.ops.define import axis_tuple, common_dtype
 from symgrad.ops.index import ADD, GET, SET, Slice
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.rewrite import factors, scatter
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.variable import Variable
 
@@ -119,14 +120,9 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
     for i, x in enumerate(node.inputs):
-        if (
-            x.op is CONSTANT
-            and not x.aval.shape
-            and not x.aval.weak
-            and x.aval.dtype.kind in "if"
-            and x.aval.dtype.itemsize <= 8
-        ):
-            trial = [*inputs[:i], graph.constant(number(x).item()), *inputs[i + 1 :]]
+        plain = _as_python(graph, x)
+        if plain is not None:
+            trial = [*inputs[:i], plain, *inputs[i + 1 :]]
             if all(y.aval.weak for y in trial):
                 continue
             try:
@@ -136,6 +132,20 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
             if aval == node.aval and common_dtype(*[y.aval for y in trial]) == common_dtype(*[y.aval for y in inputs]):
                 inputs = trial
     return graph.add(node.op, tuple(inputs), node.params) if tuple(inputs) != node.inputs else None
+
+
+def _as_python(graph: Graph, x: Node) -> Node | None:
+    """A number that needs no array to be computed, computed by Python; which must not divide by a size of zero."""
+    if x.aval.shape or x.aval.weak or x.aval.dtype.kind not in "if" or x.aval.dtype.itemsize > 8:
+        return None
+    if x.op is CONSTANT:
+        return graph.constant(number(x).item())
+    if not x.op.infix or x.op.name not in ("add", "subtract", "multiply"):
+        return None
+    inputs = [y if y.aval.weak else _as_python(graph, y) for y in x.inputs]
+    if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
+        return None
+    return graph.add(x.op, tuple(inputs), x.params)
 
 
 def write_bare_value(graph: Graph, node: Node) -> Node | None:
@@ -221,6 +231,9 @@ def merge_transposes(graph: Graph, node: Node) -> Node | None:
         return x
     if x.op is FULL:
         return full(graph, x.inputs[0], node.aval)
+    if x.op is EYE:
+        p = dict(x.params)
+        return np.eye(p["m"], p["n"], -p["k"], p["dtype"], like=Variable(graph, x)).node
     if x.op is TRANSPOSE:
         inner = dict(x.params)["axes"]
         return graph.add(TRANSPOSE, (x.inputs[0],), (("axes", tuple(inner[i] for i in axes)),))
@@ -269,6 +282,15 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     return y * product([shape[i] for i in repeated]) if node.op is SUM else y
 
 
+def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
+    """Each row of the identity has one one, and so has each column."""
+    x, params = node.inputs[0], dict(node.params)
+    if x.op is not EYE or not same(*x.aval.shape) or dict(x.params)["k"] != 0 or node.aval.dtype != x.aval.dtype:
+        return None
+    axes = axis_tuple("sum", params.get("axis"), 2)
+    return np.ones(node.aval.shape, node.aval.dtype, like=Variable(graph, x)) if len(axes) == 1 else None
+
+
 def without_mark(graph: Graph, node: Node) -> Node:
     """A mark matters to differentiation only."""
     return node.inputs[0]
@@ -285,16 +307,16 @@ _OF: dict[Op, list[Procedure]] = {
     GET: [index_of_everything],
     SET: [write_bare_value],
     ADD: [write_bare_value, add_to_everything],
-    SUM: [reduce_bare_operand],
+    SUM: [reduce_bare_operand, sum_of_identity],
     MEAN: [reduce_bare_operand],
 }
 
 
-def procedures(op: Op, marks: bool) -> list[Procedure]:
-    """What an operator is met with before any pattern; `marks` keeps those that derivatives need."""
+def procedures(op: Op, final: bool, numerics: str = "stable") -> list[Procedure]:
+    """What an operator is met with before any pattern: `final` is the pass after which nothing is differentiated."""
     if op in (ALIAS, STOP):
-        return [] if marks else [without_mark]
+        return [without_mark] if final else []
     folding = [] if op in _NEVER_FOLDED else [fold]
-    if op.elementwise:
-        return [*folding, take_bare_operands, number_as_python]
-    return [*folding, *_OF.get(op, [])]
+    general = [take_bare_operands, number_as_python] if op.elementwise else _OF.get(op, [])
+    late = [*scatter.OF.get(op, []), *(factors.OF.get(op, []) if numerics == "stable" else [])] if final else []
+    return [*folding, *general, *late]

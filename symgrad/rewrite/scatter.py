@@ -1,0 +1,171 @@
+"""Writing under index arrays: what is hit once is assigned, and a sum of what was scattered is not scattered first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.dims import broadcast_shapes, same, same_shape
+from symgrad.graph import CONSTANT, Aval, Graph, Node, Op
+from symgrad.ops.create import ARANGE, FULL
+from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.index import ADD, GET, SET, Slice, Slot
+from symgrad.ops.reduce import SUM
+from symgrad.ops.shape import RESHAPE
+from symgrad.rewrite.engine import Procedure, number
+from symgrad.variable import Variable
+
+MULTIPLY, DIVIDE, PLUS, MINUS, NEGATIVE = (TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative))
+
+
+def hits_once(node: Node) -> bool:
+    """Whether an assignment under index arrays surely reaches no place twice.
+
+    An array of different numbers tells the positions along its axes apart; if every axis of what the arrays broadcast
+    to is told apart by one, no two positions are the same place.
+    """
+    arrays = node.inputs[2:]
+    joined = broadcast_shapes(*[a.aval.shape for a in arrays])
+    apart: set[int] = set()
+    for item, size in _items(node):
+        if isinstance(item, Slot) and _all_different(arrays[item.input], size):
+            shape = arrays[item.input].aval.shape
+            apart.update(i - len(shape) for i, n in enumerate(shape) if not _is_one(n))
+    return all(_is_one(n) or i - len(joined) in apart for i, n in enumerate(joined))
+
+
+def _items(node: Node) -> list[tuple[Any, Any]]:
+    """The items of a key that use up an axis, each with the size of that axis."""
+    items = [item for item in dict(node.params)["key"] if item is not None and item is not Ellipsis]
+    return list(zip(items, node.aval.shape, strict=True))
+
+
+def _is_one(n: object) -> bool:
+    return type(n) is int and n == 1
+
+
+def _all_different(array: Node, size: Any) -> bool:
+    array = _reordered(array)
+    if array.op is ARANGE:
+        start, _, step = map(number, array.inputs)
+        return start is not None and start >= 0 and step is not None and step > 0
+    if array.op is not CONSTANT:
+        return False
+    values = dict(array.params)["value"].value
+    if isinstance(size, int):
+        values = values % max(size, 1)
+    elif np.any(values < 0):
+        return False
+    return len(np.unique(values)) == np.size(values)
+
+
+def _reordered(array: Node) -> Node:
+    """The array of which this one has the same numbers in another shape."""
+    while array.op is RESHAPE or (
+        array.op is GET and all(item is None or item == Slice(None, None, None) for item in dict(array.params)["key"])
+    ):
+        array = array.inputs[0]
+    return array
+
+
+def _is_range(array: Node, size: Any) -> bool:
+    """Whether an index array is every place of an axis, in order."""
+    if len(array.aval.shape) != 1 or not same(array.aval.shape[0], size):
+        return False
+    if array.op is ARANGE:
+        start, _, step = map(number, array.inputs)
+        return bool(start == 0 and step == 1)
+    return array.op is CONSTANT and bool(np.array_equal(dict(array.params)["value"].value, np.arange(array.aval.shape[0])))
+
+
+def _scattered(node: Node) -> bool:
+    """Whether a value is an array of zeros with numbers written or added to places of which none is hit twice."""
+    if node.op not in (SET, ADD) or len(node.inputs) < 3 or not _is_zeros(node.inputs[0]):
+        return False
+    return node.op is ADD or hits_once(node)
+
+
+def _is_zeros(node: Node) -> bool:
+    return node.op is FULL and number(node.inputs[0]) == 0 and not np.signbit(number(node.inputs[0]))
+
+
+# ---- procedures
+
+
+def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
+    """``np.add.at`` into zeros is an assignment where no place is hit twice."""
+    zeros, *_, = node.inputs
+    if len(node.inputs) < 3 or not _is_zeros(zeros) or not hits_once(node):
+        return None
+    return graph.add(SET, node.inputs, node.params)
+
+
+def everything_written(graph: Graph, node: Node) -> Variable | None:
+    """Zeros with a number written to each place, or added, are these numbers."""
+    if len(node.inputs) != 3 or dict(node.params)["key"] != (Slot(0),) or not _is_zeros(node.inputs[0]):
+        return None
+    if not _is_range(node.inputs[2], node.aval.shape[0]):
+        return None
+    value = Variable(graph, node.inputs[1])
+    return np.broadcast_to(value.astype(node.aval.dtype), node.aval.shape)
+
+
+def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
+    """Along the axes of the sum it does not matter where a number is put."""
+    x = node.inputs[0]
+    if not _scattered(x) or node.aval.dtype != x.aval.dtype:
+        return None
+    items = _items(x)
+    if not all(isinstance(item, Slot) for item, _ in items) or len(items) != len(dict(x.params)["key"]):
+        return None
+    axes = axis_tuple("sum", dict(node.params).get("axis"), len(items))
+    value, arrays = Variable(graph, x.inputs[1]), x.inputs[2:]
+    joined = broadcast_shapes(*[a.aval.shape for a in arrays])
+    kept = [arrays[item.input] for i, (item, _) in enumerate(items) if i not in axes]
+    if not kept:
+        return np.sum(np.broadcast_to(value, joined))
+    if not same_shape(broadcast_shapes(*[a.aval.shape for a in kept]), joined):
+        return None
+    shape = tuple(n for i, (_, n) in enumerate(items) if i not in axes)
+    zeros = np.zeros(shape, x.aval.dtype, like=value)
+    y = graph.add(ADD, (zeros.node, value.node, *kept), (("key", tuple(map(Slot, range(len(kept))))),))
+    return np.reshape(Variable(graph, y), node.aval.shape)
+
+
+def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
+    """``x + scattered`` is ``x`` with the numbers added in place."""
+    pairs = [node.inputs] if node.op is MINUS else [node.inputs, node.inputs[::-1]]
+    for x, y in pairs:
+        if _scattered(y) and x.aval.dtype == y.aval.dtype and same_shape(x.aval.shape, y.aval.shape):
+            value = Variable(graph, y.inputs[1])
+            value = -value if node.op is MINUS else value
+            return graph.add(ADD, (x, value.node, *y.inputs[2:]), y.params)
+    return None
+
+
+def scaled_scattered(graph: Graph, node: Node) -> Node | None:
+    """A multiple of what was scattered: the numbers are scaled first."""
+    for i, x in enumerate(node.inputs[:1] if node.op is DIVIDE else node.inputs):
+        others = (*node.inputs[:i], *node.inputs[i + 1 :])
+        if not _scattered(x) or any(type(c.aval) is not Aval or c.aval.shape for c in others):
+            continue
+        if node.aval.dtype != x.aval.dtype or x.aval.dtype.kind != "f" or x in graph.shared:  # type: ignore[attr-defined]
+            continue
+        value = graph.add(node.op, (*node.inputs[:i], x.inputs[1], *node.inputs[i + 1 :]), node.params)
+        if value.aval.dtype == node.aval.dtype:
+            return graph.add(x.op, (x.inputs[0], value, *x.inputs[2:]), x.params)
+    return None
+
+
+OF: dict[Op, list[Procedure]] = {
+    ADD: [add_where_hit_once, everything_written],
+    SET: [everything_written],
+    SUM: [sum_of_scattered],
+    PLUS: [sum_with_scattered],
+    MINUS: [sum_with_scattered],
+    MULTIPLY: [scaled_scattered],
+    DIVIDE: [scaled_scattered],
+    NEGATIVE: [scaled_scattered],
+}
+"""What an operator is met with where the graph will run."""

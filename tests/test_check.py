@@ -1,0 +1,121 @@
+"""check_grads: right derivatives pass, wrong ones do not."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
+from symgrad.spelling import call
+
+X = np.array([0.3, -0.7, 1.1])
+
+
+def wrong_by(relative, order=1):
+    """A sine whose derivative of some order is off."""
+
+    def planted(function, slope):
+        return sg.operator(
+            lambda x: function(x),
+            name=f"wrong_{function.__name__}",
+            infer=lambda x: x,
+            vjp=lambda g, y, x: (g * slope(x),),
+            spell=lambda node, x: call(f"np.{function.__name__}", [x.text]),
+        )
+
+    if order == 1:
+        return planted(np.sin, lambda x: np.cos(x) * (1 + relative))
+    return planted(np.sin, planted(np.cos, lambda x: -np.sin(x) * (1 + relative)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("modes", [("fwd",), ("rev",), ("fwd", "rev")])
+def test_right_derivatives_pass(dtype, modes):
+    sg.check_grads(lambda x: np.sum(np.sin(x) ** 2 * np.exp(-x)), (X.astype(dtype),), modes=modes)
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (lambda x: x**3, (2.0,)),
+        (lambda x: x**3, (np.float32(2.0),)),
+        (lambda x: np.outer(x, x), (X,)),
+        (lambda p, x: {"a": np.tanh(p["w"] @ x), "b": p["s"] ** 2, "n": 3}, ({"w": np.outer(X, X), "s": 0.3}, X)),
+        (lambda x, n, i: x[i] ** n, (X, 3, np.array([0, 0, 2]))),
+        (sg.grad(lambda x: np.sum(x**4)), (X,)),
+        (lambda x: 3 * x.astype(np.float32) ** 2, (X.astype(np.float32),)),
+        (lambda x: 1e8 + np.sum(x**2), (X,)),
+        (lambda x: np.ones(3), (X,)),
+        (lambda x: np.linalg.inv(np.outer(x, x) + np.eye(3)), (X,)),
+        (lambda *xs: xs[0] * xs[1], (X, X)),
+    ],
+)
+def test_what_it_works_with(f, args):
+    sg.check_grads(f, args)
+
+
+def test_third_order():
+    sg.check_grads(lambda x: np.sum(np.tanh(x) * x[0]), (X,), order=3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("modes", [("fwd",), ("rev",)])
+@pytest.mark.parametrize("order", [1, 2])
+def test_derivatives_wrong_by_a_thousandth_are_caught(dtype, modes, order):
+    wrong = wrong_by(1e-3, order)
+    with pytest.raises(GradientCheckError, match=f"order {order}"):
+        sg.check_grads(lambda x: np.sum(wrong(x) * x), (X.astype(dtype),), modes=modes)
+    if order == 2:
+        sg.check_grads(lambda x: np.sum(wrong(x) * x), (X.astype(dtype),), order=1, modes=modes)
+
+
+def test_the_error_says_which_derivative_of_what_is_wrong():
+    wrong = wrong_by(0.5)
+
+    def model(p, x):
+        return np.sum(wrong(p["w"]) * x)
+
+    with pytest.raises(AssertionError) as raised:
+        sg.check_grads(model, ({"w": X}, X), modes=("rev",))
+    error = raised.value
+    words, _, numbers = error.fact.partition(" is ")
+    assert words == "check_grads: the derivative of order 1 (rev) of model with respect to p.w"
+    value, _, numeric = numbers.partition(", finite differences give ")
+    assert float(value) == pytest.approx(1.5 * float(numeric))
+    assert error.where.file == __file__
+
+
+def test_an_error_in_one_argument_only_names_that():
+    wrong = wrong_by(0.5)
+    with pytest.raises(GradientCheckError, match="with respect to y is"):
+        sg.check_grads(lambda x, y: np.sum(np.sin(x) * wrong(y)), (X, X))
+
+
+def test_tolerances_may_be_given():
+    wrong = wrong_by(1e-3)
+    sg.check_grads(lambda x: np.sum(wrong(x)), (X,), atol=0.1, rtol=0.1)
+    with pytest.raises(GradientCheckError):
+        sg.check_grads(lambda x: np.sum(np.sin(x)), (X,), eps=0.5)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "fact"),
+    [
+        ({"args": X}, ArgumentError, "args is an array"),
+        ({"args": (3,)}, DTypeError, "check_grads: none of the arguments is floating"),
+        ({"args": (X,), "order": 0}, ArgumentError, "order=0, modes=('fwd', 'rev')"),
+        ({"args": (X,), "modes": ("forward",)}, ArgumentError, "order=2, modes=('forward',)"),
+        ({"args": (X, X)}, ArgumentError, "f: too many positional arguments"),
+    ],
+)
+def test_errors(kwargs, error, fact):
+    def f(x):
+        return x * 2.0
+
+    with pytest.raises(error) as raised:
+        sg.check_grads(f, **kwargs)
+    assert raised.value.fact == fact
+
+
+def test_results_that_are_not_finite_do_not_pass():
+    with pytest.raises(GradientCheckError, match="nan"), np.errstate(all="ignore"):
+        sg.check_grads(lambda x: np.log(x), (X,))

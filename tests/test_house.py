@@ -1,0 +1,183 @@
+"""What holds for the house as a whole: floors, public names, what an import costs, and what files may not contain."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import symgrad as sg
+
+ROOT = Path(__file__).parent.parent
+
+# From the ground up. A module imports from its own floor and from lower ones, and never in a circle.
+FLOORS = (
+    "version where errors options tree dims graph spelling",
+    "ops ops.accumulate ops.arrange ops.contract ops.core ops.create ops.define ops.diagonal ops.einsum"
+    " ops.elementwise ops.index ops.linalg ops.lstsq ops.norm ops.products ops.reduce ops.shape",
+    "variable trace numpy",
+    "derive batch jacobian interpret rewrite rewrite.algebra rewrite.cheaper rewrite.engine rewrite.prepare"
+    " rewrite.stable rewrite.structure",
+    "cost",
+    "emit emit.body emit.guard emit.module emit.names",
+    "compile wrt symbolic linear transforms",
+    "check",
+    "symgrad",
+)
+FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in modules.split()}
+
+PUBLIC = """
+    grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
+    check_grads trace options spec Function Compiled Program
+    Graph Variable gradients function operator
+""".split()
+
+
+# ---- floors
+
+
+def modules():
+    """The files of the package by module name, without the leading ``symgrad.``."""
+    found = {}
+    for path in sorted((ROOT / "symgrad").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        found[".".join(parts[1:]) or "symgrad"] = path
+    return found
+
+
+def imports(path, known):
+    """What a module imports of the package, lazily or not; what only a type checker reads does not count."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {n for block in ast.walk(tree) if is_for_types(block) for n in ast.walk(block)}
+    found = set()
+    for node in set(ast.walk(tree)) - for_types:
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
+            within = [f"{node.module}.{alias.name}" for alias in node.names]
+            found.update(full if short(full) in known else node.module for full in within)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return {short(full) for full in found if full.split(".")[0] == "symgrad"}
+
+
+def is_for_types(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def short(full):
+    return full.removeprefix("symgrad.")
+
+
+def test_every_module_has_a_floor():
+    assert sorted(set(modules()) - set(FLOOR)) == [], "write the floor of these modules into FLOORS"
+
+
+def test_a_module_imports_only_from_below():
+    known = modules()
+    wrong = [
+        f"{module} (floor {FLOOR[module]}) imports {other} (floor {FLOOR[other]})"
+        for module, path in known.items()
+        for other in sorted(imports(path, known))
+        if FLOOR[other] > FLOOR[module]
+    ]
+    assert wrong == []
+
+
+def test_no_imports_in_a_circle():
+    known = modules()
+    TopologicalSorter({module: imports(path, known) for module, path in known.items()}).prepare()
+
+
+def test_the_rule_of_floors_can_fail(tmp_path):
+    (tmp_path / "lazy.py").write_text("def f():\n    from symgrad.emit import body\n    import symgrad.compile\n")
+    assert imports(tmp_path / "lazy.py", modules()) == {"emit.body", "compile"}
+
+
+# ---- public names
+
+
+def test_the_names_of_the_design_exist():
+    assert [name for name in PUBLIC if not callable(getattr(sg, name, None))] == []
+
+
+def test_nothing_else_is_public():
+    """A name that the package shows is on the list, is a module of it, or is private."""
+    shown = {name for name in vars(sg) if not name.startswith("_")}
+    assert shown - set(PUBLIC) - {module.split(".")[0] for module in modules()} == set()
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if callable(getattr(sg, name, None))])
+def test_public_names_have_an_example(name):
+    """Doctests run with the suite (``--doctest-modules``)."""
+    documentation = getattr(sg, name).__doc__
+    assert documentation, "no docstring"
+    assert "Examples\n" in documentation
+    assert ">>> " in documentation
+
+
+# ---- files
+
+
+def project_files():
+    """The text files that belong to the project."""
+    skipped = {".git", ".venv", "build", "dist", "__pycache__"}
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        hidden = any(p in skipped or p.endswith((".egg-info", "_cache")) or p == ".hypothesis" for p in parts)
+        if path.is_file() and not hidden and path.suffix not in (".npz", ".png", ".pyc"):
+            yield path
+
+
+MACHINE = re.compile(r"(?<![\w./])/(?:home|Users|root|tmp|opt|usr|var|mnt|work|private)/\w|\b[A-Z]:\\{1,2}\w")
+
+
+def test_no_file_names_a_place_on_a_machine():
+    found = [
+        f"{path.relative_to(ROOT)}:{i}: {line.strip()}"
+        for path in project_files()
+        for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if MACHINE.search(line.replace("#!/usr/bin/env", ""))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["/" + "home/someone", "see /" + "tmp/x", '"/' + 'opt/venv"', "C:" + "\\Users"])
+def test_a_place_on_a_machine_is_found(text):
+    assert MACHINE.search(text)
+
+
+# ---- imports
+
+
+def in_a_fresh_process(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.strip()
+
+
+def test_import_leaves_out_what_is_slow():
+    slow = ("sympy", "networkx", "scipy", "threadpoolctl", "jax", "pytest")
+    assert in_a_fresh_process(f"import sys, symgrad; print([m for m in {slow} if m in sys.modules])") == "[]"
+
+
+def test_compiling_for_numbers_leaves_out_sympy():
+    code = "import numpy as np, symgrad as sg, sys; sg.grad(lambda x: np.sum(np.tanh(x) ** 2))(np.ones(3))"
+    assert in_a_fresh_process(code + "; print('sympy' in sys.modules, 'networkx' in sys.modules)") == "False False"
+
+
+def test_import_takes_at_most_three_times_that_of_numpy():
+    code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    in_a_fresh_process("import symgrad")  # writes the bytecode
+    best = {"numpy": float("inf"), "symgrad": float("inf")}
+    for _ in range(15):  # the shortest times: other work on the machine only adds
+        for module in best:
+            best[module] = min(best[module], float(in_a_fresh_process(code.format(module))))
+        if _ >= 4 and best["symgrad"] <= 3 * best["numpy"]:
+            return
+    pytest.fail(f"numpy {best['numpy']:.3f} s, symgrad {best['symgrad']:.3f} s")
