@@ -40,6 +40,15 @@ class Compiled:
         What it was generated from.
     signature : str
         Names, dtypes and sizes of arguments and results.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> program = sg.grad(lambda x: np.sum(x ** 2)).compile("float64[n]")
+    >>> program.signature
+    'x: float64[n] -> float64[n]'
+    >>> program(np.array([1.0, 2.0]))
+    array([2., 4.])
     """
 
     def __init__(self, program: Program, options: Options) -> None:
@@ -270,7 +279,7 @@ class Function:
     def _trace(self, args: Any, kwargs: Any, shapes: Any, values: Any, options: Options) -> Program:
         with in_force(options):
             program = trace(self._body, args, kwargs, name=self.__name__, shapes=shapes, values=values)
-        program.summary = f"{self.summary}."
+        program.summary = self.summary + "."
         return program
 
 

@@ -36,7 +36,12 @@ class Cotangent(NamedTuple):
 
 
 def pullback(
-    graph: Graph, outputs: Sequence[Node], cotangents: Sequence[Node], wrt: Sequence[Node], prefix: str = "", stop: Sequence[Node] = ()
+    graph: Graph,
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node],
+    wrt: Sequence[Node],
+    named: bool = False,
+    stop: Sequence[Node] = (),
 ) -> list[Node | None]:
     """Append the cotangents of `wrt` to `graph`.
 
@@ -46,8 +51,8 @@ def pullback(
         Paired; ``cotangents[i]`` has the shape and dtype of ``outputs[i]``.
     wrt : list of Node
         Floating inputs or intermediates, already in `graph`.
-    prefix : str
-        For the names of cotangents, ``d_`` for the first order; "" leaves them without.
+    named : bool
+        Whether cotangents are called after their primals: ``d_x``, at the second order ``d2_x``.
     stop : list of Node
         Taken as constants.
 
@@ -67,27 +72,26 @@ def pullback(
     """
     before = graph.provenance
     try:
-        return _Pullback(graph, wrt, prefix, stop).run(outputs, cotangents)
+        return _Pullback(graph, wrt, named, stop).run(outputs, cotangents)
     finally:
         graph.provenance = before
 
 
 def pushforward(
-    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node], prefix: str = ""
+    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]
 ) -> list[Node | None]:
     """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it."""
     seeds = [graph.seed(y.aval) for y in outputs]
     reverse = pullback(graph, outputs, seeds, wrt)
     linear = [(x, t) for x, t in zip(reverse, tangents, strict=True) if x is not None]
-    results = pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds)
-    return results
+    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds)
 
 
 class _Pullback:
     """The state of one pullback: cotangents so far, and which nodes matter."""
 
-    def __init__(self, graph: Graph, wrt: Sequence[Node], prefix: str, stop: Sequence[Node]) -> None:
-        self.graph, self.wrt, self.prefix, self.stop = graph, wrt, prefix, frozenset(stop)
+    def __init__(self, graph: Graph, wrt: Sequence[Node], named: bool, stop: Sequence[Node]) -> None:
+        self.graph, self.wrt, self.named, self.stop = graph, wrt, named, frozenset(stop)
         self.cotangents: dict[Node, Cotangent] = {}
         self.parts: dict[Node, dict[int, Cotangent]] = {}  # of operators with several results
         self.needed: set[Node] = set()
@@ -96,6 +100,7 @@ class _Pullback:
     def run(self, outputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node | None]:
         graph = self.graph
         nodes = reached(outputs)
+        self.prefix = _prefix(graph, nodes) if self.named else ""
         self.needed = depends(nodes, self.wrt, self.stop)
         for y, g in zip(outputs, cotangents, strict=True):
             if y in self.needed:
@@ -239,6 +244,16 @@ class _Pullback:
                 return Cotangent(a.value + b.value, a.mask, a.dirty or b.dirty)
             return Cotangent(a.settled() + b.settled(), a.mask | b.mask)
         return Cotangent(a.settled() + b.settled())
+
+
+def _prefix(graph: Graph, nodes: Sequence[Node]) -> str:
+    """What to put before the names of primals: ``d_``, or with the order of the derivative where `nodes` have one."""
+    orders: dict[Node, int] = {}
+    for node in graph.nodes[: nodes[-1].id + 1]:
+        of = node.where.of
+        orders[node] = 0 if of is None else 1 + orders.get(of, 0)
+    order = 1 + max(orders[node] for node in nodes)
+    return "d_" if order == 1 else f"d{order}_"
 
 
 def _is_number(node: Node, number: float) -> bool:

@@ -171,7 +171,6 @@ class Graph:
         self.outputs: list[Node] = []
         self.names: dict[Node, str | tuple[str, Node]] = {}
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
-        self.orders = 0  # how many times it was differentiated
         self._interned: dict[tuple[Any, ...], Node] = {}
 
     def __repr__(self) -> str:

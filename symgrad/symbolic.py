@@ -131,10 +131,8 @@ def gradients(
         if not x.aval.differentiable:
             raise DTypeError(f"gradients: {x!r} is not floating", "Only floating arrays have derivatives.")
     cotangents = [_cotangent(y, w) for y, w in zip(ys, weights, strict=True)]
-    graph.orders += 1
-    prefix = "d_" if graph.orders == 1 else f"d{graph.orders}_"
     found = pullback(
-        graph, [y.node for y in ys], cotangents, [x.node for x in xs], prefix, [x.node for x in stop_gradients]
+        graph, [y.node for y in ys], cotangents, [x.node for x in xs], True, [x.node for x in stop_gradients]
     )
     return [zeros(x) if node is None else Variable(graph, node) for x, node in zip(xs, found, strict=True)]
 

@@ -84,6 +84,15 @@ class Program:
     graph : Graph
     inputs, outputs : tree of Variable
         The arguments, as a dict by parameter, and the results; what is not an array stands as it was given.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> program = sg.compile(lambda x: {"sines": np.sin(x)}).trace("float64[n, 3]")
+    >>> program.inputs["x"].shape
+    (n, 3)
+    >>> program.outputs["sines"].dtype
+    dtype('float64')
     """
 
     graph: Graph

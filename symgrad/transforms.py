@@ -322,7 +322,7 @@ def compile(f: Callable[..., Any], **options: Any) -> Function:
     >>> sg.compile(lambda x: np.log(1 + np.exp(x)))(1000.0)
     np.float64(1000.0)
     """
-    return Function(f, _name_of(f), f"{describe(f)}, compiled.", options)
+    return Function(f, _name_of(f), f"{describe(f)}, compiled", options)
 
 
 def stop_gradient(x: Tree) -> Tree:

@@ -190,15 +190,12 @@ class Run:
 
     def gradients(self, value: Variable) -> Any:
         """Gradients of a scalar, in trees like what was chosen."""
-        graph = self.graph
-        graph.orders += 1
-        prefix = "d_" if graph.orders == 1 else f"d{graph.orders}_"
-        return self.pullback([value.node], [self._constant(value.dtype.type(1)).node], prefix)
+        return self.pullback([value.node], [self._constant(value.dtype.type(1)).node], named=True)
 
-    def pullback(self, outputs: Sequence[Node], cotangents: Sequence[Node], prefix: str = "") -> Any:
+    def pullback(self, outputs: Sequence[Node], cotangents: Sequence[Node], named: bool = False) -> Any:
         """Cotangents of what was chosen, in trees like it."""
         with provenance(self.graph, self._where):
-            found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], prefix)
+            found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], named)
             return self._arranged([self._or_zero(i, g) for i, g in enumerate(found)])
 
     def _or_zero(self, i: int, g: Node | None) -> Variable:

@@ -415,7 +415,7 @@ def test_anything_with_shape_and_dtype_is_a_spec():
 def test_compiled_converts_what_it_can():
     f = sg.grad(lambda x, s: np.sum(x**2) * s).compile("float64[3]", 1.0)
     np.testing.assert_array_equal(f(X, 2), 4 * X)
-    np.testing.assert_array_equal(f(np.asfortranarray(X), np.float64(2)), 4 * X)
+    np.testing.assert_array_equal(f(np.asfortranarray(X), 2.0), 4 * X)
     np.testing.assert_array_equal(f(x=X, s=2.0), 4 * X)
 
 

@@ -12,6 +12,7 @@ from symgrad.dims import Dim, render
 from symgrad.emit.names import Names
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, is_view, reached
 from symgrad.ops import index
+from symgrad.rewrite.scatter import hits_once
 from symgrad.spelling import ATOM, UNARY, Code, call, spell_param
 from symgrad.where import Where
 
@@ -93,11 +94,12 @@ class Body:
             if root not in alive and root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
                 dead.setdefault(last[root], []).append(self.names.of(x))
         still = {self.names.of(x) for x in self.outputs}
+        final = {name: i for i in sorted(dead) for name in dead[i]}  # an array written into passes its name on
         end = len(self._lines) - 1
         return {
             i: [f"del {', '.join(kept)}"]
             for i, names in dead.items()
-            if i < end and (kept := [name for name in dict.fromkeys(names) if name not in still])
+            if i < end and (kept := [name for name in dict.fromkeys(names) if name not in still and final[name] == i])
         }
 
     # ---- expressions
@@ -187,11 +189,15 @@ class Body:
         self.settle_base(node, base)
         target = self.names.of(node)
         codes = [self.code(a) for a in arrays]
-        key, content = index.spell_key(dict(node.params)["key"], codes), self.code(value).text
-        if node.op is index.ADD and any(a.aval.shape for a in arrays):
-            text = f"np.add.at({target}, {codes[0].text if key == codes[0].text else f'({key})'}, {content})"
+        key, content = index.spell_key(dict(node.params)["key"], codes), self.code(value)
+        if node.op is index.SET:
+            text = f"{target}[{key}] = {content.text}"
+        elif arrays and not hits_once(node):
+            text = f"np.add.at({target}, {codes[0].text if key == codes[0].text else f'({key})'}, {content.text})"
+        elif content.text.startswith("-") and content.level == UNARY:
+            text = f"{target}[{key}] -= {content.text[1:]}"
         else:
-            text = f"{target}[{key}] {'+' if node.op is index.ADD else ''}= {content}"
+            text = f"{target}[{key}] += {content.text}"
         self.statement(node, text, [r for x in (base, value, *arrays) for r in self.reads(x)])
 
     def reads(self, node: Node) -> tuple[Node, ...]:

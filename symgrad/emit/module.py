@@ -156,7 +156,7 @@ def _spell_tree(tree: Any, texts: dict[Node, tuple[str, str]], top: bool = True)
         texts[tree] = again, again
         return text
     if isinstance(tree, dict):
-        return "{" + ", ".join(f"{key!r}: {_spell_tree(value, texts, False)}" for key, value in tree.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)}: {_spell_tree(value, texts, False)}" for key, value in tree.items()) + "}"
     if isinstance(tree, list):
         return "[" + ", ".join(_spell_tree(x, texts, False) for x in tree) + "]"
     if isinstance(tree, tuple):
@@ -165,8 +165,17 @@ def _spell_tree(tree: Any, texts: dict[Node, tuple[str, str]], top: bool = True)
     return repr(tree)
 
 
+def _key(key: Any) -> str:
+    return double_quoted(repr(key))
+
+
+def double_quoted(text: str) -> str:
+    """Python source with the quotes that formatters prefer."""
+    return text if '"' in text else text.replace("'", '"')
+
+
 def _unpacking(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]]) -> list[str]:
-    return [f"{name} = {path}" for name, path in (places[node] for node in inputs) if name != path]
+    return [f"{name} = {double_quoted(path)}" for name, path in (places[node] for node in inputs) if name != path]
 
 
 def _symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
@@ -196,7 +205,7 @@ def _sizes(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], symbo
         found = missing.intersection(sizes)
         if not found:
             continue
-        path = places[node][1]
+        path = double_quoted(places[node][1])
         if found == set(sizes) and len(found) == len(sizes):
             lines.append(f"{', '.join(sizes)}{',' * (len(sizes) == 1)} = {path}.shape")
         else:

@@ -236,6 +236,22 @@ def operator(
     ------
     TypeError
         If `infer` takes fewer than `arrays` parameters.
+
+    Examples
+    --------
+    Rounding, with the derivative of the identity:
+
+    >>> import numpy as np, symgrad as sg
+    >>> from symgrad.spelling import call
+    >>> straight = sg.operator(
+    ...     lambda x: np.rint(x),
+    ...     name="straight",
+    ...     infer=lambda x: x,
+    ...     vjp=lambda g, y, x: (g,),
+    ...     spell=lambda node, x: call("np.rint", [x.text]),
+    ... )
+    >>> sg.grad(lambda x: np.sum(straight(x) ** 2))(np.array([0.6, 2.2]))
+    array([2., 4.])
     """
     label = name or display_name(function)
     names, defaults = _signature(infer, arrays)

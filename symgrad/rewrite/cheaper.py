@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from symgrad.dims import same_shape
+from symgrad.dims import same, same_shape
 from symgrad.rewrite.algebra import VECTOR, floating
-from symgrad.rewrite.engine import rule
+from symgrad.rewrite.engine import Draw, rule
 
 
 def _vectors(x, y):
@@ -52,3 +52,23 @@ def sigmoid_of_difference(x, y):
 @rule(changes_nan=True, when=floating)
 def step(x):
     return np.where(x >= 0, np.where(x == 0, 0.5, 1.0), 0), np.heaviside(x, 0.5)
+
+
+# ---- the slope of a softmax, which derivatives of its quotient have made in two parts
+
+
+def _constant_along_last(g, e, s, axis):
+    last = e.ndim - 1
+    return floating(e) and s.ndim == e.ndim and same(s.shape[last], 1) and axis in (-1, last)
+
+
+@rule(changes_nan=True, alone=True, s=Draw((2, 1), 0.5, 2.0), when=_constant_along_last)
+def softmax_slope(g, e, s, axis=1):
+    p = e / s
+    return (g / s + np.sum(g * (-p / s), axis=axis)[..., None]) * e, p * (g - np.sum(g * p, axis=axis, keepdims=True))
+
+
+@rule(changes_nan=True, alone=True, s=Draw((), 0.5, 2.0), g=VECTOR, e=VECTOR, when=lambda g, e, s: _vectors(g, e) and s.ndim == 0)
+def softmax_slope_of_vector(g, e, s):
+    p = e / s
+    return (g / s + g @ (-p / s)) * e, p * (g - g @ p)

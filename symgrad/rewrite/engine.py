@@ -453,7 +453,7 @@ def _moved(where: Where, image: dict[Node, Node]) -> Where:
 
 def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
     """Carry over what is not a node."""
-    new.provenance, new.orders = None, old.orders
+    new.provenance = None
     new.inputs = [image[x] for x in old.inputs]
     new.outputs = [image[y] for y in old.outputs]
     for node, name in old.names.items():

@@ -80,10 +80,11 @@ class Factor(NamedTuple):
         small = other * self.small if before else self.small * other
         return self.big * small if self.first else small * self.big
 
-    def divided(self, other: Variable) -> Variable:
+    def divided(self, other: Variable) -> Variable | None:
+        """``(A / v) / w`` stays: what is divided by twice is often tiny, and its square nothing."""
         if not self.over:
             return self.big * (self.small / other) if self.first else (self.small / other) * self.big
-        return self.big / (self.small * other) if self.first else (self.small / other) / self.big
+        return None if self.first else (self.small / other) / self.big
 
 
 def _factors(graph: Graph, node: Node, *others: Node) -> Iterator[Factor]:
@@ -108,14 +109,9 @@ def product_of_product(graph: Graph, node: Node) -> Variable | None:
 
 
 def quotient_of_product(graph: Graph, node: Node) -> Variable | None:
-    """``(A * v) / w``, ``(A / v) / w`` and ``w / (A * v)``."""
+    """``(A * v) / w`` and ``(v / A) / w``."""
     p, w = node.inputs
-    for f in _factors(graph, p, w):
-        return f.divided(Variable(graph, w))
-    for f in _factors(graph, w, p):
-        if not f.over:
-            return (Variable(graph, p) / f.small) / f.big
-    return None
+    return next((y for f in _factors(graph, p, w) if (y := f.divided(Variable(graph, w))) is not None), None)
 
 
 def negative_of_product(graph: Graph, node: Node) -> Variable | None:

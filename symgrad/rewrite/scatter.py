@@ -107,8 +107,10 @@ def everything_written(graph: Graph, node: Node) -> Variable | None:
         return None
     if not _is_range(node.inputs[2], node.aval.shape[0]):
         return None
-    value = Variable(graph, node.inputs[1])
-    return np.broadcast_to(value.astype(node.aval.dtype), node.aval.shape)
+    value, aval = Variable(graph, node.inputs[1]), node.aval
+    if not value.ndim:
+        return np.full(aval.shape, value, aval.dtype, like=value)
+    return np.broadcast_to(value.astype(aval.dtype), aval.shape)
 
 
 def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
@@ -128,7 +130,7 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     if not same_shape(broadcast_shapes(*[a.aval.shape for a in kept]), joined):
         return None
     shape = tuple(n for i, (_, n) in enumerate(items) if i not in axes)
-    zeros = np.zeros(shape, x.aval.dtype, like=value)
+    zeros = np.full(shape, 0.0, x.aval.dtype, like=value)
     y = graph.add(ADD, (zeros.node, value.node, *kept), (("key", tuple(map(Slot, range(len(kept))))),))
     return np.reshape(Variable(graph, y), node.aval.shape)
 

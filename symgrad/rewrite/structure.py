@@ -135,12 +135,12 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
 
 
 def _as_python(graph: Graph, x: Node) -> Node | None:
-    """A number that needs no array to be computed, computed by Python; which must not divide by a size of zero."""
+    """A number that needs no array to be computed, computed by Python."""
     if x.aval.shape or x.aval.weak or x.aval.dtype.kind not in "if" or x.aval.dtype.itemsize > 8:
         return None
     if x.op is CONSTANT:
         return graph.constant(number(x).item())
-    if not x.op.infix or x.op.name not in ("add", "subtract", "multiply"):
+    if x.op.name not in ("add", "subtract", "multiply", "divide"):
         return None
     inputs = [y if y.aval.weak else _as_python(graph, y) for y in x.inputs]
     if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
@@ -149,11 +149,11 @@ def _as_python(graph: Graph, x: Node) -> Node | None:
 
 
 def write_bare_value(graph: Graph, node: Node) -> Node | None:
-    """An assigned value need not be repeated first."""
+    """An assigned value need not be repeated first, and a number may be Python's."""
     target, value, *arrays = node.inputs
-    if not _repeats(value):
-        return None
-    plain = bare(graph, value)
+    plain = bare(graph, value) if _repeats(value) else value
+    if plain.aval.dtype == target.aval.dtype and not (node.op is ADD and arrays and not scatter.hits_once(node)):
+        plain = _as_python(graph, plain) or plain
     return None if plain is value else graph.add(node.op, (target, plain, *arrays), node.params)
 
 
@@ -288,7 +288,7 @@ def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
     if x.op is not EYE or not same(*x.aval.shape) or dict(x.params)["k"] != 0 or node.aval.dtype != x.aval.dtype:
         return None
     axes = axis_tuple("sum", params.get("axis"), 2)
-    return np.ones(node.aval.shape, node.aval.dtype, like=Variable(graph, x)) if len(axes) == 1 else None
+    return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if len(axes) == 1 else None
 
 
 def without_mark(graph: Graph, node: Node) -> Node:

@@ -1,0 +1,630 @@
+"""Errors, word for word: the fact, the user's line, what to write instead."""
+
+import inspect
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import (
+    ArgumentError,
+    ConcreteValueError,
+    DTypeError,
+    GraphError,
+    NotDifferentiableError,
+    ShapeError,
+    SymbolicSizeError,
+    SymgradError,
+    UnsupportedError,
+    WriteError,
+)
+
+X = np.array([1.0, 2.0, 3.0])
+NUMBER = (
+    "Write it with NumPy functions (np.exp instead of math.exp, x.astype(float) instead of float(x)), "
+    "or return it and convert the result."
+)
+INSTEAD_OF_IF = "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
+
+
+def line_of(marker):
+    """The number of the line of this file that ends in a comment."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    (number,) = [i for i, line in enumerate(lines, 1) if line.endswith(f"# {marker}")]
+    return number
+
+
+def raised(call, error, marker=None):
+    with pytest.raises(error) as info:
+        call()
+    found = info.value
+    assert isinstance(found, SymgradError)
+    assert found.where.file == __file__
+    if marker is not None:
+        assert found.where.line == line_of(marker)
+        assert f"at test_errors.py:{line_of(marker)}: " in str(found)
+    return found
+
+
+def says(call, error, fact, instead=None, marker=None):
+    found = raised(call, error, marker)
+    assert found.fact == fact
+    if instead is not None:
+        assert found.instead == instead
+    return found
+
+
+# ---- values that Python asks for
+
+
+def branches(x):
+    y = x * 2
+    if y > 0:  # if
+        return y
+    return -y
+
+
+def loops(x):
+    while x > 1:  # while
+        x = x / 2
+    return x
+
+
+def both(x):
+    return x if x > 0 and x < 1 else 0.0  # and
+
+
+def largest(x):
+    return max(x, 0.0)  # max
+
+
+def contains(x):
+    return x if 2.0 in [x] else x * 0  # in
+
+
+@pytest.mark.parametrize(
+    ("f", "marker"), [(branches, "if"), (loops, "while"), (both, "and"), (largest, "max"), (contains, "in")]
+)
+@pytest.mark.parametrize("transform", [sg.grad, sg.compile, lambda f: sg.grad(sg.grad(f)), sg.hessian])
+def test_truth_of_a_variable(f, marker, transform):
+    found = says(
+        lambda: transform(f)(2.0),
+        ConcreteValueError,
+        "Python needs the truth of a traced bool[], which has no value before the program runs",
+        INSTEAD_OF_IF,
+        marker,
+    )
+    source = inspect.getsource(inspect.getmodule(f)).splitlines()[line_of(marker) - 1].strip()
+    assert str(found).splitlines()[1] == f"  at test_errors.py:{line_of(marker)}: {source}"
+
+
+def to_float(x):
+    return float(x)  # float
+
+
+def to_int(x):
+    return x * int(x)  # int
+
+
+def with_math(x):
+    return math.exp(x) * x  # math
+
+
+def as_index(x):
+    return [1.0, 2.0][x]  # index
+
+
+@pytest.mark.parametrize(
+    ("f", "asked"),
+    [(to_float, "float()"), (to_int, "int()"), (with_math, "float()"), (as_index, "An index, range() or int()")],
+)
+def test_numbers_of_a_variable(f, asked):
+    marker = {"to_float": "float", "to_int": "int", "with_math": "math", "as_index": "index"}[f.__name__]
+    found = says(
+        lambda: sg.grad(f)(2.0),
+        ConcreteValueError,
+        f"{asked} needs the value of a traced float64[] named 'x', which has none before the program runs",
+        marker=marker,
+    )
+    assert found.instead.startswith(NUMBER)
+
+
+def joined(x):
+    return np.sum(np.array([x, x]))  # array
+
+
+def converted(x):
+    return np.sum(np.asarray(x))  # asarray
+
+
+@pytest.mark.parametrize(("f", "marker"), [(joined, "array"), (converted, "asarray")])
+def test_arrays_of_variables(f, marker):
+    found = says(
+        lambda: sg.grad(f)(2.0),
+        ConcreteValueError,
+        "np.array() or np.asarray() needs the value of a traced float64[] named 'x', which has none before the "
+        "program runs",
+        marker=marker,
+    )
+    assert found.instead.startswith("To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy()")
+
+
+def into_numpy(x):
+    out = np.zeros(3)
+    out[0] = x  # into numpy
+    return np.sum(out)
+
+
+def test_writing_a_variable_into_an_array_of_numpy():
+    found = raised(lambda: sg.grad(into_numpy)(2.0), ConcreteValueError, "into numpy")
+    assert "np.zeros" in found.instead
+
+
+# ---- sizes
+
+
+def over_rows(x):
+    total = 0.0
+    for i in range(x.shape[0]):  # range
+        total = total + x[i]
+    return total
+
+
+def test_symbols_where_numbers_are_needed():
+    found = says(
+        lambda: sg.grad(over_rows).source("float64[n]"),
+        SymbolicSizeError,
+        "the size n is a symbol here, and Python asked for its number",
+        marker="range",
+    )
+    assert found.instead.startswith('Call with arrays, or give a number in the spec, such as "float64[100]"')
+    found = raised(lambda: sg.grad(lambda x: np.sum(x) if len(x) > 3 else x[0]).source("float64[k]"), SymbolicSizeError)
+    assert found.fact.startswith("the size k is a symbol here, and Python asked ")
+
+
+# ---- shapes and functions
+
+
+def added(x):
+    return np.sum(x + np.ones(4))  # add
+
+
+def multiplied(x):
+    return np.sum(x @ np.ones((4, 2)))  # matmul
+
+
+def unsupported(x):
+    return np.sum(np.histogram(x)[0])  # histogram
+
+
+def unique(x):
+    return np.sum(np.unique(x))  # unique
+
+
+def out_of_bounds(x):
+    return x[5]  # bounds
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "fact", "marker"),
+    [
+        (added, ShapeError, "np.add: shapes (3,) and (4,) do not broadcast: 3 against 4", "add"),
+        (multiplied, ShapeError, "np.matmul: float64[3] @ float64[4, 2] do not contract: 3 and 4 differ", "matmul"),
+        (unsupported, UnsupportedError, "np.histogram is not supported", "histogram"),
+        (out_of_bounds, ShapeError, "index 5 is out of bounds for axis 0 of size 3", "bounds"),
+    ],
+)
+@pytest.mark.parametrize("transform", [sg.grad, sg.value_and_grad, sg.compile, sg.hessian])
+def test_what_numpy_would_refuse_or_symgrad_does_not_know(f, error, fact, marker, transform):
+    says(lambda: transform(f)(X), error, fact, marker=marker)
+
+
+def test_results_whose_size_depends_on_values():
+    found = raised(lambda: sg.grad(unique)(X), UnsupportedError, "unique")
+    assert found.fact.startswith("np.unique")
+
+
+# ---- what grad takes
+
+
+SCALAR = "grad needs a function with a scalar result, this one returned "
+REDUCE = "Reduce it, as np.sum does, or use jacobian."
+ONE_NUMBER = "Return one number; whatever else is wanted goes into aux: return value, aux and has_aux=True."
+FLOATING = "Only floating arrays have derivatives: x.astype(float)."
+CHOOSE = "Choose floating arrays with argnums= or wrt=."
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "error", "fact", "instead"),
+    [
+        (lambda x: x * 2, X, ShapeError, SCALAR + "float64[3]", REDUCE),
+        (lambda x: np.ones(2), X, ShapeError, SCALAR + "float64[2]", REDUCE),
+        (lambda x: (x, x), 1.0, ShapeError, SCALAR + "a tuple of 2", ONE_NUMBER),
+        (lambda x: {"a": x}, 1.0, ShapeError, SCALAR + "a dict", ONE_NUMBER),
+        (lambda x: None, 1.0, ShapeError, SCALAR + "None", ONE_NUMBER),
+        (lambda x: 3, 1.0, DTypeError, "grad: no derivative of the result, which is int64[]", FLOATING),
+        (lambda x: np.sum(x > 1), X, DTypeError, "grad: no derivative of the result, which is int64[]", FLOATING),
+        (lambda x: x, np.arange(3), DTypeError, "no derivative with respect to x, which is int64[3]", FLOATING),
+        (lambda x: x, 3, DTypeError, "no derivative with respect to x, which is 3", "Pass the float 3.0."),
+        (lambda x: x, True, DTypeError, "no derivative with respect to x, which is True", CHOOSE),
+        (lambda x: x, np.True_, DTypeError, "no derivative with respect to x, which is bool[]", FLOATING),
+        (
+            lambda p: p["a"],
+            {"a": 1.0, "b": "text"},
+            DTypeError,
+            "no derivative with respect to p.b, which is 'text'",
+            CHOOSE + ' A spec reads "float64[n, 3]".',
+        ),
+        (
+            lambda x: np.abs(x),
+            1j,
+            DTypeError,
+            "no derivative with respect to x, which is complex128[]",
+            "Write it in terms of real and imaginary parts.",
+        ),
+    ],
+)
+def test_what_has_no_gradient(f, x, error, fact, instead):
+    says(lambda: sg.grad(f)(x), error, fact, instead)
+
+
+def test_no_derivative_rule():
+    step = sg.operator(lambda x: np.floor(x), name="my_step", infer=lambda x: x)
+
+    def f(x):
+        y = step(x)  # no rule
+        return np.sum(y)
+
+    found = raised(lambda: sg.grad(f)(X), NotDifferentiableError, "no rule")
+    assert "my_step has no derivative rule" in found.fact
+
+
+def test_disconnected():
+    says(
+        lambda: sg.grad(lambda x, p: x, (0, 1), disconnected="raise")(1.0, {"a": [2.0]}),
+        NotDifferentiableError,
+        "the value does not depend on p.a.0",
+        'disconnected="zero" gives zeros.',
+    )
+
+
+# ---- writing into arguments
+
+
+def assigns(x):
+    x[0] = 1  # assign
+    return np.sum(x)
+
+
+def adds(x):
+    x += 1  # iadd
+    return np.sum(x)
+
+
+def fills(x):
+    np.exp(x, out=x)  # out
+    return np.sum(x)
+
+
+def through_a_view(x):
+    y = x[1:]
+    y[0] = 2  # view
+    return np.sum(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "marker"), [(assigns, "assign"), (adds, "iadd"), (fills, "out"), (through_a_view, "view")]
+)
+@pytest.mark.parametrize("transform", [sg.compile, sg.grad, lambda f: sg.grad(lambda x: sg.grad(f)(x)[0])])
+def test_writing_into_an_argument(f, marker, transform):
+    says(
+        lambda: transform(f)(X),
+        WriteError,
+        "x is an argument: writing into it would change the caller's array",
+        "Write into a copy: x = x.copy().",
+        marker,
+    )
+
+
+def test_writing_into_a_part_of_an_argument():
+    def f(params):
+        params["W"][0] = 1.0  # part
+        return np.sum(params["W"])
+
+    says(
+        lambda: sg.grad(f)({"W": X}),
+        WriteError,
+        "params['W'] is an argument: writing into it would change the caller's array",
+        marker="part",
+    )
+
+
+# ---- Variables that leave their trace
+
+
+def test_variables_of_another_trace():
+    kept = []
+
+    def leaks(x):
+        kept.append(x * 2)
+        return x * x
+
+    sg.grad(leaks)(1.0)
+
+    def uses(x):
+        return x * kept[0]  # leaked
+
+    says(
+        lambda: sg.grad(uses)(1.0),
+        GraphError,
+        "two Variables of different graphs meet",
+        "Keep a Variable inside the function or graph that made it.",
+        "leaked",
+    )
+    found = raised(lambda: sg.grad(lambda x: kept[0])(1.0), GraphError)
+    assert found.fact.endswith("which belongs to another graph")
+    raised(lambda: sg.compile(lambda x: [kept[0]])(1.0), GraphError)
+    raised(lambda: sg.compile(lambda x: sg.grad(lambda y: y)(kept[0]))(1.0), GraphError)
+    raised(lambda: sg.compile(lambda x: sg.jacobian(lambda y: kept[0] * 1)(x))(1.0), GraphError)
+
+
+# ---- wrong calls
+
+
+class Unhashable:
+    __hash__ = None
+
+
+FOREIGN = "Pass arrays, numbers, strings, or trees of them; register other classes with symgrad.tree.register."
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "fact", "instead"),
+    [
+        (
+            lambda: sg.grad(lambda x, y: x * y)(1.0),
+            ArgumentError,
+            "function_grad: missing a required argument: 'y'",
+            "It takes (x, y).",
+        ),
+        (
+            lambda: sg.grad(lambda x, y: x * y).source(1.0),
+            ArgumentError,
+            "function_grad: missing a required argument: 'y'",
+            "It takes (x, y).",
+        ),
+        (
+            lambda: sg.grad(branches)(1.0, 2.0),
+            ArgumentError,
+            "branches_grad: too many positional arguments",
+            "It takes (x).",
+        ),
+        (
+            lambda: sg.grad(branches)(1.0, z=3),
+            ArgumentError,
+            "branches_grad: got an unexpected keyword argument 'z'",
+            "It takes (x).",
+        ),
+        (
+            lambda: sg.grad(branches).compile(1.0, optimise=3),
+            ArgumentError,
+            "branches_grad: got an unexpected keyword argument 'optimise'",
+            "It takes (x).",
+        ),
+        (
+            lambda: sg.grad(lambda x, s: x)(1.0, {1, 2}),
+            ArgumentError,
+            "an argument of type set is neither an array nor hashable",
+            FOREIGN,
+        ),
+        (
+            lambda: sg.grad(lambda x, s: x)(1.0, Unhashable()),
+            ArgumentError,
+            "an argument of type Unhashable is neither an array nor hashable",
+            FOREIGN,
+        ),
+        (
+            lambda: sg.grad(np.sum)(np.array([None, 1])),
+            UnsupportedError,
+            "a has dtype object",
+            "Only boolean, integer, floating and complex arrays can be traced.",
+        ),
+        (
+            lambda: sg.grad(lambda x: np.sum(x))(np.ma.array(X, mask=[0, 1, 0])),
+            UnsupportedError,
+            "x is a masked array",
+            "Pass x.filled(0) and the mask as arrays of their own.",
+        ),
+        (
+            lambda: sg.grad(np.sin, fast=True),
+            ArgumentError,
+            "unknown option fast=",
+            "Options are numerics, optimize, threads.",
+        ),
+        (lambda: sg.grad(np.sin, optimize=3), ArgumentError, "optimize=3", "It is 0, 1 or 2."),
+        (lambda: sg.grad(np.sin, optimize=True), ArgumentError, "optimize=True", "It is 0, 1 or 2."),
+        (lambda: sg.grad(np.sin, numerics="fast"), ArgumentError, "numerics='fast'", 'It is "stable" or "ieee".'),
+        (
+            lambda: sg.grad(np.sin, threads=0),
+            ArgumentError,
+            "threads=0",
+            "It is a number from 1 on, or None for as many as cores.",
+        ),
+        (
+            lambda: sg.options(foo=1).__enter__(),
+            ArgumentError,
+            "unknown option foo=",
+            "Options are numerics, optimize, threads.",
+        ),
+        (
+            lambda: sg.spec("floaty[3]"),
+            ArgumentError,
+            "'floaty[3]' is not a spec",
+            'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.',
+        ),
+        (
+            lambda: sg.spec("float64[3"),
+            ArgumentError,
+            "'float64[3' is not a spec",
+            'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.',
+        ),
+        (
+            lambda: sg.grad(lambda x: x).source("flot64[3]"),
+            DTypeError,
+            "no derivative with respect to x, which is 'flot64[3]'",
+            'Choose floating arrays with argnums= or wrt=. A spec reads "float64[n, 3]".',
+        ),
+        (lambda: sg.spec("float64[-1]"), ArgumentError, "the size '-1' is negative", "A size is 0 or more."),
+        (lambda: sg.grad(3), ArgumentError, "3 is not a function", "Give a function of arrays."),
+        (lambda: sg.compile(None), ArgumentError, "None is not a function", "Give a function of arrays."),
+        (
+            lambda: sg.grad(branches, 1.5),
+            ArgumentError,
+            "argnums=1.5",
+            "It is a number or a tuple of numbers; names go into wrt=.",
+        ),
+        (
+            lambda: sg.grad(branches, "x"),
+            ArgumentError,
+            "argnums='x'",
+            "It is a number or a tuple of numbers; names go into wrt=.",
+        ),
+        (
+            lambda: sg.grad(branches, wrt=0),
+            ArgumentError,
+            "wrt=0",
+            "It is a name or a list of names; numbers go into argnums=.",
+        ),
+        (
+            lambda: sg.grad(lambda x: x, 1)(1.0),
+            ArgumentError,
+            "argnums=1, but <lambda> was called with 1 positional argument",
+            "For an argument passed by keyword give its name: wrt=.",
+        ),
+        (
+            lambda: sg.grad(lambda x: x, wrt="q")(1.0),
+            ArgumentError,
+            "wrt='q': no argument and no value of the function has that name",
+            'Name one: q = symgrad.name(..., "q").',
+        ),
+        (
+            lambda: sg.grad(lambda x: sg.name(x, "q") * sg.name(x, "q"), wrt="q")(1.0),
+            ArgumentError,
+            "wrt='q': 2 values of the function has that name",
+            'Name one: q = symgrad.name(..., "q").',
+        ),
+        (lambda: sg.jacobian(np.sin, mode="x"), ArgumentError, "mode='x'", 'It is "auto", "rev" or "fwd".'),
+        (
+            lambda: sg.grad(lambda x: x, has_aux=True)(1.0),
+            ArgumentError,
+            "has_aux=True, but the function returned float64[]",
+            "Return value, aux.",
+        ),
+        (
+            lambda: sg.grad(lambda x, y: x, disconnected="foo"),
+            ArgumentError,
+            "disconnected='foo'",
+            'It is "zero" or "raise".',
+        ),
+        (
+            lambda: sg.jvp(np.sin, (1.0,), (1.0, 2.0)),
+            ArgumentError,
+            "jvp: 1 primals and 2 tangents",
+            "Give one tangent a primal.",
+        ),
+        (
+            lambda: sg.jvp(lambda d: d["a"], ({"a": 1.0},), (1.0,)),
+            ArgumentError,
+            "the tangent is *, the argument is {'a': *}",
+            "The two have the same structure.",
+        ),
+        (
+            lambda: sg.jvp(lambda x: x, (X,), (1.0,)),
+            ShapeError,
+            "a tangent of shape () for float64[3]",
+            "It has the shape of its value.",
+        ),
+        (
+            lambda: sg.vjp(lambda x: x, X)[1](np.ones(2)),
+            ShapeError,
+            "a cotangent of shape (2,) for float64[3]",
+            "It has the shape of its value.",
+        ),
+        (
+            lambda: sg.vjp(lambda x: x, X)[1]("a"),
+            DTypeError,
+            "a cotangent for float64[3] is a str",
+            "It is an array like its value.",
+        ),
+        (
+            lambda: sg.vjp(lambda x: (x, x * 2), X)[1](X),
+            ArgumentError,
+            "vjp: the cotangent is *, the result is (*, *)",
+            "The two have the same structure.",
+        ),
+        (
+            lambda: sg.elementwise_grad(lambda x: np.sum(x))(X),
+            ShapeError,
+            "elementwise_grad needs an elementwise function, this one returned float64[] for x, which is float64[3]",
+            "For a function that is not elementwise use jacobian.",
+        ),
+        (
+            lambda: sg.hvp(lambda x: np.sum(x**2))(X),
+            ArgumentError,
+            "function_hvp: missing a required argument: 'vector'",
+            "It takes (x, vector).",
+        ),
+        (
+            lambda: sg.hvp(lambda x: np.sum(x**2))(X, 1.0),
+            ShapeError,
+            "a tangent of shape () for float64[3]",
+            "It has the shape of its value.",
+        ),
+        (
+            lambda: sg.jacobian(lambda x: (x, "text"))(X),
+            DTypeError,
+            "jacobian: no derivative of a result, which is a str",
+            "Return arrays.",
+        ),
+        (lambda: sg.name(X, "a b"), ArgumentError, "'a b' is not a Python name", 'Write a name such as "h".'),
+    ],
+)
+def test_wrong_calls(call, error, fact, instead):
+    says(call, error, fact, instead)
+
+
+def test_the_message_has_three_parts():
+    found = raised(lambda: sg.grad(assigns)(X), WriteError, "assign")
+    assert str(found) == (
+        "x is an argument: writing into it would change the caller's array\n"
+        f"  at test_errors.py:{line_of('assign')}: x[0] = 1  # assign\n"
+        "  Write into a copy: x = x.copy()."
+    )
+
+
+def test_errors_are_those_that_python_and_numpy_would_raise():
+    assert issubclass(ShapeError, ValueError) and issubclass(DTypeError, TypeError)
+    assert issubclass(ConcreteValueError, TypeError) and issubclass(ArgumentError, TypeError)
+    assert issubclass(WriteError, ValueError) and issubclass(UnsupportedError, TypeError)
+
+
+def test_errors_of_the_user_pass_through():
+    def f(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        sg.grad(f)(1.0)
+    with pytest.raises(ZeroDivisionError):
+        sg.grad(lambda x: x * (1 / 0))(1.0)
+
+
+def test_a_failed_trace_leaves_nothing_behind():
+    f = sg.grad(lambda x, n: x[n])
+    with pytest.raises(ShapeError):
+        f(X, 5)
+    np.testing.assert_array_equal(f(X, 1), [0, 1, 0])
+    from symgrad.variable import tracing
+
+    assert tracing.get() is None
