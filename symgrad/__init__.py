@@ -18,6 +18,7 @@ from symgrad.transforms import (
     jacrev as jacrev,
     name as name,
     stop_gradient as stop_gradient,
+    trace as trace,
     value_and_grad as value_and_grad,
 )
 from symgrad.variable import Variable as Variable

@@ -13,7 +13,6 @@ from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
 from symgrad.linear import jvp, vjp
 from symgrad.trace import bind, dotted_paths
 from symgrad.transforms import compile
-from symgrad.variable import Variable
 from symgrad.wrt import described
 
 Arrays = list[Any]
@@ -168,12 +167,14 @@ class _Check(NamedTuple):
         allowed = self.tolerance.atol + self.tolerance.rtol * abs(numeric) + noise + 16 * rounding
         if not abs(value - numeric) <= allowed:
             raise GradientCheckError(
-                f"check_grads: the derivative of order {len(trail)} ({' of '.join(trail)}) of {self.name} with respect to "
-                f"{self.paths[i]} is {value!r}, finite differences give {numeric!r}",
-                "Look at the rules of what the function calls; or the arguments are at a kink, where no difference helps.",
+                f"check_grads: the derivative of order {len(trail)} ({' of '.join(trail)}) of {self.name} with respect "
+                f"to {self.paths[i]} is {value!r}, finite differences give {numeric!r}",
+                "Look at the rules of what the function calls; or at a kink near the arguments.",
             )
 
-    def difference(self, f: Callable[[Arrays], Arrays], xs: Arrays, tangents: Arrays, weights: Arrays) -> tuple[float, float]:
+    def difference(
+        self, f: Callable[[Arrays], Arrays], xs: Arrays, tangents: Arrays, weights: Arrays
+    ) -> tuple[float, float]:
         """The central difference of the weighted sum of the results, and what rounding may add to it."""
         base, step = _widened(xs) if self.width == 8 else xs, self.tolerance.eps
         sides = []

@@ -15,7 +15,6 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.cost import Cost, cost_of
-from symgrad.dims import Shape
 from symgrad.emit.guard import Guard
 from symgrad.emit.module import Header, Source, emit
 from symgrad.errors import ArgumentError, SymgradError
@@ -288,7 +287,7 @@ Sizes = tuple[tuple[int, ...], ...]
 
 def generalised(
     seen: Sequence[Sizes], here: Sizes, taken: set[str]
-) -> tuple[dict[int, Shape], dict[str, int]]:
+) -> tuple[dict[int, tuple[int | str, ...]], dict[str, int]]:
     """Which sizes become symbols: those that differed between calls, one symbol for places that always agreed.
 
     A size of 0 or 1 stays a number, since it broadcasts.
@@ -296,12 +295,12 @@ def generalised(
     alike = [shapes for shapes in seen if _comparable(shapes, here)]
     names: dict[tuple[int, ...], str] = {}
     free = (name for name in _letters() if name not in taken)
-    shapes: dict[int, Shape] = {}
+    shapes: dict[int, tuple[int | str, ...]] = {}
     for i, shape in enumerate(here):
         histories = [(*(before[i][j] for before in alike), n) for j, n in enumerate(shape)]
         if all(len(set(history)) == 1 for history in histories):
             continue
-        shapes[i] = tuple(  # type: ignore[assignment]
+        shapes[i] = tuple(
             history[0] if len(set(history)) == 1 else names.setdefault(history, "") or _name(names, history, free)
             for history in histories
         )

@@ -7,7 +7,7 @@ its own pullback with respect to the seed is the tangent map, and no trace of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.ops.core import ALIAS
 from symgrad.ops.elementwise import WHERE
 from symgrad.variable import Variable
+
+Rule = Callable[..., Any]
 
 
 class Cotangent(NamedTuple):
@@ -102,10 +104,10 @@ class _Pullback:
         nodes = reached(outputs)
         self.prefix = _prefix(graph, nodes) if self.named else ""
         self.needed = depends(nodes, self.wrt, self.stop)
-        for y, g in zip(outputs, cotangents, strict=True):
+        for y, seed in zip(outputs, cotangents, strict=True):
             if y in self.needed:
-                self.accumulate(y, Cotangent(Variable(graph, g)))
-        wanted, found = set(self.wrt), {}
+                self.accumulate(y, Cotangent(Variable(graph, seed)))
+        wanted, found = set(self.wrt), dict[Node, Node]()
         for node in reversed(nodes):
             if node not in self.needed:
                 continue
@@ -130,7 +132,7 @@ class _Pullback:
 
     def propagate(self, node: Node, g: Cotangent | None) -> None:
         """Hand the cotangent of a node on to its inputs."""
-        if node.op is ITEM:
+        if node.op is ITEM and g is not None:
             part = self.parts.setdefault(node.inputs[0], {})
             i = dict(node.params)["index"]
             part[i] = g if i not in part else self.add(part[i], g)
@@ -143,10 +145,10 @@ class _Pullback:
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )
-        if node.op.partials is not None:
-            pairs = self.through_partials(node, g)
+        if node.op.partials is not None and g is not None:
+            pairs = self.through_partials(node, node.op.partials, g)
         elif node.op.vjp is not None:
-            pairs = self.through_vjp(node, g)
+            pairs = self.through_vjp(node, node.op.vjp, g)
         else:
             raise NotDifferentiableError(f"np.{node.op.name} has no derivative rule", where=node.where)
         for x, gx in pairs:
@@ -154,9 +156,9 @@ class _Pullback:
 
     # ---- one node
 
-    def through_partials(self, node: Node, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
+    def through_partials(self, node: Node, rule: Rule, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
         xs = [Variable(self.graph, x) for x in node.inputs]
-        partials = node.op.partials(Variable(self.graph, node), *xs)
+        partials = rule(Variable(self.graph, node), *xs)
         for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
             if x in self.needed and x.aval.differentiable and p is not None:
                 yield x, self.unbroadcast(self.times(g, p), x.aval)
@@ -189,17 +191,17 @@ class _Pullback:
             flags.append(n.op.singular or any(flags[x.id] for x in n.inputs))
         return flags[node.id]
 
-    def through_vjp(self, node: Node, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
+    def through_vjp(self, node: Node, rule: Rule, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
         graph, params = self.graph, {**node.op.defaults, **dict(node.params)}
         xs = [Variable(graph, x) for x in node.inputs]
         y, value, mask = self.result_and_cotangent(node, g)
-        cotangents = node.op.vjp(value, y, *xs, **params)
+        cotangents = rule(value, y, *xs, **params)
         masks: Sequence[Any] = [None] * len(xs)
         if mask is not None and node.op.linear:
             # numbers that take part in a product, unlike indices, could cancel: ones cannot
             ones = [x if gx is None else np.ones_like(x) for x, gx in zip(xs, cotangents, strict=True)]
             ones = ones if len(xs) > 1 else xs
-            masks = node.op.vjp(np.broadcast_to(mask.astype(value.dtype), value.shape), y, *ones, **params)
+            masks = rule(np.broadcast_to(mask.astype(value.dtype), value.shape), y, *ones, **params)
         for x, gx, m in zip(node.inputs, cotangents, masks, strict=True):
             if gx is not None and x in self.needed and x.aval.differentiable:
                 yield x, self.unbroadcast(Cotangent(gx, self.mask_of(gx) if m is None else m != 0), x.aval)

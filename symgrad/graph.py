@@ -17,6 +17,8 @@ from symgrad.where import UNKNOWN, Where, here
 if TYPE_CHECKING:
     import networkx as nx
 
+    from symgrad.spelling import Code
+
 Params = tuple[tuple[str, Any], ...]
 
 
@@ -54,7 +56,7 @@ class Op:
     vjp: Callable[..., Any] | None = None
     partials: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
-    spell: Callable[..., tuple[str, int]] | None = None
+    spell: Callable[..., Code] | None = None
     flops: Callable[..., Any] | None = None
     infix: str | None = None
     elementwise: bool = False  # broadcasts its inputs and works number by number

@@ -39,7 +39,8 @@ def jacobian_rev(graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node]) -> 
     _check_floating(outputs, wrt)
     jacobians = []
     for y in outputs:
-        rows = _along_unit_vectors(graph, y, lambda g, y=y: pullback(graph, [y], [g], wrt), axis=0)
+        back = lambda g, y=y: pullback(graph, [y], [g], wrt)
+        rows = _along_unit_vectors(graph, y, back, axis=0)
         jacobians.append([_dense(graph, row, y, x, x.aval.dtype) for row, x in zip(rows, wrt, strict=True)])
     return jacobians
 
@@ -52,7 +53,8 @@ def jacobian_fwd(graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node]) -> 
     _check_floating(outputs, wrt)
     jacobians: list[list[Node]] = [[] for _ in outputs]
     for x in wrt:
-        columns = _along_unit_vectors(graph, x, lambda t, x=x: pushforward(graph, outputs, [x], [t]), axis=-1)
+        forth = lambda t, x=x: pushforward(graph, outputs, [x], [t])
+        columns = _along_unit_vectors(graph, x, forth, axis=-1)
         for row, column, y in zip(jacobians, columns, outputs, strict=True):
             row.append(_dense(graph, column, y, x, y.aval.dtype))
     return jacobians

@@ -203,9 +203,7 @@ def _like(g: Any, seed: Variable) -> Any:
     try:
         array = np.asarray(g, seed.dtype)
     except (TypeError, ValueError):
-        raise DTypeError(
-            f"a cotangent for {seed.aval} is {described(g)}", "It is an array like its value."
-        ) from None
+        raise DTypeError(f"a cotangent for {seed.aval} is {described(g)}", "It is an array like its value.") from None
     if array.shape != seed.shape:
         raise ShapeError(f"a cotangent of shape {array.shape} for {seed.aval}", "It has the shape of its value.")
     return float(array) if seed.aval.weak else array

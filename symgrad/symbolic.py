@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from symgrad.compile import Compiled
 from symgrad.derive import pullback
 from symgrad.dims import Sizes
 from symgrad.errors import ArgumentError, DTypeError, GraphError
-from symgrad.graph import CONSTANT, INPUT, Graph as Nodes, Node, needed
+from symgrad.graph import INPUT, Graph as Nodes, Node, needed
 from symgrad.options import checked, resolve
 from symgrad.trace import Leaf, Program, input_aval, is_array, spec
 from symgrad.variable import Variable
@@ -73,7 +73,9 @@ class Graph(Nodes):
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             raise ArgumentError(f"{name!r} is not a Python name", 'An input has a name such as "x".')
         if not isinstance(like, str) and not is_array(like):
-            raise ArgumentError(f"the input {name} is like {like!r}", 'Describe it as "float64[n, 3]", or give an array.')
+            raise ArgumentError(
+                f"the input {name} is like {like!r}", 'Describe it as "float64[n, 3]", or give an array.'
+            )
         aval = input_aval(spec(like) if isinstance(like, str) else like, self.sizes, path=name)
         return Variable(self, self.add_input(name, aval, here()))
 

@@ -62,7 +62,7 @@ def spec(text: str) -> Spec:
     """
     shape, dtype = parse_spec(text, Sizes())
     texts = text[text.find("[") + 1 : text.rfind("]")].split(",") if "[" in text else []
-    return Spec(tuple(n if isinstance(n, int) else t.strip() for n, t in zip(shape, texts)), dtype)
+    return Spec(tuple(n if isinstance(n, int) else t.strip() for n, t in zip(shape, texts, strict=False)), dtype)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def trace(
         graph,
         dict(bound.arguments),
         tree.unflatten(shape, results),
-        name or getattr(function, "__name__", "function"),
+        name or str(getattr(function, "__name__", "function")),
         where,
         leaves,
         structure,
@@ -197,7 +197,9 @@ def definition(function: Callable[..., Any]) -> Where:
 
 def is_array(x: Any) -> bool:
     """Whether a leaf is an input of the program rather than part of it."""
-    return isinstance(x, (np.ndarray, np.generic, float, complex, Spec)) or (hasattr(x, "shape") and hasattr(x, "dtype"))
+    return isinstance(x, (np.ndarray, np.generic, float, complex, Spec)) or (
+        hasattr(x, "shape") and hasattr(x, "dtype")
+    )
 
 
 def _inputs(
@@ -237,11 +239,16 @@ def input_aval(value: Any, sizes: Sizes, shape: Shape | None = None, path: str =
         return Aval((), np.dtype(type(value)), True)
     dtype = np.dtype(value.dtype)
     if dtype.kind not in "biufc":
-        raise UnsupportedError(f"{path} has dtype {dtype}", "Only boolean, integer, floating and complex arrays can be traced.")
+        raise UnsupportedError(
+            f"{path} has dtype {dtype}", "Only boolean, integer, floating and complex arrays can be traced."
+        )
     if isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(f"{path} is a masked array", "Pass x.filled(0) and the mask as arrays of their own.")
     entries = value.shape if shape is None else shape
-    return Aval(tuple(parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries), dtype)
+    return Aval(
+        tuple(parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries),
+        dtype,
+    )
 
 
 def of_graph(graph: Graph, results: Any) -> Any:

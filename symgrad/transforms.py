@@ -12,7 +12,7 @@ from symgrad.compile import Function
 from symgrad.errors import ArgumentError
 from symgrad.linear import pushed
 from symgrad.ops import core
-from symgrad.trace import definition, signature
+from symgrad.trace import Program, definition, signature
 from symgrad.variable import Variable
 from symgrad.wrt import Choice, Run
 
@@ -325,6 +325,31 @@ def compile(f: Callable[..., Any], **options: Any) -> Function:
     return Function(f, _name_of(f), f"{describe(f)}, compiled", options)
 
 
+def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
+    """The program of a function, without a derivative, as a graph to go on with.
+
+    Parameters
+    ----------
+    f : callable
+    *args, **kwargs
+        Its arguments, or specs in their place.
+
+    Returns
+    -------
+    Program
+        With ``graph``, and ``inputs`` and ``outputs`` as trees of Variables.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> program = sg.trace(lambda x: np.sum(x ** 2), "float64[n]")
+    >>> (dx,) = sg.gradients(program.outputs, [program.inputs["x"]])
+    >>> sg.function([program.inputs["x"]], dx)(np.ones(2))
+    array([2., 2.])
+    """
+    return compile(f).trace(*args, **kwargs)
+
+
 def stop_gradient(x: Tree) -> Tree:
     """The same value, through which no derivative flows.
 
@@ -375,7 +400,9 @@ def name(x: Any, text: str) -> Any:
 # ---- what they share
 
 
-def _function(body: Callable[..., Any], f: Callable[..., Any], kind: str, summary: str, options: dict[str, Any]) -> Function:
+def _function(
+    body: Callable[..., Any], f: Callable[..., Any], kind: str, summary: str, options: dict[str, Any]
+) -> Function:
     """The transform of `f`, with its signature and a name after it."""
     if not hasattr(body, "__signature__"):
         body.__signature__ = signature(f)  # type: ignore[attr-defined]
@@ -403,7 +430,11 @@ def _with_vector(of: inspect.Signature) -> inspect.Signature:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])
     before = [p for p in parameters if p.kind <= kinds.POSITIONAL_OR_KEYWORD and p.default is p.empty]
-    optional = [p.replace(kind=kinds.KEYWORD_ONLY) for p in parameters if p.kind <= kinds.POSITIONAL_OR_KEYWORD and p not in before]
+    optional = [
+        p.replace(kind=kinds.KEYWORD_ONLY)
+        for p in parameters
+        if p.kind <= kinds.POSITIONAL_OR_KEYWORD and p not in before
+    ]
     after = [p for p in parameters if p.kind > kinds.POSITIONAL_OR_KEYWORD]
     free = next(name for name in ("vector", "direction", "_vector") if name not in of.parameters)
     place = kinds.POSITIONAL_ONLY if any(p.kind is p.POSITIONAL_ONLY for p in before) else kinds.POSITIONAL_OR_KEYWORD

@@ -89,9 +89,7 @@ def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any,
             names[key] = tuple(given[0]) if given else _attributes(cls, unflatten, metadata, len(children))
         return children, metadata, names[key]
 
-    optree.register_pytree_node(
-        cls, take_apart, unflatten, namespace=_NAMESPACE, path_entry_type=optree.GetAttrEntry
-    )
+    optree.register_pytree_node(cls, take_apart, unflatten, namespace=_NAMESPACE, path_entry_type=optree.GetAttrEntry)
     return cls
 
 
@@ -126,7 +124,7 @@ def _register_dataclass(cls: type) -> None:
         return tuple(getattr(x, name) for name in names), names, names
 
     def put_together(_: Any, children: Iterable[Any]) -> Any:
-        new = object.__new__(cls)  # __init__ may check values, which Variables do not have
+        new: Any = object.__new__(cls)  # __init__ may check values, which Variables do not have
         for name, child in zip(names, children, strict=True):
             object.__setattr__(new, name, child)
         return new

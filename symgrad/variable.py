@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from symgrad.dims import Dim, Shape, product, same_shape
 from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import ITEM, Aval, Graph, Node, Op
-from symgrad.ops import create, index, shape
+from symgrad.ops import core, create, index, shape
 from symgrad.ops.define import TABLE, display_name, refuse
 from symgrad.where import assigned_name
 
@@ -24,7 +24,13 @@ _BUILD = (
 )
 
 
-class Variable:
+if TYPE_CHECKING:
+    _Operators: TypeAlias = Any  # operators and methods come from the table, see `_install`
+else:
+    _Operators = object
+
+
+class Variable(_Operators):
     """An array-like value of a graph, known by shape and dtype; what is done to it is recorded.
 
     It takes part in NumPy's functions, ufuncs, operators, methods, indexing and in-place assignment as an
@@ -98,8 +104,7 @@ class Variable:
         return self.size * self.itemsize
 
     def __repr__(self) -> str:
-        name = self.graph.names.get(self._node)
-        return f"<Variable {self.aval} {name if isinstance(name, str) else self._node.op.name}>"
+        return f"<Variable {self.aval} {self._name() or self._node.op.name}>"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -258,8 +263,16 @@ class Variable:
         )
 
     def _described(self) -> str:
-        name = self.graph.names.get(self._node)
-        return f"traced {self.aval}" + (f" named {name!r}" if isinstance(name, str) else "")
+        name = self._name()
+        return f"traced {self.aval}" + (f" named {name!r}" if name else "")
+
+    def _name(self) -> str | None:
+        """What the user calls the value; a mark on an argument goes under the name of the argument."""
+        node, names = self._node, self.graph.names
+        while node.op is core.ALIAS and node not in names:
+            node = node.inputs[0]
+        name = names.get(node)
+        return name if isinstance(name, str) else None
 
     def __float__(self) -> float:
         raise self._no_number("float()", _BUILD)
@@ -426,7 +439,7 @@ def _reshape_is_view(view: Variable, base: Variable) -> bool | None:
 _BYTE = np.zeros(1, np.int8)
 
 
-def _packed(sizes: Sequence[int]) -> np.ndarray:
+def _packed(sizes: Sequence[Any]) -> np.ndarray:
     """An array of these sizes that takes no memory, laid out in C's order; never to be read."""
     strides = [1]
     for n in reversed(sizes[1:]):

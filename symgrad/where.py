@@ -48,13 +48,15 @@ def internal(code: CodeType) -> int:
     if known is None:
         name = code.co_filename
         library = name.startswith(_LIBRARY) and not name.startswith(_INSTALLED)
-        known = _is_internal[code] = name.startswith(_INTERNAL) or library or name == "<string>" or name.startswith("<frozen")
+        known = _is_internal[code] = (
+            name.startswith(_INTERNAL) or library or name == "<string>" or name.startswith("<frozen")
+        )
     return known
 
 
 def boundary(function: _F) -> _F:
     """Mark a function that starts a trace: what is outside of it does not name the values inside."""
-    _is_internal[function.__code__] = _BOUNDARY  # type: ignore[attr-defined]
+    _is_internal[function.__code__] = _BOUNDARY
     return function
 
 
@@ -99,7 +101,9 @@ def assigned_name() -> str | None:
         if name is not _RETURN:
             return name or None  # type: ignore[return-value]
         frame = frame.f_back
-        if frame is not None and internal(frame.f_code):  # the result of a traced function, not of the call that traces it
+        if frame is not None and internal(
+            frame.f_code
+        ):  # the result of a traced function, not of the call that traces it
             return None
     return None
 

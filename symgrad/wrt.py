@@ -91,7 +91,12 @@ class Run:
     """
 
     def __init__(
-        self, f: Callable[..., Any], choice: Choice, args: Sequence[Any], kwargs: Mapping[str, Any], has_aux: bool = False
+        self,
+        f: Callable[..., Any],
+        choice: Choice,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        has_aux: bool = False,
     ) -> None:
         graph = tracing.get()
         assert graph is not None, "transforms run inside a trace"
@@ -100,18 +105,24 @@ class Run:
         wanted = choice.dotted(f, bound)
         paths, leaves, structure = dotted_paths(bound.arguments)
         groups = [_below(path, paths) for path in wanted]
-        marks = {i: self._mark(leaves[i], paths[i]) for i in sorted({i for g in groups for i in g}) if leaves[i] is not None}
+        marks = {
+            i: self._mark(leaves[i], paths[i]) for i in sorted({i for g in groups for i in g}) if leaves[i] is not None
+        }
         parts = [_part(bound.arguments, path) if group else None for path, group in zip(wanted, groups, strict=True)]
         marked = tree.unflatten(structure, [marks.get(i, x) for i, x in enumerate(leaves)])
         bound.arguments.update(zip(bound.arguments, marked, strict=True))
         result = of_graph(graph, f(*bound.args, **bound.kwargs))
+        self.aux: Any
         out, self.aux = _with_aux(result) if has_aux else (result, None)
         inner = [None if group else self._inner(path) for path, group in zip(wanted, groups, strict=True)]
         self.chosen = [*marks.values(), *(x for x in inner if x is not None)]
         self.out = self.prepared(out)
         self._results = list(zip(groups, parts, inner, strict=True))
         self._keys: list[Any] = [*marks, *(id(x) for x in inner if x is not None)]
-        self._paths = [*(paths[i] for i in marks), *(path for path, x in zip(wanted, inner, strict=True) if x is not None)]
+        self._paths = [
+            *(paths[i] for i in marks),
+            *(path for path, x in zip(wanted, inner, strict=True) if x is not None),
+        ]
 
     def _mark(self, x: Any, path: str) -> Variable:
         """A leaf under an identity of its own, apart from other uses of the same value."""
@@ -128,9 +139,11 @@ class Run:
         named = [node for node, hint in self.graph.names.items() if hint == name]
         found = [node for node in named if node.op is core.ALIAS and node.id >= self._start]
         if len(found) != 1:
-            problem = "no argument and no value" if not found else f"{len(found)} values"
+            problem = (
+                f"{len(found)} values of the function have" if found else "no argument and no value of the function has"
+            )
             raise ArgumentError(
-                f"wrt={name!r}: {problem} of the function has that name", f'Name one: {name} = symgrad.name(..., "{name}").'
+                f"wrt={name!r}: {problem} that name", f'Name one: {name} = symgrad.name(..., "{name}").'
             )
         return Variable(self.graph, found[0])
 
@@ -148,7 +161,8 @@ class Run:
         self.chosen = [Variable(graph, node) for node in chosen]
         image = dict(zip(floating, better, strict=True))
         return tree.unflatten(
-            structure, [Variable(graph, image[x.node]) if isinstance(x, Variable) and x.node in image else x for x in leaves]
+            structure,
+            [Variable(graph, image[x.node]) if isinstance(x, Variable) and x.node in image else x for x in leaves],
         )
 
     def _constant(self, x: Any) -> Variable:
@@ -177,7 +191,9 @@ class Run:
         """The sum of a result that has the shape of what was chosen."""
         out = self._constant(self.out) if _is_number(self.out) else self.out
         if not isinstance(out, Variable):
-            raise ShapeError(f"{what} needs a function with one array as its result, this one returned {described(out)}")
+            raise ShapeError(
+                f"{what} needs a function with one array as its result, this one returned {described(out)}"
+            )
         for x, path in zip(self.chosen, self._paths, strict=True):
             if not same_shape(out.shape, x.shape):
                 raise ShapeError(

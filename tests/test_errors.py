@@ -512,7 +512,7 @@ FOREIGN = "Pass arrays, numbers, strings, or trees of them; register other class
         (
             lambda: sg.grad(lambda x: sg.name(x, "q") * sg.name(x, "q"), wrt="q")(1.0),
             ArgumentError,
-            "wrt='q': 2 values of the function has that name",
+            "wrt='q': 2 values of the function have that name",
             'Name one: q = symgrad.name(..., "q").',
         ),
         (lambda: sg.jacobian(np.sin, mode="x"), ArgumentError, "mode='x'", 'It is "auto", "rev" or "fwd".'),

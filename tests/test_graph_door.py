@@ -156,7 +156,7 @@ def test_functions_and_transforms_append_to_the_graph_of_a_variable(door):
 
 
 def test_a_traced_program_is_a_graph_to_go_on_with():
-    program = sg.compile(lambda x: np.sum(x**3)).trace("float64[n]")
+    program = sg.trace(lambda x: np.sum(x**3), "float64[n]")
     x = program.inputs["x"]
     (dx,) = sg.gradients(program.outputs, [x])
     np.testing.assert_allclose(sg.function([x], dx)(X), 3 * X**2)

@@ -8,6 +8,9 @@ import linecache
 import re
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import symgrad as sg
 from symgrad.ops.define import TABLE
 
@@ -80,6 +83,25 @@ def test_the_house_is_complete():
     shown = {f for line in re.findall(r"^  ((?:[\w/]+(?:\.py|/) )+)", text, re.M) for f in line.split()}
     there = {p.name for p in (ROOT / "symgrad").glob("*.py")} | {"ops/", "rewrite/", "emit/"}
     assert shown | {"__init__.py", "version.py"} == there
+
+
+REFUSED = {  # what the README says is refused, by its words
+    "Derivatives of complex numbers": lambda x: np.sum(np.abs(x * 1j)),
+    "`np.fft`": lambda x: np.sum(np.abs(np.fft.fft(x))),
+    "`np.interp`": lambda x: np.interp(0.5, x, x),
+    "medians and quantiles": lambda x: np.median(x) + np.quantile(x, 0.3),
+    "Python control flow": lambda x: x[0] if x[0] > 0 else x[1],
+    "`float()` and `int()`": lambda x: float(x[0]),
+    "Writing into an argument": lambda x: np.sum(np.add(x, 1, out=x)),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_is_called_refused_is_refused(words):
+    text = " ".join(README.read_text(encoding="utf-8").split())
+    assert words in text
+    with pytest.raises(sg.errors.SymgradError):
+        sg.grad(REFUSED[words])(np.array([1.0, 2.0, 3.0]))
 
 
 def test_ci_runs_the_command_of_the_readme():

@@ -11,12 +11,14 @@ from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, Aval, Graph, Literal, verify
 from symgrad.interpret import interpret
 from symgrad.ops.core import ALIAS, STOP
-from symgrad.rewrite import algebra, cheaper, drop_dead, finish, improve, optimise, prepare, simplify, stable
+from symgrad.rewrite import (
+    algebra, cheaper, drop_dead, fastest, finish, hasten, improve, matrices, optimise, prepare, simplify, stable,
+)  # fmt: skip
 from symgrad.rewrite.engine import Rule, Rules, rewrite, rule
 from symgrad.variable import Variable
 from symgrad.where import UNKNOWN
 
-TABLES = (algebra, stable, cheaper, prepare)
+TABLES = (algebra, stable, cheaper, matrices, prepare, fastest)
 ALL_RULES = [r for table in TABLES for r in vars(table).values() if isinstance(r, Rule)]
 F64, F32 = np.dtype(np.float64), np.dtype(np.float32)
 
@@ -35,7 +37,7 @@ def program(f, *inputs, dtype=float):
 
 
 def gradient(graph):
-    found = pullback(graph, graph.outputs, [graph.constant(1.0)], graph.inputs, prefix="d_")
+    found = pullback(graph, graph.outputs, [graph.constant(1.0)], graph.inputs, named=True)
     graph.outputs = [g for g in found if g is not None]
     return graph
 
@@ -121,7 +123,7 @@ def test_float32_stays_float32(r):
     examples = {key: F32 if isinstance(value, np.dtype) else value for key, value in r.examples.items()}
     before, _ = r(**arrays, **examples)
     source.outputs = [before.node]
-    for f in (improve, finish):
+    for f in (improve, finish, hasten):
         assert drop_dead(f(source)).outputs[0].aval == before.node.aval
 
 
@@ -294,7 +296,7 @@ def test_every_pass_gives_a_sound_graph():
         return np.mean((np.tanh(x @ w) - y) ** 2)
 
     graph = program(f, (4, 3), (3, 2), (4, 2))
-    for each in (improve, drop_dead, finish, drop_dead):
+    for each in (improve, drop_dead, finish, drop_dead, hasten, drop_dead):
         graph = each(graph)
         verify(graph)
 
@@ -422,7 +424,7 @@ def test_ieee_keeps_nan_and_infinity(r):
         source.provenance = UNKNOWN
         _, before = traced(r, source)
         source.outputs = [before.node]
-        for f in (improve, finish):
+        for f in (improve, finish, hasten):
             assert r.name not in f(source, "ieee").applied
         return
     rng = np.random.default_rng(0)

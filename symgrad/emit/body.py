@@ -69,6 +69,7 @@ class Body:
                 self.put(node)
             else:
                 self.pending[node] = self.expression(node)
+                self.consumed(node)
                 if not self.may_nest(node):
                     self.flush(node)
                 elif node in self.outputs:
@@ -103,6 +104,12 @@ class Body:
         }
 
     # ---- expressions
+
+    def consumed(self, node: Node) -> None:
+        """The expressions nested in that of a node wait no longer."""
+        for x in node.inputs:
+            if x in self.pending and self.pending[x].depth:
+                del self.pending[x]
 
     def code(self, node: Node) -> Code:
         """How a value is written where it is used: its expression, or its name."""
@@ -182,6 +189,7 @@ class Body:
         found = self.items[node]
         targets = [self.names.of(found[i]) if i in found else "_" for i in range(len(node.aval))]
         self.statement(node, f"{', '.join(targets)}{',' * (len(targets) == 1)} = {expr.code.text}", expr.reads)
+        self.consumed(node)
 
     def put(self, node: Node) -> None:
         """Assignment under an index: into the array itself where nobody else needs it any more, else into a copy."""
@@ -199,6 +207,7 @@ class Body:
         else:
             text = f"{target}[{key}] += {content.text}"
         self.statement(node, text, [r for x in (base, value, *arrays) for r in self.reads(x)])
+        self.consumed(node)
 
     def reads(self, node: Node) -> tuple[Node, ...]:
         """The values that writing down a value mentions by name."""
@@ -208,11 +217,14 @@ class Body:
     def settle_base(self, node: Node, base: Node) -> None:
         """Give the array that is assigned into its name: the memory of the base, or of a copy."""
         expr = self.pending.get(base)
+        owned = self.owned(base) and self.last_use[base] is node
+        if not owned or expr is not None:
+            self.names.rename(node, self.names.of(self.named_end(node)))
         if expr is not None and expr.depth and base not in self.roots:  # a fresh array that nobody else uses
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
             self.statement(base, f"{self.names.of(node)} = {expr.code.text}", expr.reads)
-        elif self.owned(base) and self.last_use[base] is node:
+        elif owned:
             self.flush_readers(base)
             self.names.rename(node, self.names.of(base))
         else:
@@ -222,6 +234,16 @@ class Body:
         self.comment(node)
         text = f"{self.names.of(node)} = {self.code(base).at(ATOM)}.copy()"
         self._lines.append(Line(text, node, self.reads(base)))
+
+    def named_end(self, node: Node) -> Node:
+        """The value at the end of a series of assignments into one array, as far as it has a name."""
+        end = node
+        following = self.last_use[node]
+        while following is not None and following.op in (index.SET, index.ADD) and following.inputs[0] is node:
+            node = following
+            end = node if node in self.hints else end
+            following = self.last_use[node]
+        return end
 
     def owned(self, node: Node) -> bool:
         """Whether the memory of a value belongs to it alone and not to the caller."""

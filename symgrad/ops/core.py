@@ -2,7 +2,6 @@
 
 from symgrad.ops.define import operator
 
-
 ALIAS = operator(
     lambda x, tag: x,
     name="alias",

@@ -381,6 +381,11 @@ def sign_times_absolute(x):
 # ---- sums and products of matrices
 
 
+def column(v):
+    """``v[:, None]`` in the one form that the last pass gives it."""
+    return index.GET(v, key=AS_COLUMN)
+
+
 def _scalar_factor(c, x, **_):
     return c.ndim == 0 and x.ndim > 0 and floating(x) and (c.dtype == x.dtype or c.aval.weak)
 
@@ -447,6 +452,7 @@ def _basic(key, **_):
 
 
 ROW = (1, index.Slice(None, None, None))
+AS_COLUMN = (index.Slice(None, None, None), None)
 COLUMN = (index.Slice(None, None, None), index.Slot(0))
 WHERE = Draw((2,), 0, 3, int)
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from symgrad.dims import same, same_shape
-from symgrad.rewrite.algebra import VECTOR, floating
+from symgrad.ops import index
+from symgrad.rewrite.algebra import AS_COLUMN, ROW, VECTOR, floating
 from symgrad.rewrite.engine import Draw, rule
 
 
@@ -50,6 +51,13 @@ def sigmoid_of_difference(x, y):
 
 
 @rule(changes_nan=True, when=floating)
+def sigmoid_slope_with_one_exponential(x, y):
+    """It is even in x, and the exponential that it needs does not overflow."""
+    e = np.exp(-np.abs(x))
+    return y / (1 + np.exp(-x)) / (1 + np.exp(x)), y * (e / ((1 + e) * (1 + e)))
+
+
+@rule(changes_nan=True, when=floating)
 def step(x):
     return np.where(x >= 0, np.where(x == 0, 0.5, 1.0), 0), np.heaviside(x, 0.5)
 
@@ -57,18 +65,19 @@ def step(x):
 # ---- the slope of a softmax, which derivatives of its quotient have made in two parts
 
 
-def _constant_along_last(g, e, s, axis):
+def _constant_along_last(g, e, s, axis, key):
     last = e.ndim - 1
-    return floating(e) and s.ndim == e.ndim and same(s.shape[last], 1) and axis in (-1, last)
+    return floating(e) and s.ndim == e.ndim and same(s.shape[last], 1) and axis == last and key == (*ROW[1:] * last, None)
 
 
-@rule(changes_nan=True, alone=True, s=Draw((2, 1), 0.5, 2.0), when=_constant_along_last)
-def softmax_slope(g, e, s, axis=1):
+@rule(changes_nan=True, s=Draw((2, 1), 0.5, 2.0), when=_constant_along_last)
+def softmax_slope(g, e, s, axis=1, key=AS_COLUMN):
     p = e / s
-    return (g / s + np.sum(g * (-p / s), axis=axis)[..., None]) * e, p * (g - np.sum(g * p, axis=axis, keepdims=True))
+    before = (g / s + index.GET(np.sum(g * (-p / s), axis=axis), key=key)) * e
+    return before, p * (g - np.sum(g * p, axis=axis, keepdims=True))
 
 
-@rule(changes_nan=True, alone=True, s=Draw((), 0.5, 2.0), g=VECTOR, e=VECTOR, when=lambda g, e, s: _vectors(g, e) and s.ndim == 0)
+@rule(changes_nan=True, s=Draw((), 0.5, 2.0), g=VECTOR, e=VECTOR, when=lambda g, e, s: _vectors(g, e) and s.ndim == 0)
 def softmax_slope_of_vector(g, e, s):
     p = e / s
     return (g / s + g @ (-p / s)) * e, p * (g - g @ p)

@@ -119,7 +119,8 @@ def negative_of_product(graph: Graph, node: Node) -> Variable | None:
     for f in _factors(graph, node.inputs[0]):
         if not f.over:
             return f.big * -f.small if f.first else -f.small * f.big
-        return f.big / -f.small if f.first else -f.small / f.big
+        if not f.first:
+            return -f.small / f.big
     return None
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.dims import same
-from symgrad.rewrite.algebra import FLOAT, SCALAR, floating
+from symgrad.rewrite.algebra import FLOAT, SCALAR, column, floating
 from symgrad.rewrite.engine import Draw, rule
 
 V, W, A, WIDE = Draw((2,), 0.5, 2.0), Draw((2,), 0.5, 2.0), Draw((2, 3)), Draw((3, 2))
@@ -38,7 +38,7 @@ def identity_scaled(v, n=2, dtype=FLOAT):
 
 @rule(changes_nan=True, v=V, when=_diagonal_of)
 def identity_scaled_by_rows(v, n=2, dtype=FLOAT):
-    return np.eye(n, dtype=dtype, like=v) * v[:, None], np.diag(v)
+    return np.eye(n, dtype=dtype, like=v) * column(v), np.diag(v)
 
 
 @rule(changes_nan=True, v=V, when=_diagonal_of)
@@ -57,6 +57,12 @@ def identity_in_sum(b, v, n=2, dtype=FLOAT):
 )  # fmt: skip
 def scaled_identity_in_sum(b, v, c, n=2, dtype=FLOAT):
     return (np.eye(n, dtype=dtype, like=v) / c + b) * v, np.diag(v / c) + b * v
+
+
+@rule(changes_nan=True, v=V, c=Draw((), 0.5, 2.0), when=lambda v, c, n, **_: _diagonal_of(v, n) and c.ndim == 0)
+def softmax_jacobian(v, c, n=2, dtype=FLOAT):
+    p = v / c
+    return (np.eye(n, dtype=dtype, like=v) / c + column(-p / c)) * v, np.diag(p) - p[:, None] * p
 
 
 # ---- diagonal matrices
@@ -89,7 +95,7 @@ def diagonal_scaled(v, w):
 
 @rule(changes_nan=True, v=V, w=W, when=_one_dimensional)
 def diagonal_scaled_by_rows(v, w):
-    return np.diag(v) * w[:, None], np.diag(v * w)
+    return np.diag(v) * column(w), np.diag(v * w)
 
 
 @rule(changes_nan=True, v=V, c=SCALAR, when=lambda v, c: c.ndim == 0)

@@ -140,6 +140,8 @@ def _as_python(graph: Graph, x: Node) -> Node | None:
         return None
     if x.op is CONSTANT:
         return graph.constant(number(x).item())
+    if x.op is ASTYPE and x.inputs[0].aval.weak and x.inputs[0].aval.dtype == x.aval.dtype:
+        return x.inputs[0]
     if x.op.name not in ("add", "subtract", "multiply", "divide"):
         return None
     inputs = [y if y.aval.weak else _as_python(graph, y) for y in x.inputs]

@@ -11,10 +11,10 @@ import numpy as np
 
 
 def loss_value_and_grad(params, x, labels, decay):
-    params_0_W = params[0]['W']
-    params_0_b = params[0]['b']
-    params_1_W = params[1]['W']
-    params_1_b = params[1]['b']
+    params_0_W = params[0]["W"]
+    params_0_b = params[0]["b"]
+    params_1_W = params[1]["W"]
+    params_1_b = params[1]["b"]
     n = x.shape[0]
     # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
     h = np.tanh(x @ params_0_W + params_0_b)  # float64[n, 64]
@@ -35,22 +35,19 @@ def loss_value_and_grad(params, x, labels, decay):
     t6 = decay * (np.sum(params_0_W * params_0_W) + np.sum(params_1_W * params_1_W))
     value = fit + t6
     # derivative of digits.py:33
-    t7 = np.float64(decay)
-    # derivative of digits.py:32
-    t8 = np.float64(1.0) / n
+    t7 = 2 * decay
     # derivative of digits.py:31
-    t9 = np.zeros((n, 1))  # float64[n, 1]
-    t9[:, 0] += -t8  # float64[n, 1]
-    t10 = np.zeros((n, 10))  # float64[n, 10]
-    np.add.at(t10, (np.arange(n)[:, None], t5), t9)  # float64[n, 10]
+    t8 = np.zeros((n, 1))  # float64[n, 1]
+    t8[:, 0] = -(np.float64(1.0) / n)  # float64[n, 1]
     # derivative of digits.py:30
-    d_scores = t10 + (t8 / t4)[:, None] * t3  # float64[n, 10]
+    d_scores = (1.0 / n / t4)[:, None] * t3  # float64[n, 10]
+    d_scores[np.arange(n)[:, None], t5] += t8  # float64[n, 10]
     # derivative of digits.py:24
     d_params_1_b = np.sum(d_scores, axis=0)  # float64[10]
     d_h = d_scores @ params_1_W.T  # float64[n, 64]
-    d_params_1_W = 2 * (t7 * params_1_W) + h.T @ d_scores  # float64[64, 10]
+    d_params_1_W = t7 * params_1_W + h.T @ d_scores  # float64[64, 10]
     # derivative of digits.py:23
-    t11 = d_h * (1 - h * h)  # float64[n, 64]
-    d_params_0_b = np.sum(t11, axis=0)  # float64[64]
-    d_params_0_W = 2 * (t7 * params_0_W) + x.T @ t11  # float64[64, 64]
-    return value, [{'W': d_params_0_W, 'b': d_params_0_b}, {'W': d_params_1_W, 'b': d_params_1_b}]
+    t9 = d_h * (1 - h * h)  # float64[n, 64]
+    d_params_0_b = np.sum(t9, axis=0)  # float64[64]
+    d_params_0_W = t7 * params_0_W + x.T @ t9  # float64[64, 64]
+    return value, [{"W": d_params_0_W, "b": d_params_0_b}, {"W": d_params_1_W, "b": d_params_1_b}]

@@ -10,8 +10,8 @@ import numpy as np
 
 
 def loss_value_and_grad(params, x, labels, decay):
-    W = params[0]['W']
-    b = params[0]['b']
+    W = params[0]["W"]
+    b = params[0]["b"]
     n = x.shape[0]
     # digits.py:24  return h @ last["W"] + last["b"]
     scores = x @ W + b  # float64[n, 10]
@@ -28,16 +28,13 @@ def loss_value_and_grad(params, x, labels, decay):
     fit = np.mean(log_sum - of_label)
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
     value = fit + decay * np.sum(W * W)
-    # derivative of digits.py:32
-    t6 = np.float64(1.0) / n
     # derivative of digits.py:31
-    t7 = np.zeros((n, 1))  # float64[n, 1]
-    t7[:, 0] += -t6  # float64[n, 1]
-    t8 = np.zeros((n, 10))  # float64[n, 10]
-    np.add.at(t8, (np.arange(n)[:, None], t5), t7)  # float64[n, 10]
+    t6 = np.zeros((n, 1))  # float64[n, 1]
+    t6[:, 0] = -(np.float64(1.0) / n)  # float64[n, 1]
     # derivative of digits.py:30
-    d_scores = t8 + (t6 / t4)[:, None] * t3  # float64[n, 10]
+    d_scores = (1.0 / n / t4)[:, None] * t3  # float64[n, 10]
+    d_scores[np.arange(n)[:, None], t5] += t6  # float64[n, 10]
     # derivative of digits.py:24
     d_b = np.sum(d_scores, axis=0)  # float64[10]
-    d_W = 2 * (np.float64(decay) * W) + x.T @ d_scores  # float64[64, 10]
-    return value, [{'W': d_W, 'b': d_b}]
+    d_W = 2 * decay * W + x.T @ d_scores  # float64[64, 10]
+    return value, [{"W": d_W, "b": d_b}]

@@ -42,7 +42,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     d_logits = (-1 / t3)[:, None] * t2  # float64[n, 5]
     # derivative of gmm.py:22
     t8 = np.sum(d_logits, axis=0)  # float64[5]
-    d_whitened = 2 * ((-0.5 * d_logits)[..., None] * whitened)  # float64[n, 5, 4]
+    d_whitened = -d_logits[..., None] * whitened  # float64[n, 5, 4]
     # derivative of gmm.py:21
     d_centred = np.einsum("ijk,lij->lik", lower, d_whitened) + d_whitened * t1  # float64[n, 5, 4]
     # derivative of gmm.py:20

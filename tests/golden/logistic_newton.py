@@ -1,4 +1,4 @@
-"""derivatives (logistic_newton.py:20), compiled..
+"""derivatives (logistic_newton.py:20), compiled.
 
 w: float64[d], X: float64[n, d], y: float64[n], decay: float -> float64[], float64[d], float64[d, d]
 
@@ -15,13 +15,11 @@ def derivatives(w, X, y, decay):
     # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
     t1 = -margin  # float64[n]
     t2 = 0.5 * decay
-    value = np.sum(np.logaddexp(0.0, t1)) + t2 * (w @ w)
-    # derivative of logistic_newton.py:17
-    t3 = 1 + np.exp(margin)  # float64[n]
-    d_margin = -1 / t3  # float64[n]
+    t3 = np.sum(np.maximum(t1, 0) + np.log1p(np.exp(-np.abs(t1))))
+    value = t3 + t2 * (w @ w)
     # derivative of logistic_newton.py:16
-    d_w = 2 * (np.float64(t2) * w) + (d_margin * y) @ X  # float64[d]
-    t4 = np.eye(d)  # float64[d, d]
-    t5 = (t4 @ X.T) * y / t3 / (1 + np.exp(t1)) * y  # float64[d, n]
-    t6 = t4 * np.float64(decay) + t5 @ X  # float64[d, d]
+    t4 = y / (1 + np.exp(margin))  # float64[n]
+    d_w = 2 * t2 * w - t4 @ X  # float64[d]
+    t5 = (X.T * (t4 / (1 + np.exp(t1)) * y)) @ X  # float64[d, d]
+    t6 = np.eye(d) * decay + t5  # float64[d, d]
     return value, d_w, t6

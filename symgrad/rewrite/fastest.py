@@ -1,0 +1,12 @@
+"""Forms that run faster and read worse: for the highest level of optimisation, after everything else."""
+
+import numpy as np
+
+from symgrad.rewrite.algebra import floating
+from symgrad.rewrite.engine import rule
+
+
+@rule(when=floating)
+def softplus_by_vectors(x):
+    """What NumPy's scalar loop for `logaddexp` does, in functions that have loops for vectors: three times as fast."""
+    return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
