@@ -21,11 +21,16 @@ from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise
-from symgrad.trace import Program, Spec, is_array, signature, spec, trace
+from symgrad.trace import Program, Spec, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
 
 _serial = itertools.count(1)
+
+# The C library gives freed memory back to the system, and every array of a few pages costs page faults again, until it
+# has seen a block of up to 32 MB freed once (mallopt(3), M_MMAP_THRESHOLD): long expressions then run several times as
+# fast. The pages of this one are never touched.
+np.empty(4_000_000)
 
 
 class Compiled:
@@ -338,14 +343,7 @@ def _kind(x: Any) -> Any:
         return type(x)
     if is_array(x):
         return np.dtype(x.dtype), len(x.shape)
-    try:
-        hash(x)
-    except TypeError:
-        raise ArgumentError(
-            f"an argument of type {type(x).__name__} is neither an array nor hashable",
-            "Pass arrays, numbers, strings, or trees of them; register other classes with symgrad.tree.register.",
-        ) from None
-    return type(x), x
+    return (type(x), x) if is_static(x) else type(x)  # the latter is refused when it is traced
 
 
 def _as_spec(x: Any) -> Any:

@@ -130,10 +130,11 @@ def _run(f: Callable[..., Any], primals: Sequence[Tree]) -> Run:
 def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
     run = _run(f, primals)
     leaves, structure = tree.flatten(run.out)
+    results = [Variable(run.graph, y.node) if _flows(y) else None for y in leaves]  # `out` may be written into
 
     def pullback(cotangents: Tree) -> tuple[Tree, ...]:
         given = leaves_like(structure, cotangents, "vjp: the cotangent", "the result")
-        pairs = [(y, matching(y, g, "cotangent")) for y, g in zip(leaves, given, strict=True) if _flows(y)]
+        pairs = [(y, matching(y, g, "cotangent")) for y, g in zip(results, given, strict=True) if y is not None]
         return run.pullback([y.node for y, _ in pairs], [g for _, g in pairs])
 
     return run.out, pullback

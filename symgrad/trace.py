@@ -6,6 +6,8 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -202,6 +204,20 @@ def is_array(x: Any) -> bool:
     )
 
 
+_FIXED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, np.ufunc, partial)
+
+
+def is_static(x: Any) -> bool:
+    """Whether a leaf may be part of the program: it compares by value, so that another value is another program."""
+    if type(x).__hash__ is object.__hash__:
+        return isinstance(x, _FIXED) or hasattr(x, "__wrapped__")
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
+
+
 def _inputs(
     graph: Graph, arguments: Mapping[str, Any], sizes: Sizes, shapes: Mapping[int, Shape], where: Where
 ) -> tuple[list[Leaf], list[Any], tree.TreeSpec]:
@@ -212,6 +228,12 @@ def _inputs(
     for i, (path, value, name) in enumerate(zip(paths, values, names, strict=True)):
         text = path[1:].codify(steps[i][0])
         if not is_array(value):
+            if not is_static(value):
+                raise ArgumentError(
+                    f"{text} is an instance of {type(value).__name__}, neither an array nor a value that stays as it is",
+                    "Pass arrays, numbers, strings, functions, or trees of them; "
+                    "register other classes with symgrad.tree.register.",
+                )
             leaves.append(Leaf(text, name, static=value))
             variables.append(value)
             continue

@@ -40,7 +40,7 @@ def grad(
     argnums : int or sequence of int
         Which positional arguments to differentiate by: an int gives the bare gradient, a tuple a tuple.
     wrt : str or sequence of str, optional
-        Names instead: an argument or a part of one, ``"params.W"``, or a value that `name` names inside of `f`. A string
+        Names instead: an argument or a part of one, ``"params.W"``, or a value that `name` names in `f`. A string
         gives the bare gradient, a list a tuple.
     has_aux : bool
         Whether `f` returns ``(value, aux)``; the result is then ``(gradient, aux)``.

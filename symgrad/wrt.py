@@ -100,7 +100,8 @@ class Run:
     ) -> None:
         graph = tracing.get()
         assert graph is not None, "transforms run inside a trace"
-        self.graph, self._choice, self._start, self._where = graph, choice, len(graph.nodes), definition(f)
+        self.graph, self._f, self._choice = graph, f, choice
+        self._start, self._where = len(graph.nodes), definition(f)
         bound = bind(f, args, kwargs)
         wanted = choice.dotted(f, bound)
         paths, leaves, structure = dotted_paths(bound.arguments)
@@ -111,11 +112,12 @@ class Run:
         parts = [_part(bound.arguments, path) if group else None for path, group in zip(wanted, groups, strict=True)]
         marked = tree.unflatten(structure, [marks.get(i, x) for i, x in enumerate(leaves)])
         bound.arguments.update(zip(bound.arguments, marked, strict=True))
+        chosen = [Variable(graph, x.node) for x in marks.values()]  # as they are now, whatever is written later
         result = of_graph(graph, f(*bound.args, **bound.kwargs))
         self.aux: Any
         out, self.aux = _with_aux(result) if has_aux else (result, None)
         inner = [None if group else self._inner(path) for path, group in zip(wanted, groups, strict=True)]
-        self.chosen = [*marks.values(), *(x for x in inner if x is not None)]
+        self.chosen = [*chosen, *(x for x in inner if x is not None)]
         self.out = self.prepared(out)
         self._results = list(zip(groups, parts, inner, strict=True))
         self._keys: list[Any] = [*marks, *(id(x) for x in inner if x is not None)]
@@ -132,12 +134,16 @@ class Run:
             raise DTypeError(f"no derivative with respect to {path}, which is {x!r}", _float_of(x))
         check_floating(x, f"no derivative with respect to {path}")
         lift(self.graph, x)  # refuses one of another graph
-        return core.marked(x)
+        return core.marked(x, f"{path} is an argument: writing into it would change the caller's array")
 
     def _inner(self, name: str) -> Variable:
         """The value that has this name inside the function."""
         named = [node for node, hint in self.graph.names.items() if hint == name]
         found = [node for node in named if node.op is core.ALIAS and node.id >= self._start]
+        if not found and name.partition(".")[0] in signature(self._f).parameters:
+            raise ArgumentError(
+                f"wrt={name!r}: there is no such argument in this call", "Pass it: a default is part of the program."
+            )
         if len(found) != 1:
             problem = (
                 f"{len(found)} values of the function have" if found else "no argument and no value of the function has"
@@ -151,7 +157,10 @@ class Run:
         """A tree of results, and what was chosen with it, in the form to differentiate."""
         options = current()
         leaves, structure = tree.flatten(out)
-        leaves = [self._constant(x) if _is_floating(x) else x for x in leaves]
+        leaves = [
+            Variable(self.graph, x.node) if isinstance(x, Variable) else self._constant(x) if _is_floating(x) else x
+            for x in leaves
+        ]
         out = tree.unflatten(structure, leaves)
         floating = [x.node for x in leaves if isinstance(x, Variable) and x.aval.differentiable]
         if not options.optimize or not floating:

@@ -182,6 +182,13 @@ def test_integers_floats_and_booleans_that_are_equal_are_different_programs():
     assert [f(2.0, n) for n in (1, True, 1.0, 1, True)] == [2.0, 3.0, 1.0, 2.0, 3.0]
 
 
+def test_functions_and_types_are_static():
+    f = sg.grad(lambda x, g, dtype: np.sum(g(x).astype(dtype)))
+    np.testing.assert_allclose(f(X, np.sin, np.float64), np.cos(X))
+    np.testing.assert_allclose(f(X, lambda x: x**2, float), 2 * X)
+    np.testing.assert_allclose(f(X, sg.compile(np.tanh), np.dtype(float)), 1 - np.tanh(X) ** 2)
+
+
 def test_integer_arrays_are_inputs():
     f = sg.grad(lambda x, i: np.sum(x[i] ** 2))
     np.testing.assert_allclose(f(X, np.array([0, 0, 2])), [4 * X[0], 0, 2 * X[2]])

@@ -5,12 +5,14 @@ import pytest
 from oracle import check_derivatives, trace
 from sweep import check_batch, check_close, inferred
 
+from symgrad.cost import cost_of
 from symgrad.derive import pullback
 from symgrad.dims import Sizes
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.graph import CONSTANT, INPUT, Aval, reached
+from symgrad.graph import CONSTANT, INPUT, Aval, Graph, reached
 from symgrad.interpret import interpret
 from symgrad.spelling import Code
+from symgrad.variable import Variable
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -238,11 +240,37 @@ def test_equal_einsums_are_one_node():
 
 def test_source_of_einsum():
     assert gradient_source(lambda a, b: np.einsum("kij,nkj->nki", a, b), (2, 3, 3), (4, 2, 3)) == [
-        'np.einsum("ijk,jil->jkl", g, x1)'.replace("ijk,jil->jkl", "ijk,ijl->jkl"),
-        'np.einsum("ijk,lik->lij", x0, g)'.replace("ijk,lik->lij", "ijk,lij->lik"),
+        'np.einsum("nki,nkj->kij", g, x1)',
+        'np.einsum("kij,nki->nkj", x0, g)',
     ]
     _, inputs, (y,) = trace(lambda a, b, c: np.einsum("ij,jk,kl->il", a, b, c), *draw((2, 3), (3, 4), (4, 2)))
     assert spelled(y, dict(zip(inputs, "abc", strict=True))).text == 'np.einsum("ij,jk,kl->il", a, b, c, optimize=True)'
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "expected"),
+    [
+        ("ij,jk->ik", [(2, 3), (3, 4)], "a @ b"),
+        ("ij,kj->ik", [(2, 3), (4, 3)], "a @ b.T"),
+        ("ji,jk->ik", [(3, 2), (3, 4)], "a.T @ b"),
+        ("ij,jk->ki", [(2, 3), (3, 4)], "b.T @ a.T"),
+        ("ij,j->i", [(2, 3), (3,)], "a @ b"),
+        ("j,ij->i", [(3,), (2, 3)], "a @ b.T"),
+        ("i,i->", [(3,), (3,)], "a @ b"),
+        ("i,j->ij", [(3,), (2,)], "np.outer(a, b)"),
+        ("i,j->ji", [(3,), (2,)], "np.outer(b, a)"),
+        ("ij,ij->i", [(2, 3), (2, 3)], 'np.einsum("ij,ij->i", a, b)'),
+        ("i,i->", [(1,), (3,)], 'np.einsum("i,i->", a, b)'),
+        ("kij,nkj->nki", [(2, 3, 3), (4, 2, 3)], 'np.einsum("kij,nkj->nki", a, b)'),
+        ("kij,nkj->nki", [(20, 9, 9), (40, 20, 9)], 'np.einsum("kij,nkj->nki", a, b, optimize=True)'),
+        ("nkj,nkj->nk", [(40, 20, 9), (40, 20, 9)], 'np.einsum("nkj,nkj->nk", a, b)'),
+    ],
+)
+def test_what_an_einsum_of_two_is_written_as(subscripts, shapes, expected):
+    xs = draw(*shapes)
+    _, inputs, (y,) = trace(lambda a, b: np.einsum(subscripts, a, b), *xs)
+    assert spelled(y, dict(zip(inputs, "ab", strict=True))).text == expected
+    check_close(lambda a, b: np.einsum(subscripts, a, b), *xs)
 
 
 @pytest.mark.parametrize(
@@ -460,3 +488,38 @@ def test_gradients_at_symbolic_sizes(f):
     )
     for result, want in zip(interpret(symbolic, {x: a, w: b}), expected, strict=True):
         np.testing.assert_allclose(result, want)
+
+
+# ---- operations
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "expected"),
+    [
+        (np.matmul, [(2, 3), (3, 4)], 2 * 24),
+        (np.matmul, [(5, 2, 3), (3,)], 2 * 30),
+        (np.matmul, [(3,), (3,)], 2 * 3),
+        (np.outer, [(3,), (4,)], 12),
+        (np.vecdot, [(5, 3), (3,)], 2 * 15),
+        (lambda a, b: np.tensordot(a, b, 2), [(2, 3, 4), (3, 4, 5)], 2 * 120),
+        (lambda a, b: np.einsum("kij,nkj->nki", a, b), [(2, 3, 4), (5, 2, 4)], 2 * 120),
+        (np.linalg.solve, [(3, 3), (3, 2)], 18 + 2 * 18),
+        (np.linalg.inv, [(4, 3, 3)], 4 * 54),
+        (np.linalg.cholesky, [(3, 3)], 9),
+        (np.linalg.det, [(3, 3)], 18),
+        (np.linalg.eigvalsh, [(3, 3)], 36),
+        (np.linalg.svdvals, [(5, 3)], 2 * 45 + 2 * 27),
+    ],
+)
+def test_how_many_operations(f, shapes, expected):
+    graph, _, outputs = trace(f, *[np.eye(*s[-2:]) if s[-1:] == s[-2:-1] and len(s) == 2 else np.ones(s) for s in shapes])
+    graph.outputs = outputs
+    assert cost_of(graph).flops == expected
+
+
+def test_operations_of_symbolic_sizes():
+    n, d = Sizes().symbol("n"), 3
+    graph = Graph()
+    x = Variable(graph, graph.add_input("x", Aval((n, d), F8)))
+    graph.outputs = [(x.T @ x).node]
+    assert str(cost_of(graph).flops) == "18*n"

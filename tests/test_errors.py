@@ -373,11 +373,13 @@ def test_variables_of_another_trace():
 # ---- wrong calls
 
 
-class Unhashable:
-    __hash__ = None
+class Foreign:
+    """Hashable, but what it holds may change."""
 
 
-FOREIGN = "Pass arrays, numbers, strings, or trees of them; register other classes with symgrad.tree.register."
+FOREIGN = (
+    "Pass arrays, numbers, strings, functions, or trees of them; register other classes with symgrad.tree.register."
+)
 
 
 @pytest.mark.parametrize(
@@ -416,14 +418,26 @@ FOREIGN = "Pass arrays, numbers, strings, or trees of them; register other class
         (
             lambda: sg.grad(lambda x, s: x)(1.0, {1, 2}),
             ArgumentError,
-            "an argument of type set is neither an array nor hashable",
+            "s is an instance of set, neither an array nor a value that stays as it is",
             FOREIGN,
         ),
         (
-            lambda: sg.grad(lambda x, s: x)(1.0, Unhashable()),
+            lambda: sg.grad(lambda x, s: x)(1.0, {"a": [Foreign()]}),
             ArgumentError,
-            "an argument of type Unhashable is neither an array nor hashable",
+            "s['a'][0] is an instance of Foreign, neither an array nor a value that stays as it is",
             FOREIGN,
+        ),
+        (
+            lambda: sg.grad(lambda x, rng: x * rng.normal()).source(1.0, np.random.default_rng()),
+            ArgumentError,
+            "rng is an instance of Generator, neither an array nor a value that stays as it is",
+            FOREIGN,
+        ),
+        (
+            lambda: sg.grad(lambda x, y=2.0: x * y, wrt="y")(1.0),
+            ArgumentError,
+            "wrt='y': there is no such argument in this call",
+            "Pass it: a default is part of the program.",
         ),
         (
             lambda: sg.grad(np.sum)(np.array([None, 1])),

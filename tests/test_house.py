@@ -9,6 +9,7 @@ import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import symgrad as sg
@@ -187,3 +188,30 @@ def test_import_takes_at_most_three_times_that_of_numpy():
         if _ >= 4 and best["symgrad"] <= 3 * best["numpy"]:
             return
     pytest.fail(f"numpy {best['numpy']:.3f} s, symgrad {best['symgrad']:.3f} s")
+
+
+# ---- long programs
+
+STEPS = {
+    "sin": np.sin,
+    "affine": lambda x: 0.5 * x + 0.1,
+    "residual": lambda x: x + 0.1 * np.tanh(x),
+    "choice": lambda x: np.where(x > 0.5, 0.9 * x, 1.1 * x),
+    "division": lambda x: x / (1 + x * x),
+    "shape": lambda x: np.reshape(np.sin(np.reshape(x, (1, -1))), np.shape(x)),
+}
+
+
+@pytest.mark.parametrize("optimize", [0, 2])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("x", [0.7, np.array([0.3, 0.7])], ids=["number", "array"])
+def test_no_pass_recurses_over_the_graph(step, x, optimize):
+    def chain(x):
+        for _ in range(sys.getrecursionlimit()):
+            x = STEPS[step](x)
+        return np.sum(x)
+
+    value, slope = sg.value_and_grad(chain, optimize=optimize)(x)
+    eps = 1e-6
+    np.testing.assert_allclose(value, chain(x), rtol=1e-9)
+    np.testing.assert_allclose(np.sum(slope), (chain(x + eps) - chain(x - eps)) / (2 * eps), rtol=1e-4, atol=1e-8)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.errors import WriteError
 from symgrad.graph import verify
 
 X = np.array([0.3, -0.7, 1.1])
@@ -158,6 +159,38 @@ def test_pullback_keeps_its_own_copy_of_what_it_needs():
     _, pullback = sg.vjp(lambda x: x**3, y)
     y[:] = 0
     close(pullback(np.ones(3))[0], 3 * X**2)
+
+
+def test_what_is_written_later_does_not_reach_a_derivative():
+    def of_arguments(x):
+        y = x * 2
+        out, pullback = sg.vjp(lambda z: z**2, y)
+        y[0] = 5
+        out[:] = 7
+        (g,) = pullback(np.ones(3))  # 2 y as it was
+        return np.sum(g * y)
+
+    y = np.array([5, 2 * X[1], 2 * X[2]])
+    close(sg.compile(of_arguments)(X), np.sum(4 * X * y))
+    close(sg.grad(of_arguments)(X), [20, 16 * X[1], 16 * X[2]])
+
+    def writes_inside(z):
+        z = z.copy()
+        z[0] = 1
+        z[1:] *= z[1:]
+        return np.sum(z**2)
+
+    close(sg.grad(writes_inside)(X), [0, 4 * X[1] ** 3, 4 * X[2] ** 3])
+    close(sg.compile(lambda x: sg.grad(writes_inside)(x * 1))(X), [0, 4 * X[1] ** 3, 4 * X[2] ** 3])
+
+
+def test_an_inner_function_may_not_write_into_its_arguments_either():
+    def inner(z):
+        z[0] = 1
+        return np.sum(z**2)
+
+    with pytest.raises(WriteError, match="z is an argument"):
+        sg.compile(lambda x: sg.grad(inner)(x * 2))(X)
 
 
 def test_no_perturbation_confusion():

@@ -22,6 +22,7 @@ from symgrad.version import VERSION
 
 SMALL = 64  # elements of a constant array that are still written out
 WIDTH = 118
+QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
 
 
 @dataclass
@@ -89,11 +90,21 @@ def emit(graph: Graph, header: Header, level: int, checks: Sequence[str] | None 
     parts = [
         _docstring(header, graph.inputs),
         "\n".join(["import numpy as np", *([""] if written or kept else []), *_kept(kept, checks is not None), *written, ""]),
-        f"\ndef {header.function}{inspect.Signature(_bare(header.parameters))}:",
+        "",
+        *([QUIETLY] if _overflows_harmlessly(body.nodes) else []),
+        f"def {header.function}{inspect.Signature(_bare(header.parameters))}:",
         *(f"    {line}" for line in lines),
         "",
     ]
     return Source("\n".join(parts), header.function, kept)
+
+
+def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
+    """Whether something is divided by one plus an exponential: where that is infinite, zero is the right result."""
+    return any(
+        node.op.name == "divide" and node.inputs[1].op.name == "add" and any(x.op.name == "exp" for x in node.inputs[1].inputs)
+        for node in nodes
+    )
 
 
 def _names(graph: Graph, header: Header) -> Names:

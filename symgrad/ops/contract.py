@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.dims import Dim, broadcast_shapes, same
+from symgrad.dims import Dim, broadcast_shapes, product, same
 from symgrad.errors import ShapeError
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, common_dtype, implements, operator
@@ -100,6 +100,11 @@ def _batch_matmul(batched, a, b):
     return y[..., 0, :] if ranks[0] == 1 else y[..., 0] if ranks[1] == 1 else y
 
 
+def _two_for_each(y, *contracted):
+    """A multiplication and an addition for each number of the result and each place of the axes that are contracted."""
+    return 2 * product((*y.shape, *contracted))
+
+
 MATMUL = operator(
     np.matmul,
     arrays=2,
@@ -107,6 +112,7 @@ MATMUL = operator(
     vjp=_vjp_matmul,
     batch=_batch_matmul,
     spell=lambda node, a, b: infix("@", a, b),
+    flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
     linear=True,
 )
 
@@ -128,6 +134,7 @@ OUTER = operator(
     infer=_infer_outer,
     vjp=lambda g, y, a, b: (g @ b, a @ g),
     batch=lambda batched, a, b: a[..., :, None] * b[..., None, :],
+    flops=lambda y, a, b: product(y.shape),
     linear=True,
 )
 
@@ -156,6 +163,7 @@ VECDOT = operator(
     infer=_infer_vecdot,
     vjp=lambda g, y, a, b: (g[..., None] * b, g[..., None] * a),
     batch=lambda batched, a, b: np.vecdot(*align(batched, a, b)),
+    flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
     linear=True,
 )
 
@@ -307,6 +315,7 @@ TENSORDOT = operator(
     vjp=_vjp_tensordot,
     batch=_batch_tensordot,
     spell=_spell_tensordot,
+    flops=lambda y, a, b, axes: _two_for_each(y, *(a.shape[i] for i in axes[0])),
     linear=True,
 )
 

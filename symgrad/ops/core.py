@@ -24,15 +24,15 @@ STOP = operator(
 )
 
 
-def marked(x):
-    """`x` under an identity of its own."""
+def marked(x, lock=""):
+    """`x` under an identity of its own, with the reason why it cannot be written into."""
     graph = x.graph
     before, graph.provenance = graph.provenance, x.node.where  # it is not the running line that makes it
     try:
         result = ALIAS(x, tag=len(graph.nodes))
     finally:
         graph.provenance = before
-    result._lock = x._lock
+    result._lock = x._lock or lock
     return result
 
 

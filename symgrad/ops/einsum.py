@@ -1,10 +1,12 @@
-"""np.einsum: every spelling of a call becomes one node with canonical letters and no index twice in an operand."""
+"""np.einsum: no index twice in an operand, one node for calls that differ in their letters only; products of matrices
+become that."""
 
+import math
 from collections import Counter
 
 import numpy as np
 
-from symgrad.dims import broadcast_shapes
+from symgrad.dims import broadcast_shapes, product
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.ops.contract import fits
@@ -14,6 +16,27 @@ from symgrad.spelling import call
 LETTERS = "ijklmnopqrstuvwxyzabcdefghIJKLMNOPQRSTUVWXYZABCDEFGH"
 
 # ---- the node: subscripts such as "ij,jk->ik"
+
+
+class Subscripts(str):
+    """Subscripts that equal others with other letters, so that such einsums are one node; it keeps those it has."""
+
+    __slots__ = ("_canonical",)
+
+    def __new__(cls, text):
+        self = super().__new__(cls, text)
+        names = {}
+        self._canonical = tuple(c if c in ",->" else names.setdefault(c, len(names)) for c in text)
+        return self
+
+    def __eq__(self, other):
+        return self._canonical == (other if isinstance(other, Subscripts) else Subscripts(other))._canonical
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash(self._canonical)
 
 
 def _split(subscripts):
@@ -74,21 +97,54 @@ def _batch_einsum(batched, *xs, subscripts):
     return np.einsum(f"{','.join(terms)}->{extra}{out}", *xs)
 
 
+PLANNING = 5000
+"""Multiplications from which on it pays to look for an order, and for products of matrices: NumPy takes 10 us for it."""
+
+
+def _pays(shapes, subscripts):
+    """Whether NumPy should look at the einsum before it runs it: for two operands, if they make a product of matrices."""
+    if len(shapes) > 2:
+        return True
+    terms, out = _split(subscripts)
+    if len(terms) < 2 or not any(letter not in out for letter in terms[0] if letter in terms[1]):
+        return False
+    if not all(any(letter not in term and letter in out for letter in other) for term, other in (terms, terms[::-1])):
+        return False
+    return _multiplications(shapes, terms) >= PLANNING
+
+
+def _multiplications(shapes, terms):
+    """How many places there are for all letters together; a symbolic size counts as large."""
+    sizes = {}
+    for shape, term in zip(shapes, terms, strict=True):
+        for letter, size in zip(term, shape, strict=True):
+            sizes[letter] = max(sizes.get(letter, 1), size if isinstance(size, int) else PLANNING)
+    return math.prod(sizes.values())
+
+
 def _spell_einsum(node, *xs):
     subscripts = dict(node.params)["subscripts"]
-    optimize = ["optimize=True"] if len(xs) > 2 else []
+    optimize = ["optimize=True"] if _pays([x.aval.shape for x in node.inputs], subscripts) else []
     return call("np.einsum", [f'"{subscripts}"', *(x.text for x in xs), *optimize])
+
+
+def _flops_einsum(y, *xs, subscripts):
+    """As if pair by pair were of no use: each place of all indices once."""
+    terms, _ = _split(subscripts)
+    sizes = _sizes(xs, terms)
+    return product(sizes.values()) * len(xs)
 
 
 EINSUM = operator(
     np.einsum,
     arrays=-1,
-    bind=lambda *xs, subscripts: ([as_input(x) for x in xs], {"subscripts": subscripts}),
+    bind=lambda *xs, subscripts: ([as_input(x) for x in xs], {"subscripts": Subscripts(subscripts)}),
     infer=_infer_einsum,
     vjp=_vjp_einsum,
     batch=_batch_einsum,
-    evaluate=lambda *xs, subscripts: np.einsum(subscripts, *xs, optimize=len(xs) > 2),
+    evaluate=lambda *xs, subscripts: np.einsum(str(subscripts), *xs, optimize=_pays([x.shape for x in xs], subscripts)),
     spell=_spell_einsum,
+    flops=_flops_einsum,
     linear=True,
 )
 
@@ -117,12 +173,39 @@ def einsum(*operands, optimize=False, dtype=None, order="K", casting="safe"):
 def _contract(xs, terms, out):
     if len(xs) == 1 and xs[0].dtype.kind in "fc":  # np.sum would widen small integers
         return _permute(xs[0], list(terms[0]), out)
-    labels = list(dict.fromkeys(label for term in terms for label in term))
-    if len(labels) >= len(LETTERS):  # one is left for a batch axis
-        raise UnsupportedError(f"np.einsum: {len(labels)} different indices are too many")
-    names = dict(zip(labels, LETTERS, strict=False))
+    if len(xs) == 2:
+        y = _matrix_product(*xs, *map(list, terms), out)
+        if y is not None:
+            return y
+    names = _named(list(dict.fromkeys(label for term in terms for label in term)))
     spelled = ["".join(names[label] for label in term) for term in (*terms, out)]
     return EINSUM(*xs, subscripts=f"{','.join(spelled[:-1])}->{spelled[-1]}")
+
+
+def _named(labels):
+    """A letter for each label: its own if it is one."""
+    if len(labels) >= len(LETTERS):  # one is left for a batch axis
+        raise UnsupportedError(f"np.einsum: {len(labels)} different indices are too many")
+    free = iter(letter for letter in LETTERS if letter not in labels)
+    return {label: label if isinstance(label, str) else next(free) for label in labels}
+
+
+def _matrix_product(x, y, a, b, out):
+    """`x @ y` or `np.outer` where the einsum is one of two matrices or vectors, but for their transposes; else None."""
+    if x.dtype.kind not in "iufc" or y.dtype.kind not in "iufc" or max(len(a), len(b)) > 2:
+        return None
+    shared = [label for label in a if label in b]
+    rows, columns = ([label for label in term if label not in shared] for term in (a, b))
+    if len(shared) > 1 or len(rows) > 1 or len(columns) > 1 or sorted(out, key=str) != sorted(rows + columns, key=str):
+        return None
+    if out != rows + columns:
+        return _matrix_product(y, x, b, a, out)
+    if not shared:
+        return np.outer(x, y) if rows and columns else None
+    i, j = a.index(shared[0]), b.index(shared[0])
+    if _is_one(x.shape[i]) != _is_one(y.shape[j]) or not fits(x.shape[i], y.shape[j]):
+        return None  # stretched, or wrong: an einsum says it better
+    return (x.T if i < len(a) - 1 else x) @ (y.T if j > 0 else y)
 
 
 def _permute(x, term, out):

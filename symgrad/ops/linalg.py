@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 
+from symgrad import dims
 from symgrad.dims import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
 from symgrad.graph import CONSTANT, Aval
@@ -35,6 +36,26 @@ def check_matrix(name, a, square=True):
     """Refuse what does not hold matrices, or square ones."""
     if a.ndim < 2 or (square and not fits(a.shape[-1], a.shape[-2])):
         raise ShapeError(f"np.linalg.{name}: {a} does not hold {'square ' * square}matrices")
+
+
+# Arithmetic operations: G. Golub and C. Van Loan, *Matrix Computations*, 4th ed., 2013, tables 5.5.1 and 8.6.1, and the
+# sections of the factorisations; what has no exact number is theirs for the method that LAPACK uses.
+
+
+def work(a, times, over=1):
+    """So many times n cubed for each matrix, the lower powers left out."""
+    return times * dims.product(a.shape) * a.shape[-1] // over
+
+
+def small(a):
+    """The smaller size of each matrix, cubed."""
+    n = smallest(a.shape[-1], a.shape[-2])
+    return dims.product(a.shape[:-2]) * n * n * n
+
+
+def tall(a):
+    """The larger size of each matrix times the square of the smaller."""
+    return dims.product(a.shape) * smallest(a.shape[-1], a.shape[-2])
 
 
 def needed(g):
@@ -114,7 +135,14 @@ def _batch_solve(batched, a, b):
     return y[..., 0] if ranks[1] == 1 else y
 
 
-SOLVE = operator(np.linalg.solve, arrays=2, infer=_infer_solve, vjp=_vjp_solve, batch=_batch_solve)
+SOLVE = operator(
+    np.linalg.solve,
+    arrays=2,
+    infer=_infer_solve,
+    vjp=_vjp_solve,
+    batch=_batch_solve,
+    flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * dims.product(y.shape),
+)
 
 
 def _infer_inv(a):
@@ -127,6 +155,7 @@ INV = operator(
     infer=_infer_inv,
     vjp=lambda g, y, a: (-product(transposed(y), g, transposed(y)),),
     batch=lambda batched, a: np.linalg.inv(a),
+    flops=lambda y, a: work(a, 2),
 )
 
 # ---- determinants
@@ -142,7 +171,14 @@ def _vjp_det(g, y, a):
     return ((g * y)[..., None, None] * transposed(np.linalg.inv(a)),)
 
 
-DET = operator(np.linalg.det, infer=_infer_det, vjp=_vjp_det, batch=lambda batched, a: np.linalg.det(a), singular=True)
+DET = operator(
+    np.linalg.det,
+    infer=_infer_det,
+    vjp=_vjp_det,
+    batch=lambda batched, a: np.linalg.det(a),
+    flops=lambda y, a: work(a, 2, 3),
+    singular=True,
+)
 
 
 def _infer_slogdet(a):
@@ -156,6 +192,7 @@ SLOGDET = operator(
     infer=_infer_slogdet,
     vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),
     batch=lambda batched, a: SLOGDET(a),
+    flops=lambda y, a: work(a, 2, 3),
     singular=True,
 )
 
@@ -187,6 +224,7 @@ CHOLESKY = operator(
     bind=lambda a, /, *, upper=False: ((as_input(a),), {"upper": bool(upper)}),
     vjp=_vjp_cholesky,
     batch=lambda batched, a, upper: np.linalg.cholesky(a, upper=upper),
+    flops=lambda y, a, upper: work(a, 1, 3),
 )
 
 
@@ -223,6 +261,7 @@ EIGH = operator(
     bind=_bind_eigh,
     vjp=_vjp_eigh,
     batch=lambda batched, a, UPLO: EIGH(a, UPLO=UPLO),
+    flops=lambda y, a, UPLO: work(a, 9),
     singular=True,
 )
 
@@ -243,6 +282,7 @@ EIGVALSH = operator(
     bind=_bind_eigh,
     vjp=_vjp_eigvalsh,
     batch=lambda batched, a, UPLO: np.linalg.eigvalsh(a, UPLO),
+    flops=lambda y, a, UPLO: work(a, 4, 3),
 )
 
 
@@ -298,6 +338,7 @@ SVD = operator(
     infer=_infer_svd,
     vjp=_vjp_svd,
     batch=lambda batched, a, full_matrices: SVD(a, full_matrices=full_matrices),
+    flops=lambda y, a, full_matrices: 6 * tall(a) + 20 * small(a),
     singular=True,
 )
 
@@ -313,7 +354,11 @@ def _vjp_svdvals(g, y, a):
 
 
 SVDVALS = operator(
-    np.linalg.svdvals, infer=_infer_svdvals, vjp=_vjp_svdvals, batch=lambda batched, a: np.linalg.svdvals(a)
+    np.linalg.svdvals,
+    infer=_infer_svdvals,
+    vjp=_vjp_svdvals,
+    batch=lambda batched, a: np.linalg.svdvals(a),
+    flops=lambda y, a: 2 * tall(a) + 2 * small(a),
 )
 
 
@@ -359,7 +404,14 @@ def _qr_tall(q, r, dq, dr):
     return transposed(np.linalg.solve(r, transposed(dq + q @ symmetric)))
 
 
-QR = operator(np.linalg.qr, infer=_infer_qr, vjp=_vjp_qr, batch=lambda batched, a: QR(a), singular=True)
+QR = operator(
+    np.linalg.qr,
+    infer=_infer_qr,
+    vjp=_vjp_qr,
+    batch=lambda batched, a: QR(a),
+    flops=lambda y, a: 4 * tall(a) - 4 * small(a) // 3,
+    singular=True,
+)
 
 
 @implements(np.linalg.qr)
