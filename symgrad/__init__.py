@@ -22,4 +22,4 @@ from symgrad.transforms import (
     value_and_grad as value_and_grad,
 )
 from symgrad.variable import Variable as Variable
-from symgrad.version import VERSION as __version__
+from symgrad.version import VERSION as __version__  # noqa: F401

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import Dim, Size, same_shape
+from symgrad.dims import Dim, Size
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.graph import ITEM, Aval, Graph, Node, depends, needed
 from symgrad.ops.define import common_dtype
 from symgrad.ops.shape import with_rank
+from symgrad.shapes import same_shape
 from symgrad.variable import Variable, record
 
 Image = Any  # the Variable of a batched node, a tuple of them where the operator has several results

@@ -1,14 +1,17 @@
-"""From a traced program to a function that runs: the pipeline, what it makes (`Compiled`), and the cache of `Function`."""
+"""From a traced program to a function that runs: the pipeline, its product `Compiled`, and the cache of `Function`."""
 
 from __future__ import annotations
 
+import gc
 import itertools
 import linecache
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise
-from symgrad.trace import Program, Spec, is_array, is_static, signature, spec, trace
+from symgrad.trace import Program, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
 
@@ -122,6 +125,11 @@ class Compiled:
                 "the results contain instances of classes that a module on its own does not know",
                 "Return dicts, lists and tuples.",
             )
+        if self._emitted.functions:
+            raise ArgumentError(
+                f"the program calls {', '.join(self._emitted.functions)}, which a module on its own does not know",
+                "Give your operator a spell= that writes it with NumPy.",
+            )
         module = emit(self.graph, self._header, self.options.optimize, checks=self._guard.checks())
         path.write_text(module.text, encoding="utf-8")
         if module.constants:
@@ -155,7 +163,7 @@ def _load(source: Source) -> Callable[..., Any]:
     """The function of a generated module; tracebacks show its lines."""
     filename = f"<symgrad {source.function} {next(_serial)}>"
     linecache.cache[filename] = (len(source.text), None, source.text.splitlines(keepends=True), filename)
-    namespace: dict[str, Any] = dict(source.constants)
+    namespace: dict[str, Any] = {**source.constants, **source.functions}
     exec(compile(source.text, filename, "exec"), namespace)
     return namespace[source.function]
 
@@ -178,9 +186,7 @@ class Function:
     'x: float -> float64[]'
     """
 
-    def __init__(
-        self, body: Callable[..., Any], name: str, summary: str, explicit: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, body: Callable[..., Any], name: str, summary: str, explicit: Mapping[str, Any]) -> None:
         self._body, self.summary, self._explicit = body, summary, checked(explicit)
         self._entries: tuple[tuple[Options, Compiled], ...] = ()  # replaced, never edited: calls read it without a lock
         self._seen: dict[Any, list[Sizes]] = {}
@@ -191,6 +197,10 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<Function {self.__name__}{self.__signature__}>"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method where it is defined in a class, as Python's functions are."""
+        return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing.get() is None:
@@ -227,7 +237,7 @@ class Function:
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
         chosen = resolve({**self._explicit, **explicit})
         args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
-        return Compiled(self._trace(args, kwargs, {}, None, chosen), chosen)
+        return self._compiled(args, kwargs, {}, None, chosen)
 
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The module that runs for these arguments, or for specs in their place; options as keywords."""
@@ -275,16 +285,32 @@ class Function:
         shapes, values = generalised(seen, here, set(self.__signature__.parameters))
         if values:
             try:
-                return Compiled(self._trace(args, kwargs, shapes, values, options), options)
+                return self._compiled(args, kwargs, shapes, values, options)
             except SymgradError:  # a program that does not go through with symbols is compiled for its very sizes
                 pass
-        return Compiled(self._trace(args, kwargs, {}, None, options), options)
+        return self._compiled(args, kwargs, {}, None, options)
+
+    def _compiled(self, args: Any, kwargs: Any, shapes: Any, values: Any, options: Options) -> Compiled:
+        with collector_resting():
+            return Compiled(self._trace(args, kwargs, shapes, values, options), options)
 
     def _trace(self, args: Any, kwargs: Any, shapes: Any, values: Any, options: Options) -> Program:
         with in_force(options):
             program = trace(self._body, args, kwargs, name=self.__name__, shapes=shapes, values=values)
         program.summary = self.summary + "."
         return program
+
+
+@contextmanager
+def collector_resting() -> Iterator[None]:
+    """Garbage collection of cycles waits: it would walk all of a growing graph again and again, and find nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 Sizes = tuple[tuple[int, ...], ...]

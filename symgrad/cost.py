@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from symgrad.dims import Dim, evaluate, product, symbols_of
+from symgrad.dims import Dim, evaluate, symbols_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, reached
+from symgrad.shapes import product
 
 _ASSUMED = 1000  # what a symbolic size counts for where the peak is looked for
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import same_shape
-from symgrad.errors import GraphError, NotDifferentiableError
+from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.ops.core import ALIAS
 from symgrad.ops.elementwise import WHERE
+from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
 Rule = Callable[..., Any]
@@ -121,7 +121,7 @@ class _Pullback:
             if g is not None:
                 self.name(g, node)
             if node not in self.stop:
-                self.propagate(node, g)
+                self.propagate_from(node, g)
         return [found.get(x) for x in self.wrt]
 
     def name(self, g: Cotangent, node: Node) -> None:
@@ -129,6 +129,13 @@ class _Pullback:
             node = node.inputs[0]
         if self.prefix and not g.dirty and node in self.graph.names:
             self.graph.label(g.value.node, (self.prefix + "{}", node))
+
+    def propagate_from(self, node: Node, g: Cotangent | None) -> None:
+        """`propagate`; an error of a rule names the line of the operator, not that of the call of `grad`."""
+        try:
+            self.propagate(node, g)
+        except SymgradError as error:
+            raise type(error)(error.fact, error.instead, node.where) from error.__cause__
 
     def propagate(self, node: Node, g: Cotangent | None) -> None:
         """Hand the cotangent of a node on to its inputs."""
@@ -228,7 +235,10 @@ class _Pullback:
             return g
         value, mask = g.settled(), g.mask
         extra = len(shape) - len(aval.shape)
-        axes = (*range(extra), *(i + extra for i, n in enumerate(aval.shape) if _is_one(n) and not _is_one(shape[i + extra])))
+        axes = (
+            *range(extra),
+            *(i + extra for i, n in enumerate(aval.shape) if _is_one(n) and not _is_one(shape[i + extra])),
+        )
         if mask is not None:
             mask = np.reshape(np.any(np.broadcast_to(mask, shape), axis=axes, keepdims=True), (*aval.shape,))
         return Cotangent(np.reshape(np.sum(value, axis=axes), aval.shape), mask)

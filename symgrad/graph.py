@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import Dim, Shape, render_shape, same_shape
+from symgrad.dims import Dim, Shape
 from symgrad.errors import GraphError
+from symgrad.shapes import render_shape, same_shape
 from symgrad.where import UNKNOWN, Where, here
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
 
 
 def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:
-    """Those of `nodes` (given in creation order) that depend on a source other than through `stop`; sources included."""
+    """Those of `nodes`, in creation order, that depend on a source other than through `stop`; sources included."""
     found = set(sources)
     for node in nodes:
         if node not in stop and not found.isdisjoint(node.inputs):

@@ -9,9 +9,9 @@ import numpy as np
 
 from symgrad.batch import batch
 from symgrad.derive import pullback, pushforward
-from symgrad.dims import product, same_shape
 from symgrad.errors import DTypeError
 from symgrad.graph import Graph, Node
+from symgrad.shapes import product, same_shape
 from symgrad.variable import Variable
 
 

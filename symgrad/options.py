@@ -28,7 +28,8 @@ class Options:
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 
 
-_current: ContextVar[Options] = ContextVar("options", default=Options())
+_DEFAULT = Options()
+_current: ContextVar[Options] = ContextVar("options", default=_DEFAULT)
 
 
 def current() -> Options:

@@ -7,14 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import Dim, render
-
 # Python's precedences, from the loosest; only what generated code uses
 COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)
 PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "**": POWER, "@": MATMUL}
-PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%"), PRODUCT) | dict.fromkeys(
-    ("<", "<=", ">", ">=", "==", "!="), COMPARE
-)
+PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%"), PRODUCT) | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE)
 
 
 class Code(NamedTuple):
@@ -53,8 +49,6 @@ def spell_param(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, np.dtype):
         return f"np.{value.name}" if hasattr(np, value.name) else f"np.dtype({value.str!r})"
-    if isinstance(value, Dim):
-        return render(value)
     if value is Ellipsis:
         return "..."
     if isinstance(value, (str, int, float, bool, type(None))):

@@ -14,9 +14,10 @@ import numpy as np
 import optree
 
 from symgrad import tree
-from symgrad.dims import Dim, Shape, Sizes, parse_size, parse_spec
+from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError
 from symgrad.graph import Aval, Graph, Node
+from symgrad.specs import parse_size, parse_spec
 from symgrad.variable import Variable, tracing
 from symgrad.where import UNKNOWN, Where, boundary
 
@@ -199,17 +200,17 @@ def definition(function: Callable[..., Any]) -> Where:
 
 def is_array(x: Any) -> bool:
     """Whether a leaf is an input of the program rather than part of it."""
-    return isinstance(x, (np.ndarray, np.generic, float, complex, Spec)) or (
-        hasattr(x, "shape") and hasattr(x, "dtype")
-    )
+    if isinstance(x, (np.ndarray, np.generic, float, complex, Spec)):
+        return True
+    return hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, type)  # np.float64 has both
 
 
-_FIXED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, np.ufunc, partial)
+_FIXED = (type(None), type(...), type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc, partial)
 
 
 def is_static(x: Any) -> bool:
     """Whether a leaf may be part of the program: it compares by value, so that another value is another program."""
-    if type(x).__hash__ is object.__hash__:
+    if type(x).__hash__ is object.__hash__:  # type: ignore[comparison-overlap]
         return isinstance(x, _FIXED) or hasattr(x, "__wrapped__")
     try:
         hash(x)
@@ -230,7 +231,7 @@ def _inputs(
         if not is_array(value):
             if not is_static(value):
                 raise ArgumentError(
-                    f"{text} is an instance of {type(value).__name__}, neither an array nor a value that stays as it is",
+                    f"{text} is an instance of {type(value).__name__}, neither an array nor a value that never changes",
                     "Pass arrays, numbers, strings, functions, or trees of them; "
                     "register other classes with symgrad.tree.register.",
                 )

@@ -199,7 +199,7 @@ def jacobian(
     choice = Choice(argnums)
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        return Run(f, choice, args, kwargs).jacobian(mode)
+        return Run(f, choice, args, kwargs).jacobian(mode, "jacobian")
 
     return _function(body, f, "jacobian", f"Jacobian of {describe(f)} with respect to {choice.described(f)}", options)
 
@@ -255,9 +255,13 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: 
     array([[4., 2.],
            [2., 0.]])
     """
-    inner = jacobian(grad(f, argnums), argnums, mode="rev", **options)
-    text = f"Hessian of {describe(f)} with respect to {Choice(argnums).described(f)}"
-    return _function(inner, f, "hessian", text, options)
+    gradient, choice = grad(f, argnums), Choice(argnums)
+
+    def body(*args: Any, **kwargs: Any) -> Any:
+        return Run(gradient, choice, args, kwargs).jacobian("rev", "hessian")
+
+    text = f"Hessian of {describe(f)} with respect to {choice.described(f)}"
+    return _function(body, f, "hessian", text, options)
 
 
 def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:

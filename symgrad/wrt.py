@@ -11,13 +11,14 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.derive import pullback
-from symgrad.dims import Dim, Shape, product, render_shape, same_shape
+from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
 from symgrad.graph import Graph, Node
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.ops import core
 from symgrad.options import current
 from symgrad.rewrite import improved
+from symgrad.shapes import product, render_tuple, same_shape
 from symgrad.trace import bind, definition, dotted_paths, of_graph, signature
 from symgrad.variable import Variable, lift, tracing
 from symgrad.where import Where
@@ -232,8 +233,8 @@ class Run:
             )
         return zeros(self.chosen[i])
 
-    def jacobian(self, mode: str) -> Any:
-        """Jacobians of all results, in a tree of results of trees of what was chosen."""
+    def jacobian(self, mode: str, name: str) -> Any:
+        """Jacobians of all results, called `name`, in a tree of results of trees of what was chosen."""
         leaves, structure = tree.flatten(self.out)
         outputs = []
         for y in leaves:
@@ -245,6 +246,8 @@ class Run:
         wrt = [x.node for x in self.chosen]
         with provenance(self.graph, self._where):
             rows = (jacobian_rev if _backward(mode, outputs, wrt) else jacobian_fwd)(self.graph, outputs, wrt)
+        for block in (x for row in rows for x in row if x.inputs):
+            self.graph.label(block, name)
         return tree.unflatten(structure, [self._arranged([Variable(self.graph, x) for x in row]) for row in rows])
 
     def leaves(self, given: Any, what: str) -> list[Any]:
@@ -300,13 +303,10 @@ def matching(x: Variable, given: Any, what: str) -> Node:
         except (TypeError, ValueError):
             raise DTypeError(f"a {what} for {x.aval} is {described(given)}", "It is an array like its value.") from None
     if not same_shape(given.shape, x.shape):
-        raise ShapeError(f"a {what} of shape {_shape(given.shape)} for {x.aval}", "It has the shape of its value.")
+        fact = f"a {what} of shape {render_tuple(given.shape)} for {x.aval}"
+        raise ShapeError(fact, "It has the shape of its value.")
     node = lift(x.graph, given)
     return node if node.aval == x.aval._replace(weak=False) else Variable(x.graph, node).astype(x.dtype).node
-
-
-def _shape(shape: Shape) -> str:
-    return f"({render_shape(shape)}{',' * (len(shape) == 1)})"
 
 
 def check_floating(x: Variable, fact: str) -> None:

@@ -45,8 +45,8 @@ def check_value(f, *args):
 def check_derivatives(f, *args, order=2, rtol=1e-5, atol=1e-7, eps=1e-5, seed=0):
     """Reverse and forward derivatives of a float64 function against central differences, and against each other.
 
-    Projects on random directions: ``<w, f(x + eps v) - f(x - eps v)> / (2 eps)`` against ``<w, J v>`` and ``<J' w, v>``;
-    `order` 2 repeats it for the gradient itself.
+    Projects on random directions: ``<w, f(x + eps v) - f(x - eps v)> / (2 eps)`` against ``<w, J v>`` and
+    ``<J' w, v>``; `order` 2 repeats it for the gradient itself.
     """
     rng = np.random.default_rng(seed)
     args = [np.asarray(a, dtype=float) for a in args]

@@ -9,13 +9,14 @@ from oracle import trace
 
 from symgrad.batch import batch
 from symgrad.derive import pullback
-from symgrad.dims import Sizes, same_shape
+from symgrad.dims import Sizes
 from symgrad.errors import DTypeError, GraphError, UnsupportedError
 from symgrad.graph import SEED, Aval, Graph, Op, reached, verify
 from symgrad.interpret import interpret
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.ops.core import STOP, named
 from symgrad.ops.define import TABLE, operator
+from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
 

@@ -418,19 +418,19 @@ FOREIGN = (
         (
             lambda: sg.grad(lambda x, s: x)(1.0, {1, 2}),
             ArgumentError,
-            "s is an instance of set, neither an array nor a value that stays as it is",
+            "s is an instance of set, neither an array nor a value that never changes",
             FOREIGN,
         ),
         (
             lambda: sg.grad(lambda x, s: x)(1.0, {"a": [Foreign()]}),
             ArgumentError,
-            "s['a'][0] is an instance of Foreign, neither an array nor a value that stays as it is",
+            "s['a'][0] is an instance of Foreign, neither an array nor a value that never changes",
             FOREIGN,
         ),
         (
             lambda: sg.grad(lambda x, rng: x * rng.normal()).source(1.0, np.random.default_rng()),
             ArgumentError,
-            "rng is an instance of Generator, neither an array nor a value that stays as it is",
+            "rng is an instance of Generator, neither an array nor a value that never changes",
             FOREIGN,
         ),
         (

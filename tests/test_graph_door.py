@@ -22,7 +22,7 @@ def door():
 
 
 def test_gradients_append_to_the_graph(door):
-    g, x, w, h, y = door
+    g, x, w, _h, y = door
     before = list(g.nodes)
     (dx, dw) = sg.gradients(y, [x, w])
     assert g.nodes[: len(before)] == before
@@ -62,7 +62,7 @@ def test_results_come_in_the_tree_that_was_fetched(door):
 
 
 def test_feeding_an_intermediate_cuts_the_graph(door):
-    _, x, w, h, y = door
+    _, x, _w, h, y = door
     (dh,) = sg.gradients(y, [h])
     f = sg.function([h], [y, dh])
     assert "tanh" not in f.source.split("def ")[1]
@@ -83,7 +83,7 @@ def test_what_is_not_fetched_is_not_computed(door):
 
 
 def test_an_input_may_be_fetched_and_a_result_is_its_own_array(door):
-    _, x, w, h, y = door
+    _, x, _w, _h, _y = door
     value = X.copy()
     result = sg.function([x], x)(value)
     assert not np.may_share_memory(result, value)
@@ -116,7 +116,7 @@ def test_weights_take_the_dtype_of_their_output():
 
 
 def test_stop_gradients(door):
-    _, x, w, h, y = door
+    _, x, w, _h, _y = door
     a = x * w
     z = np.sum(a * x)
     (stopped,) = sg.gradients(z, [x], stop_gradients=[a])
@@ -126,7 +126,7 @@ def test_stop_gradients(door):
 
 
 def test_unreached_gradients_are_zeros(door):
-    g, x, w, h, y = door
+    g, x, w, _h, y = door
     z = g.input("z", "float32[2, n]")
     s = g.input("s", "float64[]")
     dz, ds = sg.gradients(y, [z, s])
@@ -136,7 +136,7 @@ def test_unreached_gradients_are_zeros(door):
 
 
 def test_variables_are_arrays(door):
-    g, x, w, h, y = door
+    _g, x, w, _h, _y = door
     assert str(x.aval) == "float64[n]" and repr(x) == "<Variable float64[n] x>"
     n = x.shape[0]
     z = np.concatenate([x[: n // 2], w[n // 2 :]]) / n + np.ones(n, like=x)
@@ -145,7 +145,7 @@ def test_variables_are_arrays(door):
 
 
 def test_functions_and_transforms_append_to_the_graph_of_a_variable(door):
-    g, x, w, h, y = door
+    g, x, _w, _h, _y = door
     loss = sg.compile(lambda a: np.sum(a**3))
     (dx,) = sg.gradients(loss(x), [x])
     np.testing.assert_allclose(sg.function([x], dx)(X), 3 * X**2)
@@ -171,7 +171,7 @@ def test_names_are_those_of_the_user(door):
 
 
 def test_networkx_algorithms(door):
-    g, x, w, h, y = door
+    g, x, _w, h, y = door
     sg.gradients(y, [x])
     dag = g.dag
     assert isinstance(dag, nx.DiGraph) and nx.is_directed_acyclic_graph(dag)

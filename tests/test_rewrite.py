@@ -1,18 +1,31 @@
 """Rewriting: each rule on arrays and in a graph, whole programs before and after, and what a graph carries along."""
 
+import re
 import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import symgrad as sg
 from symgrad.derive import pullback
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, Aval, Graph, Literal, verify
 from symgrad.interpret import interpret
 from symgrad.ops.core import ALIAS, STOP
 from symgrad.rewrite import (
-    algebra, cheaper, drop_dead, fastest, finish, hasten, improve, matrices, optimise, prepare, simplify, stable,
+    algebra,
+    cheaper,
+    drop_dead,
+    fastest,
+    finish,
+    hasten,
+    improve,
+    matrices,
+    optimise,
+    prepare,
+    simplify,
+    stable,
 )  # fmt: skip
 from symgrad.rewrite.engine import Rule, Rules, rewrite, rule
 from symgrad.variable import Variable
@@ -515,3 +528,275 @@ def test_symbolic_sizes_are_never_pinned():
     source = gradient(program(f, (3,), (5, 3), (5,)))
     for b, a in zip(values(source, *arrays), values(new, *arrays), strict=True):
         same_number(b, a)
+
+
+# ---- what is written in the end
+
+
+def body(transformed, *specs):
+    """The statements of the generated function, without comments; what it returns goes by the name ``result``."""
+    lines = transformed.source(*specs).split("\n")
+    start = next(i for i, line in enumerate(lines) if line.startswith("def "))
+    statements = [line.split("  #")[0].strip() for line in lines[start + 1 :]]
+    statements = [s for s in statements if s and not s.startswith("#")]
+    name = statements[-1].removeprefix("return ")
+    if name.isidentifier():
+        statements = [re.sub(rf"\b{name}\b", "result", s) for s in statements]
+        if statements[-2].startswith("result = "):
+            statements[-2:] = [statements[-2].replace("result =", "return", 1)]
+    return statements
+
+
+def logistic(w, x, y):
+    return np.sum(np.log1p(np.exp(-y * (x @ w))))
+
+
+def cross_entropy(z, labels):
+    logp = z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+    return -np.mean(logp[np.arange(labels.shape[0], like=labels), labels])
+
+
+def softmax(x):
+    return np.exp(x) / np.sum(np.exp(x))
+
+
+HESSIANS = {
+    "logistic": (
+        logistic, ["float64[d]", "float64[n, d]", "float64[n]"],
+        ["t1 = -y", "t2 = t1 * (x @ w)", "t3 = np.exp(-np.abs(t2))", "t4 = 1 + t3",
+         "return (x.T * (t1 * (t3 / (t4 * t4)) * t1)) @ x"],
+    ),
+    "least squares": (lambda x, a: np.sum((a @ x) ** 2), ["float64[d]", "float64[n, d]"], ["return 2 * (a.T @ a)"]),
+    "least squares in float32": (
+        lambda x, a: np.sum((a @ x) ** 2), ["float32[4]", "float32[9, 4]"], ["return 2 * (a.T @ a)"]
+    ),
+    "quadratic": (lambda x, a: x @ a @ x, ["float64[n]", "float64[n, n]"], ["return a + a.T"]),
+    "factorisation": (
+        lambda u, v, t, w: np.sum(w * (t - u @ v.T) ** 2),
+        ["float64[5, 2]", "float64[5, 2]", "float64[5, 5]", "float64[5, 5]"],
+        ["t1 = v.T", "result = np.zeros((5, 2, 5, 2))", "result[c1, :, c1] = (2 * t1 * w[:, None]) @ v",
+         "return result"],
+    ),
+    "cubes": (lambda x: np.sum(x**3), ["float64[n]"], ["return np.diag(6 * x)"]),
+    "poisson": (
+        lambda w, x, y: np.sum(np.exp(x @ w) - y * (x @ w)), ["float64[d]", "float64[n, d]", "float64[n]"],
+        ["t1 = np.exp(x @ w)", "return (x.T * t1) @ x"],
+    ),
+}  # fmt: skip
+
+JACOBIANS = {
+    "product": (lambda x, a: a @ x, ["float64[d]", "float64[n, d]"], ["return a.copy()"]),
+    "elementwise": (lambda x: np.sin(x), ["float64[n]"], ["return np.diag(np.cos(x))"]),
+    "elementwise, of a matrix": (
+        lambda x: np.exp(x), ["float64[3, 4]"],
+        ["t1 = np.exp(x)", "return np.diag(t1.reshape(-1)).reshape(3, 4, 3, 4)"],
+    ),
+    "product of matrices": (
+        lambda x, a: -(x @ a) / 2 + x @ a, ["float64[3, 4]", "float64[4, 2]"],
+        ["result = np.zeros((3, 2, 3, 4))", "result[c1, :, c1] = 0.5 * a.T", "return result"],
+    ),
+    "product of matrices, scaled": (
+        lambda x, a, b: (b * (x @ a)) / 2, ["float64[3, 4]", "float64[4, 2]", "float64[3, 2]"], None
+    ),
+    "one layer": (
+        lambda x, a: np.tanh(a @ x), ["float64[d]", "float64[n, d]"],
+        ["t1 = np.tanh(a @ x)", "return (1 - t1 * t1)[:, None] * a"],
+    ),
+    "softmax": (
+        softmax, ["float64[n]"],
+        ["t1 = np.max(x, keepdims=True)", "t2 = np.exp(x - np.where(np.isfinite(t1), t1, 0))", "t3 = t2 / np.sum(t2)",
+         "return np.diag(t3) - t3[:, None] * t3"],
+    ),
+}  # fmt: skip
+
+GRADIENTS = {
+    "cross entropy": (
+        cross_entropy, ["float64[12, 3]", "int64[12]"],
+        ["t1 = np.max(z, axis=1, keepdims=True)", "t2 = np.exp(z - np.where(np.isfinite(t1), t1, 0))",
+         "t3 = np.sum(t2, axis=1, keepdims=True)", "result = 0.08333333333333333 / t3 * t2",
+         "result[c1, labels] -= 0.08333333333333333", "return result"],
+    ),
+    "mean of logistic": (
+        lambda w, x, y: np.mean(np.log1p(np.exp(-y * (x @ w)))), ["float64[d]", "float64[n, d]", "float64[n]"],
+        ["n = x.shape[0]", "t1 = -y", "t2 = t1 * (x @ w)", "return ((t1 / (1 + np.exp(-t2))) @ x) / n"],
+    ),
+    "picked by rows": (
+        lambda z, i: np.sum(z[np.arange(4), i] ** 2), ["float64[4, 5]", "int64[4]"],
+        ["t1 = z[c1, i]", "result = np.zeros((4, 5))", "result[c1, i] = 2 * t1", "return result"],
+    ),
+    "picked along an axis": (
+        lambda z, i: np.sum(np.take_along_axis(z, i[:, None], 1) ** 2), ["float64[4, 5]", "int64[4]"],
+        ["t1 = i[:, None]", "t2 = np.take_along_axis(z, t1, axis=1)", "result = np.zeros((4, 5))",
+         "result[c1, t1] = 2 * t2",
+         "return result"],
+    ),
+    "picked with repeats": (
+        lambda z, i: np.sum(z[i] ** 2), ["float64[5]", "int64[4]"],
+        ["t1 = z[i]", "result = np.zeros(5)", "np.add.at(result, i, 2 * t1)", "return result"],
+    ),
+    "softmax of rows": (
+        lambda z, v: np.sum((np.exp(z) / np.sum(np.exp(z), axis=-1, keepdims=True)) * v),
+        ["float64[4, 5]", "float64[4, 5]"],
+        ["t1 = np.max(z, axis=1, keepdims=True)", "t2 = np.exp(z - np.where(np.isfinite(t1), t1, 0))",
+         "t3 = t2 / np.sum(t2, axis=1, keepdims=True)", "return t3 * (v - np.sum(v * t3, axis=1, keepdims=True))"],
+    ),
+}  # fmt: skip
+
+WRITTEN = [(sg.hessian, *row) for row in HESSIANS.values()]
+WRITTEN += [(sg.jacobian, *row) for row in JACOBIANS.values()] + [(sg.grad, *row) for row in GRADIENTS.values()]
+
+
+@pytest.mark.parametrize(
+    ("transform", "f", "specs", "expected"), WRITTEN, ids=[*HESSIANS, *(f"d {name}" for name in JACOBIANS), *GRADIENTS]
+)
+def test_it_reads_as_a_person_would_write_it(transform, f, specs, expected):
+    assert expected is None or body(transform(f), *specs) == expected
+    sizes = {"n": 6, "d": 3}
+    rng = np.random.default_rng(0)
+    arrays = []
+    for spec in specs:
+        dtype, shape = spec[:-1].split("[")
+        shape = tuple(sizes.get(s.strip()) or int(s) for s in shape.split(","))
+        arrays.append(rng.integers(0, 3, shape) if dtype == "int64" else rng.standard_normal(shape).astype(dtype))
+    fast, plain = transform(f)(*arrays), transform(f, optimize=0)(*arrays)
+    assert fast.dtype == plain.dtype and fast.shape == plain.shape
+    np.testing.assert_allclose(fast, plain, rtol=1e-5 if fast.dtype == F32 else 1e-9, atol=1e-12)
+
+
+# ---- small things meet before large ones
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "fewer"),
+    [
+        (lambda a, v, w: a * v * w, [(4, 3), (3,), (3,)], True),
+        (lambda a, v, w: a * v / w, [(4, 3), (3,), (3,)], True),
+        (lambda a, v, w: v / a * w, [(4, 3), (3,), (3,)], True),
+        (lambda a, v, w: a / v * w, [(4, 3), (3,), (3,)], True),
+        (lambda a, v, w: a * v + a * w, [(4, 3), (3,), (3,)], True),
+        (lambda a, v, w: np.exp(-(a * v)) * w, [(4, 3), (3,), (3,)], True),
+        (lambda a, v, w: a * v - w * a, [(4, 3), (4, 1), (3,)], False),
+        (lambda a, v, w: a * v * w, [(4, 3), (4, 1), (3,)], False),
+        (lambda a, v, w: a * v * w, [(3,), (3,), (3,)], False),
+        (lambda a, v, w: a / v / w, [(4, 3), (3,), (3,)], False),
+    ],
+)
+def test_factors(f, shapes, fewer):
+    def large(graph):
+        return sum(n.aval.shape == shapes[0] and n.op.name in ("multiply", "divide", "negative") for n in graph.nodes)
+
+    source = program(f, *shapes)
+    strict, new = finish(source, "ieee"), final(f, *shapes)
+    assert (large(new) < large(drop_dead(strict))) == fewer
+    arrays = [np.random.default_rng(1).uniform(0.5, 2, s) for s in shapes]
+    same_number(values(source, *arrays)[0], values(new, *arrays)[0])
+
+
+def test_what_another_value_needs_is_not_taken_apart():
+    graph = final(lambda a, v, w: (a * v, a * v * w), (4, 3), (3,), (3,))
+    assert operators(graph) == ["multiply", "multiply"]
+    assert graph.outputs[0] in graph.outputs[1].inputs
+
+
+def test_factors_do_not_lower_the_precision():
+    a, v = Aval((4, 3), F64), Aval((3,), F32)
+    graph = simplify(program(lambda a, v, w: a * v * w, a, v, v), final=True)
+    assert all(n.aval.dtype == F64 for n in graph.nodes if n.inputs)
+    graph = simplify(program(lambda a, v, c: (v * c) @ a, a, Aval((4,), F32), Aval((), F64)), final=True)
+    assert [n.op.name for n in graph.nodes if n.inputs] == ["multiply", "matmul"]
+
+
+# ---- writing under index arrays
+
+
+@pytest.mark.parametrize(
+    ("key", "once"),
+    [
+        (lambda i: (np.arange(4), i), True),
+        (lambda i: (np.array([0, 2, 1, 3]), i), True),
+        (lambda i: (np.array([0, 2, 2, 3]), i), False),
+        (lambda i: (np.array([0, 3, -1, 1]), i), False),
+        (lambda i: (i, np.array([0, 1, 2, -1])), True),
+        (lambda i: (np.arange(4)[:, None], i[:, None]), True),
+        (lambda i: (np.arange(4)[:, None], np.array([0, 1])), True),
+        (lambda i: (np.arange(4)[:, None], i), False),
+        (lambda i: (np.array([1]), i), False),
+        (lambda i: (i,), False),
+        (lambda i: (np.arange(4),), True),
+    ],
+)
+def test_what_is_hit_once(key, once):
+    i = np.array([0, 2, 2, 1])
+    place = np.array(np.broadcast_to(0.0, np.zeros((4, 5))[key(i)].shape))
+
+    def f(i, v):
+        y = np.zeros((4, 5), like=v)
+        np.add.at(y, key(i), v)
+        return y
+
+    source = program(f, Aval((4,), np.dtype(int)), Aval(place.shape, F64))
+    new = simplify(source, final=True)
+    verify(new)
+    # a whole axis written in order is no scattering at all
+    assert ("index_add" in operators(new)) == (not once)
+    v = np.random.default_rng(0).standard_normal(place.shape)
+    same_number(values(source, i, v)[0], values(new, i, v)[0])
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 1), None])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sums_of_what_was_scattered(axis, keepdims):
+    def f(i, v):
+        y = np.zeros((4, 5), like=v)
+        np.add.at(y, (np.arange(4), i), v)
+        return np.sum(y, axis=axis, keepdims=keepdims)
+
+    source = program(f, Aval((4,), np.dtype(int)), Aval((4,), F64))
+    new = simplify(source, final=True)
+    verify(new)
+    assert all(n.aval.shape != (4, 5) for n in new.nodes)
+    i, v = np.array([4, 0, 0, 2]), np.array([1.0, 2.0, 3.0, 4.0])
+    same_number(values(source, i, v)[0], values(new, i, v)[0])
+
+
+def test_numbers_are_added_in_place_to_what_they_are_added_to():
+    def f(x, i, v):
+        y = np.zeros((4, 5), like=v)
+        np.add.at(y, (np.arange(4), i), v)
+        return x - 2 * y
+
+    new = final(f, Aval((4, 5), F64), Aval((4,), np.dtype(int)), Aval((4,), F64))
+    assert operators(new)[-1] == "index_add" and "full" not in operators(new)
+    x, i, v = np.ones((4, 5)), np.array([4, 0, 0, 2]), np.array([1.0, 2.0, 3.0, 4.0])
+    same_number(values(new, x, i, v)[0], f(x, i, v))
+
+
+# ---- random Jacobians: identities, diagonals and blocks in every order
+
+A = np.random.default_rng(7).uniform(0.5, 1.5, (3, 3))
+V = np.array([0.5, 1.5, -2.0])
+MOVES = [
+    np.sin, lambda x: x * V, lambda x: 2.0 * x, lambda x: -x, lambda x: x / V, lambda x: x @ A, lambda x: A @ x,
+    lambda x: (x.T * V).T, lambda x: x * V[:, None] if x.ndim == 2 else V * x, lambda x: x * x, lambda x: x + V * x,
+    lambda x: x - np.sum(x, axis=-1, keepdims=True), lambda x: x[..., ::-1], lambda x: x[..., [2, 0, 0]],
+    lambda x: np.exp(x) / np.sum(np.exp(x), axis=-1, keepdims=True), lambda x: x * np.sum(x) / 3, lambda x: x.T,
+    lambda x: np.reshape(np.reshape(x, (-1,)) / 2, x.shape),
+]  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, len(MOVES) - 1), min_size=1, max_size=5), st.booleans(), st.booleans(), st.booleans())
+def test_random_jacobians(moves, matrix, forward, sums):
+    def f(x):
+        total = x
+        for move in moves:
+            x = MOVES[move](x)
+            total = total + x if sums else x
+        return total
+
+    x = np.random.default_rng(len(moves)).uniform(-1, 1, (3, 3) if matrix else (3,))
+    transform = sg.jacfwd if forward else sg.jacrev
+    plain = transform(f, optimize=0)(x)
+    assert plain.shape == x.shape * 2
+    np.testing.assert_allclose(transform(f)(x), plain, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(transform(f, numerics="ieee")(x), plain, rtol=1e-8, atol=1e-10)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.derive import pullback
 from symgrad.graph import Aval, Graph, verify
 from symgrad.interpret import interpret
@@ -227,3 +228,44 @@ def test_in_the_middle_of_a_trace():
         results = interpret([by_x, by_h], {x.node: X})
     np.testing.assert_allclose(results[0], S * S_MINUS, atol=1e-300)
     np.testing.assert_allclose(results[1], -S * S, atol=1e-300)
+
+
+# ---- no warnings where the result is right
+
+
+@pytest.mark.parametrize("f", [f for f, *_ in SCALAR.values()], ids=list(SCALAR))
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_generated_code_does_not_warn(f, order):
+    def total(x):
+        return np.sum(f(x))
+
+    def slope(x):
+        return np.sum(sg.grad(total)(x))
+
+    x = np.array([100.0, 1000.0, -1000.0, 0.5, -30.0, 710.0, -745.0])
+    with np.errstate(all="raise", under="ignore"):
+        result = (sg.compile(total), sg.grad(total), sg.grad(slope))[order](x)
+    assert np.all(np.isfinite(result)) or order == 0
+
+
+def test_small_probabilities_keep_their_digits():
+    x = np.array([-700.0, -100.0, -30.0])
+    result = sg.compile(sigmoid)(x)
+    np.testing.assert_allclose(result, np.exp(x) / (1 + np.exp(x)), rtol=4e-16)
+    slope = sg.elementwise_grad(sigmoid)(x)
+    np.testing.assert_allclose(slope, np.exp(x) / (1 + np.exp(x)) ** 2, rtol=1e-15)
+
+
+def test_an_overflow_that_matters_is_still_reported():
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        sg.compile(lambda x: np.exp(x) + 1)(np.array([1000.0]))
+
+
+def test_softplus_is_written_for_speed_at_the_highest_level_only():
+    softplus = sg.compile(lambda x: np.log1p(np.exp(x)))
+    assert "return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))" in softplus.source("float64[n]")
+    with sg.options(optimize=1):
+        assert "return np.logaddexp(0.0, x)" in softplus.source("float64[n]")
+    x = np.array([np.inf, -np.inf, np.nan, 1000.0, -1000.0, 1e-300, 0.0])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(softplus(x), np.logaddexp(0, x))

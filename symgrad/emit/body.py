@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import Dim, render
+from symgrad.dims import Dim
 from symgrad.emit.names import Names
-from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, is_view, reached
-from symgrad.ops import index
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
+from symgrad.ops import index, keys
 from symgrad.rewrite.scatter import hits_once
 from symgrad.spelling import ATOM, UNARY, Code, call, spell_param
-from symgrad.where import Where
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
@@ -46,6 +46,7 @@ class Body:
         self.names, self.hints, self.nested = names, hints, nested
         self._lines: list[Line] = []
         self.constants: dict[Node, str] = {}
+        self.functions: dict[Op, str] = {}  # of the user, which NumPy does not have
         self.outputs = set(outputs)
         self.nodes = reached(outputs)
         self.uses = _count_uses(self.nodes, outputs)
@@ -85,7 +86,11 @@ class Body:
 
     def _released(self) -> dict[int, list[str]]:
         last: dict[Node, int] = {}
-        alive = {self.roots.get(r, r) for y in self.outputs for r in (y, *(self.pending[y].reads if y in self.pending else ()))}
+        alive = {
+            self.roots.get(r, r)
+            for y in self.outputs
+            for r in (y, *(self.pending[y].reads if y in self.pending else ()))
+        }
         for i, line in enumerate(self._lines):
             for x in (*line.reads, *([line.makes] if line.makes else [])):
                 last[self.roots.get(x, x)] = i
@@ -138,7 +143,17 @@ class Body:
                 depth = max(depth, expr.depth)
                 reads.extend(expr.reads)
         spell = node.op.spell
-        return Expr(_call(node, inputs) if spell is None else spell(node, *inputs), depth + 1, tuple(reads))
+        return Expr(self.call(node, inputs) if spell is None else spell(node, *inputs), depth + 1, tuple(reads))
+
+    def call(self, node: Node, inputs: Sequence[Code]) -> Code:
+        """The spelling of an operator that has none of its own: a call of the NumPy function, or of the user's."""
+        arguments = [x.text for x in inputs] + [f"{key}={spell_param(value)}" for key, value in node.params]
+        if is_numpy(node.op):
+            return call(f"np.{node.op.name}", arguments)
+        name = self.functions.get(node.op)
+        if name is None:
+            name = self.functions[node.op] = self.names.fresh(_identifier(node.op.name))
+        return call(name, arguments)
 
     def may_nest(self, node: Node) -> bool:
         """Whether a person would write this value inside the expression that uses it."""
@@ -197,16 +212,18 @@ class Body:
         self.settle_base(node, base)
         target = self.names.of(node)
         codes = [self.code(a) for a in arrays]
-        key, content = index.spell_key(dict(node.params)["key"], codes), self.code(value)
+        key, content = keys.spell_key(dict(node.params)["key"], codes), self.code(value)
         if node.op is index.SET:
             text = f"{target}[{key}] = {content.text}"
         elif arrays and not hits_once(node):
-            text = f"np.add.at({target}, {codes[0].text if key == codes[0].text else f'({key})'}, {content.text})"
+            at = key if key == codes[0].text else f"np.s_[{key}]" if ":" in key or "..." in key else f"({key})"
+            text = f"np.add.at({target}, {at}, {content.text})"
         elif content.text.startswith("-") and content.level == UNARY:
             text = f"{target}[{key}] -= {content.text[1:]}"
         else:
             text = f"{target}[{key}] += {content.text}"
-        self.statement(node, text, [r for x in (base, value, *arrays) for r in self.reads(x)])
+        self.comment(node)
+        self._lines.append(Line(text, node, tuple(r for x in (base, value, *arrays) for r in self.reads(x))))
         self.consumed(node)
 
     def reads(self, node: Node) -> tuple[Node, ...]:
@@ -305,16 +322,19 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
     return items
 
 
-def _call(node: Node, inputs: Sequence[Code]) -> Code:
-    """The spelling of an operator that has none of its own: a call of the NumPy function."""
-    params = dict(node.params)
-    arguments = [x.text for x in inputs]
-    arguments += [f"{key}={spell_param(value)}" for key, value in params.items()]
-    return call(f"np.{node.op.name}", arguments)
+def is_numpy(op: Op) -> bool:
+    """Whether an operator is the NumPy function of its name, rather than a user's that may be called the same."""
+    named = reduce(lambda place, part: getattr(place, part, None), op.name.split("."), np)
+    home = getattr(op.evaluate, "__module__", None) or ""
+    return named is not None and (named is op.evaluate or home.split(".")[0] in ("numpy", "symgrad"))
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "function"
 
 
 def _size_code(node: Node) -> Code:
-    text = render(node.params[0][1])
+    text = str(node.params[0][1])
     return Code(text, ATOM if text.isidentifier() else 0)
 
 

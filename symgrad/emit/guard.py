@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from symgrad import tree
-from symgrad.dims import Dim, Sizes, evaluate, render, render_shape
+from symgrad.dims import Dim, Sizes, evaluate, symbols_of
 from symgrad.errors import ArgumentError
 from symgrad.graph import Aval
+from symgrad.shapes import render_shape
 from symgrad.trace import Leaf
 
 
@@ -29,13 +30,19 @@ class Guard:
         self, leaves: Sequence[Leaf], parameters: Sequence[inspect.Parameter], structure: tree.TreeSpec, sizes: Sizes
     ) -> None:
         self.leaves, self.parameters, self.structure, self.pinned = leaves, parameters, structure, dict(sizes.pinned)
+        _check_sizes(leaves)
         self.signature = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
         self.accepts = self._generate()
 
     def _generate(self) -> Callable[..., bool]:
         flat = all(leaf.path.isidentifier() for leaf in self.leaves) and len(self.leaves) == len(self.parameters)
         flat = flat and all(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in self.parameters)
-        scope: dict[str, Any] = {"ndarray": np.ndarray, "generic": np.generic, "flatten": tree.flatten, "spec": self.structure}
+        scope: dict[str, Any] = {
+            "ndarray": np.ndarray,
+            "generic": np.generic,
+            "flatten": tree.flatten,
+            "spec": self.structure,
+        }
         names = [leaf.path if flat else f"x{i}" for i, leaf in enumerate(self.leaves)]
         tests = list(self._tests(names, scope))
         if flat:
@@ -118,6 +125,19 @@ class Guard:
         return [f'if {test}:\n        raise ValueError("{fact}")' for test, fact in tests]
 
 
+def _check_sizes(leaves: Sequence[Leaf]) -> None:
+    """Every symbol must be readable off a shape."""
+    sizes = [n for leaf in leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)]
+    plain = {n.expr.name for n in sizes if n.expr.is_Symbol}
+    for n in sizes:
+        for name in symbols_of(n):
+            if name not in plain:
+                raise ArgumentError(
+                    f"the size {name} stands only inside of {n}: it cannot be read off a shape",
+                    "Use a letter for the whole size, or give an argument that has it as a size.",
+                )
+
+
 def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str]) -> Iterator[str]:
     for j, n in enumerate(shape):
         entry = f"{shape_name}[{j}]"
@@ -132,7 +152,7 @@ def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str], later: l
 
 def _with_prefix(size: Dim) -> str:
     """The size in terms of the guard's own variables."""
-    return re.sub(r"\b(?!min\b|max\b)([A-Za-z_]\w*)", r"n_\1", render(size))
+    return re.sub(r"\b(?!min\b|max\b)([A-Za-z_]\w*)", r"n_\1", str(size))
 
 
 def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> dict[str, int]:
@@ -152,7 +172,9 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int]) -> Any:
             raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}")
         return x
     aval = leaf.node.aval
-    number = type(x) in (int, float, complex) and (aval.dtype.kind == "c" or (aval.dtype.kind == "f" and type(x) is not complex))
+    number = type(x) in (int, float, complex) and (
+        aval.dtype.kind == "c" or (aval.dtype.kind == "f" and type(x) is not complex)
+    )
     if aval.weak:
         if not number and not (isinstance(x, np.generic) and x.dtype.kind in "iuf"):
             raise _wrong(leaf, x, f"a Python {'float' if aval.dtype.kind == 'f' else 'complex'}")

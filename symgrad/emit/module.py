@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from symgrad.dims import Dim, symbols_of
-from symgrad.emit.body import Body, view_root
+from symgrad.emit.body import Body
 from symgrad.emit.names import Names
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
@@ -36,11 +36,14 @@ class Source:
         The name of the function in it.
     constants : dict of str to ndarray
         Arrays too large to be written out, by the name that the module knows them under.
+    functions : dict of str to callable
+        Functions of the user's own operators, likewise.
     """
 
     text: str
     function: str
     constants: dict[str, np.ndarray] = field(default_factory=dict)
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -89,20 +92,22 @@ def emit(graph: Graph, header: Header, level: int, checks: Sequence[str] | None 
     written, kept = _constants(body.constants)
     parts = [
         _docstring(header, graph.inputs),
-        "\n".join(["import numpy as np", *([""] if written or kept else []), *_kept(kept, checks is not None), *written, ""]),
+        _top(written, kept, body.functions.values(), standalone=checks is not None),
         "",
         *([QUIETLY] if _overflows_harmlessly(body.nodes) else []),
         f"def {header.function}{inspect.Signature(_bare(header.parameters))}:",
         *(f"    {line}" for line in lines),
         "",
     ]
-    return Source("\n".join(parts), header.function, kept)
+    return Source("\n".join(parts), header.function, kept, {name: op.evaluate for op, name in body.functions.items()})
 
 
 def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
     """Whether something is divided by one plus an exponential: where that is infinite, zero is the right result."""
     return any(
-        node.op.name == "divide" and node.inputs[1].op.name == "add" and any(x.op.name == "exp" for x in node.inputs[1].inputs)
+        node.op.name == "divide"
+        and node.inputs[1].op.name == "add"
+        and any(x.op.name == "exp" for x in node.inputs[1].inputs)
         for node in nodes
     )
 
@@ -127,12 +132,18 @@ def _bare(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
     return [p.replace(default=p.empty, annotation=p.empty) for p in parameters]
 
 
-def _kept(kept: Mapping[str, np.ndarray], standalone: bool) -> list[str]:
-    """What the module says of constants that are not written out."""
-    if not standalone:
-        return [f"# {name}: {x.dtype}{list(x.shape)}, a constant kept beside this source" for name, x in kept.items()]
-    loads = [f'{name} = _constants["{name}"]  # {x.dtype}{list(x.shape)}' for name, x in kept.items()]
-    return [*_LOADING, *loads] if kept else []
+def _top(written: Iterable[str], kept: Mapping[str, np.ndarray], functions: Iterable[str], standalone: bool) -> str:
+    """Imports, and constants: written out, or where they come from."""
+    imports, described = ["import numpy as np"], {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
+    if kept and standalone:
+        imports = ["from pathlib import Path", "", *imports]
+        loaded = ['_constants = np.load(Path(__file__).with_suffix(".npz"))']
+        loaded += [f'{name} = _constants["{name}"]  # {text}' for name, text in described.items()]
+    else:
+        loaded = [f"# {name}: {text}, a constant kept beside this source" for name, text in described.items()]
+    own = [f"# {name}: the function of your operator, kept beside this source" for name in functions]
+    definitions = [*loaded, *written, *own]
+    return "\n".join([*imports, *([""] if definitions else []), *definitions, ""])
 
 
 def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, tuple[str, str]]:
@@ -217,8 +228,8 @@ def _sizes(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], symbo
         if not found:
             continue
         path = double_quoted(places[node][1])
-        if found == set(sizes) and len(found) == len(sizes):
-            lines.append(f"{', '.join(sizes)}{',' * (len(sizes) == 1)} = {path}.shape")
+        if found == set(sizes) and len(found) == len(sizes) > 1:
+            lines.append(f"{', '.join(sizes)} = {path}.shape")
         else:
             lines += [f"{name} = {path}.shape[{sizes.index(name)}]" for name in sorted(found)]
         missing -= found
@@ -245,7 +256,9 @@ def spell_array(value: np.ndarray) -> str | None:
     if value.ndim == 1 and value.dtype.kind == "i" and value.size > 2 and np.array_equal(value, np.arange(value.size)):
         return f"np.arange({value.size}{'' if value.dtype == int else f', {dtype}'})"
     if value.ndim == 2 and value.size > 1 and np.array_equal(value, np.eye(*value.shape)):
-        return f"np.eye({', '.join(map(str, dict.fromkeys(value.shape)))}{'' if value.dtype == float else f', {dtype}'})"
+        return (
+            f"np.eye({', '.join(map(str, dict.fromkeys(value.shape)))}{'' if value.dtype == float else f', {dtype}'})"
+        )
     if value.size > SMALL:
         return None
     numbers = re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value.tolist()))
@@ -255,13 +268,6 @@ def spell_array(value: np.ndarray) -> str | None:
 def _docstring(header: Header, inputs: Sequence[Node]) -> str:
     described = textwrap.fill(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
     return f'"""{header.summary}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs NumPy.\n"""\n'
-
-
-_LOADING = (
-    "from pathlib import Path",
-    "",
-    '_constants = np.load(Path(__file__).with_suffix(".npz"))',
-)
 
 
 def _described(aval: Aval) -> str:

@@ -1,5 +1,41 @@
 """The operator table: one entry per operator. Importing it fills `define.TABLE`."""
 
-from symgrad.ops import accumulate, arrange, contract, create, diagonal, einsum, elementwise, index, linalg, lstsq, norm, products, reduce, shape
+from symgrad.ops import (
+    accumulate,
+    arrange,
+    assign,
+    contract,
+    create,
+    diagonal,
+    einsum,
+    elementwise,
+    gather,
+    index,
+    linalg,
+    lstsq,
+    norm,
+    products,
+    reduce,
+    shape,
+    sorting,
+)
 
-__all__ = ["accumulate", "arrange", "contract", "create", "diagonal", "einsum", "elementwise", "index", "linalg", "lstsq", "norm", "products", "reduce", "shape"]
+__all__ = [
+    "accumulate",
+    "arrange",
+    "assign",
+    "contract",
+    "create",
+    "diagonal",
+    "einsum",
+    "elementwise",
+    "gather",
+    "index",
+    "linalg",
+    "lstsq",
+    "norm",
+    "products",
+    "reduce",
+    "shape",
+    "sorting",
+]

@@ -4,12 +4,14 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import Dim, product, render
+from symgrad.dims import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
-from symgrad.ops.index import ADD, FULL, Slot, put
+from symgrad.ops.index import ADD, put
+from symgrad.ops.keys import FULL, Slot
 from symgrad.ops.shape import as_size
+from symgrad.shapes import product
 from symgrad.spelling import call, spell_param
 
 
@@ -75,7 +77,7 @@ REPEAT = operator(
     batch=lambda batched, x, repeats, axis: REPEAT(x, repeats=repeats, axis=axis + 1),
     spell=lambda node, x: call(
         "np.repeat",
-        [x.text, render(dict(node.params)["repeats"])] + [f"axis={dict(node.params)['axis']}"] * (node.aval.ndim > 1),
+        [x.text, str(dict(node.params)["repeats"])] + [f"axis={dict(node.params)['axis']}"] * (node.aval.ndim > 1),
     ),
     linear=True,
 )

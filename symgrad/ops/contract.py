@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from symgrad.dims import Dim, broadcast_shapes, product, same
+from symgrad.dims import Dim, same
 from symgrad.errors import ShapeError
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, common_dtype, implements, operator
+from symgrad.shapes import broadcast_shapes, product
 from symgrad.spelling import call, infix, spell_param
 
 # ---- what the rules share

@@ -5,11 +5,12 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import Dim, broadcast_shapes, largest, render, same, same_shape
+from symgrad.dims import Dim, largest, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.graph import CONSTANT, Aval, Literal
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
+from symgrad.shapes import broadcast_shapes, same_shape
 from symgrad.spelling import call, spell_param
 
 CREATE = {}
@@ -256,7 +257,7 @@ def _spell_linspace(node, start, stop):
     params = {"endpoint": True, **dict(node.params)}
     return call(
         "np.linspace",
-        [start.text, stop.text, render(params["num"]), *([] if params["endpoint"] else ["endpoint=False"])],
+        [start.text, stop.text, str(params["num"]), *([] if params["endpoint"] else ["endpoint=False"])],
     )
 
 
@@ -301,9 +302,9 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 
 def _spell_eye(node):
     n, m, k, dtype = (dict(node.params)[key] for key in ("n", "m", "k", "dtype"))
-    texts = [render(n)]
+    texts = [str(n)]
     if not same(m, n):
-        texts.append(render(m))
+        texts.append(str(m))
     return call("np.eye", texts + [f"k={k}"] * (k != 0) + [f"dtype={spell_param(dtype)}"] * (dtype != np.dtype(float)))
 
 

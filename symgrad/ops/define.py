@@ -1,6 +1,7 @@
 """How an operator is defined: one entry that gives tracing, inference, evaluation, derivatives, source and tests.
 
-`elementwise`, `reduction` and `operator` make a primitive; `implements` says how a NumPy function is written with others.
+`elementwise`, `reduction` and `operator` make a primitive; `implements` says how a NumPy function is written with
+others.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from __future__ import annotations
 import inspect
 import operator as python_operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from symgrad.dims import Dim, broadcast_shapes
+from symgrad.dims import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.graph import Aval, Op
+from symgrad.shapes import broadcast_shapes
 from symgrad.spelling import POWER, UNARY, Code, infix as spell_infix
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -155,7 +157,7 @@ def _kind(x: Aval) -> np.dtype | type:
     return _PYTHON_SCALAR[x.dtype.kind] if x.weak and x.dtype.kind != "b" else x.dtype
 
 
-@lru_cache(maxsize=None)
+@cache
 def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...]) -> tuple[np.dtype, ...]:
     """The dtypes of a ufunc's results."""
     try:
@@ -293,7 +295,9 @@ def _binder(
             inputs, rest = [as_input(x) for x in args[0]], args[1:]
         else:
             inputs, rest = [as_input(x) for x in args[:arrays]], args[arrays:]
-        params = defaults | dict(zip(names, rest)) | kwargs
+        if len(rest) > len(names):
+            raise UnsupportedError(f"np.{label} takes {arrays + len(names)} arguments, {len(args)} were given")
+        params = defaults | dict(zip(names, rest, strict=False)) | kwargs
         for key in params:
             if key not in names:
                 refuse(label, key)

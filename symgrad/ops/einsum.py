@@ -6,11 +6,11 @@ from collections import Counter
 
 import numpy as np
 
-from symgrad.dims import broadcast_shapes, product
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.ops.contract import fits
 from symgrad.ops.define import as_input, common_dtype, implements, operator, refuse
+from symgrad.shapes import broadcast_shapes, product
 from symgrad.spelling import call
 
 LETTERS = "ijklmnopqrstuvwxyzabcdefghIJKLMNOPQRSTUVWXYZABCDEFGH"
@@ -98,17 +98,18 @@ def _batch_einsum(batched, *xs, subscripts):
 
 
 PLANNING = 5000
-"""Multiplications from which on it pays to look for an order, and for products of matrices: NumPy takes 10 us for it."""
+"""Multiplications from which on it pays to look for products of matrices: NumPy takes 10 us to do so."""
 
 
 def _pays(shapes, subscripts):
-    """Whether NumPy should look at the einsum before it runs it: for two operands, if they make a product of matrices."""
+    """Whether NumPy should plan before it runs: for two operands, if they make a product of matrices."""
     if len(shapes) > 2:
         return True
     terms, out = _split(subscripts)
     if len(terms) < 2 or not any(letter not in out for letter in terms[0] if letter in terms[1]):
         return False
-    if not all(any(letter not in term and letter in out for letter in other) for term, other in (terms, terms[::-1])):
+    a, b = terms
+    if not (set(a) - set(b)).intersection(out) or not (set(b) - set(a)).intersection(out):
         return False
     return _multiplications(shapes, terms) >= PLANNING
 
@@ -120,6 +121,10 @@ def _multiplications(shapes, terms):
         for letter, size in zip(term, shape, strict=True):
             sizes[letter] = max(sizes.get(letter, 1), size if isinstance(size, int) else PLANNING)
     return math.prod(sizes.values())
+
+
+def _evaluate_einsum(*xs, subscripts):
+    return np.einsum(str(subscripts), *xs, optimize=_pays([x.shape for x in xs], subscripts))
 
 
 def _spell_einsum(node, *xs):
@@ -142,7 +147,7 @@ EINSUM = operator(
     infer=_infer_einsum,
     vjp=_vjp_einsum,
     batch=_batch_einsum,
-    evaluate=lambda *xs, subscripts: np.einsum(str(subscripts), *xs, optimize=_pays([x.shape for x in xs], subscripts)),
+    evaluate=_evaluate_einsum,
     spell=_spell_einsum,
     flops=_flops_einsum,
     linear=True,

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from symgrad.dims import broadcast_shapes, same, same_shape
+from symgrad.dims import same
 from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.define import (
@@ -23,6 +23,7 @@ from symgrad.ops.define import (
     result_dtype,
     ufunc_dtypes,
 )
+from symgrad.shapes import broadcast_shapes, same_shape
 from symgrad.spelling import call as spelled
 
 LN2, LN10, DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from symgrad import dims
+from symgrad import shapes
 from symgrad.dims import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
 from symgrad.graph import CONSTANT, Aval
@@ -44,18 +44,18 @@ def check_matrix(name, a, square=True):
 
 def work(a, times, over=1):
     """So many times n cubed for each matrix, the lower powers left out."""
-    return times * dims.product(a.shape) * a.shape[-1] // over
+    return times * shapes.product(a.shape) * a.shape[-1] // over
 
 
 def small(a):
     """The smaller size of each matrix, cubed."""
     n = smallest(a.shape[-1], a.shape[-2])
-    return dims.product(a.shape[:-2]) * n * n * n
+    return shapes.product(a.shape[:-2]) * n * n * n
 
 
 def tall(a):
     """The larger size of each matrix times the square of the smaller."""
-    return dims.product(a.shape) * smallest(a.shape[-1], a.shape[-2])
+    return shapes.product(a.shape) * smallest(a.shape[-1], a.shape[-2])
 
 
 def needed(g):
@@ -141,7 +141,7 @@ SOLVE = operator(
     infer=_infer_solve,
     vjp=_vjp_solve,
     batch=_batch_solve,
-    flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * dims.product(y.shape),
+    flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * shapes.product(y.shape),
 )
 
 

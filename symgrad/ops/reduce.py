@@ -4,10 +4,11 @@ import inspect
 
 import numpy as np
 
-from symgrad.dims import broadcast_shapes, product, same, same_shape
+from symgrad.dims import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import Aval, Op
 from symgrad.ops.define import TABLE, as_input, axis_tuple, display_name, implements, is_traced, refuse, ufunc_dtypes
+from symgrad.shapes import broadcast_shapes, product, same_shape
 from symgrad.spelling import call, spell_param
 
 _UNSET = np._NoValue

@@ -5,10 +5,11 @@ from operator import index as operator_index
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from symgrad.dims import Dim, broadcast_shapes, render, render_shape, reshape_shape, same, same_shape
+from symgrad.dims import Dim, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.shapes import broadcast_shapes, render_shape, reshape_shape, same_shape
 from symgrad.spelling import ATOM, Code, call, spell_param
 
 # ---- what is known before running
@@ -114,6 +115,20 @@ def _inserted(old, new):
     return shortened(texts) if i == len(old) and "None" in texts else None
 
 
+def _removed(old, new):
+    """The key that turns the shape `old` into `new` by dropping axes of size 1, None if there is none."""
+    texts, i = [], 0
+    for n in old:
+        if i < len(new) and same(n, new[i]):
+            texts.append(":")
+            i += 1
+        elif isinstance(n, int) and n == 1:
+            texts.append("0")
+        else:
+            return None
+    return shortened(texts) if i == len(new) and "0" in texts else None
+
+
 def shortened(texts):
     """The items of a key as a person writes them: no full slices at the end, or ``...`` for those in front."""
     full = next((i for i, text in enumerate(texts) if text != ":"), 0)
@@ -128,12 +143,12 @@ def _spell_reshape(node, x):
     old, new = node.inputs[0].aval, node.aval.shape
     if not old.shape:  # may be a Python number, which has no methods
         return call("np.reshape", [x.text, spell_param(new[0] if len(new) == 1 else new)])
-    key = _inserted(old.shape, new)
+    key = _inserted(old.shape, new) or _removed(old.shape, new)
     if key is not None:
         return Code(f"{x.at(ATOM)}[{key}]")
     compound = [isinstance(n, Dim) and not n.expr.is_Symbol for n in new]
     implied = len(new) == 1 or (sum(compound) == 1 and not any(isinstance(n, int) and n == 0 for n in new))
-    sizes = ["-1" if implied and (c or len(new) == 1) else render(n) for n, c in zip(new, compound, strict=True)]
+    sizes = ["-1" if implied and (c or len(new) == 1) else str(n) for n, c in zip(new, compound, strict=True)]
     return Code(f"{x.at(ATOM)}.reshape({', '.join(sizes) or '()'})")
 
 

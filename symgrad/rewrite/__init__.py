@@ -23,7 +23,6 @@ __all__ = [
     "improve",
     "improved",
     "optimise",
-    "prepared",
     "rules_of",
     "simplify",
 ]
@@ -100,11 +99,6 @@ def simplify(graph: Graph, numerics: str = "stable", final: bool = False) -> Gra
     return graph
 
 
-def prepared(graph: Graph, outputs: Sequence[Node], numerics: str = "stable") -> list[Node]:
-    """The forms of `outputs` to differentiate, appended to their own graph."""
-    return improved(graph, outputs, (), numerics)[0]
-
-
 def improved(
     graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], numerics: str = "stable", since: int = 0
 ) -> tuple[list[Node], list[Node]]:
@@ -122,7 +116,8 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph
     if not optimize:
         return drop_dead(graph)
     graph = simplify(graph, numerics, final=True)
-    return drop_dead(hasten(graph, numerics)) if optimize > 1 else graph
+    worth = optimize > 1 and any(node.op in rules_of("hasten", numerics).entries for node in graph.nodes)
+    return drop_dead(hasten(graph, numerics)) if worth else graph
 
 
 @cache

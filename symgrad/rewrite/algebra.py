@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from symgrad.dims import same_shape
-from symgrad.ops import index
+from symgrad.ops import index, keys
 from symgrad.rewrite.engine import Draw, rule
+from symgrad.shapes import same_shape
 
 POSITIVE, UNIT = (0.1, 3.0), (-0.9, 0.9)
 FLOAT = np.dtype(float)
@@ -219,6 +219,16 @@ def reciprocal_over(x, a=2.5, b=3.5):
 @rule(alone=True, when=finite)
 def sum_of_sum(x, a=2.5, b=3.5):
     return a + (b + x), (a + b) + x
+
+
+@rule(changes_nan=True, alone=True, when=floating)
+def sum_with_multiple(x, a=2.5):
+    return x + a * x, (1 + a) * x
+
+
+@rule(changes_nan=True, alone=True, when=finite)
+def sum_of_multiples(x, a=2.5, b=3.5):
+    return a * x + b * x, (a + b) * x
 
 
 # ---- quotients
@@ -448,12 +458,12 @@ def column_of_product(x, y):
 
 
 def _basic(key, **_):
-    return not any(isinstance(item, index.Slot) for item in key)
+    return not any(isinstance(item, keys.Slot) for item in key)
 
 
-ROW = (1, index.Slice(None, None, None))
-AS_COLUMN = (index.Slice(None, None, None), None)
-COLUMN = (index.Slice(None, None, None), index.Slot(0))
+ROW = (1, keys.Slice(None, None, None))
+AS_COLUMN = (keys.Slice(None, None, None), None)
+COLUMN = (keys.Slice(None, None, None), keys.Slot(0))
 WHERE = Draw((2,), 0, 3, int)
 
 

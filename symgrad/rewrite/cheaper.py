@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from symgrad.dims import same, same_shape
+from symgrad.dims import same
 from symgrad.ops import index
 from symgrad.rewrite.algebra import AS_COLUMN, ROW, VECTOR, floating
 from symgrad.rewrite.engine import Draw, rule
+from symgrad.shapes import same_shape
 
 
 def _vectors(x, y):
@@ -67,7 +68,8 @@ def step(x):
 
 def _constant_along_last(g, e, s, axis, key):
     last = e.ndim - 1
-    return floating(e) and s.ndim == e.ndim and same(s.shape[last], 1) and axis == last and key == (*ROW[1:] * last, None)
+    at_end = axis == last and key == (*ROW[1:] * last, None)
+    return at_end and floating(e) and s.ndim == e.ndim and same(s.shape[last], 1)
 
 
 @rule(changes_nan=True, s=Draw((2, 1), 0.5, 2.0), when=_constant_along_last)

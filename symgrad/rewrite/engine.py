@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import same_shape
 from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, Params, reached
 from symgrad.ops.core import ALIAS
+from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 from symgrad.where import UNKNOWN, Where
 

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import broadcast_shapes, product, same, same_shape
+from symgrad.dims import same
 from symgrad.errors import ShapeError
 from symgrad.graph import Aval, Graph, Node, Op
 from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
+from symgrad.ops.create import EYE
 from symgrad.ops.define import TABLE
 from symgrad.ops.einsum import EINSUM
-from symgrad.ops.index import GET, Slice, Slot
+from symgrad.ops.index import GET
+from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
-from symgrad.ops.shape import TRANSPOSE
+from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.rewrite.engine import Procedure, number
+from symgrad.shapes import broadcast_shapes, product, same_shape
 from symgrad.variable import Variable
 
 if TYPE_CHECKING:
@@ -34,6 +37,15 @@ MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
 def alone(graph: Graph, node: Node) -> bool:
     """Whether nothing else needs the value."""
     return node not in graph.shared  # type: ignore[attr-defined]
+
+
+def _apart(graph: Graph, node: Node) -> bool:
+    """Whether a product may be taken apart: it is needed once, or a multiple of an identity, which will go."""
+    return alone(graph, node) or any(_is_identity(x) for x in node.inputs)
+
+
+def _is_identity(node: Node) -> bool:
+    return node.op is EYE or (node.op is RESHAPE and node.inputs[0].op is EYE)
 
 
 # ---- which is the smaller
@@ -89,7 +101,7 @@ class Factor(NamedTuple):
 
 def _factors(graph: Graph, node: Node, *others: Node) -> Iterator[Factor]:
     """A product read as something large times something small, if `others` can meet the small one first."""
-    if node.op not in (MULTIPLY, DIVIDE) or not alone(graph, node):
+    if node.op not in (MULTIPLY, DIVIDE) or not _apart(graph, node):
         return
     for first in (True, False):
         big, small = node.inputs if first else node.inputs[::-1]
@@ -164,10 +176,10 @@ class Pulled(NamedTuple):
 
 def _pulled(graph: Graph, x: Node) -> Pulled | None:
     """A number that is a factor of `x`, and the rest."""
-    if x.op not in (MULTIPLY, DIVIDE) or not alone(graph, x) or x.aval.dtype.kind != "f":
+    if x.op not in (MULTIPLY, DIVIDE) or not _apart(graph, x) or x.aval.dtype.kind != "f":
         return None
     a, b = x.inputs
-    found = None
+    found: Pulled | None = None
     if _is_scale(b, a):
         found = Pulled(b, x.op is DIVIDE, Variable(graph, a), x.aval.shape)
     elif x.op is MULTIPLY and _is_scale(a, b):
@@ -196,7 +208,7 @@ def numbers_leave(graph: Graph, node: Node) -> Variable | None:
     """``(c * A) @ B`` is ``c * (A @ B)``, and so for everything that sums products."""
     for i, x in enumerate(node.inputs):
         p = _pulled(graph, x)
-        if p is None or not _no_larger(node.aval.shape, p.place):
+        if p is None or not (_no_larger(node.aval.shape, p.place) or _is_identity(p.rest.node)):
             continue
         rest = graph.add(node.op, (*node.inputs[:i], p.rest.node, *node.inputs[i + 1 :]), node.params)
         if rest.aval.dtype == node.aval.dtype:
@@ -211,9 +223,6 @@ def _scaled(graph: Graph, y: Variable, p: Pulled) -> Variable:
     if p.scale.op is DIVIDE and number(p.scale.inputs[0]) == 1:  # one over a size
         return y / Variable(graph, p.scale.inputs[1])
     return scale * y
-
-
-_MOVES = (Slice, int, type(None))
 
 
 def multiple_of_part(graph: Graph, node: Node) -> Variable | None:

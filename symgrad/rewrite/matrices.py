@@ -1,4 +1,4 @@
-"""The identity and diagonal matrices are not multiplied out. Jacobians start from the identity: for the last pass only."""
+"""The identity, from which Jacobians start, and diagonal matrices are not multiplied out: for the last pass only."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ V, W, A, WIDE = Draw((2,), 0.5, 2.0), Draw((2,), 0.5, 2.0), Draw((2, 3)), Draw((
 SQUARE = Draw((2, 2))
 
 
-def _one_dimensional(v, w=None, **_):
-    return v.ndim == 1 and floating(v) and (w is None or (w.ndim == 1 and w.dtype == v.dtype and same(w.shape[0], v.shape[0])))
+def _one_dimensional(v, w):
+    return v.ndim == 1 and w.ndim == 1 and floating(v) and w.dtype == v.dtype and same(w.shape[0], v.shape[0])
 
 
 def _diagonal_of(v, n, **_):

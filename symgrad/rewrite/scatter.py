@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import broadcast_shapes, same, same_shape
+from symgrad.dims import same
 from symgrad.graph import CONSTANT, Aval, Graph, Node, Op
 from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.define import TABLE, axis_tuple
-from symgrad.ops.index import ADD, GET, SET, Slice, Slot
+from symgrad.ops.index import ADD, GET, SET
+from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure, number
+from symgrad.shapes import broadcast_shapes, same_shape
 from symgrad.variable import Variable
 
 MULTIPLY, DIVIDE, PLUS, MINUS, NEGATIVE = (TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative))
@@ -69,25 +71,26 @@ def _reordered(array: Node) -> Node:
     return array
 
 
-def _is_range(array: Node, size: Any) -> bool:
+def is_range(array: Node, size: Any) -> bool:
     """Whether an index array is every place of an axis, in order."""
     if len(array.aval.shape) != 1 or not same(array.aval.shape[0], size):
         return False
     if array.op is ARANGE:
         start, _, step = map(number, array.inputs)
         return bool(start == 0 and step == 1)
-    return array.op is CONSTANT and bool(np.array_equal(dict(array.params)["value"].value, np.arange(array.aval.shape[0])))
+    return array.op is CONSTANT and np.array_equal(dict(array.params)["value"].value, np.arange(array.aval.shape[0]))
 
 
 def _scattered(node: Node) -> bool:
     """Whether a value is an array of zeros with numbers written or added to places of which none is hit twice."""
-    if node.op not in (SET, ADD) or len(node.inputs) < 3 or not _is_zeros(node.inputs[0]):
+    if node.op not in (SET, ADD) or len(node.inputs) < 3 or not is_zeros(node.inputs[0]):
         return False
     return node.op is ADD or hits_once(node)
 
 
-def _is_zeros(node: Node) -> bool:
-    return node.op is FULL and number(node.inputs[0]) == 0 and not np.signbit(number(node.inputs[0]))
+def is_zeros(node: Node) -> bool:
+    """Whether a value is an array of zeros."""
+    return node.op is FULL and number(node.inputs[0]) == 0
 
 
 # ---- procedures
@@ -95,17 +98,16 @@ def _is_zeros(node: Node) -> bool:
 
 def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     """``np.add.at`` into zeros is an assignment where no place is hit twice."""
-    zeros, *_, = node.inputs
-    if len(node.inputs) < 3 or not _is_zeros(zeros) or not hits_once(node):
+    if len(node.inputs) < 3 or not is_zeros(node.inputs[0]) or not hits_once(node):
         return None
     return graph.add(SET, node.inputs, node.params)
 
 
 def everything_written(graph: Graph, node: Node) -> Variable | None:
     """Zeros with a number written to each place, or added, are these numbers."""
-    if len(node.inputs) != 3 or dict(node.params)["key"] != (Slot(0),) or not _is_zeros(node.inputs[0]):
+    if len(node.inputs) != 3 or dict(node.params)["key"] != (Slot(0),) or not is_zeros(node.inputs[0]):
         return None
-    if not _is_range(node.inputs[2], node.aval.shape[0]):
+    if not is_range(node.inputs[2], node.aval.shape[0]):
         return None
     value, aval = Variable(graph, node.inputs[1]), node.aval
     if not value.ndim:
@@ -166,8 +168,8 @@ OF: dict[Op, list[Procedure]] = {
     SUM: [sum_of_scattered],
     PLUS: [sum_with_scattered],
     MINUS: [sum_with_scattered],
-    MULTIPLY: [scaled_scattered],
-    DIVIDE: [scaled_scattered],
-    NEGATIVE: [scaled_scattered],
 }
 """What an operator is met with where the graph will run."""
+
+OF_STABLE: dict[Op, list[Procedure]] = {op: [scaled_scattered] for op in (MULTIPLY, DIVIDE, NEGATIVE)}
+"""And if an infinite factor may leave the zeros between the numbers zeros."""

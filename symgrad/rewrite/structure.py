@@ -9,17 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import product, same, same_shape
+from symgrad.dims import same
 from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op
 from symgrad.ops.core import ALIAS, STOP
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.define import axis_tuple, common_dtype
-from symgrad.ops.index import ADD, GET, SET, Slice
+from symgrad.ops.index import ADD, GET, SET
+from symgrad.ops.keys import Slice
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
-from symgrad.rewrite import factors, scatter
+from symgrad.rewrite import blocks, factors, scatter
 from symgrad.rewrite.engine import Procedure, number
+from symgrad.shapes import product, same_shape
 from symgrad.variable import Variable
 
 SMALL = 64
@@ -134,17 +136,17 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
     return graph.add(node.op, tuple(inputs), node.params) if tuple(inputs) != node.inputs else None
 
 
-def _as_python(graph: Graph, x: Node) -> Node | None:
-    """A number that needs no array to be computed, computed by Python."""
+def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
+    """A number that needs no array to be computed, computed by Python; `depth` bounds the work in a long program."""
     if x.aval.shape or x.aval.weak or x.aval.dtype.kind not in "if" or x.aval.dtype.itemsize > 8:
         return None
     if x.op is CONSTANT:
         return graph.constant(number(x).item())
     if x.op is ASTYPE and x.inputs[0].aval.weak and x.inputs[0].aval.dtype == x.aval.dtype:
         return x.inputs[0]
-    if x.op.name not in ("add", "subtract", "multiply", "divide"):
+    if not depth or x.op.name not in ("add", "subtract", "multiply", "divide"):
         return None
-    inputs = [y if y.aval.weak else _as_python(graph, y) for y in x.inputs]
+    inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
         return None
     return graph.add(x.op, tuple(inputs), x.params)
@@ -320,5 +322,7 @@ def procedures(op: Op, final: bool, numerics: str = "stable") -> list[Procedure]
         return [without_mark] if final else []
     folding = [] if op in _NEVER_FOLDED else [fold]
     general = [take_bare_operands, number_as_python] if op.elementwise else _OF.get(op, [])
-    late = [*scatter.OF.get(op, []), *(factors.OF.get(op, []) if numerics == "stable" else [])] if final else []
+    late = scatter.OF.get(op, []) if final else []
+    if final and numerics == "stable":
+        late = [*late, *scatter.OF_STABLE.get(op, []), *blocks.OF.get(op, []), *factors.OF.get(op, [])]
     return [*folding, *general, *late]

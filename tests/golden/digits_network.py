@@ -25,7 +25,7 @@ def loss_value_and_grad(params, x, labels, decay):
     t2 = np.where(np.isfinite(t1), t1, 0)  # float64[n, 1]
     t3 = np.exp(scores - t2)  # float64[n, 10]
     t4 = np.sum(t3, axis=1)  # float64[n]
-    log_sum = t2.reshape(-1) + np.log(t4)  # float64[n]
+    log_sum = t2[:, 0] + np.log(t4)  # float64[n]
     # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
     t5 = labels[:, None]  # int64[n, 1]
     of_label = np.take_along_axis(scores, t5, axis=1)[:, 0]  # float64[n]
@@ -38,10 +38,10 @@ def loss_value_and_grad(params, x, labels, decay):
     t7 = 2 * decay
     # derivative of digits.py:31
     t8 = np.zeros((n, 1))  # float64[n, 1]
-    t8[:, 0] = -(np.float64(1.0) / n)  # float64[n, 1]
+    t8[:, 0] = -(np.float64(1.0) / n)
     # derivative of digits.py:30
     d_scores = (1.0 / n / t4)[:, None] * t3  # float64[n, 10]
-    d_scores[np.arange(n)[:, None], t5] += t8  # float64[n, 10]
+    d_scores[np.arange(n)[:, None], t5] += t8
     # derivative of digits.py:24
     d_params_1_b = np.sum(d_scores, axis=0)  # float64[10]
     d_h = d_scores @ params_1_W.T  # float64[n, 64]

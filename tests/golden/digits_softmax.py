@@ -20,7 +20,7 @@ def loss_value_and_grad(params, x, labels, decay):
     t2 = np.where(np.isfinite(t1), t1, 0)  # float64[n, 1]
     t3 = np.exp(scores - t2)  # float64[n, 10]
     t4 = np.sum(t3, axis=1)  # float64[n]
-    log_sum = t2.reshape(-1) + np.log(t4)  # float64[n]
+    log_sum = t2[:, 0] + np.log(t4)  # float64[n]
     # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
     t5 = labels[:, None]  # int64[n, 1]
     of_label = np.take_along_axis(scores, t5, axis=1)[:, 0]  # float64[n]
@@ -30,10 +30,10 @@ def loss_value_and_grad(params, x, labels, decay):
     value = fit + decay * np.sum(W * W)
     # derivative of digits.py:31
     t6 = np.zeros((n, 1))  # float64[n, 1]
-    t6[:, 0] = -(np.float64(1.0) / n)  # float64[n, 1]
+    t6[:, 0] = -(np.float64(1.0) / n)
     # derivative of digits.py:30
     d_scores = (1.0 / n / t4)[:, None] * t3  # float64[n, 10]
-    d_scores[np.arange(n)[:, None], t5] += t6  # float64[n, 10]
+    d_scores[np.arange(n)[:, None], t5] += t6
     # derivative of digits.py:24
     d_b = np.sum(d_scores, axis=0)  # float64[10]
     d_W = 2 * decay * W + x.T @ d_scores  # float64[64, 10]

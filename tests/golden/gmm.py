@@ -17,13 +17,13 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     # gmm.py:18  lower = np.zeros((k, d, d), like=l)
     lower = np.zeros((5, 4, 4))  # float64[5, 4, 4]
     # gmm.py:19  lower[:, rows, cols] = l
-    lower[:, c1, c2] = l  # float64[5, 4, 4]
+    lower[:, c1, c2] = l
     # gmm.py:21  whitened = np.exp(q) * centred + np.einsum("kij,nkj->nki", lower, centred)
     t1 = np.exp(q)  # float64[5, 4]
     # gmm.py:20  centred = x[:, None, :] - mu
     centred = x[:, None] - mu  # float64[n, 5, 4]
     # gmm.py:21  whitened = np.exp(q) * centred + np.einsum("kij,nkj->nki", lower, centred)
-    whitened = t1 * centred + np.einsum("ijk,lik->lij", lower, centred)  # float64[n, 5, 4]
+    whitened = t1 * centred + np.einsum("kij,nkj->nki", lower, centred, optimize=True)  # float64[n, 5, 4]
     # gmm.py:22  logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
     logits = alpha + np.sum(q, axis=1) - 0.5 * np.sum(whitened * whitened, axis=2)  # float64[n, 5]
     # gmm.py:23  top = logits.max(1, keepdims=True)
@@ -37,14 +37,15 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     t5 = np.where(np.isfinite(t4), t4, 0)  # float64[1]
     t6 = np.exp(alpha - t5)  # float64[5]
     t7 = np.sum(t6)
-    value = n * (t5.reshape(()) + np.log(t7)) - np.sum(lse)
+    value = n * (t5[0] + np.log(t7)) - np.sum(lse)
     # derivative of gmm.py:24
     d_logits = (-1 / t3)[:, None] * t2  # float64[n, 5]
     # derivative of gmm.py:22
     t8 = np.sum(d_logits, axis=0)  # float64[5]
     d_whitened = -d_logits[..., None] * whitened  # float64[n, 5, 4]
     # derivative of gmm.py:21
-    d_centred = np.einsum("ijk,lij->lik", lower, d_whitened) + d_whitened * t1  # float64[n, 5, 4]
+    t9 = np.einsum("kij,nki->nkj", lower, d_whitened, optimize=True)  # float64[n, 5, 4]
+    d_centred = t9 + d_whitened * t1  # float64[n, 5, 4]
     # derivative of gmm.py:20
     d_mu = -np.sum(d_centred, axis=0)  # float64[5, 4]
     # derivative of gmm.py:22
@@ -52,5 +53,5 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     # derivative of gmm.py:21
     d_q = t8[:, None] + np.sum(d_whitened * centred, axis=0) * t1  # float64[5, 4]
     # derivative of gmm.py:19
-    d_l = np.einsum("ijk,ijl->jkl", d_whitened, centred)[:, c1, c2]  # float64[5, 6]
+    d_l = np.einsum("nki,nkj->kij", d_whitened, centred, optimize=True)[:, c1, c2]  # float64[5, 6]
     return value, (d_alpha, d_mu, d_q, d_l)

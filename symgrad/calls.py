@@ -1,0 +1,168 @@
+"""How NumPy is called on Variables: ufuncs and their options, ``out=``, operators, methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
+from symgrad.ops import masks, shape
+from symgrad.ops.define import TABLE, display_name, is_traced, refuse
+
+
+def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
+    call = TABLE.get(function)
+    if call is None:
+        raise _unsupported(function)
+    out = kwargs.pop("out", None)
+    result = call(*args, **kwargs)
+    return result if out is None else deliver(result, out)
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
+    """What NumPy's ufunc machinery does: methods, ``out=``, ``where=`` and ``dtype=``, once for all ufuncs."""
+    if method != "__call__":
+        return _call_method(ufunc, method, inputs, **kwargs)
+    call = TABLE.get(ufunc)
+    if call is None:
+        raise _unsupported(ufunc)
+    if not kwargs:
+        strong = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
+        return call(*map(_strong, inputs)) if strong else call(*inputs)
+    return _call_with_options(call, ufunc, inputs, **kwargs)
+
+
+def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
+    call = TABLE.get(getattr(ufunc, method))
+    if call is None:
+        raise UnsupportedError(f"np.{ufunc.__name__}.{method} is not supported")
+    result = call(*inputs, **kwargs)
+    return result if out is None else deliver(result, out)
+
+
+def _call_with_options(
+    call: Callable[..., Any],
+    ufunc: np.ufunc,
+    inputs: Sequence[Any],
+    out: Any = None,
+    where: Any = True,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    **unknown: Any,
+) -> Any:
+    for argument in unknown:
+        refuse(ufunc.__name__, argument)
+    if dtype is not None:
+        inputs = [shape.ASTYPE(x, np.dtype(dtype)) for x in inputs]
+    result = call(*inputs)
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if where is not True:
+        if target is None:
+            fact = f"np.{ufunc.__name__}: where= without out= leaves numbers undefined"
+            raise UnsupportedError(fact, "Write np.where(mask, result, other).")
+        result = np.where(where, result, target)
+    return result if out is None else deliver(result, target)
+
+
+def _is_weak(x: Any) -> bool:
+    return x.aval.weak if is_traced(x) else type(x) in (int, float, complex)
+
+
+def _strong(x: Any) -> Any:
+    """np.multiply(2.0, 3.0) is a NumPy float64, unlike 2.0 * 3.0."""
+    return shape.ASTYPE(x, x.dtype) if is_traced(x) else x
+
+
+def deliver(result: Any, out: Any) -> Any:
+    """Write a result into ``out=``."""
+    if isinstance(out, tuple):
+        return tuple(deliver(y, x) for y, x in zip(result, out, strict=True))
+    if not is_traced(out):
+        raise WriteError(
+            "out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x)."
+        )
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise DTypeError(f"a {result.dtype} result cannot be written into a {out.dtype} array")
+    if np.ndim(result) > out.ndim:  # an assignment would drop leading axes of size 1
+        raise ShapeError(f"a result of shape {result.shape} cannot be written into an array of shape {out.shape}")
+    out[...] = result
+    return out
+
+
+def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
+    return UnsupportedError(f"np.{display_name(function)} is not supported")
+
+
+# ---- operators and methods that are NumPy functions under another name
+
+
+def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    op = TABLE[ufunc]
+
+    def method(self: Any, other: Any) -> Any:
+        if isinstance(other, (str, bytes, masks.Selected)):
+            return NotImplemented
+        return op(other, self) if reflected else op(self, other)
+
+    return method
+
+
+def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    op = TABLE[ufunc]
+
+    def method(self: Any, other: Any) -> Any:
+        result = op(self, other)
+        if not self.writes_in_place:  # a NumPy scalar is immutable: the name is bound anew
+            return result
+        self.writable()
+        return deliver(result, self)
+
+    return method
+
+
+def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
+    return lambda self: TABLE[ufunc](self)
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: self.__array_function__(function, (), (self, *args), kwargs)
+
+
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "lshift": np.left_shift, "rshift": np.right_shift,
+}  # fmt: skip
+_COMPARE = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal
+}  # fmt: skip
+_METHODS = (
+    "all any argmax argmin argsort choose clip compress conj conjugate cumprod cumsum diagonal dot max mean min "
+    "nonzero prod ptp put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
+).split()
+
+
+def _methods() -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {
+        "__divmod__": lambda self, other: (self // other, self % other),
+        "__rdivmod__": lambda self, other: (other // self, other % self),
+    }
+    for name, ufunc in _UNARY.items():
+        found[f"__{name}__"] = _unary(ufunc)
+    for name, ufunc in (_BINARY | _COMPARE).items():
+        found[f"__{name}__"] = _operator(ufunc)
+    for name, ufunc in _BINARY.items():
+        found[f"__r{name}__"] = _operator(ufunc, reflected=True)
+        found[f"__i{name}__"] = _in_place(ufunc)
+    for name in _METHODS:
+        if getattr(np, name, None) in TABLE:
+            found[name] = _method(getattr(np, name))
+    return found
+
+
+Operators: Any = type("Operators", (), {"__slots__": (), **_methods()})
+"""The base of Variable that has Python's operators and those methods of arrays that are functions of NumPy, too."""

@@ -1,0 +1,152 @@
+"""Symbolic sizes as SymPy sees them: integer arithmetic and Python source.
+
+SymPy is slow, both to import and to compute with, so it is imported at the first symbol, and everything computed with
+it is remembered.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from types import CodeType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+REMEMBERED = 1 << 14
+
+
+@lru_cache(REMEMBERED)
+def symbol(name: str) -> Expr:
+    """The SymPy symbol of a size: a positive integer."""
+    from sympy import Symbol
+
+    return Symbol(name, integer=True, positive=True)
+
+
+def sympify(number: int | Fraction) -> Expr:
+    """A Python number in SymPy."""
+    from sympy import Rational
+
+    return Rational(number.numerator, number.denominator)
+
+
+def ordered(expressions: Iterable[Expr]) -> list[Expr]:
+    """A set of expressions in an order that is the same in every process."""
+    from sympy import default_sort_key
+
+    return sorted(expressions, key=default_sort_key)
+
+
+@lru_cache(REMEMBERED)
+def calculate(op: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Expr:
+    """Exact integer arithmetic."""
+    from sympy import Mod, cancel, floor
+
+    if op not in (operator.floordiv, operator.mod):
+        return cast("Expr", op(a, b))
+    if b == 0:
+        raise ZeroDivisionError("integer division or modulo by zero")
+    if op is operator.mod:
+        return Mod(a, b)
+    return floor(a / b if b.is_Integer else cancel(a / b))
+
+
+@lru_cache(REMEMBERED)
+def names(expr: Expr) -> tuple[str, ...]:
+    """The names of the symbols, sorted."""
+    return tuple(sorted(symbol.name for symbol in expr.free_symbols))
+
+
+def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
+    """The number that an expression is where its symbols have these values."""
+    return cast(int, eval(_code(expr), {"min": min, "max": max}, {name: int(values[name]) for name in names(expr)}))
+
+
+@lru_cache(REMEMBERED)
+def _code(expr: Expr) -> CodeType:
+    return compile(source(expr), "<size>", "eval")
+
+
+# ---- source
+
+# How tightly a text binds. // and % stand below * so that a product is never read across them.
+_SUM, _QUOTIENT, _PRODUCT, _UNARY, _POWER, _ATOM = range(6)
+
+
+def source(expr: Expr) -> str:
+    """Python source."""
+    return _source(expr)[0]
+
+
+def _operand(expr: Expr, least: int) -> str:
+    """The source of an operand, in parentheses where it binds less tightly than needed."""
+    text, binding = _source(expr)
+    return text if binding >= least else f"({text})"
+
+
+@lru_cache(REMEMBERED)
+def _source(expr: Expr) -> tuple[str, int]:
+    """Source, and how tightly it binds."""
+    from sympy import Add, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor
+
+    if isinstance(expr, Symbol):
+        return expr.name, _ATOM
+    if expr.is_Integer:
+        return str(expr), _ATOM if expr >= 0 else _UNARY
+    if isinstance(expr, floor):
+        return _quotient(expr.args[0])
+    if isinstance(expr, ceiling):
+        return "-" + _operand(floor(-expr.args[0]), _UNARY), _UNARY
+    if isinstance(expr, Mod):
+        return f"{_operand(expr.args[0], _PRODUCT)} % {_operand(expr.args[1], _POWER)}", _QUOTIENT
+    if isinstance(expr, (Max, Min)):
+        args = sorted(ordered(expr.args), key=lambda arg: not arg.is_Integer)
+        return f"{'max' if isinstance(expr, Max) else 'min'}({', '.join(map(source, args))})", _ATOM
+    if _has_denominator(expr):
+        return _quotient(expr)
+    if isinstance(expr, Add):
+        return _sum(expr)
+    if isinstance(expr, Mul):
+        return _product(expr)
+    assert isinstance(expr, Pow), f"{expr} is no size"
+    return f"{_operand(expr.base, _ATOM)} ** {_operand(expr.exp, _ATOM)}", _POWER
+
+
+def _has_denominator(expr: Expr) -> bool:
+    """Whether a sum, product or power divides: the division comes out even, but Python must be told with //."""
+    if expr.is_Add or expr.is_Mul:
+        return any(_has_denominator(arg) for arg in expr.args)
+    return bool((expr.is_Rational and not expr.is_Integer) or (expr.is_Pow and expr.exp.is_negative))
+
+
+def _quotient(expr: Expr) -> tuple[str, int]:
+    """The floor of a fraction."""
+    from sympy import fraction, together
+
+    above, below = fraction(together(expr))
+    if below == 1:
+        return _source(above)
+    return f"{_operand(above, _PRODUCT)} // {_operand(below, _POWER)}", _QUOTIENT
+
+
+def _sum(expr: Expr) -> tuple[str, int]:
+    """Terms in SymPy's order, but beginning with one that needs no sign."""
+    first, *others = sorted(expr.as_ordered_terms(), key=lambda term: term.could_extract_minus_sign())
+    text = _operand(first, _QUOTIENT)
+    for term in others:
+        negative = term.could_extract_minus_sign()
+        text += (" - " if negative else " + ") + _operand(-term if negative else term, _QUOTIENT)
+    return text, _SUM
+
+
+def _product(expr: Expr) -> tuple[str, int]:
+    """Factors in SymPy's order, the number first."""
+    coefficient, rest = expr.as_coeff_Mul()
+    factors = [] if coefficient in (1, -1) else [str(coefficient)]
+    factors += [_operand(factor, _UNARY) for factor in rest.as_ordered_factors()]
+    sign = "-" if coefficient == -1 else ""
+    return sign + " * ".join(factors), _PRODUCT if rest.is_Mul or not sign else _UNARY

@@ -1,0 +1,142 @@
+"""Functions of NumPy that pick numbers of an array by index or by mask."""
+
+import numpy as np
+
+from symgrad.dims import Dim
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.graph import Aval
+from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.index import ADD, get
+from symgrad.ops.keys import Slot, check_bounds
+from symgrad.shapes import broadcast_shapes
+
+
+@implements(np.take)
+def take(a, indices, axis=None, out=None, mode="raise"):
+    if out is not None:
+        refuse("take", "out")
+    a, indices = as_input(a), indices if isinstance(indices, Dim) else as_input(indices)
+    a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("take", axis, np.ndim(a)))
+    if mode == "wrap":
+        indices = indices % a.shape[axis]
+    elif mode == "clip":
+        indices = np.clip(indices, 0, a.shape[axis] - 1)
+    elif mode != "raise":
+        raise UnsupportedError(f"np.take: mode={mode!r}", "Write mode='raise', 'wrap' or 'clip'.")
+    y = get(a, (slice(None),) * axis + (indices,))
+    return np.copy(y) if is_traced(y) and y.shape else y
+
+
+def along(shape, indices, axis, like):
+    """Index arrays that pick `indices` along an axis and every place along the others."""
+    ndim = len(shape)
+    return [
+        indices if i == axis else np.reshape(np.arange(n, like=like), tuple(-1 if j == i else 1 for j in range(ndim)))
+        for i, n in enumerate(shape)
+    ]
+
+
+def _infer_take_along(a, indices, axis):
+    if a.ndim != indices.ndim:
+        raise ShapeError(f"np.take_along_axis: indices of {indices.ndim} dimensions for an array of {a.ndim}")
+    if indices.dtype.kind not in "iu":
+        raise DTypeError(f"np.take_along_axis: indices of dtype {indices.dtype}", "Write indices.astype(int).")
+    rest = broadcast_shapes(*[(*s[:axis], 1, *s[axis + 1 :]) for s in (a.shape, indices.shape)])
+    return Aval((*rest[:axis], indices.shape[axis], *rest[axis + 1 :]), a.dtype)
+
+
+def _bind_take_along(arr, indices, axis=-1):
+    arr, indices = as_input(arr), as_input(indices)
+    arr, axis = (np.ravel(arr), 0) if axis is None else (arr, axis)
+    axis = axis_index("take_along_axis", axis, np.ndim(arr))
+    if np.ndim(indices) == np.ndim(arr) and np.result_type(indices).kind in "iu":
+        check_bounds(indices, arr.shape[axis], axis)
+    return (arr, indices), {"axis": axis}
+
+
+def _vjp_take_along(g, y, a, indices, axis):
+    places = along(a.shape, indices, axis, g)
+    key = tuple(map(Slot, range(len(places))))
+    return ADD(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key), None
+
+
+def _batch_take_along(batched, a, indices, axis):
+    a, indices = (x if b else x[None] for x, b in zip((a, indices), batched, strict=True))
+    return np.take_along_axis(a, indices, axis + 1)
+
+
+TAKE_ALONG = operator(
+    np.take_along_axis,
+    arrays=2,
+    infer=_infer_take_along,
+    bind=_bind_take_along,
+    vjp=_vjp_take_along,
+    batch=_batch_take_along,
+    linear=True,
+)
+
+
+@implements(np.compress)
+def compress(condition, a, axis=None, out=None):
+    if out is not None:
+        refuse("compress", "out")
+    if is_traced(condition):
+        raise _data_dependent("compress")
+    return np.take(a, np.flatnonzero(condition), axis)
+
+
+@implements(np.extract)
+def extract(condition, arr):
+    if is_traced(condition):
+        raise _data_dependent("extract")
+    return np.take(np.ravel(arr), np.flatnonzero(condition))
+
+
+@implements(np.choose)
+def choose(a, choices, out=None, mode="raise"):
+    if out is not None:
+        refuse("choose", "out")
+    a, choices = as_input(a), [as_input(c) for c in choices]
+    n, dtype = len(choices), np.result_type(*choices)
+    a = a % n if mode == "wrap" else np.clip(a, 0, n - 1) if mode == "clip" else a
+    a, *choices = np.broadcast_arrays(a, *[c if is_traced(c) else np.asarray(c, dtype) for c in choices])
+    return np.take_along_axis(np.stack(choices, dtype=dtype), a[None], 0)[0]
+
+
+@implements(np.ix_)
+def ix_(*args):
+    arrays = [as_input(a) for a in args]
+    for a in arrays:
+        if np.ndim(a) != 1:
+            raise ShapeError("np.ix_: indices must have one dimension")
+        if is_traced(a) and a.dtype == bool:
+            raise _data_dependent("ix_")
+    arrays = [np.flatnonzero(a) if a.dtype == bool else a for a in arrays]
+    return tuple(np.reshape(a, tuple(-1 if j == i else 1 for j in range(len(arrays)))) for i, a in enumerate(arrays))
+
+
+def _data_dependent(function):
+    return UnsupportedError(
+        f"np.{function}: the size of the result depends on values, and sizes are known before the program runs",
+        "Keep the shape: np.where(mask, x, 0), np.sum(x, where=mask); or use an array that is not traced.",
+    )
+
+
+def _refuses(function):
+    def refused(*args, **kwargs):
+        raise _data_dependent(function.__name__)
+
+    implements(function)(refused)
+
+
+for function in (
+    np.nonzero,
+    np.flatnonzero,
+    np.argwhere,
+    np.unique,
+    np.place,
+    np.union1d,
+    np.intersect1d,
+    np.setdiff1d,
+):
+    _refuses(function)
