@@ -93,7 +93,12 @@ def deliver(result: Any, out: Any) -> Any:
 
 
 def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
-    return UnsupportedError(f"np.{display_name(function)} is not supported")
+    name = display_name(function)
+    foreign = "." not in name and getattr(np, name, None) is not function
+    return UnsupportedError(
+        f"{f'the function {name}' if foreign else f'np.{name}'} is not supported",
+        "Write it with other functions, or give it to symgrad.operator with its derivative.",
+    )
 
 
 # ---- operators and methods that are NumPy functions under another name

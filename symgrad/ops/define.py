@@ -53,8 +53,8 @@ def as_input(x: Any) -> Array:
 
 def display_name(function: Callable[..., Any]) -> str:
     """``linalg.solve`` for `np.linalg.solve`."""
-    name = function.__name__
-    return f"linalg.{name}" if getattr(np.linalg, name, None) is function else name
+    name, home = function.__name__, getattr(function, "__module__", None) or ""
+    return f"{home.removeprefix('numpy.')}.{name}" if home in ("numpy.linalg", "numpy.fft") else name
 
 
 # ---- elementwise
