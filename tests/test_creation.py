@@ -119,7 +119,7 @@ def test_batches(source, flags):
         ("np.zeros_like(x, shape=(2, n))", "np.zeros((2, n))"), ("np.ones((n, 2), like=x)", "np.ones((n, 2))"),
         ("np.arange(n, like=x)", "np.arange(n)"), ("np.arange(1, n + 1, like=x)", "np.arange(1, n + 1)"),
         ("np.eye(n, like=x)", "np.eye(n)"), ("np.eye(n + 1, n, like=x)", "np.eye(n + 1, n)"),
-        ("np.linspace(0.0, 1.0, n, like=x)", None), ("np.tri(n, like=x)", None),
+        ("np.linspace(0.0, 1.0, n, like=x)", None),
         ("np.full(n, n, like=x)", "np.full(n, n)"), ("np.array([n, 1], like=x)", None),
         ("np.array([[n, 1], [x[0], n]], like=x)", None), ("np.arange(n, 0, -1, like=x)", "np.arange(n, 0, -1)"),
         ("np.linspace(x[0], 1.0, n)", None),

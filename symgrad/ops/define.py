@@ -17,9 +17,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symgrad.dims import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.graph import Aval, Op
+from symgrad.graph import Aval, Node, Op
 from symgrad.shapes import broadcast_shapes
-from symgrad.spelling import POWER, UNARY, Code, infix as spell_infix
+from symgrad.spelling import POWER, UNARY, Code, call, infix as spell_infix
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
@@ -100,15 +100,15 @@ def elementwise(
     keeps_weak = infix is not None or prefix is not None
 
     def infer(*xs: Aval) -> Aval:
-        weak = keeps_weak and all(x.weak for x in xs)
         result = resolve(*[_kind(x) for x in xs])
+        weak = keeps_weak and result.kind != "b" and all(x.weak for x in xs)
         try:
             return Aval(broadcast_shapes(*[x.shape for x in xs]), result, weak)
         except ShapeError as error:
             raise _named(error, function) from None
 
     if infix is not None and spell is None:
-        spell = _spell_infix(infix)
+        spell = _spell_infix(infix, display_name(function))
     if prefix is not None:
         spell = _spell_prefix(prefix)
     op = Op(
@@ -141,8 +141,13 @@ def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
     return [as_input(x) for x in args], {}
 
 
-def _spell_infix(symbol: str) -> Callable[..., Code]:
-    return lambda node, a, b: spell_infix(symbol, a, b)
+def _spell_infix(symbol: str, name: str) -> Callable[..., Code]:
+    def spell(node: Node, a: Code, b: Code) -> Code:
+        if not node.aval.weak and all(x.aval.weak for x in node.inputs):
+            return call(f"np.{name}", [a.text, b.text])  # of Python floats x > 0 is a Python bool, and ~True is -2
+        return spell_infix(symbol, a, b)
+
+    return spell
 
 
 def _spell_prefix(symbol: str) -> Callable[..., Code]:
