@@ -201,7 +201,7 @@ class Variable(Memory, Operators):
         return self.copied(order, self._array)
 
     def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Variable:
-        return np.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
+        return shape.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
 
     def transpose(self, *axes: Any) -> Variable:
         return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)

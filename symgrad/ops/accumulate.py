@@ -103,7 +103,7 @@ def _with_start(function, start):
         return longer
 
     name = {0: "cumulative_sum", 1: "cumulative_prod"}[start]
-    TABLE[getattr(np, name)] = cumulative
+    implements(name)(cumulative)
 
 
 _with_start(np.cumsum, 0)

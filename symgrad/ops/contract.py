@@ -196,7 +196,7 @@ def conjugate(x):
     return np.conj(x) if x.dtype.kind == "c" else x
 
 
-@implements(np.matvec)
+@implements("matvec")
 def matvec(x1, x2, /):
     a, v = _at_least("matvec", x1, 2, "matrix"), _at_least("matvec", x2, 1, "vector")
     if v.ndim == 1:
@@ -204,7 +204,7 @@ def matvec(x1, x2, /):
     return v @ a.T if a.ndim == 2 else (a @ v[..., None])[..., 0]
 
 
-@implements(np.vecmat)
+@implements("vecmat")
 def vecmat(x1, x2, /):
     v, a = conjugate(_at_least("vecmat", x1, 1, "vector")), _at_least("vecmat", x2, 2, "matrix")
     return v @ a if v.ndim == 1 or a.ndim == 2 else (v[..., None, :] @ a)[..., 0, :]

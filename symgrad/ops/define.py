@@ -27,12 +27,17 @@ TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not tell them apart
 
 
-def implements(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register how NumPy functions are written with others, with NumPy's full signature."""
+def implements(*functions: Callable[..., Any] | str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register how NumPy functions are written with others, with NumPy's full signature.
+
+    One that only newer NumPys have is given by its name.
+    """
 
     def register(written: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
-            TABLE[function] = written
+            known = getattr(np, function, None) if isinstance(function, str) else function
+            if known is not None:
+                TABLE[known] = written
         return written
 
     return register

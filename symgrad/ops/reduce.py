@@ -163,7 +163,9 @@ def _count(x, axis):
 
 def as_divisor(count, dtype):
     """An integer count that does not make float64 of a float32 that it divides."""
-    return count if dtype == np.float64 else np.astype(count, dtype)
+    if dtype == np.float64:
+        return count
+    return np.astype(count, dtype) if is_traced(count) else dtype.type(count)
 
 
 def _lowest(dtype):

@@ -154,6 +154,7 @@ def _spell_reshape(node, x):
 
 RESHAPE = operator(
     np.reshape,
+    evaluate=lambda x, shape: np.reshape(x, shape),  # a parameter that NumPy 2.0 calls otherwise
     infer=lambda x, shape: Aval(shape, x.dtype),
     bind=_bind_reshape,
     vjp=lambda g, y, x, shape: (np.reshape(g, x.shape),),
@@ -581,8 +582,6 @@ def dsplit(ary, indices_or_sections):
     return np.split(ary, indices_or_sections, 2)
 
 
-if hasattr(np, "unstack"):  # since NumPy 2.1
-
-    @implements(np.unstack)
-    def unstack(x, /, *, axis=0):
-        return tuple(np.moveaxis(x, axis, 0))
+@implements("unstack")
+def unstack(x, /, *, axis=0):
+    return tuple(np.moveaxis(x, axis, 0))
