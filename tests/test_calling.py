@@ -495,3 +495,13 @@ def test_dataclasses_are_registered_once():
         kind = dataclass(type("Fresh", (), {"__annotations__": {"W": object, "b": float}}))
         with ThreadPoolExecutor(8) as pool:
             assert len(list(pool.map(work, range(8)))) == 8
+
+
+def test_a_size_of_one_is_no_symbol():
+    """np.squeeze tells it from all others."""
+    f = sg.compile(np.squeeze)
+    for n in (2, 3, 1, 4, 1):
+        assert f(np.ones((n, 5))).shape == np.squeeze(np.ones((n, 5))).shape
+    message = "np.squeeze: the size n is a symbol here, and may be 1"
+    with pytest.raises(sg.errors.SymbolicSizeError, match=message):
+        f.compile("float64[n, 5]")

@@ -38,3 +38,11 @@ def test_comparisons_give_numpy_bools(level, x):
 def test_python_arithmetic_stays_weak(level):
     f = sg.compile(lambda lr, x: (lr * 2.0 - 1) * x, optimize=level)
     assert f(0.25, np.ones(3, np.float32)).dtype == np.float32
+
+
+@LEVELS
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+def test_division_by_a_size_of_zero_is_numpys(level):
+    value, gradient = sg.value_and_grad(lambda x: np.sum(x * x) / x.shape[0], optimize=level)(np.ones(0))
+    assert np.isnan(value)
+    assert gradient.shape == (0,)

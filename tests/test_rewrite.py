@@ -800,3 +800,16 @@ def test_random_jacobians(moves, matrix, forward, sums):
     assert plain.shape == x.shape * 2
     np.testing.assert_allclose(transform(f)(x), plain, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(transform(f, numerics="ieee")(x), plain, rtol=1e-8, atol=1e-10)
+
+
+def test_assignment_to_all_of_an_axis_of_one():
+    """Nothing of the array assigned into is left, so nothing is assigned into."""
+
+    def f(v):
+        column = np.zeros((3, 1), like=v)
+        column[:, 0] = v
+        return column * 2.0
+
+    source = sg.compile(f).source("float64[3]")
+    assert "return v[:, None] * 2.0" in source or "return 2.0 * v[:, None]" in source, source
+    np.testing.assert_array_equal(sg.compile(f)(np.arange(3.0)), 2 * np.arange(3.0)[:, None])

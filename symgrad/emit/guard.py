@@ -30,6 +30,7 @@ class Guard:
         self, leaves: Sequence[Leaf], parameters: Sequence[inspect.Parameter], structure: tree.TreeSpec, sizes: Sizes
     ) -> None:
         self.leaves, self.parameters, self.structure, self.pinned = leaves, parameters, structure, dict(sizes.pinned)
+        self._least = 1 if sizes.values is None else 2  # of a symbol; calls with a size of 1 are compiled apart
         _check_sizes(leaves)
         self.signature = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
         self.accepts = self._generate()
@@ -78,7 +79,7 @@ class Guard:
                 yield f"type({x}) is ndarray and {x}.shape == {aval.shape} and {x}.dtype == d{i}"
             else:
                 yield f"type({x}) is ndarray and {x}.dtype == d{i} and len(s{i} := {x}.shape) == {len(aval.shape)}"
-                yield from _size_tests(f"s{i}", aval.shape, bound, later)
+                yield from _size_tests(f"s{i}", aval.shape, bound, later, self._least)
         yield from later
         for name, value in self.pinned.items():
             if name in bound:
@@ -138,14 +139,14 @@ def _check_sizes(leaves: Sequence[Leaf]) -> None:
                 )
 
 
-def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str]) -> Iterator[str]:
+def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str], least: int) -> Iterator[str]:
     for j, n in enumerate(shape):
         entry = f"{shape_name}[{j}]"
         if not isinstance(n, Dim):
             yield f"{entry} == {n}"
         elif n.expr.is_Symbol and n.expr.name not in bound:
             bound.add(n.expr.name)
-            yield f"(n_{n.expr.name} := {entry}) > 0"
+            yield f"(n_{n.expr.name} := {entry}) >= {least}"
         else:
             later.append(f"{entry} == {_with_prefix(n)}")
 

@@ -11,6 +11,7 @@ from symgrad.ops import (
     elementwise,
     gather,
     index,
+    interpolate,
     linalg,
     lstsq,
     norm,
@@ -18,6 +19,7 @@ from symgrad.ops import (
     reduce,
     shape,
     sorting,
+    statistics,
 )
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "elementwise",
     "gather",
     "index",
+    "interpolate",
     "linalg",
     "lstsq",
     "norm",
@@ -38,4 +41,5 @@ __all__ = [
     "reduce",
     "shape",
     "sorting",
+    "statistics",
 ]

@@ -1,10 +1,10 @@
-"""What runs along an axis: cumulative sums and products, differences, the trapezoidal rule."""
+"""What runs along an axis: cumulative sums and products, differences, slopes, the trapezoidal rule."""
 
 import numpy as np
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.graph import Aval
-from symgrad.ops.define import TABLE, as_input, axis_index, implements, operator, refuse
+from symgrad.ops.define import TABLE, as_input, axis_index, implements, is_traced, operator, refuse
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call
 
@@ -160,6 +160,61 @@ def _end(a, axis, x):
         return None
     x = np.asarray(x) if isinstance(x, (int, float)) else as_input(x)
     return x if x.ndim else np.broadcast_to(x, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
+
+
+@implements(np.ediff1d)
+def ediff1d(ary, to_end=None, to_begin=None):
+    ary = np.ravel(as_input(ary))
+    parts = [None if x is None else _end_of_differences(x, ary.dtype) for x in (to_begin, to_end)]
+    between = along(ary, 0, slice(1, None)) - along(ary, 0, slice(None, -1))
+    parts = [x for x in (parts[0], between, parts[1]) if x is not None]
+    return np.concatenate(parts) if len(parts) > 1 else between
+
+
+def _end_of_differences(x, dtype):
+    x = np.ravel(x if is_traced(x) else np.asarray(x))
+    if not np.can_cast(x.dtype, dtype, "same_kind"):
+        raise DTypeError(f"np.ediff1d: {x.dtype} ends of {dtype} differences")
+    return x if x.dtype == dtype else np.astype(x, dtype)
+
+
+@implements(np.gradient)
+def gradient(f, *varargs, axis=None, edge_order=1):
+    f = as_input(f)
+    f = np.astype(f, float) if f.dtype.kind in "iu" else f
+    axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple(axis_index("gradient", i, f.ndim) for i in axes)
+    if edge_order not in (1, 2):
+        raise UnsupportedError(f"np.gradient: edge_order={edge_order!r}", "Write edge_order=1 or edge_order=2.")
+    steps = varargs or (None,)
+    if any(np.ndim(h) for h in steps):
+        raise UnsupportedError(
+            "np.gradient: spacings that differ are not supported", "Give one number an axis, or interpolate first."
+        )
+    if len(steps) not in (1, len(axes)):
+        raise ArgumentError(f"np.gradient: {len(steps)} spacings for {len(axes)} axes")
+    steps = steps * len(axes) if len(steps) == 1 else steps
+    slopes = tuple(_slope(f, h, i, edge_order) for i, h in zip(axes, steps, strict=True))
+    return slopes[0] if len(axes) == 1 else slopes
+
+
+def _slope(f, h, axis, edge_order):
+    """Central differences, and at both ends those of one side, of the first or the second order."""
+    n = f.shape[axis]
+    if isinstance(n, int) and n <= edge_order:
+        raise ShapeError(f"np.gradient: size {n} of axis {axis} is too small for edge_order={edge_order}")
+    at = [along(f, axis, i) for i in range(edge_order + 1)]
+    back = [along(f, axis, -1 - i) for i in range(edge_order + 1)]
+    if edge_order == 1:
+        first, last = at[1] - at[0], back[0] - back[1]
+    else:
+        first, last = 2.0 * at[1] - 1.5 * at[0] - 0.5 * at[2], 1.5 * back[0] - 2.0 * back[1] + 0.5 * back[2]
+    inner = along(f, axis, slice(2, None)) - along(f, axis, slice(None, -2))
+    y = np.empty_like(f)
+    y[_key(axis, slice(1, -1))] = inner / (2.0 if h is None else 2.0 * h)
+    y[_key(axis, 0)] = first if h is None else first / h
+    y[_key(axis, -1)] = last if h is None else last / h
+    return y
 
 
 @implements(np.trapezoid)

@@ -146,10 +146,13 @@ def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
     return [as_input(x) for x in args], {}
 
 
+_DIVISIONS = ("/", "//", "%")
+
+
 def _spell_infix(symbol: str, name: str) -> Callable[..., Code]:
     def spell(node: Node, a: Code, b: Code) -> Code:
-        if not node.aval.weak and all(x.aval.weak for x in node.inputs):
-            return call(f"np.{name}", [a.text, b.text])  # of Python floats x > 0 is a Python bool, and ~True is -2
+        if all(x.aval.weak for x in node.inputs) and (not node.aval.weak or (symbol in _DIVISIONS and b.text == "0")):
+            return call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
         return spell_infix(symbol, a, b)
 
     return spell

@@ -18,10 +18,83 @@ def _infer_interp(x, xp, fp):
         raise ShapeError("np.interp: there are no points")
     for values in (x, xp, fp):
         if values.dtype.kind == "c":
-            raise DTypeError(f"np.interp in {values.dtype} is not supported", "Interpolate the real and imaginary parts.")
+            raise DTypeError(
+                f"np.interp in {values.dtype} is not supported", "Interpolate the real and imaginary parts."
+            )
     return Aval(x.shape, np.dtype(float))
 
 
-def _share(x, low, high):
-    """How far x is on its way between two points: nothing before the first, all behind the last."""
-    return np.clip((x - low) / (high - low), 0, 1)
+def _vjp_interp(g, y, x, xp, fp):
+    """At a point x moves to the right, at the last one to the left; outside of the points it does not matter."""
+    if same(xp.shape[0], 1):
+        return None, None, np.reshape(np.sum(g), (1,))
+    x, xp, fp = map(_double, (x, xp, fp))
+    behind = _first_behind(np.searchsorted(xp, x, side="right"), xp.shape[0])
+    low, width = xp[behind - 1], xp[behind] - xp[behind - 1]
+    inside = (xp[0] <= x) & (x <= xp[-1])
+    t = np.where(inside, (x - low) / width, x > xp[-1])
+    d_x = np.where(inside, g * ((fp[behind] - fp[behind - 1]) / width), 0)
+
+    def to_points(v):
+        shares = np.zeros_like(fp)
+        np.add.at(shares, behind - 1, v * (1 - t))
+        np.add.at(shares, behind, v * t)
+        return shares
+
+    return d_x, -to_points(d_x), to_points(g)
+
+
+def _double(x):
+    """As NumPy computes, so that the differences of small integers do not wrap around."""
+    return x if x.dtype == np.float64 else np.astype(x, float)
+
+
+def _first_behind(places, n):
+    """The end of the line that x lies on, or that is nearest."""
+    return np.clip(places, 1, n - 1)
+
+
+def _batch_interp(batched, x, xp, fp):
+    if batched == (True, False, False):
+        return np.interp(x, xp, fp)
+    x, xp, fp = (_double(v if b else v[None]) for v, b in zip((x, xp, fp), batched, strict=True))
+    flat = np.reshape(x, (x.shape[0], -1))
+    n = xp.shape[1]
+    places = np.count_nonzero(xp[:, None, :] <= flat[:, :, None], axis=2)
+    behind = _first_behind(places, n)
+    low, high = (np.take_along_axis(xp, i, 1) for i in (behind - 1, behind))
+    start, end = (np.take_along_axis(fp, i, 1) for i in (behind - 1, behind))
+    y = start + (end - start) / (high - low) * (flat - low)
+    y = np.where(flat < xp[:, :1], fp[:, :1], np.where(flat >= xp[:, -1:], fp[:, -1:], y))
+    return np.reshape(y, (y.shape[0], *x.shape[1:]))
+
+
+INTERP = operator(
+    np.interp, arrays=3, infer=_infer_interp, vjp=_vjp_interp, batch=_batch_interp, singular=True
+)  # where points coincide the slope is infinite
+
+
+@implements(np.interp)
+def interp(x, xp, fp, left=None, right=None, period=None):
+    if period is not None:
+        refuse("interp", "period")
+    y, x, xp = INTERP(x, xp, fp), as_input(x), as_input(xp)
+    y = y if left is None else np.where(x < xp[0], left, y)
+    return y if right is None else np.where(x > xp[-1], right, y)
+
+
+# ---- polynomials
+
+
+@implements(np.polyval)
+def polyval(p, x):
+    """Horner's scheme."""
+    p, x = (np.asarray(v, like=p if is_traced(p) else x) for v in (p, x))
+    if p.ndim != 1:
+        raise ShapeError(f"np.polyval: coefficients of shape {p.shape}, and they have one dimension")
+    if len(p) == 0:
+        return np.zeros_like(x)
+    y = p[0]
+    for i in range(1, len(p)):
+        y = y * x + p[i]
+    return y if len(p) > 1 else y + np.zeros_like(x)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad.dims import Dim, same
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
 from symgrad.shapes import broadcast_shapes, render_shape, reshape_shape, same_shape
@@ -195,13 +195,25 @@ def ravel(a, order="C"):
 def squeeze(a, axis=None):
     shape = np.shape(a)
     if axis is None:
-        axes = [i for i, n in enumerate(shape) if _is_one(n)]
+        axes = [i for i, n in enumerate(shape) if _squeezed(n)]
     else:
         axes = _axes("squeeze", axis, len(shape))
         for i in axes:
             if not _is_one(shape[i]) and shape[i] != 1:
                 raise ShapeError(f"np.squeeze: axis {i} has size {shape[i]}, not 1")
     return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
+
+
+def _squeezed(n):
+    """Whether a size is 1. A symbol that stands for the sizes of calls never is: those of 1 are compiled apart."""
+    if not isinstance(n, Dim) or n.scope.values is not None:
+        return _is_one(n)
+    try:
+        return bool(n == 1)
+    except SymbolicSizeError:
+        raise SymbolicSizeError(
+            f"np.squeeze: the size {n} is a symbol here, and may be 1", "Name the axes: np.squeeze(x, axis=...)."
+        ) from None
 
 
 def _is_one(n):

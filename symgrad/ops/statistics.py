@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.dims import same
-from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator, refuse
 from symgrad.ops.reduce import reduction
@@ -131,9 +131,7 @@ def _signed(function, op, whole):
     name = function.__name__
 
     @implements(function)
-    def quantile(
-        a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None
-    ):
+    def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None):
         for argument, given in (("out", out is not None), ("overwrite_input", overwrite_input)):
             if given:
                 refuse(name, argument)
@@ -173,7 +171,13 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     if isinstance(freedom, int) and freedom <= 0:
         raise ShapeError(f"np.cov: {x.shape[1]} observations leave {freedom} degrees of freedom")
     centred = x - np.mean(x, axis=1, keepdims=True)
-    return np.squeeze(centred @ centred.T / freedom)
+    try:
+        return np.squeeze(centred @ centred.T / freedom)
+    except SymbolicSizeError:
+        raise SymbolicSizeError(
+            f"np.cov: the number of variables, {x.shape[0]}, is a symbol here, and may be 1",
+            "Give that number in the spec.",
+        ) from None
 
 
 def _variables(x, rowvar, dtype):

@@ -144,7 +144,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
         return graph.constant(number(x).item())
     if x.op is ASTYPE and x.inputs[0].aval.weak and x.inputs[0].aval.dtype == x.aval.dtype:
         return x.inputs[0]
-    if not depth or x.op.name not in ("add", "subtract", "multiply", "divide"):
+    if not depth or x.op.name not in ("add", "subtract", "multiply", "divide", "negative"):
         return None
     inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
@@ -159,6 +159,22 @@ def write_bare_value(graph: Graph, node: Node) -> Node | None:
     if plain.aval.dtype == target.aval.dtype and not (node.op is ADD and arrays and not scatter.hits_once(node)):
         plain = _as_python(graph, plain) or plain
     return None if plain is value else graph.add(node.op, (target, plain, *arrays), node.params)
+
+
+def set_everything(graph: Graph, node: Node) -> Variable | None:
+    """``y[:, 0] = v`` where axis 1 has one place: nothing of y is left."""
+    target, value, *arrays = node.inputs
+    key, shape = dict(node.params)["key"], target.aval.shape
+    if arrays or len(key) != len(shape) or not all(map(_covers, key, shape)):
+        return None
+    kept = tuple(n for item, n in zip(key, shape, strict=True) if item == _EVERYTHING)
+    content = np.astype(Variable(graph, value), target.aval.dtype)
+    return np.reshape(np.broadcast_to(content, kept), shape)
+
+
+def _covers(item: Any, n: Any) -> bool:
+    """Whether an item of a key selects all of an axis."""
+    return item == _EVERYTHING or (type(item) is int and type(n) is int and n == 1)
 
 
 # ---- shapes
@@ -309,7 +325,7 @@ _OF: dict[Op, list[Procedure]] = {
     TRANSPOSE: [merge_transposes],
     ASTYPE: [take_bare_operands, merge_casts],
     GET: [index_of_everything],
-    SET: [write_bare_value],
+    SET: [set_everything, write_bare_value],
     ADD: [write_bare_value, add_to_everything],
     SUM: [reduce_bare_operand, sum_of_identity],
     MEAN: [reduce_bare_operand],

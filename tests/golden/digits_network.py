@@ -36,12 +36,11 @@ def loss_value_and_grad(params, x, labels, decay):
     value = fit + t6
     # derivative of digits.py:33
     t7 = 2 * decay
-    # derivative of digits.py:31
-    t8 = np.zeros((n, 1))  # float64[n, 1]
-    t8[:, 0] = -(np.float64(1.0) / n)
+    # derivative of digits.py:32
+    t8 = 1.0 / n
     # derivative of digits.py:30
-    d_scores = (1.0 / n / t4)[:, None] * t3  # float64[n, 10]
-    d_scores[np.arange(n)[:, None], t5] += t8
+    d_scores = (t8 / t4)[:, None] * t3  # float64[n, 10]
+    d_scores[np.arange(n)[:, None], t5] -= t8
     # derivative of digits.py:24
     d_params_1_b = np.sum(d_scores, axis=0)  # float64[10]
     d_h = d_scores @ params_1_W.T  # float64[n, 64]

@@ -28,12 +28,11 @@ def loss_value_and_grad(params, x, labels, decay):
     fit = np.mean(log_sum - of_label)
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
     value = fit + decay * np.sum(W * W)
-    # derivative of digits.py:31
-    t6 = np.zeros((n, 1))  # float64[n, 1]
-    t6[:, 0] = -(np.float64(1.0) / n)
+    # derivative of digits.py:32
+    t6 = 1.0 / n
     # derivative of digits.py:30
-    d_scores = (1.0 / n / t4)[:, None] * t3  # float64[n, 10]
-    d_scores[np.arange(n)[:, None], t5] += t6
+    d_scores = (t6 / t4)[:, None] * t3  # float64[n, 10]
+    d_scores[np.arange(n)[:, None], t5] -= t6
     # derivative of digits.py:24
     d_b = np.sum(d_scores, axis=0)  # float64[10]
     d_W = 2 * decay * W + x.T @ d_scores  # float64[64, 10]
