@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from symgrad.dims import Dim, evaluate, symbols_of
-from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, reached
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, is_view, reached
 from symgrad.shapes import product
 
 _ASSUMED = 1000  # what a symbolic size counts for where the peak is looked for
@@ -36,7 +36,7 @@ class Cost(NamedTuple):
 def cost_of(graph: Graph) -> Cost:
     """The cost of evaluating ``graph.outputs`` node by node."""
     nodes = [node for node in reached(graph.outputs) if node.op not in (INPUT, CONSTANT, SIZE, ITEM)]
-    work = [node for node in nodes if not _is_view(node)]
+    work = [node for node in nodes if not is_view(node)]
     flops = sum((_flops(node) for node in work), 0)
     traffic = sum((nbytes(x.aval) for node in work for x in (*node.inputs, node)), 0)
     return Cost(_expr(flops), _expr(traffic), _expr(_peak(nodes, graph.outputs)), len(nodes))
@@ -46,10 +46,6 @@ def _flops(node: Node) -> Any:
     if node.op.flops is not None:
         return node.op.flops(node.aval, *[x.aval for x in node.inputs], **{**node.op.defaults, **dict(node.params)})
     return max((_numbers(x.aval) for x in (*node.inputs, node)), key=_magnitude)
-
-
-def _is_view(node: Node) -> bool:
-    return node.op.view and len(node.inputs) == 1
 
 
 def _numbers(aval: Any) -> Any:
@@ -72,7 +68,7 @@ def _peak(nodes: Iterable[Node], outputs: Iterable[Node]) -> Any:
     held: Any = 0
     peak: Any = 0
     for node in nodes:
-        if not _is_view(node):
+        if not is_view(node):
             held = held + nbytes(node.aval)
         if _magnitude(held) > _magnitude(peak):
             peak = held
@@ -86,7 +82,7 @@ def _last_uses(nodes: Iterable[Node], outputs: Iterable[Node]) -> Mapping[Node, 
     root: dict[Node, Node] = {}
     last: dict[Node, Node] = {}
     for node in nodes:
-        root[node] = root.get(node.inputs[0], node.inputs[0]) if _is_view(node) or node.op is ITEM else node
+        root[node] = root.get(node.inputs[0], node.inputs[0]) if is_view(node) or node.op is ITEM else node
         for x in node.inputs:
             last[root.get(x, x)] = node
     kept = {root.get(y, y) for y in outputs}

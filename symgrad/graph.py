@@ -59,13 +59,13 @@ class Op:
     batch: Callable[..., Any] | None = None
     spell: Callable[..., Code] | None = None
     flops: Callable[..., Any] | None = None
-    infix: str | None = None
     elementwise: bool = False  # broadcasts its inputs and works number by number
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
     view: bool = False  # the result may share memory with the first input
+    read_only: bool = False  # and NumPy does not let it be written into
     defaults: dict[str, Any] = field(default_factory=dict)
     domain: tuple[tuple[float, float], ...] | None = None
 

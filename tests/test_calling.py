@@ -505,3 +505,20 @@ def test_a_size_of_one_is_no_symbol():
     message = "np.squeeze: the size n is a symbol here, and may be 1"
     with pytest.raises(sg.errors.SymbolicSizeError, match=message):
         f.compile("float64[n, 5]")
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.diagonal(x @ x), lambda x: np.diag(x @ x), lambda x: np.diagonal(x @ x)[1:]]
+)
+def test_diagonals_are_writable_results(f, level):
+    """NumPy's own are views that cannot be written into."""
+    assert sg.compile(f)(np.eye(3)).flags.writeable
+
+
+def test_a_named_value_can_be_written_into():
+    def f(x):
+        h = sg.name(x * 2.0, "h")
+        h[0] = 1.0
+        return np.sum(h * h)
+
+    np.testing.assert_array_equal(sg.grad(f)(np.ones(3)), [0.0, 8.0, 8.0])

@@ -13,8 +13,9 @@ from symgrad.dims import Dim
 from symgrad.emit.names import Names
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
 from symgrad.ops import index, keys
+from symgrad.ops.core import STOP
 from symgrad.rewrite.scatter import hits_once
-from symgrad.spelling import ATOM, UNARY, Code, call, spell_param
+from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
@@ -49,7 +50,7 @@ class Body:
         self.functions: dict[Op, str] = {}  # of the user, which NumPy does not have
         self.outputs = set(outputs)
         self.nodes = reached(outputs)
-        self.uses = _count_uses(self.nodes, outputs)
+        self.uses = _users(self.nodes)
         self.roots: dict[Node, Node] = {}
         self.last_use = _last_uses(self.nodes, outputs, self.roots)
         self.pending: dict[Node, Expr] = {}
@@ -272,7 +273,7 @@ class Body:
             self.flush(node)
 
 
-def _count_uses(nodes: Sequence[Node], outputs: Sequence[Node]) -> dict[Node, list[Node]]:
+def _users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
     uses: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
         for x in node.inputs:
@@ -282,11 +283,7 @@ def _count_uses(nodes: Sequence[Node], outputs: Sequence[Node]) -> dict[Node, li
 
 def view_root(node: Node, roots: Mapping[Node, Node]) -> Node | None:
     """The value whose memory a node shares, None if it has its own."""
-    if is_view(node):
-        return roots.get(node.inputs[0], node.inputs[0])
-    if node.op.name in ("alias", "stop_gradient"):
-        return roots.get(node.inputs[0], node.inputs[0])
-    return None
+    return roots.get(node.inputs[0], node.inputs[0]) if is_view(node) or node.op is STOP else None
 
 
 def _last_uses(nodes: Sequence[Node], outputs: Sequence[Node], roots: dict[Node, Node]) -> dict[Node, Node | None]:
@@ -335,7 +332,7 @@ def _identifier(name: str) -> str:
 
 def _size_code(node: Node) -> Code:
     text = str(node.params[0][1])
-    return Code(text, ATOM if text.isidentifier() else 0)
+    return Code(text, ATOM if text.isidentifier() else COMPARE)
 
 
 def _number(value: Any, weak: bool) -> Code:

@@ -16,7 +16,6 @@ from symgrad.emit.body import Body
 from symgrad.emit.names import Names
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
-from symgrad.ops import shape as shape_ops
 from symgrad.spelling import ATOM
 from symgrad.version import VERSION
 
@@ -165,7 +164,7 @@ def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, tuple[str, str]]
 
 def _read_only(node: Node) -> bool:
     while is_view(node):
-        if node.op is shape_ops.BROADCAST_TO:
+        if node.op.read_only:
             return True
         node = node.inputs[0]
     return False

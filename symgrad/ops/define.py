@@ -123,7 +123,6 @@ def elementwise(
         _bind_operands,
         partials=partials,
         spell=spell,
-        infix=infix,
         elementwise=True,
         commutes=commutes,
         singular=singular,
@@ -208,6 +207,7 @@ def operator(
     linear: bool = False,
     singular: bool = False,
     view: bool = False,
+    read_only: bool = False,
 ) -> Op:
     """Define an operator. The public door for a user's own operators, too.
 
@@ -242,6 +242,8 @@ def operator(
         Whether the derivative can be infinite or NaN at finite inputs.
     view : bool
         Whether the result may share memory with the first input.
+    read_only : bool
+        Whether that view cannot be written into.
 
     Returns
     -------
@@ -282,6 +284,7 @@ def operator(
         linear=linear,
         singular=singular,
         view=view,
+        read_only=read_only,
         defaults=defaults,
     )
     TABLE[function] = op

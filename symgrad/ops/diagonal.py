@@ -118,6 +118,7 @@ DIAGONAL = operator(
     batch=lambda batched, a, offset, axis1, axis2: np.diagonal(a, offset, axis1 + 1, axis2 + 1),
     linear=True,
     view=True,
+    read_only=True,
 )
 
 

@@ -367,6 +367,7 @@ BROADCAST_TO = operator(
     spell=lambda node, x: call("np.broadcast_to", [x.text, spell_param(node.aval.shape)]),
     linear=True,
     view=True,
+    read_only=True,
 )
 
 
