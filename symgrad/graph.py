@@ -18,6 +18,7 @@ from symgrad.where import UNKNOWN, Where, here
 if TYPE_CHECKING:
     import networkx as nx
 
+    from symgrad.flow import Flow
     from symgrad.spelling import Code
 
 Params = tuple[tuple[str, Any], ...]
@@ -59,6 +60,7 @@ class Op:
     batch: Callable[..., Any] | None = None
     spell: Callable[..., Code] | None = None
     flops: Callable[..., Any] | None = None
+    flow: Callable[..., Flow] | None = None
     elementwise: bool = False  # broadcasts its inputs and works number by number
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False

@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.dims import Dim, same
 from symgrad.errors import ShapeError
+from symgrad.flow import Flow, signature
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, common_dtype, implements, operator
 from symgrad.shapes import broadcast_shapes, product
@@ -106,6 +107,9 @@ def _two_for_each(y, *contracted):
     return 2 * product((*y.shape, *contracted))
 
 
+_OF_VECTOR = signature("k,k->", np.add), signature("k,kj->j", np.add)
+_OF_MATRIX = signature("ik,k->i", np.add), signature("ik,kj->ij", np.add)
+
 MATMUL = operator(
     np.matmul,
     arrays=2,
@@ -114,6 +118,7 @@ MATMUL = operator(
     batch=_batch_matmul,
     spell=lambda node, a, b: infix("@", a, b),
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
+    flow=lambda y, a, b: (_OF_MATRIX if a.ndim > 1 else _OF_VECTOR)[b.ndim > 1](y, a, b),
     linear=True,
 )
 
@@ -136,6 +141,7 @@ OUTER = operator(
     vjp=lambda g, y, a, b: (g @ b, a @ g),
     batch=lambda batched, a, b: a[..., :, None] * b[..., None, :],
     flops=lambda y, a, b: product(y.shape),
+    flow=signature("i,j->ij"),
     linear=True,
 )
 
@@ -165,6 +171,7 @@ VECDOT = operator(
     vjp=lambda g, y, a, b: (g[..., None] * b, g[..., None] * a),
     batch=lambda batched, a, b: np.vecdot(*align(batched, a, b)),
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
+    flow=signature("k,k->", np.add),
     linear=True,
 )
 
@@ -308,6 +315,13 @@ def _spell_tensordot(node, a, b):
     return call("np.tensordot", [a.text, b.text, f"axes={n if plain else spell_param(axes)}"])
 
 
+def _flow_tensordot(y, a, b, axes):
+    partner = dict(zip(axes[1], axes[0], strict=True))
+    of_b = tuple(partner.get(j, a.ndim + j) for j in range(b.ndim))
+    free = *_free(a, axes[0]), *(of_b[j] for j in _free(b, axes[1]))
+    return Flow((tuple(range(a.ndim)), of_b), free, np.add)
+
+
 TENSORDOT = operator(
     np.tensordot,
     arrays=2,
@@ -317,6 +331,7 @@ TENSORDOT = operator(
     batch=_batch_tensordot,
     spell=_spell_tensordot,
     flops=lambda y, a, b, axes: _two_for_each(y, *(a.shape[i] for i in axes[0])),
+    flow=_flow_tensordot,
     linear=True,
 )
 

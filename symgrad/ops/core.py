@@ -1,5 +1,6 @@
 """What is not a NumPy function: marks that transforms put on values."""
 
+from symgrad.flow import aligned
 from symgrad.ops.define import operator
 
 ALIAS = operator(
@@ -8,6 +9,7 @@ ALIAS = operator(
     infer=lambda x, tag: x,
     vjp=lambda g, y, x, tag: (g,),
     batch=lambda batched, x, tag: ALIAS(x, tag=tag),
+    flow=aligned,
     linear=True,
     view=True,
     spell=lambda node, x: x,
@@ -21,6 +23,7 @@ STOP = operator(
     vjp=lambda g, y, x: (None,),
     batch=lambda batched, x: STOP(x),
     spell=lambda node, x: x,
+    flow=aligned,
 )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from symgrad.dims import Dim, largest, same
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import aligned
 from symgrad.graph import CONSTANT, Aval, Literal
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
@@ -71,6 +72,7 @@ FULL = operator(
     vjp=lambda g, y, value, shape, dtype: (np.sum(g),),
     batch=_batch_full,
     spell=_spell_full,
+    flow=aligned,
     linear=True,
 )
 

@@ -17,6 +17,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symgrad.dims import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import Flow, aligned
 from symgrad.graph import Aval, Node, Op
 from symgrad.shapes import broadcast_shapes
 from symgrad.spelling import POWER, UNARY, Code, call, infix as spell_infix
@@ -123,6 +124,7 @@ def elementwise(
         _bind_operands,
         partials=partials,
         spell=spell,
+        flow=aligned,
         elementwise=True,
         commutes=commutes,
         singular=singular,
@@ -204,6 +206,7 @@ def operator(
     evaluate: Callable[..., Any] | None = None,
     spell: Callable[..., Code] | None = None,
     flops: Callable[..., Any] | None = None,
+    flow: Callable[..., Flow] | None = None,
     linear: bool = False,
     singular: bool = False,
     view: bool = False,
@@ -236,6 +239,10 @@ def operator(
     flops : callable, optional
         ``flops(y, *inputs, **params)``, from Avals, gives the number of arithmetic operations; by default one for each
         number of the largest array.
+    flow : callable, optional
+        ``flow(y, *inputs, **params)``, from Avals, gives the `Flow` of axes: along which of them slices of the result
+        are made from slices of the inputs. `symgrad.flow` has those that are common, such as `aligned` for what
+        broadcasts. By default every result needs all of the inputs.
     linear : bool
         Whether it only moves, repeats or sums numbers.
     singular : bool
@@ -281,6 +288,7 @@ def operator(
         batch=batch,
         spell=spell,
         flops=flops,
+        flow=flow,
         linear=linear,
         singular=singular,
         view=view,

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.contract import fits
 from symgrad.ops.define import as_input, common_dtype, implements, operator, refuse
@@ -150,6 +151,7 @@ EINSUM = operator(
     evaluate=_evaluate_einsum,
     spell=_spell_einsum,
     flops=_flops_einsum,
+    flow=lambda y, *xs, subscripts: signature(subscripts, np.add)(y, *xs),
     linear=True,
 )
 

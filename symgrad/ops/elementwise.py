@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.dims import same
 from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.flow import aligned
 from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.define import (
     TABLE,
@@ -291,6 +292,7 @@ ROUND = operator(
     infer=lambda x, decimals=0: Aval(x.shape, np.dtype(np.float16) if x.dtype == bool else x.dtype),
     vjp=lambda g, y, x, decimals: (None,),
     batch=lambda batched, x, decimals: ROUND(x, decimals=decimals),
+    flow=aligned,
 )
 
 

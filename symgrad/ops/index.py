@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.dims import Dim
 from symgrad.errors import ShapeError, WriteError
+from symgrad.flow import matched
 from symgrad.graph import Aval
 from symgrad.ops.core import ALIAS
 from symgrad.ops.define import as_input, is_traced, operator
@@ -17,6 +18,7 @@ from symgrad.ops.keys import (
     is_advanced,
     is_symbolic,
     key_items,
+    key_labels,
     known_value,
     parts,
     spell_key,
@@ -75,6 +77,11 @@ def _batch_get(batched, x, *arrays, key):
     return y if order is None else np.transpose(y, _full_order(order, y.ndim))
 
 
+def _flow_get(y, x, *arrays, key):
+    whole, selected = key_labels(key, max((a.ndim for a in arrays), default=0))
+    return matched(y, (x, *arrays), [whole, *(range(-a.ndim, 0) for a in arrays)], selected)
+
+
 GET = operator(
     lambda x, *arrays, key: x[decode(key, arrays)],
     name="index",
@@ -84,6 +91,7 @@ GET = operator(
     vjp=_vjp_get,
     batch=_batch_get,
     spell=lambda node, x, *arrays: Code(f"{x.at(ATOM)}[{spell_key(dict(node.params)['key'], arrays)}]"),
+    flow=_flow_get,
     linear=True,
     view=True,
 )
@@ -214,6 +222,13 @@ def _batch_put(op):
     return batch
 
 
+def _flow_put(y, x, value, *arrays, key):
+    """Axes that the key leaves whole; along the others all of the value goes into all of x."""
+    whole, selected = key_labels(key, max((a.ndim for a in arrays), default=0))
+    written = [label if label in whole else None for label in selected[len(selected) - value.ndim :]]
+    return matched(y, (x, value, *arrays), [whole, written, *((None,) * a.ndim for a in arrays)], whole)
+
+
 SET = operator(
     _set,
     name="index_set",
@@ -222,6 +237,7 @@ SET = operator(
     infer=_infer_put,
     vjp=_vjp_set,
     batch=lambda *args, key: _batch_put(SET)(*args, key=key),
+    flow=_flow_put,
     linear=True,
 )
 ADD = operator(
@@ -232,6 +248,7 @@ ADD = operator(
     infer=_infer_put,
     vjp=lambda g, y, x, value, *arrays, key: (g, GET(g, *arrays, key=key), *[None] * len(arrays)),
     batch=lambda *args, key: _batch_put(ADD)(*args, key=key),
+    flow=_flow_put,
     linear=True,
 )
 

@@ -208,21 +208,37 @@ class Parts(NamedTuple):
 
 def parts(shape, key, arrays):
     """NumPy's rules for basic and advanced indices."""
-    basic, advanced, axis = [], [], 0
-    for place, item in enumerate(key):
+    basic, axis = [], 0
+    for item in key:
         if item is None:
-            basic.append((place, 1))
+            basic.append(1)
         elif isinstance(item, Slice):
-            basic.append((place, slice_indices(shape[axis], *item)[3]))
-        elif item is not Ellipsis:
-            advanced.append(place)
+            basic.append(slice_indices(shape[axis], *item)[3])
         axis += item is not None and item is not Ellipsis
     if not any(isinstance(item, Slot) for item in key):
-        return Parts(tuple(n for _, n in basic), (), ())
-    joined = broadcast_shapes(*[a.shape for a in arrays])
+        return Parts(tuple(basic), (), ())
+    before, joined = _before(key), broadcast_shapes(*[a.shape for a in arrays])
+    return Parts(tuple(basic[:before]), joined, tuple(basic[before:]))
+
+
+def _before(key):
+    """How many axes of slices come before those of the index arrays: none where the arrays are apart."""
+    advanced = [place for place, item in enumerate(key) if is_advanced(item)]
     together = advanced[-1] - advanced[0] + 1 == len(advanced)
-    first = advanced[0] if together else -1  # apart: their axes come first
-    return Parts(tuple(n for p, n in basic if p < first), joined, tuple(n for p, n in basic if p >= first))
+    return sum(item is not Ellipsis for item in key[: advanced[0]]) if together else 0
+
+
+def key_labels(key, joined):
+    """A label for each axis of what is indexed and of what is selected: those that the key leaves whole, and those of
+    the index arrays, of which there are `joined` axes, counted from the last."""
+    whole, basic = [], []
+    for item in key:
+        if item is not None and item is not Ellipsis:
+            whole.append(len(whole) if item == FULL else None)
+        if item is None or isinstance(item, Slice):
+            basic.append(None if item is None else whole[-1])
+    before = _before(key) if joined else len(basic)
+    return whole, [*basic[:before], *range(-joined, 0), *basic[before:]]
 
 
 def indexed_shape(shape, key, arrays):

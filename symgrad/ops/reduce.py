@@ -6,6 +6,7 @@ import numpy as np
 
 from symgrad.dims import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, WriteError
+from symgrad.flow import reduced
 from symgrad.graph import Aval, Op
 from symgrad.ops.define import TABLE, as_input, axis_tuple, display_name, implements, is_traced, refuse, ufunc_dtypes
 from symgrad.shapes import broadcast_shapes, product, same_shape
@@ -14,11 +15,12 @@ from symgrad.spelling import call, spell_param
 _UNSET = np._NoValue
 
 
-def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, **rules):
+def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, combine=None, **rules):
     """Define an operator that reduces over axes; beside ``axis`` and ``keepdims`` with further `defaults`.
 
     ``vjp(g, y, x, axis, **params)``, with g and y shaped to broadcast against x, gives the cotangent of x. `dtype`
-    gives that of the result from the input's; `empty` is NumPy's complaint where there is nothing to reduce.
+    gives that of the result from the input's; `empty` is NumPy's complaint where there is nothing to reduce; the ufunc
+    `combine` joins what parts of the input give.
     """
     name = name or display_name(function)
 
@@ -43,8 +45,11 @@ def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, **r
     def by_row(batched, x, axis, keepdims, **params):
         return op(x, axis=tuple(i + 1 for i in axis_tuple(name, axis, x.ndim - 1)), keepdims=keepdims, **params)
 
-    defaults = {"axis": None, "keepdims": False, **(defaults or {})}
-    op = Op(name, function, infer, bind, vjp=vjp and pullback, defaults=defaults, **{"batch": by_row, **rules})
+    def flow(y, x, axis, keepdims, **_):
+        return reduced(x, axis_tuple(name, axis, x.ndim), keepdims, combine)
+
+    defaults, rules = {"axis": None, "keepdims": False, **(defaults or {})}, {"batch": by_row, **rules}
+    op = Op(name, function, infer, bind, vjp=vjp and pullback, flow=flow, defaults=defaults, **rules)
     return op
 
 
@@ -190,7 +195,7 @@ def _integer(dtype):
 
 # ---- sums and means
 
-SUM = reduction(np.sum, lambda g, y, x, axis: np.broadcast_to(g, x.shape), dtype=sum_dtype, linear=True)
+SUM = reduction(np.sum, lambda g, y, x, axis: np.broadcast_to(g, x.shape), dtype=sum_dtype, combine=np.add, linear=True)
 _signed(np.sum, SUM, fill=lambda dtype: 0, combine=np.add)
 
 MEAN = reduction(
@@ -272,7 +277,10 @@ def _exclusive(x, axis):
 
 
 PROD = reduction(
-    np.prod, lambda g, y, x, axis: g * _product_of_others(x, axis_tuple("prod", axis, x.ndim)), dtype=sum_dtype
+    np.prod,
+    lambda g, y, x, axis: g * _product_of_others(x, axis_tuple("prod", axis, x.ndim)),
+    dtype=sum_dtype,
+    combine=np.multiply,
 )
 _signed(np.prod, PROD, fill=lambda dtype: 1, combine=np.multiply)
 
@@ -293,7 +301,7 @@ for function, ufunc, worst in (
     (np.nanmax, np.fmax, _lowest),
     (np.nanmin, np.fmin, _highest),
 ):
-    op = reduction(function, _to_the_tied, dtype=_same, empty=_NOTHING.format(ufunc.__name__))
+    op = reduction(function, _to_the_tied, dtype=_same, empty=_NOTHING.format(ufunc.__name__), combine=ufunc)
     _signed(function, op, fill=worst, combine=ufunc, identity=False)
 TABLE[np.amax], TABLE[np.amin] = TABLE[np.max], TABLE[np.min]
 
@@ -339,11 +347,11 @@ _position(np.argmin, ARGMIN)
 
 # ---- truth and counts
 
-ANY = reduction(np.any, None, dtype=_boolean)
-ALL = reduction(np.all, None, dtype=_boolean)
+ANY = reduction(np.any, None, dtype=_boolean, combine=np.logical_or)
+ALL = reduction(np.all, None, dtype=_boolean, combine=np.logical_and)
 _signed(np.any, ANY, fill=lambda dtype: False)
 _signed(np.all, ALL, fill=lambda dtype: True)
-COUNT_NONZERO = reduction(np.count_nonzero, None, dtype=_integer)
+COUNT_NONZERO = reduction(np.count_nonzero, None, dtype=_integer, combine=np.add)
 _signed(np.count_nonzero, COUNT_NONZERO)
 
 # ---- variance and standard deviation
@@ -469,6 +477,7 @@ LOGADDEXP = reduction(
     lambda g, y, x, axis: g * np.exp(x - y),
     dtype=lambda dtype: ufunc_dtypes(np.logaddexp, (dtype, dtype))[0],
     name="logaddexp.reduce",
+    combine=np.logaddexp,
     spell=_spell_logaddexp,
 )
 

@@ -7,6 +7,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad.dims import Dim, same
 from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
+from symgrad.flow import Flow, aligned, beside, regrouped
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
 from symgrad.shapes import broadcast_shapes, render_shape, reshape_shape, same_shape
@@ -71,6 +72,7 @@ ASTYPE = operator(
     batch=lambda batched, x, dtype: ASTYPE(x, dtype=dtype),
     evaluate=_astype,
     spell=_spell_astype,
+    flow=aligned,
     linear=True,
 )
 
@@ -160,6 +162,7 @@ RESHAPE = operator(
     vjp=lambda g, y, x, shape: (np.reshape(g, x.shape),),
     batch=lambda batched, x, shape: np.reshape(x, (x.shape[0], *shape)),
     spell=_spell_reshape,
+    flow=regrouped,
     linear=True,
     view=True,
 )
@@ -289,6 +292,7 @@ TRANSPOSE = operator(
     vjp=lambda g, y, x, axes: (np.transpose(g, np.argsort(axes)),),
     batch=lambda batched, x, axes: np.transpose(x, (0, *(i + 1 for i in axes))),
     spell=_spell_transpose,
+    flow=lambda y, x, axes: Flow((tuple(range(x.ndim)),), axes),
     linear=True,
     view=True,
 )
@@ -365,6 +369,7 @@ BROADCAST_TO = operator(
     vjp=lambda g, y, x, shape: (g,),  # the pullback undoes broadcasting
     batch=lambda batched, x, shape: np.broadcast_to(with_rank(x, len(shape)), (x.shape[0], *shape)),
     spell=lambda node, x: call("np.broadcast_to", [x.text, spell_param(node.aval.shape)]),
+    flow=aligned,
     linear=True,
     view=True,
     read_only=True,
@@ -467,6 +472,7 @@ CONCATENATE = operator(
     batch=lambda batched, *xs, axis: np.concatenate(equal_rows(batched, xs), axis + 1),
     evaluate=lambda *xs, axis=0: np.concatenate(xs, axis),
     spell=_spell_join("concatenate"),
+    flow=lambda y, *xs, axis: beside((axis,), y, *xs),
     linear=True,
 )
 
@@ -479,6 +485,11 @@ def _infer_stack(*xs, axis=0):
     return Aval((*shape[:axis], len(xs), *shape[axis:]), np.result_type(*[x.dtype for x in xs]))
 
 
+def _flow_stack(y, *xs, axis):
+    labels = tuple(range(y.ndim - 1))
+    return Flow((labels,) * len(xs), (*labels[:axis], None, *labels[axis:]))
+
+
 STACK = operator(
     np.stack,
     arrays=-1,
@@ -488,6 +499,7 @@ STACK = operator(
     batch=lambda batched, *xs, axis: np.stack(equal_rows(batched, xs), axis + 1),
     evaluate=lambda *xs, axis=0: np.stack(xs, axis),
     spell=_spell_join("stack"),
+    flow=_flow_stack,
     linear=True,
 )
 
