@@ -20,10 +20,12 @@ from symgrad import tree
 from symgrad.cost import Cost, cost_of
 from symgrad.emit.guard import Guard
 from symgrad.emit.module import Header, Source, emit
+from symgrad.emit.preamble import shared
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise
+from symgrad.schedule.blocks import in_blocks
 from symgrad.trace import Program, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
@@ -60,9 +62,10 @@ class Compiled:
 
     def __init__(self, program: Program, options: Options) -> None:
         self.options = options
-        self.graph = optimise(program.graph, options.optimize, options.numerics)
+        graph = optimise(program.graph, options.optimize, options.numerics)
+        self.graph = in_blocks(graph) if options.optimize > 1 else graph
         self._header, self.structure = _header(program, self.graph)
-        self._emitted = emit(self.graph, self._header, options.optimize)
+        self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)
         self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes)
         self.accepts = self._guard.accepts
@@ -130,7 +133,8 @@ class Compiled:
                 f"the program calls {', '.join(self._emitted.functions)}, which a module on its own does not know",
                 "Give your operator a spell= that writes it with NumPy.",
             )
-        module = emit(self.graph, self._header, self.options.optimize, checks=self._guard.checks())
+        checks, options = self._guard.checks(), self.options
+        module = emit(self.graph, self._header, options.optimize, checks, options.threads)
         path.write_text(module.text, encoding="utf-8")
         if module.constants:
             np.savez(path.with_suffix(".npz"), **module.constants)
@@ -165,6 +169,7 @@ def _load(source: Source) -> Callable[..., Any]:
     linecache.cache[filename] = (len(source.text), None, source.text.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {**source.constants, **source.functions}
     exec(compile(source.text, filename, "exec"), namespace)
+    namespace.update(shared(namespace))
     return namespace[source.function]
 
 

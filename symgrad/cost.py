@@ -37,15 +37,15 @@ def cost_of(graph: Graph) -> Cost:
     """The cost of evaluating ``graph.outputs`` node by node."""
     nodes = [node for node in reached(graph.outputs) if node.op not in (INPUT, CONSTANT, SIZE, ITEM)]
     work = [node for node in nodes if not is_view(node)]
-    flops = sum((_flops(node) for node in work), 0)
+    flops = sum((flops_of(node) for node in work), 0)
     traffic = sum((nbytes(x.aval) for node in work for x in (*node.inputs, node)), 0)
     return Cost(_expr(flops), _expr(traffic), _expr(_peak(nodes, graph.outputs)), len(nodes))
 
 
-def _flops(node: Node) -> Any:
+def flops_of(node: Node) -> Any:
     if node.op.flops is not None:
         return node.op.flops(node.aval, *[x.aval for x in node.inputs], **{**node.op.defaults, **dict(node.params)})
-    return max((_numbers(x.aval) for x in (*node.inputs, node)), key=_magnitude)
+    return max((_numbers(x.aval) for x in (*node.inputs, node)), key=magnitude)
 
 
 def _numbers(aval: Any) -> Any:
@@ -57,7 +57,7 @@ def nbytes(aval: Any) -> Any:
     return _numbers(aval) * aval.dtype.itemsize if isinstance(aval, Aval) else sum((nbytes(part) for part in aval), 0)
 
 
-def _magnitude(size: Any) -> int:
+def magnitude(size: Any) -> int:
     return evaluate(size, dict.fromkeys(symbols_of(size), _ASSUMED)) if isinstance(size, Dim) else size
 
 
@@ -70,7 +70,7 @@ def _peak(nodes: Iterable[Node], outputs: Iterable[Node]) -> Any:
     for node in nodes:
         if not is_view(node):
             held = held + nbytes(node.aval)
-        if _magnitude(held) > _magnitude(peak):
+        if magnitude(held) > magnitude(peak):
             peak = held
         for x in last.get(node, ()):
             held = held - nbytes(x.aval)

@@ -148,6 +148,18 @@ _INTEGER_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+class Rows(int):
+    """The length of a block of rows, known only while a loop runs: for inference a number that no other size has."""
+
+    def __str__(self) -> str:
+        return "rows"
+
+    __repr__ = __str__
+
+
+ROWS = Rows(1_000_003)
+
+
 class Sizes:
     """The symbols of one traced program, and what is known about them.
 

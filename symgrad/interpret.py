@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import Dim, evaluate as evaluate_size
+from symgrad.dims import Dim, Rows, evaluate as evaluate_size
 from symgrad.errors import GraphError
 from symgrad.graph import INPUT, SIZE, Aval, Node, needed
 
@@ -25,6 +25,8 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any]) -> list[Any]:
         for size, number in zip(node.aval.shape, np.shape(value), strict=True):
             if isinstance(size, Dim) and size.expr.is_Symbol:
                 sizes[size.expr.name] = number
+            elif isinstance(size, Rows):
+                sizes[str(size)] = number
     values = dict(feeds)
     for node in needed(outputs, feeds):
         values[node] = _value(node, values, sizes)
@@ -47,6 +49,8 @@ def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
     """A parameter with numbers for its symbols."""
     if isinstance(value, Dim):
         return evaluate_size(value, sizes)
+    if isinstance(value, Rows):
+        return sizes[str(value)]
     if isinstance(value, tuple) and not isinstance(value, Aval):
         items = [at_sizes(item, sizes) for item in value]
         return tuple(items) if type(value) is tuple else type(value)(*items)

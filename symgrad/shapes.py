@@ -145,7 +145,8 @@ def slice_indices(size: Size, start: Any, stop: Any, step: Any) -> Indices:
     start, stop = (x if x is None or isinstance(x, Dim) else operator.index(x) for x in (start, stop))
     if not any(isinstance(x, Dim) for x in (size, start, stop)):
         indices = slice(start, stop, step).indices(cast(int, size))
-        return (*indices, len(range(*indices)))
+        length = len(range(*indices))
+        return (*indices, size if length == size else length)
     if step == 0:
         raise ValueError("slice step cannot be zero")
     forward = step > 0

@@ -59,23 +59,27 @@ class Body:
 
     def write(self) -> None:
         for node in self.nodes:
-            if node.op is INPUT or node.op is ITEM:
-                continue
-            if node.op is CONSTANT:
-                self.pending[node] = self.constant(node)
-            elif node.op is SIZE:
-                self.pending[node] = Expr(_size_code(node), 0, ())
-            elif node in self.items:
-                self.assign_items(node)
-            elif node.op is index.SET or node.op is index.ADD:
-                self.put(node)
-            else:
-                self.pending[node] = self.expression(node)
-                self.consumed(node)
-                if not self.may_nest(node):
-                    self.flush(node)
-                elif node in self.outputs:
-                    self.comment(node)
+            self.visit(node)
+
+    def visit(self, node: Node) -> None:
+        """Write a value down, or let it wait for the expression that it will stand in."""
+        if node.op is INPUT or node.op is ITEM:
+            return
+        if node.op is CONSTANT:
+            self.pending[node] = self.constant(node)
+        elif node.op is SIZE:
+            self.pending[node] = Expr(_size_code(node), 0, ())
+        elif node in self.items:
+            self.assign_items(node)
+        elif node.op is index.SET or node.op is index.ADD:
+            self.put(node)
+        else:
+            self.pending[node] = self.expression(node)
+            self.consumed(node)
+            if not self.may_nest(node):
+                self.flush(node)
+            elif node in self.outputs:
+                self.comment(node)
 
     @property
     def lines(self) -> list[str]:

@@ -15,7 +15,7 @@ class Names:
     """Gives each node one name, and no name twice."""
 
     def __init__(self, hints: Mapping[Node, str | tuple[str, Node]], taken: Iterable[str]) -> None:
-        self._hints = hints
+        self.hints = dict(hints)
         self._used: dict[str, int] = dict.fromkeys(RESERVED, 1)
         self._used.update(dict.fromkeys(taken, 1))
         self._names: dict[Node, str] = {}
@@ -46,7 +46,7 @@ class Names:
         return name if name not in self._used and not self._used.setdefault(name, 1) - 1 else self.fresh(base)
 
     def _new(self, node: Node) -> str:
-        hint = self._hints.get(node)
+        hint = self.hints.get(node)
         if hint is None:
             self._temporaries += 1
             return self.fresh(f"t{self._temporaries}")

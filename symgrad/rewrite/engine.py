@@ -381,7 +381,7 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
     nodes = _ordered(graph)
     shared = _shared(nodes, graph.outputs)
     for node in nodes:
-        new.provenance = _moved(node.where, image)
+        new.provenance = moved(node.where, image)
         image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
         if node in shared:
             new.shared.add(image[node])
@@ -405,7 +405,7 @@ def rewrite_within(
         if node.id < since:
             image[node] = node
             continue
-        new.provenance = _moved(node.where, image)
+        new.provenance = moved(node.where, image)
         image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
         if node in opaque:
             image[node] = new.add(ALIAS, (image[node],), (("tag", node.id),))
@@ -421,7 +421,7 @@ def copied(graph: Graph) -> Graph:
     image: dict[Node, Node] = {}
     for node in _ordered(graph):
         inputs = tuple([image[x] for x in node.inputs])
-        twin = Node(len(new.nodes), node.op, inputs, node.params, node.aval, _moved(node.where, image))
+        twin = Node(len(new.nodes), node.op, inputs, node.params, node.aval, moved(node.where, image))
         new.nodes.append(twin)
         new._interned[node.op, inputs, node.params] = image[node] = twin
     return _finished(new, graph, image)
@@ -445,7 +445,7 @@ def _shared(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
     return shared
 
 
-def _moved(where: Where, image: dict[Node, Node]) -> Where:
+def moved(where: Where, image: dict[Node, Node]) -> Where:
     """A derivative node goes on deriving the image; where that has none, the node of the graph before."""
     of = where.of if where is not None else None
     return where if of is None else where._replace(of=image.get(of, of))
@@ -459,13 +459,13 @@ def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
     for node, name in old.names.items():
         if node not in image or image[node].op is CONSTANT:
             continue
-        moved = _moved_name(old, name, image)
+        moved = moved_name(old, name, image)
         if moved is not None:
             new.label(image[node], moved)
     return new
 
 
-def _moved_name(old: Graph, name: Any, image: dict[Node, Node]) -> Any:
+def moved_name(old: Graph, name: Any, image: dict[Node, Node]) -> Any:
     """A name for the new graph: a pattern goes with the image of its node, or is written out when that has none."""
     pattern = "{}"
     while not isinstance(name, str):

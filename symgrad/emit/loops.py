@@ -1,0 +1,309 @@
+"""Loops over blocks of rows in the generated source: what is computed of a block, and how blocks are shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.emit.body import Body, Line
+from symgrad.graph import Aval, Node
+from symgrad.schedule.gain import PRODUCTS
+from symgrad.schedule.layout import Home, row_axis, takes_out
+from symgrad.schedule.loop import LOOP, Block
+from symgrad.shapes import render_tuple
+from symgrad.spelling import UNARY, Code, call
+
+INDENT = "    "
+
+
+class Looping(Body):
+    """Writes programs with loops."""
+
+    def __init__(self, *args: Any, threads: int | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.threads = threads
+        self.preamble: set[str] = set()
+
+    def assign_items(self, node: Node) -> None:
+        if node.op is not LOOP:
+            super().assign_items(node)
+            return
+        block: Block = dict(node.params)["body"]
+        inputs = [self.identifier(x) for x in node.inputs]
+        items = [self.items[node].get(i) for i in range(len(block.avals))]
+        results = [self.names.fresh("_") if item is None else self.names.of(item) for item in items]
+        loop = Loop(self, block, inputs, results)
+        self.comment(node)
+        for item, line in loop.allocated(items):
+            self._lines.append(Line(line, item))
+        for line in loop.lines():
+            self._lines.append(Line(line, None, tuple(x for x in node.inputs)))
+        self.preamble.update(loop.preamble)
+
+    def identifier(self, x: Node) -> str:
+        """The name of a value, which gets one if it has none yet."""
+        expr = self.pending.get(x)
+        if expr is not None and not expr.code.text.isidentifier():
+            self.flush(x)
+        return self.code(x).text
+
+
+class Loop:
+    """The source of one loop.
+
+    It is a function of the part of the rows that a thread takes, which goes through them block by block and returns
+    the sums; and the call of that function.
+    """
+
+    def __init__(self, outer: Looping, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
+        self.outer, self.block, self.results = outer, block, results
+        self.body = BlockBody(outer, block, inputs, results)
+        self.body.write()
+        self.sums = [name for name, join in zip(results, block.joins, strict=True) if not isinstance(join, int)]
+        self.share = outer.names.fresh("share")
+        self.blas = any(x.op.name in PRODUCTS for x in block.graph.nodes)
+        self.threaded = block.threads
+        self.preamble = {"_scratch"} if block.layout.buffers else set()
+        if self.threaded:
+            self.preamble |= {"_in_parts"} | ({"_blas_on_one_thread"} if self.blas else set())
+
+    def allocated(self, items: Sequence[Node | None]) -> list[tuple[Node | None, str]]:
+        """The results that are filled block by block."""
+        return [
+            (item, f"{name} = np.empty({_shape(aval)}{_dtype(aval)})  # {aval}")
+            for item, name, aval, join in zip(items, self.results, self.block.avals, self.block.joins, strict=True)
+            if isinstance(join, int)
+        ]
+
+    def lines(self) -> list[str]:
+        return [f"def {self.share}(start, stop):", *_indented([*self._start(), *self._loop()]), *self._call()]
+
+    def _start(self) -> list[str]:
+        """Where the sums start."""
+        starts = [
+            _start_of(join, aval)
+            for join, aval in zip(self.block.joins, self.block.avals, strict=True)
+            if not isinstance(join, int)
+        ]
+        if not starts:
+            return []
+        return [f"{' = '.join(self.sums)} = {starts[0]}"] if len(set(starts)) == 1 else [
+            f"{name} = {start}" for name, start in zip(self.sums, starts, strict=True)
+        ]
+
+    def _loop(self) -> list[str]:
+        rows = self.block.layout.rows
+        body = [f"j = min(i + {rows}, stop)", *self.body.header(), *self.body.block_lines]
+        loop = [f"for i in range(start, stop, {rows}):", *_indented(body)]
+        if self.block.layout.buffers:
+            loop = [*self._scratch(), *_indented(loop)]
+        return [*loop, f"return {', '.join(self.sums)}"] if self.sums else loop
+
+    def _scratch(self) -> list[str]:
+        buffers = self.block.layout.buffers
+        specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in buffers]
+        one_line = f"with _scratch({self.block.layout.rows}, {', '.join(specs)}) as buffers:"
+        if len(set(specs)) == 1 and len(specs) > 1:
+            one_line = f"with _scratch({self.block.layout.rows}, *[{specs[0]}] * {len(specs)}) as buffers:"
+        return [f"# {self.block.layout.rows} rows at a time: what is computed of them stays in the cache", one_line]
+
+    def _call(self) -> list[str]:
+        n, rows = str(self.block.size), self.block.layout.rows
+        names = ", ".join(self.sums)
+        if not self.threaded:
+            return [f"{names} = {self.share}(0, {n})" if names else f"{self.share}(0, {n})"]
+        threads = "" if self.outer.threads is None else f", threads={self.outer.threads}"
+        parts = f"_in_parts({self.share}, {n}, {rows}{threads})"
+        line = self._joined(names, parts)
+        return ["with _blas_on_one_thread():", *_indented(line)] if self.blas else line
+
+    def _joined(self, names: str, parts: str) -> list[str]:
+        joins = [join for join in self.block.joins if not isinstance(join, int)]
+        if not joins:
+            return [parts]
+        if len(joins) == 1:
+            return [f"{names} = {_join(joins[0], parts)}"]
+        if set(joins) == {np.add}:
+            return [f"{names} = map(sum, zip(*{parts}))"]
+        joined = [f"{name} = {_join(join, name)}" for name, join in zip(self.sums, joins, strict=True)]
+        return [f"{names} = zip(*{parts})", *joined]
+
+
+class BlockBody(Body):
+    """Writes what is computed of one block: large values into buffers, partial sums to the sums."""
+
+    def __init__(self, outer: Looping, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
+        graph = block.graph
+        outer.names.hints.update(graph.names)
+        super().__init__(graph.outputs, outer.names, graph.names, nested=True)
+        self.constants, self.functions = outer.constants, outer.functions
+        self.layout = block.layout
+        self.cut = {x: (name, axis) for x, name, axis in zip(graph.inputs, inputs, block.cuts, strict=True)}
+        self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
+        self.buffers = [self.names.fresh(f"s{i + 1}") for i in range(len(self.layout.buffers))]
+        self.residents: dict[int, Node] = {}
+        for x, (name, axis) in self.cut.items():
+            self.names.given(x, name if axis is None else self.names.fresh(f"{name}_"))
+
+    def header(self) -> list[str]:
+        """The buffers, as long as the block is."""
+        if not self.buffers:
+            return []
+        names = ", ".join(self.buffers)
+        return [f"{names}{',' * (len(self.buffers) == 1)} = (buffer[: j - i] for buffer in buffers)"]
+
+    @property
+    def block_lines(self) -> list[str]:
+        lines = [line.text for line in self._lines]
+        return [*["rows = j - i"] * any("rows" in x for x in map(_code, lines)), *lines]
+
+    def visit(self, node: Node) -> None:
+        if node in self.cut:
+            self.take(node)
+        else:
+            super().visit(node)
+
+    def put(self, node: Node) -> None:
+        super().put(node)
+        if node in self.joins:
+            self.add_line(node, f"{self.place(node)} = {self.names.of(node)}", ())
+
+    # -- inputs
+
+    def take(self, x: Node) -> None:
+        """The block of an input; a copy where it is laid out otherwise."""
+        name, axis = self.cut[x]
+        if axis is None:
+            return
+        block = f"{name}[{_slices(axis)}]"
+        if x in self.layout.homes:
+            block = f"np.positive({block}, out={self.target(x)})"
+        self._lines.append(Line(f"{self.names.of(x)} = {block}  # {x.aval}", x))
+
+    # -- values
+
+    def may_nest(self, node: Node) -> bool:
+        if node in self.layout.homes or node in self.joins:
+            return False
+        return super().may_nest(node)
+
+    def expression(self, node: Node) -> Any:
+        home = self.layout.homes.get(node)
+        if home is not None:
+            self.vacate(home, node)
+        return super().expression(node)
+
+    def vacate(self, home: Home, node: Node) -> None:
+        """Expressions that wait must read a buffer before it is overwritten; those inside of the node's come first."""
+        resident = self.residents.get(home.buffer)
+        for x in [x for x, expr in self.pending.items() if any(self.roots.get(r, r) is resident for r in expr.reads)]:
+            if x not in node.inputs:
+                self.flush(x)
+        self.residents[home.buffer] = node
+
+    def _spelled(self, node: Node) -> Any:
+        expr = super()._spelled(node)
+        target = self.target(node)
+        if target is None:
+            return expr
+        if isinstance(node.op.evaluate, np.ufunc):
+            arguments = [self.code(x).text for x in node.inputs]
+            return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))
+        return expr._replace(code=Code(f"{expr.code.text[:-1]}, out={target})"))
+
+    def target(self, node: Node) -> str | None:
+        """Where NumPy writes the value: into a buffer, or right into the result."""
+        home = self.layout.homes.get(node)
+        if home is not None:
+            buffer = self.buffers[home.buffer]
+            plain = home.order == tuple(range(len(home.order)))
+            return buffer if plain else f"{buffer}.transpose({', '.join(map(str, home.order))})"
+        if node in self.joins and row_axis(node) is not None and takes_out(node):
+            return self.place(node)
+        return None
+
+    def place(self, node: Node) -> str:
+        name, axis = self.joins[node]
+        return f"{name}[{_slices(axis)}]"
+
+    def flush(self, node: Node) -> None:
+        if node not in self.joins:
+            super().flush(node)
+        elif row_axis(node) is None:
+            expr = self.pending.pop(node)
+            self.add_line(node, self.accumulated(node, expr.code), expr.reads)
+        else:
+            self.store(node)
+
+    def store(self, node: Node) -> None:
+        """Rows that are a result."""
+        text = self.pending[node].code.text
+        direct = node not in self.layout.homes and takes_out(node)
+        if self.uses[node] or node in self.layout.homes:
+            super().flush(node)
+            text = self.names.of(node)
+        else:
+            self.pending.pop(node)
+        if direct and not self.uses[node]:
+            self.add_line(node, text, ())
+        elif not direct:
+            self.add_line(node, f"{self.place(node)} = {text}", ())
+
+    def accumulated(self, node: Node, code: Code) -> str:
+        name, join = self.joins[node]
+        if join is not np.add:
+            return f"{name} = np.{join.__name__}({name}, {code.text})"
+        return f"{name} -= {code.text[1:]}" if _is_negated(code) else f"{name} += {code.text}"
+
+    def add_line(self, node: Node, text: str, reads: Sequence[Node]) -> None:
+        self.comment(node)
+        self._lines.append(Line(text, node, tuple(reads)))
+
+
+def _is_negated(code: Code) -> bool:
+    return code.text.startswith("-") and code.level == UNARY
+
+
+def _slices(axis: int) -> str:
+    return ":, " * axis + "i:j"
+
+
+def _code(line: str) -> str:
+    return line.split("#")[0]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [INDENT + line for line in lines]
+
+
+def _shape(aval: Aval) -> str:
+    return str(aval.shape[0]) if aval.ndim == 1 else render_tuple(aval.shape)
+
+
+def _dtype(aval: Aval) -> str:
+    return "" if aval.dtype == float else f", np.{aval.dtype.name}"
+
+
+def _dtype_text(dtype: np.dtype) -> str:
+    return "float" if dtype == float else "bool" if dtype == bool else f"np.{dtype.name}"
+
+
+def _start_of(join: Any, aval: Aval) -> str:
+    """What a ufunc leaves as it is."""
+    if join.identity is not None:
+        zero = aval.dtype.type(join.identity)
+        return "-np.inf" if join is np.logaddexp else repr(zero.item())
+    largest = join in (np.minimum, np.fmin)
+    if aval.dtype.kind == "f":
+        return "np.inf" if largest else "-np.inf"
+    if aval.dtype.kind == "b":
+        return repr(largest)
+    return f"np.iinfo(np.{aval.dtype.name}).{'max' if largest else 'min'}"
+
+
+def _join(join: Any, parts: str) -> str:
+    return f"sum({parts})" if join is np.add else f"np.{join.__name__}.reduce({parts})"
+
+

@@ -1,0 +1,238 @@
+"""The pass that cuts a program into blocks of rows: a graph in, a graph out in which loops are single nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symgrad.cost import magnitude
+from symgrad.dims import ROWS
+from symgrad.flow import flow_of
+from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
+from symgrad.ops.define import axis_tuple
+from symgrad.ops.reduce import MEAN, as_divisor
+from symgrad.rewrite.engine import Rules, copied, moved, moved_name, rewrite
+from symgrad.schedule.axes import Axis, axes_of
+from symgrad.schedule.gain import block_seconds, is_work, rows_of, whole_seconds
+from symgrad.schedule.layout import laid_out, nbytes_of_row
+from symgrad.schedule.loop import LOOP, Block
+from symgrad.schedule.machine import cores
+from symgrad.schedule.plan import Plan, is_cheap, plan_for
+from symgrad.shapes import product
+from symgrad.variable import Variable
+
+FEWEST = 1 << 13  # numbers in the largest value from which on blocks are thought of
+FEWEST_ROWS = 128
+GAIN = 0.8  # the part of its time that a program may still take in blocks
+WORTH_THREADS = 200e-6  # seconds of work
+
+
+def in_blocks(graph: Graph) -> Graph:
+    """The program with what depends on its rows in loops over blocks, where that is faster; else as it is."""
+    if not any(_numbers(x) >= FEWEST for x in graph.nodes):
+        return graph
+    summed = _means_as_sums(graph)
+    divisions = [Division(summed, axis) for axis in _promising(summed)]
+    best = max(divisions, key=lambda division: division.saved, default=None)
+    return best.rebuilt() if best is not None and best.saved > 0 else graph
+
+
+def _numbers(node: Node) -> int:
+    return magnitude(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
+
+
+def _promising(graph: Graph) -> list[Axis]:
+    """Long axes that much of the work lies along."""
+    axes = [axis for axis in axes_of(reached(graph.outputs)) if rows_of(axis.size) >= FEWEST_ROWS]
+    weights = [sum(_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
+    return [axis for axis, weight in zip(axes, weights, strict=True) if weight and weight >= max(weights) / 2]
+
+
+def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
+    """A mean as a quotient, since it is sums that are made of parts."""
+    x = Variable(graph, node.inputs[0])
+    if x.dtype == np.float16:  # which NumPy's mean adds up in float32
+        return None
+    params = dict(node.params)
+    axes = axis_tuple("mean", params.get("axis"), x.ndim)
+    return np.sum(x, **params) / as_divisor(product([x.shape[i] for i in axes]), node.aval.dtype)
+
+
+_MEANS = Rules((), lambda op: [_mean_as_sum] if op is MEAN else [])
+
+
+def _means_as_sums(graph: Graph) -> Graph:
+    return copied(rewrite(graph, _MEANS)) if any(node.op is MEAN for node in graph.nodes) else graph
+
+
+# ---- loops
+
+
+@dataclass
+class Body:
+    """The body of a loop while it is put together: its graph, and where its inputs come from."""
+
+    graph: Graph = field(default_factory=Graph)
+    inputs: dict[tuple[Node, bool], Node] = field(default_factory=dict)  # a value, and whether it is cut
+    image: dict[Node, Node] = field(default_factory=dict)
+
+
+class Division:
+    """A program divided along an axis into loops and the rest."""
+
+    def __init__(self, graph: Graph, axis: Axis) -> None:
+        self.graph, self.nodes = graph, reached(graph.outputs)
+        self.plan: Plan = plan_for(self.nodes, graph.outputs, axis)
+        self.bodies = [self._body(k) for k in range(self.plan.loops)]
+        self.stored = self._stored()
+        self.results = [[x for x in body.image if self._is_result(x, k)] for k, body in enumerate(self.bodies)]
+        self.blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
+        self.saved = self._saved() if self.blocks else 0.0
+
+    def _is_cut(self) -> bool:
+        """Whether every loop has something to take blocks of."""
+        return all(any(cut for _, cut in body.inputs) for body in self.bodies)
+
+    # -- what a loop computes
+
+    def _body(self, k: int) -> Body:
+        body = Body()
+        for node in self.nodes:
+            if self.plan.loop.get(node) == k:
+                self._compute(body, node, k)
+        return body
+
+    def _compute(self, body: Body, node: Node, k: int) -> Node:
+        inputs = tuple([self._fetch(body, x, c, k) for x, c in zip(node.inputs, self.plan.cuts[node], strict=True)])
+        twin = body.graph.add(node.op, inputs, self._params(node), moved(node.where, body.image))
+        body.image[node] = twin
+        return twin
+
+    def _fetch(self, body: Body, x: Node, cut: bool, k: int) -> Node:
+        """A value inside of a loop: computed there, a constant, or an input of the loop."""
+        if cut and x in body.image:
+            return body.image[x]
+        if cut and self._is_recomputed(x):
+            return self._compute(body, x, k)
+        if x.op is CONSTANT and x.aval.shape == ():
+            return body.graph.add(CONSTANT, (), x.params, x.where)
+        known = body.inputs.get((x, cut))
+        if known is None:
+            shape = self._cut_shape(x) if cut else x.aval.shape
+            params = (("aval", x.aval._replace(shape=shape)), ("name", f"x{len(body.inputs)}"))
+            known = body.inputs[x, cut] = body.graph.add(INPUT, (), params, x.where)
+            body.graph.inputs.append(known)
+        return known
+
+    def _is_recomputed(self, x: Node) -> bool:
+        """Whether rows of an earlier loop are computed again: cheaply, from what is there anyway."""
+        if not self.plan.is_row(x) or not is_cheap(x):
+            return False
+        return not any(cut and y in self.plan.loop for y, cut in zip(x.inputs, self.plan.cuts[x], strict=True))
+
+    def _cut_shape(self, x: Node) -> tuple[Any, ...]:
+        i = self.plan.axis.places[x]
+        return (*x.aval.shape[:i], ROWS, *x.aval.shape[i + 1 :])
+
+    def _params(self, node: Node) -> Params:
+        """The parameters for a block: `shape` is by convention that of the result."""
+        if not self.plan.is_row(node):
+            return node.params
+        return tuple((key, self._cut_shape(node) if key == "shape" else value) for key, value in node.params)
+
+    # -- what it gives
+
+    def _stored(self) -> set[Node]:
+        """Rows that are wanted outside of the loop that computes them."""
+        read = {x for body in self.bodies for x, _ in body.inputs}
+        for node in self.nodes:
+            if node not in self.plan.loop:
+                read.update(node.inputs)
+        read.update(self.graph.outputs)
+        return {x for x in read if x in self.plan.loop}
+
+    def _is_result(self, x: Node, k: int) -> bool:
+        return self.plan.loop[x] == k and x in self.stored
+
+    def _block(self, k: int) -> Block:
+        body, results = self.bodies[k], self.results[k]
+        graph = body.graph
+        graph.outputs = [body.image[x] for x in results]
+        for x in body.image:
+            name = self.graph.names.get(x)
+            if name is not None and (moved_to := moved_name(self.graph, name, body.image)) is not None:
+                graph.label(body.image[x], moved_to)
+        rows = [body.image[x] for x in results if self.plan.is_row(x)]
+        layout = laid_out(graph, rows, self.plan.axis.size)
+        cuts = tuple(self.plan.axis.places[x] if cut else None for x, cut in body.inputs)
+        joins = tuple(self._join(x) for x in results)
+        avals = tuple(x.aval for x in results)
+        return Block(graph, self.plan.axis.size, cuts, joins, avals, layout, self._is_worth_threads(k, layout.rows))
+
+    def _join(self, x: Node) -> int | np.ufunc:
+        combine = flow_of(x).combine
+        if self.plan.is_row(x):
+            return self.plan.axis.places[x]
+        assert combine is not None
+        return combine
+
+    # -- what it costs
+
+    @property
+    def _scale(self) -> float:
+        return rows_of(self.plan.axis.size) / magnitude(self.plan.axis.size)
+
+    def _seconds(self, k: int, rows: int, threads: int) -> float:
+        body = self.bodies[k]
+        total = rows_of(self.plan.axis.size)
+        cut = [x for x in body.graph.inputs if ROWS in x.aval.shape]
+        streamed = total * sum(map(nbytes_of_row, (*cut, *body.graph.outputs)))
+        work = [x for x in body.image if is_work(x)]
+        return block_seconds(work, self._scale, max(1.0, total / rows), streamed, threads)
+
+    def _is_worth_threads(self, k: int, rows: int) -> bool:
+        return self._seconds(k, rows, 1) > WORTH_THREADS
+
+    def _saved(self) -> float:
+        """Seconds by which blocks are faster; negative where they are not clearly."""
+        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], self._scale)
+        blocks = sum(
+            self._seconds(k, block.layout.rows, cores() if block.threads else 1) for k, block in enumerate(self.blocks)
+        )
+        return whole * GAIN - blocks
+
+    # -- the program with loops
+
+    def rebuilt(self) -> Graph:
+        new = Graph()
+        image: dict[Node, Node] = {}
+        for x in self.graph.inputs:
+            image[x] = new.add(INPUT, (), x.params, x.where)
+            new.inputs.append(image[x])
+        for k in range(self.plan.loops + 1):
+            for node in self.nodes:
+                if node not in image and self.plan.after.get(node) == k:
+                    inputs = tuple([image[x] for x in node.inputs])
+                    image[node] = new.add(node.op, inputs, node.params, moved(node.where, image))
+            if k < self.plan.loops:
+                self._add_loop(new, image, k)
+        new.outputs = [image[y] for y in self.graph.outputs]
+        self._label(new, image)
+        return new
+
+    def _add_loop(self, new: Graph, image: dict[Node, Node], k: int) -> None:
+        inputs = tuple([image[x] for x, _ in self.bodies[k].inputs])
+        results = self.results[k]
+        where = results[0].where
+        loop = new.add(LOOP, inputs, (("body", self.blocks[k]),), where)
+        for i, x in enumerate(results):
+            image[x] = new.add(ITEM, (loop,), (("index", i),), moved(x.where, image))
+
+    def _label(self, new: Graph, image: dict[Node, Node]) -> None:
+        for x, name in self.graph.names.items():
+            if x in image and image[x].op is not CONSTANT:
+                moved_to = moved_name(self.graph, name, image)
+                if moved_to is not None:
+                    new.label(image[x], moved_to)

@@ -1,0 +1,89 @@
+"""What a program costs in seconds, whole or in blocks: rough figures, good enough to tell which is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from symgrad.cost import flops_of, magnitude, nbytes
+from symgrad.dims import Dim, Size
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
+from symgrad.schedule.layout import SHORT
+from symgrad.schedule.machine import cache_bytes, cores
+from symgrad.shapes import product
+
+CALL = 0.8e-6  # seconds for calling NumPy
+SHARE = 50e-6  # for handing work to a thread
+WORD = 0.35e-9  # for reading or writing eight bytes that are not in the cache
+FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
+SHORT_LOOP = 15e-9  # for starting an inner loop
+PRODUCTS = frozenset(("matmul", "einsum", "tensordot", "outer", "vecdot"))
+KERNEL = {  # nanoseconds for a number of eight bytes, in the cache
+    "exp": 0.8, "expm1": 2.0, "log": 1.2, "log1p": 1.5, "tanh": 1.7, "sin": 8.0, "cos": 8.0, "tan": 10.0, "sqrt": 0.6,
+    "divide": 0.5, "power": 8.0, "where": 1.0, "heaviside": 2.0, "logaddexp": 18.0, "arctan": 5.0, "arctan2": 15.0,
+    "max": 0.3, "min": 0.3, "sum": 0.3, "sinh": 8.0, "cosh": 8.0, "arcsin": 5.0, "arccos": 5.0, "hypot": 5.0,
+}  # fmt: skip
+USUAL = 0.2
+MANY = 100_000  # rows that are assumed where their number is a symbol without a value
+
+
+def rows_of(size: Size) -> int:
+    """How many rows to reckon with."""
+    if not isinstance(size, Dim):
+        return size
+    value = size.scope.value(size)
+    return MANY if value is None else value
+
+
+def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
+    """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
+    return sum(CALL + (_kernel(x) / _cores_of(x) + _short(x)) * scale + _traffic(x, scale) for x in nodes)
+
+
+def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
+    """The same in blocks, where `streamed` bytes are read and written once."""
+    nodes = list(nodes)
+    work = sum(map(_kernel, nodes)) * scale + 1.3 * CALL * len(nodes) * blocks + streamed / 8 * WORD
+    return work / threads + (SHARE if threads > 1 else 10 * CALL)
+
+
+def is_work(node: Node) -> bool:
+    """Whether a node costs time when it runs."""
+    return node.op not in (INPUT, CONSTANT, SIZE, ITEM) and not is_view(node)
+
+
+def _kernel(node: Node) -> float:
+    if node.op.name in PRODUCTS:
+        return magnitude(flops_of(node)) / 2 * FLOP
+    numbers = max(_numbers(x.aval) for x in (*node.inputs, node))
+    return numbers * KERNEL.get(node.op.name, USUAL) * 1e-9 * _width(node.aval)
+
+
+def _width(aval: object) -> float:
+    """Kernels take the more numbers at a time the narrower they are."""
+    return aval.dtype.itemsize / 8 if isinstance(aval, Aval) else 1.0
+
+
+def _numbers(aval: object) -> int:
+    return magnitude(product(aval.shape)) if isinstance(aval, Aval) else 0
+
+
+def _cores_of(node: Node) -> int:
+    """BLAS works on large products of two matrices with all cores by itself."""
+    plain = node.op.name in PRODUCTS and all(x.aval.ndim == 2 for x in node.inputs)
+    return cores() if plain and magnitude(flops_of(node)) > 1e6 else 1
+
+
+def _traffic(node: Node, scale: float) -> float:
+    """The time that memory takes beyond what the kernel does."""
+    sizes = [magnitude(nbytes(x.aval)) * scale for x in (*dict.fromkeys(node.inputs), node)]
+    return sum(size for size in sizes if size > cache_bytes() // 2) / 8 * WORD
+
+
+def _short(node: Node) -> float:
+    """The time that is lost where the last axis is short and the operands do not lie alike, or it is summed over."""
+    largest = max((node, *node.inputs), key=lambda x: _numbers(x.aval))
+    if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.name in PRODUCTS:
+        return 0.0
+    last = magnitude(largest.aval.shape[-1])
+    alike = all(_numbers(x.aval) in (1, _numbers(largest.aval)) for x in (*node.inputs, node))
+    return 0.0 if alike or last >= SHORT else SHORT_LOOP * _numbers(largest.aval) / last

@@ -1,0 +1,236 @@
+"""Where the values of a block are kept: few buffers that stay in the cache, each laid out for the inner loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.cost import magnitude, nbytes
+from symgrad.dims import ROWS, Size
+from symgrad.graph import INPUT, Graph, Node, is_view
+from symgrad.ops.index import ADD, SET
+from symgrad.schedule.axes import Axis, axes_of
+from symgrad.schedule.machine import cache_bytes, cores
+
+SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
+SMALLEST, LARGEST = 16, 1 << 16  # rows of a block
+MINOR = 64  # a value that many times smaller than the largest needs no buffer
+REDUCTIONS = frozenset((np.sum, np.max, np.min, np.einsum, np.clip))
+
+
+class Buffer(NamedTuple):
+    """Memory for values of a block: of these sizes, with the axis of the rows put in at a place."""
+
+    shape: tuple[Size, ...]
+    at: int
+    dtype: np.dtype
+
+
+class Home(NamedTuple):
+    """Where a value is kept: in which buffer, whose axes (rows first) are the value's in this order."""
+
+    buffer: int
+    order: tuple[int, ...]
+
+
+@dataclass
+class Layout:
+    """The plan of a block's memory."""
+
+    rows: int
+    buffers: list[Buffer] = field(default_factory=list)
+    homes: dict[Node, Home] = field(default_factory=dict)
+
+
+def row_axis(node: Node) -> int | None:
+    """Which axis of a value of a block is that of the rows."""
+    return next((i for i, n in enumerate(node.aval.shape) if n is ROWS or n == ROWS), None)
+
+
+def takes_out(node: Node) -> bool:
+    """Whether NumPy can write the value into memory that is there."""
+    return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in REDUCTIONS or node.op.name == "einsum"
+
+
+def laid_out(graph: Graph, direct: Mapping[Node, bool], size: Size) -> Layout:
+    """The layout of a body.
+
+    Parameters
+    ----------
+    graph : Graph
+        The body.
+    direct : dict of Node to bool
+        Rows that are results of the loop.
+    size : int or Dim
+        How many rows there are in all.
+    """
+    order = Order(graph)
+    wanted = _wanted(graph, order)
+    allocation = Allocation(graph, order)
+    for node in graph.nodes:
+        allocation.visit(node, node in wanted and not (node in direct and order.is_plain(node)))
+    buffers = allocation.buffers
+    streamed = [nbytes_of_row(x) for x in (*graph.inputs, *direct)]
+    rows = _rows(sum(map(_row_bytes, buffers)) + sum(streamed), size)
+    return Layout(rows, buffers, allocation.homes)
+
+
+def nbytes_of_row(node: Node) -> int:
+    axis = row_axis(node)
+    return 0 if axis is None else magnitude(nbytes(node.aval._replace(shape=_others(node.aval.shape, axis))))
+
+
+def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _row_bytes(buffer: Buffer) -> int:
+    return magnitude(math.prod(buffer.shape)) * buffer.dtype.itemsize
+
+
+def _rows(row_bytes: int, size: Size) -> int:
+    """So many rows that a block fits into the cache, twice its size being as good; shared evenly when they are few."""
+    rows = 2 ** round(math.log2(max(2 * cache_bytes() / max(row_bytes, 1), 1)))
+    rows = min(max(rows, SMALLEST), LARGEST)
+    if isinstance(size, int) and size <= 4 * cores() * rows:
+        blocks = math.ceil(size / rows / cores()) * cores()
+        rows = math.ceil(size / blocks)
+    return rows
+
+
+def _wanted(graph: Graph, order: Order) -> set[Node]:
+    """Values that get a buffer: NumPy can write them there, and they are not small beside the others."""
+    able = [x for x in graph.nodes if row_axis(x) is not None and (takes_out(x) or order.is_packed(x))]
+    largest = max(map(nbytes_of_row, able), default=0)
+    return {x for x in able if nbytes_of_row(x) * MINOR >= largest}
+
+
+class Order:
+    """In which order the axes of a block's values lie in memory.
+
+    Axes over which products of matrices are repeated come first. The rows come last where another axis is so short
+    that it makes a poor inner loop; otherwise before the axes that are left.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        products = [x for x in graph.nodes if x.op.name == "matmul" and x.aval.ndim > 2]
+        self._repeated = _repeated(graph, products)
+        self._stacked = any(row_axis(x) not in (None, x.aval.ndim - 2, x.aval.ndim - 1) for x in products)
+        self.rows_last = not self._stacked and self._mostly_short()
+        self._packed = self._find_packed() if self.rows_last else set()
+
+    def of(self, node: Node) -> tuple[int, ...]:
+        """The axes of a value but for that of the rows, from the outermost."""
+        row = row_axis(node)
+        others = [i for i in range(node.aval.ndim) if i != row]
+        return tuple(sorted(others, key=lambda i: not self._is_repeated(node, i)))
+
+    def place(self, node: Node) -> int:
+        """How many of them lie outside of the rows."""
+        others = self.of(node)
+        if self.rows_last:
+            return len(others)
+        return 0 if self._stacked else sum(self._is_repeated(node, i) for i in others)
+
+    def is_plain(self, node: Node) -> bool:
+        """Whether the value lies in memory as NumPy would lay it."""
+        others = list(self.of(node))
+        return others == sorted(others) and row_axis(node) == self.place(node)
+
+    def is_packed(self, node: Node) -> bool:
+        """Whether a block of an input is copied in this order first."""
+        return node in self._packed
+
+    def _is_repeated(self, node: Node, i: int) -> bool:
+        return any(axis.places.get(node) == i for axis in self._repeated)
+
+    def _mostly_short(self) -> bool:
+        short = long = 0
+        for node in self._graph.nodes:
+            if node.op is not INPUT and row_axis(node) is not None and node.aval.ndim > 1 and not is_view(node):
+                last = self.of(node)[-1]
+                if magnitude(node.aval.shape[last]) < SHORT:
+                    short += nbytes_of_row(node)
+                else:
+                    long += nbytes_of_row(node)
+        return short > long
+
+    def _find_packed(self) -> set[Node]:
+        """Inputs of which some operation other than a product reads blocks, through views or not."""
+        seen: set[Node] = set()
+        for node in reversed(self._graph.nodes):
+            if node.op is not INPUT and (not is_view(node) or node in seen) and node.op.name != "matmul":
+                seen.update(x for x in node.inputs if row_axis(x) not in (None, x.aval.ndim - 1))
+        return {x for x in self._graph.inputs if x in seen}
+
+
+def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
+    """The axes over which products of matrices are repeated, other than the rows."""
+    if not products:
+        return []
+    axes = [axis for axis in axes_of(graph.nodes) if axis.size != ROWS]
+    return [axis for axis in axes if any(axis.places.get(x, x.aval.ndim) < x.aval.ndim - 2 for x in products)]
+
+
+class Allocation:
+    """Gives buffers to values in the order of their making, those that nobody reads any more first."""
+
+    def __init__(self, graph: Graph, order: Order) -> None:
+        self._order = order
+        self.buffers: list[Buffer] = []
+        self.homes: dict[Node, Home] = {}
+        self._free: dict[Buffer, list[int]] = {}
+        self._roots: dict[Node, Node] = {}
+        self._last: dict[Node, Node] = {}
+        for node in graph.nodes:
+            shares = is_view(node) or node.op in (SET, ADD)  # which may be written into what they change
+            self._roots[node] = self._roots[node.inputs[0]] if shares else node
+            for x in (node, *node.inputs):
+                self._last[self._roots[x]] = node
+
+    def visit(self, node: Node, wants: bool) -> None:
+        if wants:
+            self.homes[node] = self._overwritten(node) or self._settled(node)
+        kept = self.homes[node].buffer if wants else None
+        for x in dict.fromkeys(self._roots[x] for x in (node, *node.inputs)):
+            if self._last[x] is node and x in self.homes and (x is node or self.homes[x].buffer != kept):
+                number = self.homes[x].buffer
+                self._free[self.buffers[number]].append(number)
+
+    def _settled(self, node: Node) -> Home:
+        others = self._order.of(node)
+        row = row_axis(node)
+        assert row is not None
+        buffer = Buffer(tuple(node.aval.shape[i] for i in others), self._order.place(node), node.aval.dtype)
+        free = self._free.setdefault(buffer, [])
+        if not free:
+            free.append(len(self.buffers))
+            self.buffers.append(buffer)
+        axes = (row, *others)
+        return Home(free.pop(), tuple(axes.index(i) for i in range(len(axes))))
+
+    def _overwritten(self, node: Node) -> Home | None:
+        """The home of an operand that nobody reads afterwards, if number by number it can become the result."""
+        if not node.op.elementwise:
+            return None
+        for x in dict.fromkeys(node.inputs):
+            home = self.homes.get(x)
+            alone = all(y is x or self._roots[y] is not x for y in node.inputs)
+            fits = x.aval.shape == node.aval.shape and x.aval.dtype == node.aval.dtype
+            if home and alone and fits and self._last[x] is node and home.order == self._settled_order(node):
+                return home
+        return None
+
+    def _settled_order(self, node: Node) -> tuple[int, ...]:
+        axes = (row_axis(node), *self._order.of(node))
+        return tuple(axes.index(i) for i in range(len(axes)))
+
+
+def scratch_bytes(buffers: Iterable[Buffer], rows: int) -> Size:
+    """The memory of the buffers."""
+    return sum((math.prod(buffer.shape) * buffer.dtype.itemsize * rows for buffer in buffers), 0)

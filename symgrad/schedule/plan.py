@@ -1,0 +1,105 @@
+"""Which values are computed in blocks along an axis, and in which loop: two loops where a sum must be whole first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from symgrad.flow import flow_of
+from symgrad.graph import CONSTANT, INPUT, SIZE, Node, is_view
+from symgrad.schedule.axes import Axis
+
+Cut = tuple[bool, ...]  # for each input of a node, whether the node takes blocks of it
+
+
+@dataclass
+class Plan:
+    """How a program is divided into loops along one axis.
+
+    Attributes
+    ----------
+    cuts : dict of Node to tuple of bool
+        The nodes that are computed block by block: rows, and partial sums of rows.
+    loop : dict of Node to int
+        For those, the loop that computes them.
+    after : dict of Node to int
+        For all others, how many loops must have run before.
+    """
+
+    axis: Axis
+    cuts: dict[Node, Cut] = field(default_factory=dict)
+    loop: dict[Node, int] = field(default_factory=dict)
+    after: dict[Node, int] = field(default_factory=dict)
+
+    @property
+    def loops(self) -> int:
+        return 1 + max(self.loop.values(), default=-1)
+
+    def is_row(self, node: Node) -> bool:
+        """Whether a node is computed block by block and has the axis itself; if not, it is a partial sum."""
+        return node in self.cuts and node in self.axis.places
+
+    def ready(self, x: Node, cut: bool) -> int:
+        """The first loop that can read a value: rows of the same loop, or all of it after the loop that makes it."""
+        if x in self.loop:
+            return self.loop[x] if cut and self.is_row(x) else self.loop[x] + 1
+        return self.after[x]
+
+
+def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis) -> Plan:
+    """The plan for an axis: every value as early as it can be, then rows as late as saves storing them."""
+    plan = Plan(axis)
+    for node in nodes:
+        cuts = _cuts(node, axis)
+        first = max((plan.ready(x, c) for x, c in zip(node.inputs, cuts or _NEVER(node), strict=True)), default=0)
+        if cuts is None:
+            plan.after[node] = first
+        else:
+            plan.cuts[node], plan.loop[node] = cuts, first
+    _postpone(plan, nodes, set(outputs))
+    return plan
+
+
+def _NEVER(node: Node) -> Cut:
+    return (False,) * len(node.inputs)
+
+
+def _cuts(node: Node, axis: Axis) -> Cut | None:
+    """For each input whether blocks of it make a block, or a partial sum, of the node; None where they do not."""
+    flow = flow_of(node)
+    places = [axis.places.get(x) for x in node.inputs]
+    labels = [None if i is None else given[i] for i, given in zip(places, flow.inputs, strict=True)]
+    if node in axis.places:
+        label = flow.result[axis.places[node]] if flow.result else None
+    else:
+        label = next((s for s in labels if s is not None and s not in flow.result), None) if flow.combine else None
+    return None if label is None else tuple(s == label for s in labels)
+
+
+def _postpone(plan: Plan, nodes: Sequence[Node], outputs: set[Node]) -> None:
+    """Compute rows in the loop that reads them first, where they are made of no more than is at hand there.
+
+    Otherwise a row that could be computed at once would be stored until a loop comes that needs it.
+    """
+    latest: dict[Node, int] = {}
+    for node in reversed(nodes):
+        if plan.is_row(node) and node not in outputs and node in latest:
+            made_of = [x for x, cut in zip(node.inputs, plan.cuts[node], strict=True) if cut and plan.is_row(x)]
+            if latest[node] > plan.loop[node] and len(made_of) <= 1:
+                plan.loop[node] = latest[node]
+        for x, cut in zip(node.inputs, plan.cuts.get(node) or _NEVER(node), strict=True):
+            needed = plan.loop[node] - (not cut) if node in plan.loop else plan.after[node] - 1
+            latest[x] = min(latest.get(x, needed), needed)
+
+
+CHEAP = frozenset(("add", "subtract", "multiply", "negative", "maximum", "minimum", "abs", "absolute", "astype"))
+
+
+def is_cheap(node: Node) -> bool:
+    """Whether a row is computed again as fast as it is read from memory."""
+    return is_view(node) or node.op.name in CHEAP
+
+
+def is_given(node: Node) -> bool:
+    """Whether a value is there before the program runs."""
+    return node.op in (INPUT, CONSTANT, SIZE)
