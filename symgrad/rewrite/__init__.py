@@ -8,11 +8,12 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, cheaper, fastest, matrices, prepare, stable
+from symgrad.rewrite import algebra, batched, cheaper, fastest, matrices, prepare, stable, sums
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.structure import procedures
 
 __all__ = [
+    "FASTEST",
     "FINAL",
     "NUMERICS",
     "PASSES",
@@ -24,6 +25,7 @@ __all__ = [
     "improved",
     "optimise",
     "rules_of",
+    "settle",
     "simplify",
 ]
 
@@ -54,6 +56,11 @@ def hasten(graph: Graph, numerics: str = "stable") -> Graph:
     return rewrite(graph, rules_of("hasten", numerics))
 
 
+def settle(graph: Graph, numerics: str = "stable") -> Graph:
+    """The kernel of each contraction. It stands after `hasten`, which does not see contractions in views."""
+    return rewrite(graph, rules_of("settle", numerics))
+
+
 def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
     """Only what the outputs need, and the inputs. It stands last because rewriting leaves behind what it replaced."""
     return copied(graph)
@@ -65,10 +72,14 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
+FASTEST: tuple[Pass, ...] = (hasten, settle, drop_dead)
+"""And what follows at the highest level of optimisation."""
+
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "improve": (algebra, prepare, stable),
     "finish": (algebra, stable, cheaper, matrices),
-    "hasten": (fastest,),
+    "hasten": (algebra, fastest),
+    "settle": (),
 }
 
 
@@ -116,8 +127,9 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph
     if not optimize:
         return drop_dead(graph)
     graph = simplify(graph, numerics, final=True)
-    worth = optimize > 1 and any(node.op in rules_of("hasten", numerics).entries for node in graph.nodes)
-    return drop_dead(hasten(graph, numerics)) if worth else graph
+    for each in FASTEST if optimize > 1 else ():
+        graph = each(graph, numerics)
+    return graph
 
 
 @cache
@@ -130,8 +142,7 @@ def rules_of(stage: str, numerics: str) -> Rules:
 
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
-    return partial(procedures, final=stage == "finish", numerics=numerics) if stage != "hasten" else _none
-
-
-def _none(op: Op) -> list[Procedure]:
-    return []
+    if stage in ("improve", "finish"):
+        return partial(procedures, final=stage == "finish", numerics=numerics)
+    tables = {"hasten": (sums.OF,) if numerics == "stable" else (), "settle": (batched.OF,)}[stage]
+    return lambda op: [each for table in tables for each in table.get(op, ())]

@@ -32,8 +32,8 @@ def loss_value_and_grad(params, x, labels, decay):
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = np.mean(log_sum - of_label)
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
-    t6 = decay * (np.sum(params_0_W * params_0_W) + np.sum(params_1_W * params_1_W))
-    value = fit + t6
+    t6 = np.einsum("ij,ij->", params_1_W, params_1_W)
+    value = fit + decay * (np.einsum("ij,ij->", params_0_W, params_0_W) + t6)
     # derivative of digits.py:33
     t7 = 2 * decay
     # derivative of digits.py:32

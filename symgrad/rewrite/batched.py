@@ -1,0 +1,109 @@
+"""The kernel of a contraction of two operands: a product of matrices for each label that all have, or of rows.
+
+Transposes are views, and BLAS takes them as they are. Which form is the fastest has been measured.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.graph import Graph, Node, Op
+from symgrad.ops.contract import VECDOT
+from symgrad.ops.einsum import EINSUM
+from symgrad.rewrite.contractions import Contraction, contraction_of, is_one, numbers, plain
+from symgrad.rewrite.engine import Procedure
+from symgrad.variable import Variable
+
+ENOUGH = 2000
+"""Multiplications from which on a product of matrices and vectors, which needs more views, is faster than einsum."""
+
+MANY = 1000
+SHORT = {8: 32, 4: 64}
+"""`np.vecdot` calls BLAS for each row, which does not pay for many rows of less than so many numbers."""
+
+
+class Labels(NamedTuple):
+    """What the labels of two operands are for."""
+
+    batch: str
+    left: str
+    right: str
+    inner: str
+
+
+def _labels(c: Contraction) -> Labels | None:
+    """None where a label is summed that one operand alone has, or an axis of size one would be stretched."""
+    a, b = c.terms
+    left, right = ("".join(x for x in term if x not in other) for term, other in ((a, b), (b, a)))
+    if not all(label in c.out for label in left + right) or any(map(is_one, c.sizes.values())):
+        return None
+    batch = "".join(label for label in c.out if label in a and label in b)
+    return Labels(batch, left, right, c.contracted)
+
+
+def as_matrix_product(graph: Graph, node: Node) -> Variable | None:
+    """An einsum as `np.matmul` of transposed views."""
+    c = contraction_of(node)
+    if c is None or len(c.operands) != 2 or not plain(*c.operands):
+        return None
+    at = _labels(c)
+    if at is None or len(at.inner) != 1 or not at.left + at.right:
+        return None
+    if at.batch and max(len(at.left), len(at.right)) > 1:
+        return None
+    if not at.batch and min(len(at.left), len(at.right)) != 1:
+        return None
+    if not (at.left and at.right) and numbers(tuple(c.sizes.values())) < ENOUGH:
+        return None
+    if _first(c.out, at.right) < _first(c.out, at.left):
+        c = Contraction(c.operands[::-1], c.terms[::-1], c.out)
+        at = at._replace(left=at.right, right=at.left)
+    return _matmul(graph, c, at)
+
+
+def _first(out: str, free: str) -> int:
+    """Where in the result the last of the labels that one operand has stands; without any, it is a vector."""
+    return out.index(free[-1]) if free else len(out)
+
+
+def _matmul(graph: Graph, c: Contraction, at: Labels) -> Variable:
+    """Labels in front of the last one of an operand are stacked; at most one operand has such."""
+    x, y = (Variable(graph, z) for z in c.operands)
+    stack = at.batch + at.left[:-1] + at.right[:-1]
+    left = _ordered(x, c.terms[0], at.batch + at.left[:-1] + at.left[-1:] + at.inner)
+    right = _ordered(y, c.terms[1], at.batch + at.right[:-1] + at.inner + at.right[-1:])
+    if not at.right and at.batch:
+        return _ordered((left @ right[..., None])[..., 0], stack + at.left[-1:], c.out)
+    return _ordered(left @ right, stack + at.left[-1:] + at.right[-1:], c.out)
+
+
+def _ordered(x: Variable, have: str, want: str) -> Variable:
+    return x if have == want else np.transpose(x, [have.index(label) for label in want])
+
+
+def rows_with_rows(graph: Graph, node: Node) -> Variable | Node | None:
+    """``np.vecdot`` for products along the last axes of two operands of one shape, or einsum for many short ones."""
+    c = contraction_of(node)
+    if c is None or len(c.operands) != 2 or not plain(*c.operands):
+        return None
+    at = _labels(c)
+    if at is None or len(at.inner) != 1 or at.left or at.right or not at.batch:
+        return None
+    rows = at.batch + at.inner
+    if c.terms != (rows, rows) or c.out != at.batch:
+        return None
+    x = c.operands[0].aval
+    short = numbers(x.shape[:-1]) >= MANY and numbers(x.shape[-1:]) < SHORT[x.dtype.itemsize]
+    a, b = (Variable(graph, z) for z in c.operands)
+    if short:
+        return EINSUM(a, b, subscripts=f"{rows},{rows}->{at.batch}") if node.op is VECDOT else None
+    return VECDOT(a, b) if node.op is EINSUM else None
+
+
+OF: dict[Op, list[Procedure]] = {
+    EINSUM: [as_matrix_product, rows_with_rows],
+    VECDOT: [rows_with_rows],
+}
+"""What an operator is met with."""

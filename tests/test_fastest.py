@@ -1,0 +1,270 @@
+"""What only the highest level of optimisation does: each form against the program as it was written, and its limits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import symgrad as sg
+from symgrad.graph import verify
+from symgrad.rewrite import hasten, optimise, settle, simplify
+
+N, K, D = 6, 3, 4
+SIZES = {"n": N, "k": K, "i": D, "j": D + 1, "m": 2}
+
+
+def array(*shape, seed=0, dtype=float):
+    return np.random.default_rng((seed, *shape)).normal(size=shape).astype(dtype)
+
+
+def specs(arrays, symbolic):
+    """Specs of arrays; where sizes are symbols, one for each size."""
+    return [f"{x.dtype}[{', '.join(f'n{s}' if symbolic and s > 1 else str(s) for s in x.shape)}]" for x in arrays]
+
+
+def compiled(f, *arrays, symbolic=False, **options):
+    return sg.compile(f).compile(*specs(arrays, symbolic), optimize=2, **options)
+
+
+def close(a, b, dtype=np.float64):
+    tolerance = 1e-9 if dtype == np.float64 else 2e-3
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def agrees(f, *arrays):
+    """The program of `f` for these arrays, with the numbers that `f` gives; and so where sizes are symbols."""
+    for symbolic in (True, False):
+        program = compiled(f, *arrays, symbolic=symbolic)
+        expected = f(*arrays)
+        result = program(*arrays)
+        assert np.shape(result) == np.shape(expected)
+        assert np.result_type(result) == np.result_type(expected)
+        close(result, expected, np.result_type(expected))
+    return program
+
+
+def operators(program):
+    return [node.op.name for node in program.graph.nodes if node.op.name not in ("input", "constant", "size")]
+
+
+# ---- sums of what is linear
+
+LINEAR = {
+    "factor": lambda a, s, w: w * s,
+    "divisor": lambda a, s, w: w / (s * s + 1),
+    "contraction": lambda a, s, w: np.einsum("kij,nki->nkj", a, w),
+    "both": lambda a, s, w: np.einsum("kij,nki->nkj", a, w) + w * s,
+    "difference": lambda a, s, w: w * s - np.einsum("kij,nki->nkj", a, w * s[0]) / 3,
+    "matrices": lambda a, s, w: -(w @ a[0]),
+    "stack": lambda a, s, w: w @ a,
+    "transposed": lambda a, s, w: a[0].T @ np.transpose(w, (0, 2, 1)),
+    "outer": lambda a, s, w: w[:, 0, 0][:, None, None] * s,
+    "tensordot": lambda a, s, w: np.tensordot(w, a, axes=((2,), (1,))),
+    "product": lambda a, s, w: w * w * s,
+}
+
+
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (1, 2), None])
+@pytest.mark.parametrize("name", LINEAR)
+def test_sums_of_linear_functions(name, axis, keepdims, mean):
+    if name in ("stack",):
+        arrays = array(N, D, D), array(K, D), array(N, K, D)
+    else:
+        arrays = array(K, D, D), array(K, D), array(N, K, D)
+    reduce = np.mean if mean else np.sum
+    agrees(lambda a, s, w: reduce(LINEAR[name](a, s, w), axis=axis, keepdims=keepdims), *arrays)
+
+
+def test_a_sum_is_taken_before_a_contraction():
+    def f(a, s, w):
+        return np.sum(np.einsum("kij,nki->nkj", a, w) + w * s, axis=0), w
+
+    arrays = array(K, D, D), array(K, D), array(50, K, D)
+    program = compiled(f, *arrays)
+    assert operators(program)[0] == "sum"
+    assert sum(np.prod(node.aval.shape) > 50 for node in program.graph.nodes if node.op.name != "input") == 0
+    close(program(*arrays)[0], f(*arrays)[0])
+
+
+def test_what_cancels_is_not_taken_apart():
+    """Each difference is exact, and the two sums are not."""
+
+    def f(x, m):
+        return np.sum(x - m, axis=0), np.sum(3.5 * x - 3.5 * m, axis=0)
+
+    x, m = 1e12 + array(1000, 4), np.full(4, 1e12)
+    found = compiled(f, x, m)(x, m)
+    np.testing.assert_allclose(found[0], np.sum(x - m, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found[1], 3.5 * np.sum(x - m, axis=0), rtol=1e-2)
+
+
+def test_what_others_need_is_left_alone():
+    def f(w, s):
+        y = w * s
+        return np.sum(y, axis=0), y
+
+    assert operators(compiled(f, array(50, 4), array(4))) == ["multiply", "sum"]
+
+
+def test_ieee_keeps_the_order():
+    program = compiled(lambda w, s: np.sum(w * s, axis=0), array(50, 4), array(4), numerics="ieee")
+    assert operators(program) == ["multiply", "sum"]
+
+
+# ---- random programs
+
+
+@st.composite
+def terms(draw):
+    """Operands by their labels, and how each is combined with what there is."""
+    labels = st.lists(st.sampled_from("nkim"), unique=True, max_size=4).map(lambda x: "".join(sorted(x)))
+    steps = draw(st.lists(st.tuples(labels, st.sampled_from("*/+-e")), min_size=1, max_size=4))
+    return (
+        steps,
+        draw(st.sampled_from(["sum", "mean"])),
+        draw(st.sets(st.integers(0, 3), min_size=1)),
+        draw(st.booleans()),
+    )
+
+
+def shaped(x, labels):
+    """An operand with axes of size one where it lacks a label of "nkim"."""
+    return np.reshape(x, [x.shape[labels.index(c)] if c in labels else 1 for c in "nkim"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(terms())
+def test_random_sums_of_products(drawn):
+    steps, kind, axes, keepdims = drawn
+    arrays = [array(*[SIZES[c] for c in labels], seed=i) for i, (labels, _) in enumerate(steps)]
+    base = array(N, K, D, 2, seed=99)
+
+    def f(x, *others):
+        y = x
+        for (labels, how), z in zip(steps, others, strict=True):
+            if how == "e":
+                y = np.einsum(f"nkim,{labels}->nkim", y, z)
+            elif how == "/":
+                y = y / (shaped(z, labels) ** 2 + 1)
+            elif how == "*":
+                y = y * shaped(z, labels)
+            else:
+                other = x * shaped(z, labels)
+                y = y + other if how == "+" else y - other
+        return getattr(np, kind)(y, axis=tuple(axes), keepdims=keepdims)
+
+    agrees(f, base, *arrays)
+
+
+# ---- sums of products
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (1, 2), None])
+@pytest.mark.parametrize("y", ["same", "other", "rows", "column", "corner", "vector"])
+def test_sums_of_products(axis, y, dtype):
+    x = array(40, 5, 30, dtype=dtype)
+    shapes = {"rows": (5, 30), "column": (40, 5, 1), "corner": (40, 1, 1), "vector": (30,), "other": (40, 5, 30)}
+    if y == "same":
+        agrees(lambda x: np.sum(x * x, axis=axis), x)
+    else:
+        agrees(lambda x, y: np.sum(x * y, axis=axis), x, array(*shapes[y], seed=1, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "expected"),
+    [
+        (lambda a, x: np.sum(a[:, None] * x, axis=0), [(50,), (50, 7)], ["matmul"]),
+        (lambda a, x: np.sum(a * x, axis=1), [(7,), (50, 7)], ["matmul"]),
+        (lambda a, x: np.sum(a * x), [(50, 7), (50, 7)], ["einsum"]),
+        (lambda a, x: np.sum(a * x, axis=0), [(50, 3, 7), (50, 3, 7)], ["einsum"]),
+        (lambda a, x: np.sum(a * x, axis=2), [(5, 3, 7), (5, 3, 7)], ["vecdot"]),
+        (lambda a, x: np.sum(a * x, axis=2), [(500, 3, 7), (500, 3, 7)], ["einsum"]),
+        (lambda a, x: np.sum(a * x, axis=1), [(5000, 300), (5000, 300)], ["vecdot"]),
+        (lambda a, x: np.sum(a[:, None] * x * x[0]), [(50,), (50, 7)], ["index", "matmul", "matmul"]),
+        (lambda x: np.sum(np.sum(x, axis=1), axis=0), [(5, 3, 7)], ["sum"]),
+        (lambda a, x: np.mean(a * x, axis=0), [(50, 7), (50, 7)], ["einsum", "divide"]),
+    ],
+)
+def test_the_form_of_a_sum_of_products(f, shapes, expected):
+    arrays = [array(*shape, seed=i) for i, shape in enumerate(shapes)]
+    program = agrees(f, *arrays)
+    assert operators(program) == expected
+
+
+@pytest.mark.parametrize("shape", [(3000, 1000), (1000, 60, 50), (10, 300_000)])
+def test_long_sums_in_float32_stay_accurate(shape):
+    x, y = array(*shape, dtype=np.float32) + 3, array(*shape, seed=1, dtype=np.float32) + 2
+    exact = x.astype(float) * y
+    for axis in (None, -1, tuple(range(1, len(shape)))):
+        found = compiled(lambda x, y, axis=axis: np.sum(x * y, axis=axis), x, y)(x, y)
+        np.testing.assert_allclose(found, np.sum(exact, axis=axis), rtol=1e-6)
+
+
+def test_integers_are_summed_as_they_were():
+    x = np.arange(40).reshape(5, 8)
+    assert "einsum" not in operators(agrees(lambda x: np.sum(x * x, axis=0), x))
+    x = x.astype(np.float16)
+    assert "einsum" not in operators(compiled(lambda x: np.sum(x * x, axis=0), x))
+
+
+# ---- the kernel of a contraction
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "subscripts",
+    [
+        "kij,nkj->nki", "kij,nki->nkj", "nki,nkj->kij", "nki,kij->jkn", "kij,kj->ki", "nk,nki->ki", "nki,ki->nk",
+        "nki,nki->nk", "nki,nki->kn", "kni,nki->nk", "ni,nj->nij", "nki,ij->nkj", "ij,nki->jnk", "ij,nki->knj",
+        "nki,kij->ni", "nki,nkj->ij", "nki,ij->jnk", "nki,mij->nkmj", "nk,nk->nk", "nki,nkj->nij", "nkmi,kij->nmkj",
+    ],
+)  # fmt: skip
+def test_contractions(subscripts, dtype):
+    for factor in (1, 4):
+        sizes = {label: n * factor for label, n in SIZES.items()}
+        terms = subscripts.split("->")[0].split(",")
+        x, y = (array(*[sizes[c] for c in term], seed=i, dtype=dtype) for i, term in enumerate(terms))
+        agrees(lambda x, y: np.einsum(subscripts, x, y), x, y)
+
+
+@pytest.mark.parametrize("subscripts", ["kij,nkj->nki", "bhqd,bhkd->bhqk", "nki,ij->nkj", "nki,nkj->kij"])
+def test_batches_are_matrix_products_of_views(subscripts):
+    terms = subscripts.split("->")[0].split(",")
+    x, y = (array(*(dict.fromkeys("nkijbhqd", 8)[c] for c in term), seed=i) for i, term in enumerate(terms))
+    program = agrees(lambda x, y: np.einsum(subscripts, x, y), x, y)
+    assert set(operators(program)) <= {"transpose", "matmul"}
+    assert operators(program).count("matmul") == 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_random_contractions(data):
+    labels = st.lists(st.sampled_from("nkij"), unique=True, min_size=1, max_size=4).map("".join)
+    a, b = data.draw(labels), data.draw(labels)
+    out = data.draw(st.lists(st.sampled_from(sorted(set(a + b))), unique=True, max_size=4).map("".join))
+    ones = data.draw(st.sets(st.sampled_from("nkij"), max_size=1))
+    sizes = {c: 1 if c in ones else 7 * n for c, n in SIZES.items()}
+    x, y = (array(*[sizes[c] for c in term], seed=i) for i, term in enumerate((a, b)))
+    agrees(lambda x, y: np.einsum(f"{a},{b}->{out}", x, y), x, y)
+
+
+# ---- the walk
+
+
+def test_the_passes_leave_valid_graphs():
+    graph = sg.grad(lambda w, x: np.sum(np.tanh(x @ w) ** 2) + np.mean(w * w)).graph("float64[3, 2]", "float64[n, 3]")
+    for each in (lambda g: simplify(g, final=True), hasten, settle):
+        graph = each(graph)
+        verify(graph)
+    again = optimise(graph, 2)
+    assert [node.op for node in again.nodes] == [node.op for node in optimise(again, 2).nodes]
+
+
+def test_level_1_knows_none_of_it():
+    def f(w, s):
+        return np.sum(np.einsum("kij,nki->nkj", s, w), axis=0) + np.sum(w * w)
+
+    program = sg.compile(f).compile("float64[50, 3, 4]", "float64[3, 4, 4]", optimize=1)
+    assert operators(program) == ["einsum", "sum", "multiply", "sum", "add"]
