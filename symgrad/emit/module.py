@@ -18,7 +18,7 @@ from symgrad.emit.loops import Looping
 from symgrad.emit.names import Names
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
-from symgrad.schedule.loop import with_nested
+from symgrad.schedule.loop import Block, with_nested
 from symgrad.spelling import ATOM
 from symgrad.version import VERSION
 
@@ -232,6 +232,8 @@ def _symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
 def _symbols_in(value: Any) -> Iterable[str]:
     if isinstance(value, Dim):
         return symbols_of(value)
+    if isinstance(value, Block):
+        return _symbols_in(value.sizes)
     if isinstance(value, tuple):
         return [name for item in value for name in _symbols_in(item)]
     return ()

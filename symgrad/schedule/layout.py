@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from symgrad.cost import magnitude, nbytes
-from symgrad.dims import ROWS, Size
+from symgrad.dims import Size, is_rows
 from symgrad.graph import INPUT, Graph, Node, is_view
 from symgrad.ops.index import ADD, SET
 from symgrad.schedule.axes import Axis, axes_of
 from symgrad.schedule.machine import cache_bytes, cores
+from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 16  # rows of a block
@@ -48,7 +49,7 @@ class Layout:
 
 def row_axis(node: Node) -> int | None:
     """Which axis of a value of a block is that of the rows."""
-    return next((i for i, n in enumerate(node.aval.shape) if n is ROWS or n == ROWS), None)
+    return next((i for i, n in enumerate(node.aval.shape) if is_rows(n)), None)
 
 
 def takes_out(node: Node) -> bool:
@@ -173,7 +174,7 @@ def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
     """The axes over which products of matrices are repeated, other than the rows."""
     if not products:
         return []
-    axes = [axis for axis in axes_of(graph.nodes) if axis.size != ROWS]
+    axes = [axis for axis in axes_of(graph.nodes) if not is_rows(axis.size)]
     return [axis for axis in axes if any(axis.places.get(x, x.aval.ndim) < x.aval.ndim - 2 for x in products)]
 
 
@@ -221,7 +222,7 @@ class Allocation:
         for x in dict.fromkeys(node.inputs):
             home = self.homes.get(x)
             alone = all(y is x or self._roots[y] is not x for y in node.inputs)
-            fits = x.aval.shape == node.aval.shape and x.aval.dtype == node.aval.dtype
+            fits = same_shape(x.aval.shape, node.aval.shape) and x.aval.dtype == node.aval.dtype
             if home and alone and fits and self._last[x] is node and home.order == self._settled_order(node):
                 return home
         return None
