@@ -3,6 +3,7 @@
 import numpy as np
 
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import beside
 from symgrad.graph import Aval
 from symgrad.ops.define import TABLE, as_input, axis_index, implements, is_traced, operator, refuse
 from symgrad.ops.reduce import sum_dtype
@@ -40,6 +41,7 @@ def _accumulation(function, vjp, linear=False):
         vjp=vjp,
         batch=lambda batched, x, axis: op(x, axis=axis + 1),
         spell=_spell,
+        flow=lambda y, x, axis: beside((axis,), y, x),
         linear=linear,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.dims import same
 from symgrad.errors import ArgumentError, UnsupportedError
-from symgrad.flow import aligned
+from symgrad.flow import aligned, opaque
 from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.define import (
     TABLE,
@@ -397,6 +397,7 @@ DIVMOD = operator(
     infer=lambda x, y: _several(np.divmod, (x, y)),
     vjp=lambda g, results, x, y: (g[1], -g[1] * results[0]),
     batch=_batch_divmod,
+    flow=opaque,
     singular=True,
 )
 MODF = operator(
@@ -404,12 +405,14 @@ MODF = operator(
     infer=lambda x: _several(np.modf, (x,)),
     vjp=lambda g, results, x: (g[0],),
     batch=lambda batched, x: np.modf(x),
+    flow=opaque,
 )
 FREXP = operator(
     np.frexp,
     infer=lambda x: _several(np.frexp, (x,)),
     vjp=lambda g, results, x: (np.ldexp(g[0], -results[1]),),
     batch=lambda batched, x: np.frexp(x),
+    flow=opaque,
 )
 
 # ---- ufunc.outer

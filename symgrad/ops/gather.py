@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.dims import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import matched
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
 from symgrad.ops.index import ADD, get
@@ -65,6 +66,12 @@ def _batch_take_along(batched, a, indices, axis):
     return np.take_along_axis(a, indices, axis + 1)
 
 
+def _flow_take_along(y, a, indices, axis):
+    """Along the axis each index picks what it wants of all of `a`."""
+    labels = range(y.ndim)
+    return matched(y, (a, indices), [[None if i == axis else i for i in labels], labels], labels)
+
+
 TAKE_ALONG = operator(
     np.take_along_axis,
     arrays=2,
@@ -72,6 +79,7 @@ TAKE_ALONG = operator(
     bind=_bind_take_along,
     vjp=_vjp_take_along,
     batch=_batch_take_along,
+    flow=_flow_take_along,
     linear=True,
 )
 
