@@ -167,7 +167,7 @@ class Order:
         for node in reversed(self._graph.nodes):
             if node.op is not INPUT and (not is_view(node) or node in seen) and node.op.name != "matmul":
                 seen.update(x for x in node.inputs if row_axis(x) not in (None, x.aval.ndim - 1))
-        return {x for x in self._graph.inputs if x in seen}
+        return {x for x in self._graph.inputs if x in seen and x.aval.dtype != bool}  # np.positive takes numbers
 
 
 def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
