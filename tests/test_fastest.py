@@ -268,3 +268,64 @@ def test_level_1_knows_none_of_it():
 
     program = sg.compile(f).compile("float64[50, 3, 4]", "float64[3, 4, 4]", optimize=1)
     assert operators(program) == ["einsum", "sum", "multiply", "sum", "add"]
+
+
+# ---- the order of contractions
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "largest"),
+    [
+        (lambda a, b, v: a @ b @ v, [(30, 20), (20, 40), (40,)], 30),
+        (lambda v, a, b: v @ (a @ b), [(30,), (30, 20), (20, 40)], 40),
+        (lambda a, b, c, v: a @ b @ c @ v, [(30, 30), (30, 30), (30, 30), (30,)], 30),
+        (lambda a, b, v: (a @ b).T @ v, [(30, 20), (20, 40), (30,)], 40),
+        (lambda a, b, c: np.outer(a, b) @ c, [(30,), (20,), (20,)], 30),
+        (lambda a, b, c: np.outer(a, b) @ c, [(30,), (20,), (20, 3)], 90),
+        (lambda v, a, w: np.sum(np.outer(v, w) * a), [(30,), (30, 20), (20,)], 20),
+        (lambda s, a, v: (s * a) @ v, [(40,), (30, 40), (40,)], 40),
+        (lambda s, a, v: (s[:, None] * a) @ v, [(30,), (30, 40), (40,)], 30),
+        (lambda u, a, v: np.einsum("i,ij,j->", u, a, v), [(30,), (30, 40), (40,)], 30),
+        (lambda a, b, c: np.einsum("ni,ij,nj->n", a, b, c), [(9, 30), (30, 40), (9, 40)], 270),
+        (lambda a, b, c, v: np.einsum("ij,jk,kl,l->i", a, b, c, v), [(30, 30), (30, 30), (30, 30), (30,)], 30),
+        (lambda x, w: np.einsum("nki,kj->kij", x, w), [(50, 3, 4), (3, 5)], 60),
+    ],
+)
+def test_the_cheapest_order(f, shapes, largest):
+    """No intermediate is larger than it need be."""
+    arrays = [array(*shape, seed=i) for i, shape in enumerate(shapes)]
+    program = agrees(f, *arrays)
+    made = [node for node in program.graph.nodes if node.op.name not in ("input", "constant", "transpose", "index")]
+    assert max(np.prod(node.aval.shape) for node in made) == largest
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_random_networks_of_tensors(data):
+    """Products, contractions and transposes of each other, in a random tree."""
+    labels = st.lists(st.sampled_from("nkij"), unique=True, min_size=1, max_size=3).map("".join)
+    terms = data.draw(st.lists(labels, min_size=2, max_size=5))
+    arrays = [array(*[SIZES[c] for c in term], seed=i) for i, term in enumerate(terms)]
+    how = data.draw(st.lists(st.sampled_from(["einsum", "multiply", "sum"]), min_size=5, max_size=5))
+    keep = data.draw(st.lists(st.sets(st.sampled_from("nkij")), min_size=5, max_size=5))
+
+    def f(*xs):
+        y, term = xs[0], terms[0]
+        for x, other, step, kept in zip(xs[1:], terms[1:], how, keep, strict=False):
+            union = "".join(dict.fromkeys(term + other))
+            out = union if step == "multiply" else "".join(sorted(c for c in union if c in kept))
+            y, term = np.einsum(f"{term},{other}->{out}", y, x), out
+        return y if how[-1] != "sum" else np.sum(y)
+
+    agrees(f, *arrays)
+    if len(terms) > 2:
+        agrees(lambda *xs: np.einsum(f"{','.join(terms)}->{terms[0][::-1]}", *xs), *arrays)
+
+
+def test_a_chain_that_others_use_keeps_its_order():
+    def f(a, b, v):
+        m = a @ b
+        return m @ v, m
+
+    program = compiled(f, array(30, 20), array(20, 40), array(40))
+    assert [node.inputs[0].op.name for node in program.graph.nodes if node.op.name == "matmul"] == ["input", "matmul"]

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, batched, cheaper, fastest, matrices, prepare, stable, sums
+from symgrad.rewrite import algebra, batched, cheaper, fastest, matrices, order, prepare, stable, sums
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.structure import procedures
 
@@ -144,5 +144,5 @@ def rules_of(stage: str, numerics: str) -> Rules:
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
     if stage in ("improve", "finish"):
         return partial(procedures, final=stage == "finish", numerics=numerics)
-    tables = {"hasten": (sums.OF,) if numerics == "stable" else (), "settle": (batched.OF,)}[stage]
+    tables = {"hasten": (sums.OF, order.OF) if numerics == "stable" else (), "settle": (batched.OF,)}[stage]
     return lambda op: [each for table in tables for each in table.get(op, ())]
