@@ -329,3 +329,94 @@ def test_a_chain_that_others_use_keeps_its_order():
 
     program = compiled(f, array(30, 20), array(20, 40), array(40))
     assert [node.inputs[0].op.name for node in program.graph.nodes if node.op.name == "matmul"] == ["input", "matmul"]
+
+
+# ---- kernels
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["sum", "mean"])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (1, 2), None])
+def test_short_sums(axis, keepdims, kind, dtype):
+    for shape in ((40, 7, 9), (4, 3, 2), (3, 40, 1), (1, 3, 200), (70, 1, 3)):
+        agrees(lambda x: getattr(np, kind)(x, axis=axis, keepdims=keepdims), array(*shape, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape", "op"),
+    [
+        (1, (5000, 25), "einsum"),
+        (1, (5000, 2500), "sum"),
+        (0, (5000, 25), "einsum"),
+        (0, (5000, 2500), "sum"),
+        (1, (5, 25), "sum"),
+        (0, (100, 25, 20), "sum"),
+        (1, (100, 25, 20), "einsum"),
+        ((0, 1), (5000, 25), "sum"),
+    ],
+)
+def test_which_sums_are_short(axis, shape, op):
+    program = sg.compile(lambda x: np.sum(x, axis=axis)).compile(f"float64[{', '.join(map(str, shape))}]")
+    assert operators(program) == [op]
+
+
+POWERS = [k / 2 for k in range(-33, 34)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("exponent", POWERS)
+def test_powers(exponent, dtype):
+    x = np.linspace(0.3, 3, 40).astype(dtype)
+    special = np.array([0.0, -0.0, 1.0, np.inf, np.nan], dtype)
+    program = compiled(lambda x: x**exponent, x)
+    np.testing.assert_allclose(program(x), x**exponent, rtol=2e-15 if dtype == np.float64 else 2e-6)
+    if exponent == int(exponent):
+        with np.errstate(all="ignore"):
+            signed = np.concatenate([special, -x[5:]])
+            np.testing.assert_allclose(program(signed), signed**exponent, rtol=2e-15 if dtype == np.float64 else 2e-6)
+    assert ("power" in operators(program)) == (abs(exponent) > 16)
+
+
+def test_other_powers_stay():
+    for exponent in (0.3, -1.7, 100):
+        assert operators(compiled(lambda x, a=exponent: x**a, array(5))) == ["power"]
+
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("f", "op"),
+    [
+        (lambda x, y: np.logaddexp(x, y), "logaddexp"),
+        (lambda x, y: np.logaddexp(0, x), "logaddexp"),
+        (lambda x, y: np.heaviside(x, 0.5), "heaviside"),
+        (lambda x, y: np.maximum(x, 0), "maximum"),
+        (lambda x, y: np.minimum(x, 1), "minimum"),
+        (lambda x, y: np.minimum(np.maximum(x, -1), 1), "maximum"),
+        (lambda x, y: np.maximum(np.minimum(x, 1), -1), "minimum"),
+        (lambda x, y: np.minimum(np.maximum(x, 2), 1), "maximum"),
+        (lambda x, y: x / 4, "divide"),
+        (lambda x, y: 2.0**x, "power"),
+        (lambda x, y: np.where(x > y, 1.0, 0), "where"),
+        (lambda x, y: np.where(x > y, 0, 1.0), "where"),
+    ],
+)
+def test_kernels_at_special_values(f, op):
+    """Infinities, NaNs, zeros and the largest numbers, every pair of them, are what they were."""
+    x, y = (np.tile(np.resize(z, 100), 100) for z in (np.repeat(SPECIAL, 10), SPECIAL))
+    program = compiled(f, x, y)
+    assert op not in operators(program)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(program(x, y), f(x, y), rtol=1e-15)
+
+
+def test_small_arrays_keep_few_calls():
+    for f in (lambda x: np.logaddexp(0, x), lambda x: np.heaviside(x, 0.5), lambda x: np.maximum(x, 0)):
+        assert len(operators(compiled(f, array(10)))) == 1
+
+
+def test_other_divisions_stay():
+    for divisor in (3.0, 0.1, 1e-310, 2.0**1000):
+        assert operators(compiled(lambda x, a=divisor: x / a, array(5))) == ["divide"]

@@ -144,5 +144,5 @@ def rules_of(stage: str, numerics: str) -> Rules:
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
     if stage in ("improve", "finish"):
         return partial(procedures, final=stage == "finish", numerics=numerics)
-    tables = {"hasten": (sums.OF, order.OF) if numerics == "stable" else (), "settle": (batched.OF,)}[stage]
+    tables = {"hasten": (sums.OF, order.OF, fastest.OF) if numerics == "stable" else (), "settle": (batched.OF,)}[stage]
     return lambda op: [each for table in tables for each in table.get(op, ())]
