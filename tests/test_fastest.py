@@ -420,3 +420,63 @@ def test_small_arrays_keep_few_calls():
 def test_other_divisions_stay():
     for divisor in (3.0, 0.1, 1e-310, 2.0**1000):
         assert operators(compiled(lambda x, a=divisor: x / a, array(5))) == ["divide"]
+
+
+# ---- masks of where derivatives flow
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, w: np.maximum(np.maximum(x @ w, 0) @ w, 0),
+        lambda x, w: np.maximum(w.T @ np.maximum(x, 0).T, 0),
+        lambda x, w: np.sqrt(np.maximum(np.maximum(x, 0) @ w, 0)),
+        lambda x, w: np.sqrt(np.maximum(np.einsum("nk,kj->jn", np.maximum(x, 0), w), 0)),
+        lambda x, w: np.sqrt(np.mean(np.maximum(x, 0), axis=1, keepdims=True)) * w[0],
+        lambda x, w: np.where(x > 0, np.log(np.where(x > 0, x, 1)), 0) @ w,
+    ],
+)
+def test_masks_are_not_multiplied(f):
+    """Rows of zeros, whose roots have infinite slopes, keep the derivative that they have at level 0."""
+    x, w = array(6, 4), np.abs(array(4, 4, seed=1))
+    x[1], x[3] = 0, -1
+
+    def loss(x, w):
+        return np.sum(f(x, w))
+
+    with np.errstate(all="ignore"):
+        for symbolic in (False, True):
+            found = sg.grad(loss, argnums=(0, 1)).compile(*specs((x, w), symbolic), optimize=2)
+            for a, b in zip(found(x, w), sg.grad(loss, argnums=(0, 1), optimize=0)(x, w), strict=True):
+                close(a, b)
+    assert "!= 0" not in found.source
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
+def test_products_of_masks_with_ones(shape):
+    m = array(*shape) > 0.5
+    ones = {"right": (4, 5), "left": (6, shape[-2])}
+
+    def f(m):
+        numbers = m.astype(float)
+        return (
+            numbers @ np.full(ones["right"], 1.0, like=m) != 0,
+            np.full(ones["left"], 2.0, like=m) @ numbers != 0,
+            0.25 * numbers != 0,
+            np.sum(numbers, axis=0) != 0,
+            np.einsum("...ij,j->...i", numbers, np.full(4, 1.0, like=m)) != 0,
+            np.any(np.broadcast_to(m[..., :1], m.shape), axis=-1),
+            np.any(np.broadcast_to(m[..., :1], m.shape), axis=(0, -1), keepdims=True),
+            numbers @ np.full((4, 5), -1.0, like=m) != 0,
+        )
+
+    program = sg.compile(f).compile(m, optimize=2)
+    for a, b in zip(program(m), f(m), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert operators(program).count("matmul") == 1
+
+
+def test_what_is_contracted_with_zeros_is_zero():
+    program = compiled(lambda x: np.zeros((3, 4), like=x) @ x + 1, array(4, 5))
+    assert "matmul" not in operators(program)
+    close(program(array(4, 5)), np.ones((3, 5)))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.shape import TRANSPOSE
@@ -27,10 +29,18 @@ from symgrad.rewrite.contractions import (
     work_of,
 )
 from symgrad.rewrite.engine import Procedure
+from symgrad.rewrite.scatter import is_zeros
 from symgrad.variable import Variable
 
 MOST = 6
 """So many operands are tried in every order."""
+
+
+def product_with_zeros(graph: Graph, node: Node) -> Variable | None:
+    """What is contracted with zeros is zero."""
+    if node.aval.dtype.kind != "f" or not node.aval.shape or not any(map(is_zeros, node.inputs)):
+        return None
+    return np.full(node.aval.shape, 0.0, node.aval.dtype, like=Variable(graph, node))
 
 
 def own_labels_first(graph: Graph, node: Node) -> Variable | None:
@@ -144,7 +154,7 @@ def _inner(graph: Graph, c: Contraction, i: int) -> Contraction | None:
 
 
 OF: dict[Op, list[Procedure]] = {
-    **{op: [contraction_of_contraction] for op in CONTRACTIONS},
-    EINSUM: [own_labels_first, pairs_of_many, contraction_of_contraction],
+    **{op: [product_with_zeros, contraction_of_contraction] for op in CONTRACTIONS},
+    EINSUM: [product_with_zeros, own_labels_first, pairs_of_many, contraction_of_contraction],
 }
 """What an operator is met with."""
