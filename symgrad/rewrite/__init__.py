@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, batched, cheaper, fastest, matrices, prepare, stable, sums
+from symgrad.rewrite import algebra, batched, cheaper, fastest, masks, matrices, order, prepare, stable, sums
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
-from symgrad.rewrite.structure import procedures
+from symgrad.rewrite.structure import procedures, take_bare_operands
 
 __all__ = [
     "FASTEST",
@@ -82,6 +82,11 @@ TABLES: dict[str, tuple[ModuleType, ...]] = {
     "settle": (),
 }
 
+FASTER: dict[str, tuple[Mapping[Op, list[Procedure]], ...]] = {
+    "hasten": (masks.OF, sums.OF, order.OF, fastest.OF),
+    "settle": (batched.OF,),
+}
+
 
 def simplify(graph: Graph, numerics: str = "stable", final: bool = False) -> Graph:
     """A new graph that computes ``graph.outputs``.
@@ -144,5 +149,10 @@ def rules_of(stage: str, numerics: str) -> Rules:
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
     if stage in ("improve", "finish"):
         return partial(procedures, final=stage == "finish", numerics=numerics)
-    tables = {"hasten": (sums.OF,) if numerics == "stable" else (), "settle": (batched.OF,)}[stage]
-    return lambda op: [each for table in tables for each in table.get(op, ())]
+    tables = FASTER[stage] if numerics == "stable" or stage == "settle" else ()
+
+    def of(op: Op) -> list[Procedure]:
+        bare = [take_bare_operands] if op.elementwise else []
+        return [*bare, *(each for table in tables for each in table.get(op, ()))]
+
+    return of

@@ -19,7 +19,7 @@ def loss_value_and_grad(params, x, labels, decay):
     t1 = np.max(scores, axis=1, keepdims=True)  # float64[n, 1]
     t2 = np.where(np.isfinite(t1), t1, 0)  # float64[n, 1]
     t3 = np.exp(scores - t2)  # float64[n, 10]
-    t4 = np.sum(t3, axis=1)  # float64[n]
+    t4 = np.einsum("ij->i", t3)  # float64[n]
     log_sum = t2[:, 0] + np.log(t4)  # float64[n]
     # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
     t5 = labels[:, None]  # int64[n, 1]
@@ -34,6 +34,6 @@ def loss_value_and_grad(params, x, labels, decay):
     d_scores = (t6 / t4)[:, None] * t3  # float64[n, 10]
     d_scores[np.arange(n)[:, None], t5] -= t6
     # derivative of digits.py:24
-    d_b = np.sum(d_scores, axis=0)  # float64[10]
+    d_b = np.einsum("ij->j", d_scores)  # float64[10]
     d_W = 2 * decay * W + x.T @ d_scores  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]

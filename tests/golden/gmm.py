@@ -32,7 +32,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     top = np.max(logits, axis=1, keepdims=True)  # float64[n, 1]
     # gmm.py:24  lse = top[:, 0] + np.log(np.exp(logits - top).sum(1))
     t4 = np.exp(logits - top)  # float64[n, 5]
-    t5 = np.sum(t4, axis=1)  # float64[n]
+    t5 = np.einsum("ij->i", t4)  # float64[n]
     lse = top[:, 0] + np.log(t5)  # float64[n]
     # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
     t6 = np.max(alpha, keepdims=True)  # float64[1]
@@ -43,10 +43,10 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     # derivative of gmm.py:24
     d_logits = (-1 / t5)[:, None] * t4  # float64[n, 5]
     # derivative of gmm.py:22
-    t10 = np.sum(d_logits, axis=0)  # float64[5]
+    t10 = np.einsum("ij->j", d_logits)  # float64[5]
     d_whitened = -d_logits[..., None] * whitened  # float64[n, 5, 4]
     # derivative of gmm.py:20
-    t11 = np.sum(d_whitened, axis=0)  # float64[5, 4]
+    t11 = np.einsum("ijk->jk", d_whitened)  # float64[5, 4]
     d_mu = -(np.einsum("kij,ki->kj", lower, t11) + t11 * t1)  # float64[5, 4]
     # derivative of gmm.py:22
     d_alpha = np.float64(n) / t9 * t8 + t10  # float64[5]
