@@ -143,8 +143,12 @@ class Body:
                 inputs.append(expr.code)
                 depth = max(depth, expr.depth)
                 reads.extend(expr.reads)
+        return Expr(self.spell(node, inputs), depth + 1, tuple(reads))
+
+    def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
+        """How an operator reads on the code of its inputs."""
         spell = node.op.spell
-        return Expr(self.call(node, inputs) if spell is None else spell(node, *inputs), depth + 1, tuple(reads))
+        return self.call(node, inputs) if spell is None else spell(node, *inputs)
 
     def call(self, node: Node, inputs: Sequence[Code]) -> Code:
         """The spelling of an operator that has none of its own: a call of the NumPy function, or of the user's."""
@@ -153,7 +157,7 @@ class Body:
             return call(f"np.{node.op.name}", arguments)
         name = self.functions.get(node.op)
         if name is None:
-            name = self.functions[node.op] = self.names.fresh(_identifier(node.op.name))
+            name = self.functions[node.op] = self.names.fresh(identifier(node.op.name))
         return call(name, arguments)
 
     def may_nest(self, node: Node) -> bool:
@@ -169,7 +173,7 @@ class Body:
         literal: Literal = node.params[0][1]
         value = literal.value
         if literal.weak or value.ndim == 0:
-            return Expr(_number(value, literal.weak), 0, ())
+            return Expr(spell_number(value, literal.weak), 0, ())
         name = self.constants.get(node)
         if name is None:
             name = self.constants[node] = self.names.fresh(f"c{len(self.constants) + 1}")
@@ -326,7 +330,7 @@ def is_numpy(op: Op) -> bool:
     return named is not None and (named is op.evaluate or home.split(".")[0] in ("numpy", "symgrad"))
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     return name if name.isidentifier() else "function"
 
 
@@ -335,7 +339,7 @@ def _size_code(node: Node) -> Code:
     return Code(text, ATOM if text.isidentifier() else COMPARE)
 
 
-def _number(value: Any, weak: bool) -> Code:
+def spell_number(value: Any, weak: bool) -> Code:
     """A number as source; a NumPy scalar keeps its dtype."""
     number = value if weak else value[()]
     plain = number if weak else number.item()

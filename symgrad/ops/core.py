@@ -11,6 +11,7 @@ ALIAS = operator(
     linear=True,
     view=True,
     spell=lambda node, x: x,
+    scalar=lambda node, x: x,
 )
 """A value under another identity: what a nested transform differentiates by, apart from other uses of the value."""
 
@@ -21,6 +22,7 @@ STOP = operator(
     vjp=lambda g, y, x: (None,),
     batch=lambda batched, x: STOP(x),
     spell=lambda node, x: x,
+    scalar=lambda node, x: x,
 )
 
 

@@ -73,6 +73,7 @@ def elementwise(
     infix: str | None = None,
     prefix: str | None = None,
     spell: Callable[..., Code] | None = None,
+    scalar: str | Callable[..., Code] | None = None,
     commutes: bool = False,
     singular: bool = False,
     domain: tuple[float, float] | tuple[tuple[float, float], ...] | None = None,
@@ -92,6 +93,11 @@ def elementwise(
         Gives the dtype of the result from the inputs' ``(dtype, weak)``; by default the ufunc's own resolution.
     infix, prefix : str, optional
         The Python operator that it is written with, between two inputs or before one.
+    scalar : str or callable, optional
+        How it reads on Python floats: the name of a function, an expression in the inputs a, b and c, or a function of
+        their `Code`. Its value is NumPy's, but it may raise ArithmeticError or ValueError where NumPy's would be
+        infinite or NaN. Python's operators are their own such form unless another is given; without one, programs with
+        this operator stay with NumPy.
     commutes, singular : bool
         Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
     domain : (low, high), optional
@@ -114,8 +120,10 @@ def elementwise(
 
     if infix is not None and spell is None:
         spell = _spell_infix(infix, display_name(function))
+        scalar = scalar or (lambda node, a, b: spell_infix(infix, a, b))
     if prefix is not None:
         spell = _spell_prefix(prefix)
+        scalar = scalar or spell
     op = Op(
         display_name(function),
         function,
@@ -123,6 +131,7 @@ def elementwise(
         _bind_operands,
         partials=partials,
         spell=spell,
+        scalar=scalar,
         elementwise=True,
         commutes=commutes,
         singular=singular,
@@ -203,6 +212,7 @@ def operator(
     name: str | None = None,
     evaluate: Callable[..., Any] | None = None,
     spell: Callable[..., Code] | None = None,
+    scalar: str | Callable[..., Code] | None = None,
     flops: Callable[..., Any] | None = None,
     linear: bool = False,
     singular: bool = False,
@@ -233,6 +243,8 @@ def operator(
         Evaluates on arrays, by default `function`.
     spell : callable, optional
         ``spell(node, *inputs)`` gives the source as `Code`, by default a call of the NumPy function.
+    scalar : str or callable, optional
+        The source on Python floats, for programs of scalars alone; see `elementwise`.
     flops : callable, optional
         ``flops(y, *inputs, **params)``, from Avals, gives the number of arithmetic operations; by default one for each
         number of the largest array.
@@ -280,6 +292,7 @@ def operator(
         vjp=vjp,
         batch=batch,
         spell=spell,
+        scalar=scalar,
         flops=flops,
         linear=linear,
         singular=singular,

@@ -71,6 +71,7 @@ ASTYPE = operator(
     batch=lambda batched, x, dtype: ASTYPE(x, dtype=dtype),
     evaluate=_astype,
     spell=_spell_astype,
+    scalar=lambda node, x: x if node.inputs[0].aval.dtype.kind == "f" else call("float", [x.text]),
     linear=True,
 )
 
