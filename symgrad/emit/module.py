@@ -80,7 +80,7 @@ def emit(graph: Graph, header: Header, level: int, checks: Sequence[str] | None 
     if level > 1 and is_scalar(graph) and taken.isdisjoint(USED):
         return Source(_scalar_module(graph, header, checks or ()), header.function)
     names = _names(graph, header)
-    body = Body(graph.outputs, names, graph.names, nested=level > 0)
+    body = Body(graph.outputs, names, graph.names, nested=level > 0, quick=level > 1)
     symbols = _symbols([*graph.inputs, *body.nodes], of_inputs=checks is not None)
     _reserve(names, symbols, header)
     body.write()
@@ -134,7 +134,7 @@ def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
     plain.write()
     numpy_lines = [*plain.lines, f"return {_spell_tree(header.results, _results(plain, graph.outputs))}"]
     parts = [
-        _docstring(header, graph.inputs) + "import math\n\nimport numpy as np\n",
+        _docstring(header, graph.inputs) + "\nimport math\n\nimport numpy as np\n",
         *body.definitions,
         _definition(header, lines),
         _definition(flat, numpy_lines, plain.nodes),

@@ -7,7 +7,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.ops import index
 from symgrad.ops.contract import flat
-from symgrad.ops.define import as_input, axis_index, implements, operator
+from symgrad.ops.define import as_input, as_method, axis_index, implements, operator
 
 
 def _offset(name, key, k):
@@ -116,6 +116,7 @@ DIAGONAL = operator(
     bind=_bind_diagonal,
     vjp=_vjp_diagonal,
     batch=lambda batched, a, offset, axis1, axis2: np.diagonal(a, offset, axis1 + 1, axis2 + 1),
+    quick=as_method,
     linear=True,
     view=True,
     read_only=True,
@@ -147,6 +148,7 @@ TRACE = operator(
     bind=_bind_diagonal,
     vjp=_vjp_trace,
     batch=lambda batched, a, offset, axis1, axis2: np.trace(a, offset, axis1 + 1, axis2 + 1),
+    quick=as_method,
     linear=True,
 )
 

@@ -17,6 +17,7 @@ from symgrad.ops.define import (
     elementwise,
     flat,
     implements,
+    is_small,
     is_traced,
     operator,
     refuse,
@@ -227,10 +228,19 @@ def _clip_partials(z, x, low, high):
     )
 
 
+def _clip_in_two(node, x, low, high):
+    """Two calls of ufuncs take half of the time of one of np.clip, which is Python."""
+    dtype = node.aval.dtype
+    if dtype.kind != "f" or not is_small(node) or any(a.aval.dtype != dtype and not a.aval.weak for a in node.inputs):
+        return None
+    return spelled("np.minimum", [f"np.maximum({x.text}, {low.text})", high.text])
+
+
 CLIP = elementwise(
     np.clip,
     _clip_partials,
     dtype=result_dtype,
+    quick=_clip_in_two,
     scalar="d if (d := a if a > b or a != a else b) < c or d != d else c",
 )
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, as_method, axis_index, implements, is_traced, operator, refuse
 from symgrad.spelling import call
 
 
@@ -30,6 +30,7 @@ ARGSORT = operator(
     vjp=lambda g, y, a, axis, kind: (None,),
     batch=lambda batched, a, axis, kind: np.argsort(a, axis + 1, kind),
     spell=_spell_argsort,
+    quick=as_method,
 )
 
 

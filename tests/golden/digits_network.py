@@ -21,18 +21,18 @@ def loss_value_and_grad(params, x, labels, decay):
     # digits.py:24  return h @ last["W"] + last["b"]
     scores = h @ params_1_W + params_1_b  # float64[n, 10]
     # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
-    t1 = np.max(scores, axis=1, keepdims=True)  # float64[n, 1]
-    t2 = np.where(np.isfinite(t1), t1, 0)  # float64[n, 1]
+    t1 = scores.max(axis=1, keepdims=True)  # float64[n, 1]
+    t2 = np.where(np.isfinite(t1), t1, 0.0)  # float64[n, 1]
     t3 = np.exp(scores - t2)  # float64[n, 10]
-    t4 = np.sum(t3, axis=1)  # float64[n]
+    t4 = t3.sum(axis=1)  # float64[n]
     log_sum = t2[:, 0] + np.log(t4)  # float64[n]
     # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
     t5 = labels[:, None]  # int64[n, 1]
     of_label = np.take_along_axis(scores, t5, axis=1)[:, 0]  # float64[n]
     # digits.py:32  fit = np.mean(log_sum - of_label)
-    fit = np.mean(log_sum - of_label)
+    fit = (log_sum - of_label).mean()
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
-    t6 = decay * (np.sum(params_0_W * params_0_W) + np.sum(params_1_W * params_1_W))
+    t6 = decay * ((params_0_W * params_0_W).sum() + (params_1_W * params_1_W).sum())
     value = fit + t6
     # derivative of digits.py:33
     t7 = 2 * decay
@@ -42,11 +42,11 @@ def loss_value_and_grad(params, x, labels, decay):
     d_scores = (t8 / t4)[:, None] * t3  # float64[n, 10]
     d_scores[np.arange(n)[:, None], t5] -= t8
     # derivative of digits.py:24
-    d_params_1_b = np.sum(d_scores, axis=0)  # float64[10]
+    d_params_1_b = d_scores.sum(axis=0)  # float64[10]
     d_h = d_scores @ params_1_W.T  # float64[n, 64]
     d_params_1_W = t7 * params_1_W + h.T @ d_scores  # float64[64, 10]
     # derivative of digits.py:23
-    t9 = d_h * (1 - h * h)  # float64[n, 64]
-    d_params_0_b = np.sum(t9, axis=0)  # float64[64]
+    t9 = d_h * (1.0 - h * h)  # float64[n, 64]
+    d_params_0_b = t9.sum(axis=0)  # float64[64]
     d_params_0_W = t7 * params_0_W + x.T @ t9  # float64[64, 64]
     return value, [{"W": d_params_0_W, "b": d_params_0_b}, {"W": d_params_1_W, "b": d_params_1_b}]

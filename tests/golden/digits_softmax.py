@@ -16,24 +16,24 @@ def loss_value_and_grad(params, x, labels, decay):
     # digits.py:24  return h @ last["W"] + last["b"]
     scores = x @ W + b  # float64[n, 10]
     # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
-    t1 = np.max(scores, axis=1, keepdims=True)  # float64[n, 1]
-    t2 = np.where(np.isfinite(t1), t1, 0)  # float64[n, 1]
+    t1 = scores.max(axis=1, keepdims=True)  # float64[n, 1]
+    t2 = np.where(np.isfinite(t1), t1, 0.0)  # float64[n, 1]
     t3 = np.exp(scores - t2)  # float64[n, 10]
-    t4 = np.sum(t3, axis=1)  # float64[n]
+    t4 = t3.sum(axis=1)  # float64[n]
     log_sum = t2[:, 0] + np.log(t4)  # float64[n]
     # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
     t5 = labels[:, None]  # int64[n, 1]
     of_label = np.take_along_axis(scores, t5, axis=1)[:, 0]  # float64[n]
     # digits.py:32  fit = np.mean(log_sum - of_label)
-    fit = np.mean(log_sum - of_label)
+    fit = (log_sum - of_label).mean()
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
-    value = fit + decay * np.sum(W * W)
+    value = fit + decay * (W * W).sum()
     # derivative of digits.py:32
     t6 = 1.0 / n
     # derivative of digits.py:30
     d_scores = (t6 / t4)[:, None] * t3  # float64[n, 10]
     d_scores[np.arange(n)[:, None], t5] -= t6
     # derivative of digits.py:24
-    d_b = np.sum(d_scores, axis=0)  # float64[10]
+    d_b = d_scores.sum(axis=0)  # float64[10]
     d_W = 2 * decay * W + x.T @ d_scores  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]

@@ -25,33 +25,33 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     # gmm.py:21  whitened = np.exp(q) * centred + np.einsum("kij,nkj->nki", lower, centred)
     whitened = t1 * centred + np.einsum("kij,nkj->nki", lower, centred, optimize=True)  # float64[n, 5, 4]
     # gmm.py:22  logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
-    logits = alpha + np.sum(q, axis=1) - 0.5 * np.sum(whitened * whitened, axis=2)  # float64[n, 5]
+    logits = alpha + q.sum(axis=1) - 0.5 * (whitened * whitened).sum(axis=2)  # float64[n, 5]
     # gmm.py:23  top = logits.max(1, keepdims=True)
-    top = np.max(logits, axis=1, keepdims=True)  # float64[n, 1]
+    top = logits.max(axis=1, keepdims=True)  # float64[n, 1]
     # gmm.py:24  lse = top[:, 0] + np.log(np.exp(logits - top).sum(1))
     t2 = np.exp(logits - top)  # float64[n, 5]
-    t3 = np.sum(t2, axis=1)  # float64[n]
+    t3 = t2.sum(axis=1)  # float64[n]
     lse = top[:, 0] + np.log(t3)  # float64[n]
     # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
-    t4 = np.max(alpha, keepdims=True)  # float64[1]
-    t5 = np.where(np.isfinite(t4), t4, 0)  # float64[1]
+    t4 = alpha.max(keepdims=True)  # float64[1]
+    t5 = np.where(np.isfinite(t4), t4, 0.0)  # float64[1]
     t6 = np.exp(alpha - t5)  # float64[5]
-    t7 = np.sum(t6)
-    value = n * (t5[0] + np.log(t7)) - np.sum(lse)
+    t7 = t6.sum()
+    value = n * (t5[0] + np.log(t7)) - lse.sum()
     # derivative of gmm.py:24
-    d_logits = (-1 / t3)[:, None] * t2  # float64[n, 5]
+    d_logits = (-1.0 / t3)[:, None] * t2  # float64[n, 5]
     # derivative of gmm.py:22
-    t8 = np.sum(d_logits, axis=0)  # float64[5]
+    t8 = d_logits.sum(axis=0)  # float64[5]
     d_whitened = -d_logits[..., None] * whitened  # float64[n, 5, 4]
     # derivative of gmm.py:21
     t9 = np.einsum("kij,nki->nkj", lower, d_whitened, optimize=True)  # float64[n, 5, 4]
     d_centred = t9 + d_whitened * t1  # float64[n, 5, 4]
     # derivative of gmm.py:20
-    d_mu = -np.sum(d_centred, axis=0)  # float64[5, 4]
+    d_mu = -d_centred.sum(axis=0)  # float64[5, 4]
     # derivative of gmm.py:22
     d_alpha = np.float64(n) / t7 * t6 + t8  # float64[5]
     # derivative of gmm.py:21
-    d_q = t8[:, None] + np.sum(d_whitened * centred, axis=0) * t1  # float64[5, 4]
+    d_q = t8[:, None] + (d_whitened * centred).sum(axis=0) * t1  # float64[5, 4]
     # derivative of gmm.py:19
     d_l = np.einsum("nki,nkj->kij", d_whitened, centred, optimize=True)[:, c1, c2]  # float64[5, 6]
     return value, (d_alpha, d_mu, d_q, d_l)
