@@ -190,3 +190,142 @@ def test_random_slopes_of_scalars(steps, x, y, plain):
     if isinstance(expected, type) or isinstance(expected[0], complex):
         return
     assert_same(quietly(f.compile(x, y), x, y), expected, rtol=1e-6)
+
+
+# ---- what was read piece by piece
+
+N = 12
+places = st.integers(-N, N - 1)
+slices = st.builds(slice, st.none() | places, st.none() | places, st.sampled_from([None, None, None, 2, 3, -1]))
+pieces = st.lists(st.tuples(places | slices, st.integers(0, 3)), min_size=1, max_size=6)
+USES = (np.sin, lambda x: x * x, lambda x: 3.0 * x, lambda x: np.sum(x) * x)
+
+
+def reads_pieces(pieces):
+    return lambda x: sum(np.sum(USES[use](x[piece])) for piece, use in pieces)
+
+
+def assert_accumulates(f, x):
+    for transform in (sg.grad, lambda f, **options: sg.grad(lambda x: np.sum(sg.grad(f)(x) ** 2), **options)):
+        fast, plain = transform(f), transform(f, optimize=0)
+        np.testing.assert_allclose(fast(x), plain(x), rtol=1e-9, atol=1e-12)
+
+
+@SETTINGS
+@given(pieces)
+def test_sums_of_pieces(pieces):
+    assert_accumulates(reads_pieces(pieces), np.linspace(0.1, 2, N))
+    assert_accumulates(reads_pieces(pieces), np.linspace(0.1, 2, 3 * N).reshape(N, 3))
+
+
+@settings(SETTINGS, max_examples=40)
+@given(st.lists(st.tuples(places, places, st.integers(0, 3)), min_size=1, max_size=5), st.booleans())
+def test_sums_of_pieces_of_large_arrays(pieces, columns):
+    """Each place of `places` stands for a block, so that arrays are cut rather than added up."""
+    block = 1000
+
+    def f(x):
+        x = x.T if columns else x
+        return sum(np.sum(USES[use](x[a * block : b * block if b else None])) for a, b, use in pieces) + np.sum(
+            x[0] * x[-1]
+        )
+
+    x = np.linspace(0.1, 2, 2 * N * block).reshape((2, -1) if columns else (-1, 2))
+    assert_accumulates(f, x)
+
+
+def lines_of(f, *specs):
+    source = sg.grad(f).source(*specs)
+    return [line.split("  #")[0].strip() for line in source.split("\n") if not line.strip().startswith("#")]
+
+
+def test_parameters_cut_out_of_a_vector_are_assigned():
+    def f(w, x):
+        hidden = np.tanh(x @ w[:6].reshape(2, 3) + w[6:9])
+        return np.sum((hidden @ w[9:12] + w[12]) ** 2)
+
+    lines = lines_of(f, "float64[13]", "float64[20, 2]")
+    assert "d_w = np.empty(13)" in lines
+    assert [line.split(" = ")[0] for line in lines if line.startswith("d_w[")] == [
+        "d_w[:6]",
+        "d_w[6:9]",
+        "d_w[9:12]",
+        "d_w[12]",
+    ]
+    assert not any("+=" in line or "zeros" in line for line in lines)
+
+
+def test_where_a_piece_is_left_out_there_are_zeros():
+    lines = lines_of(lambda w: np.sum(w[:3] ** 2) + w[4] ** 2, "float64[6]")
+    assert "d_w = np.zeros(6)" in lines
+    assert not any("+=" in line for line in lines)
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def test_large_pieces_that_meet_are_written_once():
+    lines = lines_of(rosenbrock, "float64[100000]")
+    assert "d_x = np.empty(100000)" in lines
+    assert [line for line in lines if "d_x[" in line and "add" not in line] == ["d_x[0] = t5[0]", "d_x[-1] = t4[-1]"]
+    assert "np.add(t5[1:], t4[:-1], out=d_x[1:-1])" in lines
+    x = np.random.default_rng(0).normal(size=100_000)
+    np.testing.assert_allclose(sg.grad(rosenbrock)(x), sg.grad(rosenbrock, optimize=0)(x), rtol=1e-11, atol=1e-9)
+
+
+def test_small_pieces_that_meet_are_added():
+    lines = lines_of(rosenbrock, "float64[10]")
+    assert "d_x[1:] += t4" in lines
+
+
+# ---- cheap calls
+
+CALLS = {
+    "x.sum(axis=0)": lambda x: np.sum(x, axis=0),
+    "x.sum(axis=1, keepdims=True)": lambda x: np.sum(x, axis=1, keepdims=True),
+    "x.sum() / 15": lambda x: np.mean(x),
+    "x.sum(axis=1) / 3": lambda x: np.mean(x, axis=1),
+    "x.max(axis=1)": lambda x: np.max(x, axis=1),
+    "x.argmin(axis=0)": lambda x: np.argmin(x, axis=0),
+    "x.var(ddof=1)": lambda x: np.var(x, ddof=1),
+    "x.cumsum(axis=1)": lambda x: np.cumsum(x, axis=1),
+    "x.argsort(axis=0)": lambda x: np.argsort(x, axis=0),
+    "x.trace(offset=1)": lambda x: np.trace(x, 1),
+    "x.diagonal()": lambda x: np.diagonal(x),
+    "x.T.dot(x)": lambda x: x.T @ x,
+    "x[0][:, None] * x[1]": lambda x: np.outer(x[0], x[1]),
+    "np.minimum(np.maximum(x, -0.5), 0.5)": lambda x: np.clip(x, -0.5, 0.5),
+    "np.array([t1, t1])": lambda x: np.stack([np.sin(x), np.sin(x)]),
+    "x[np.arange(5)[:, None], t1]": lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1),
+    "1.0 - 2.0 * x": lambda x: 1 - 2 * x,
+    "np.where(x > 0.0, x, 0.0)": lambda x: np.where(x > 0, x, 0),
+    "np.full((4, 5, 3), x)": lambda x: np.broadcast_to(x, (4, 5, 3)),
+    "np.ldexp(x, 2)": lambda x: np.ldexp(x, 2),
+    "x**5": lambda x: x**5,
+}
+
+
+@pytest.mark.parametrize("text", CALLS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_calls_are_the_cheap_ones(text, dtype):
+    f = sg.compile(CALLS[text])
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
+    assert text in f.source(x)
+    fast, plain = f(x), CALLS[text](x)
+    assert fast.dtype == plain.dtype and type(fast) is type(plain)
+    np.testing.assert_allclose(fast, plain, rtol=1e-6 if dtype is np.float32 else 1e-13)
+
+
+def test_large_products_keep_their_operator():
+    assert "x.T @ x" in sg.compile(lambda x: x.T @ x).source("float64[1000, 30]")
+    assert "x.T @ x" in sg.compile(lambda x: x.T @ x).source("float64[n, 3]")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, bool, np.float16])
+def test_integers_stay_integers_beside_what_is_not_floating(dtype):
+    x = np.array([0, 1, 1], dtype)
+    for f in (lambda x: x * 3, lambda x: x / 2, lambda x: 1 + x, lambda x: x > 0, lambda x: np.sum(x), np.mean):
+        fast, plain = sg.compile(f)(x), f(x)
+        assert fast.dtype == plain.dtype
+        np.testing.assert_array_equal(fast, plain)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, cheaper, fastest, matrices, prepare, stable
+from symgrad.rewrite import algebra, cheaper, fastest, matrices, pieces, prepare, stable
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.structure import procedures
 
@@ -116,7 +116,9 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph
     if not optimize:
         return drop_dead(graph)
     graph = simplify(graph, numerics, final=True)
-    worth = optimize > 1 and any(node.op in rules_of("hasten", numerics).entries for node in graph.nodes)
+    worth = optimize > 1 and any(
+        node.op in rules_of("hasten", numerics).entries or node.op in pieces.OF for node in graph.nodes
+    )
     return drop_dead(hasten(graph, numerics)) if worth else graph
 
 
@@ -130,8 +132,6 @@ def rules_of(stage: str, numerics: str) -> Rules:
 
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
-    return partial(procedures, final=stage == "finish", numerics=numerics) if stage != "hasten" else _none
-
-
-def _none(op: Op) -> list[Procedure]:
-    return []
+    if stage == "hasten":
+        return lambda op: pieces.OF.get(op, [])
+    return partial(procedures, final=stage == "finish", numerics=numerics)

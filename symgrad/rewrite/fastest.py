@@ -10,3 +10,9 @@ from symgrad.rewrite.engine import rule
 def softplus_by_vectors(x):
     """What NumPy's scalar loop for `logaddexp` does, in functions that have loops for vectors: three times as fast."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@rule(when=lambda x, y: floating(x) and floating(y))
+def twice_the_negative(x, y):
+    """What the two sides of a square leave behind where one has taken the sign."""
+    return -x * y - x * y, -2 * (x * y)
