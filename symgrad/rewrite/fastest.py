@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.rewrite.algebra import floating
 from symgrad.rewrite.engine import rule
+from symgrad.shapes import same_shape
 
 
 @rule(when=floating)
@@ -16,3 +17,9 @@ def softplus_by_vectors(x):
 def twice_the_negative(x, y):
     """What the two sides of a square leave behind where one has taken the sign."""
     return -x * y - x * y, -2 * (x * y)
+
+
+@rule(changes_nan=True, alone=True, when=lambda x, y, a: floating(x) and floating(y) and same_shape(x.shape, y.shape))
+def common_number(x, y, a=0.3):
+    """One product less."""
+    return a * x + a * y, a * (x + y)
