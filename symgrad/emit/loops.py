@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.emit.body import Body, Line
+from symgrad.emit.body import Body, Line, with_floats
 from symgrad.graph import Aval, Node
 from symgrad.schedule.gain import PRODUCTS
 from symgrad.schedule.layout import Home, row_axis, takes_out
@@ -85,7 +85,11 @@ class Loop:
         ]
 
     def lines(self) -> list[str]:
-        return [f"def {self.share}({self.start}, {self.stop}):", *_indented([*self._start(), *self._loop()]), *self._call()]
+        return [
+            f"def {self.share}({self.start}, {self.stop}):",
+            *_indented([*self._start(), *self._loop()]),
+            *self._call(),
+        ]
 
     def _start(self) -> list[str]:
         """Where the sums start."""
@@ -96,9 +100,11 @@ class Loop:
         ]
         if not starts:
             return []
-        return [f"{' = '.join(self.sums)} = {starts[0]}"] if len(set(starts)) == 1 else [
-            f"{name} = {start}" for name, start in zip(self.sums, starts, strict=True)
-        ]
+        return (
+            [f"{' = '.join(self.sums)} = {starts[0]}"]
+            if len(set(starts)) == 1
+            else [f"{name} = {start}" for name, start in zip(self.sums, starts, strict=True)]
+        )
 
     def _loop(self) -> list[str]:
         rows = self.block.layout.rows
@@ -145,7 +151,7 @@ class BlockBody(Body):
     def __init__(self, outer: Looping, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
         graph = block.graph
         outer.names.hints.update(graph.names)
-        super().__init__(graph.outputs, outer.names, graph.names, nested=True)
+        super().__init__(graph.outputs, outer.names, graph.names, nested=True, quick=True)
         self.constants, self.functions = outer.constants, outer.functions
         self.layout, self.rows = block.layout, str(block.rows)
         self.i, self.j = outer.local("i"), outer.local("j")
@@ -220,7 +226,7 @@ class BlockBody(Body):
         if target is None:
             return expr
         if isinstance(node.op.evaluate, np.ufunc):
-            arguments = [self.code(x).text for x in node.inputs]
+            arguments = [code.text for code in with_floats(node, expr.inputs)]
             return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))
         return expr._replace(code=Code(f"{expr.code.text[:-1]}, out={target})"))
 
@@ -297,7 +303,7 @@ def _dtype(aval: Aval) -> str:
 
 
 def _dtype_text(dtype: np.dtype) -> str:
-    return "float" if dtype == float else "bool" if dtype == bool else f"np.{dtype.name}"
+    return {"float64": "float", "bool": "bool"}.get(dtype.name, f"np.{dtype.name}")
 
 
 def _start_of(join: Any, aval: Aval) -> str:
@@ -315,5 +321,3 @@ def _start_of(join: Any, aval: Aval) -> str:
 
 def _join(join: Any, parts: str) -> str:
     return f"sum({parts})" if join is np.add else f"np.{join.__name__}.reduce({parts})"
-
-

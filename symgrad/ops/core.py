@@ -13,6 +13,7 @@ ALIAS = operator(
     linear=True,
     view=True,
     spell=lambda node, x: x,
+    scalar=lambda node, x: x,
 )
 """A value under another identity: what a nested transform differentiates by, apart from other uses of the value."""
 
@@ -24,6 +25,7 @@ STOP = operator(
     batch=lambda batched, x: STOP(x),
     spell=lambda node, x: x,
     flow=aligned,
+    scalar=lambda node, x: x,
 )
 
 

@@ -60,6 +60,23 @@ def _spell_full(node, value):
     return call("np.full", [text, value.text, *([] if natural else [f"dtype={spell_param(dtype)}"])])
 
 
+def _spell_empty(node):
+    shape, dtype = node.aval.shape, node.aval.dtype
+    kind = [] if dtype == np.dtype(float) else [f"dtype={spell_param(dtype)}"]
+    return call("np.empty", [spell_param(shape[0] if len(shape) == 1 else shape), *kind])
+
+
+EMPTY = operator(
+    lambda shape, dtype, tag: np.empty(shape, dtype),
+    name="empty",
+    arrays=0,
+    infer=lambda shape, dtype, tag: Aval(shape, dtype),
+    spell=_spell_empty,
+    flow=aligned,
+)
+"""A new array that something is written to everywhere, under an identity of its own."""
+
+
 def _batch_full(batched, value, shape, dtype):
     rows = np.broadcast_to(with_rank(value, len(shape)), (value.shape[0], *shape))
     return rows if rows.dtype == dtype else rows.astype(dtype)

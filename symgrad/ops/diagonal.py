@@ -8,7 +8,7 @@ from symgrad.flow import opaque, reduced, signature
 from symgrad.graph import Aval
 from symgrad.ops import index
 from symgrad.ops.contract import flat
-from symgrad.ops.define import as_input, axis_index, implements, operator
+from symgrad.ops.define import as_input, as_method, axis_index, implements, operator
 
 
 def _offset(name, key, k):
@@ -124,6 +124,7 @@ DIAGONAL = operator(
     vjp=_vjp_diagonal,
     batch=lambda batched, a, offset, axis1, axis2: np.diagonal(a, offset, axis1 + 1, axis2 + 1),
     flow=_flow_diagonal,
+    quick=as_method,
     linear=True,
     view=True,
     read_only=True,
@@ -156,6 +157,7 @@ TRACE = operator(
     vjp=_vjp_trace,
     batch=lambda batched, a, offset, axis1, axis2: np.trace(a, offset, axis1 + 1, axis2 + 1),
     flow=lambda y, a, offset, axis1, axis2: reduced(a, (axis1, axis2)),
+    quick=as_method,
     linear=True,
 )
 

@@ -5,7 +5,7 @@ import numpy as np
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import beside, signature
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, as_method, axis_index, implements, is_traced, operator, refuse
 from symgrad.spelling import call
 
 
@@ -32,6 +32,7 @@ ARGSORT = operator(
     batch=lambda batched, a, axis, kind: np.argsort(a, axis + 1, kind),
     spell=_spell_argsort,
     flow=lambda y, a, axis, kind: beside((axis,), y, a),
+    quick=as_method,
 )
 
 

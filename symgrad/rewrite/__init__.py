@@ -8,7 +8,7 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, batched, cheaper, fastest, masks, matrices, order, prepare, stable, sums
+from symgrad.rewrite import algebra, batched, cheaper, fastest, masks, matrices, order, pieces, prepare, stable, sums
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.structure import procedures, take_bare_operands
 
@@ -83,7 +83,7 @@ TABLES: dict[str, tuple[ModuleType, ...]] = {
 }
 
 FASTER: dict[str, tuple[Mapping[Op, list[Procedure]], ...]] = {
-    "hasten": (masks.OF, sums.OF, order.OF, fastest.OF),
+    "hasten": (masks.OF, sums.OF, order.OF, pieces.OF, fastest.OF),
     "settle": (batched.OF,),
 }
 

@@ -12,6 +12,7 @@ from symgrad.ops.define import TABLE
 from symgrad.rewrite.algebra import BOOLEAN, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
+from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
 MANY, VERY_MANY = 500, 8192
@@ -137,3 +138,15 @@ def _product(x: Variable, n: int) -> Variable | None:
 
 OF: dict[Op, list[Procedure]] = {POWER: [power_by_products]}
 """What an operator is met with."""
+
+
+@rule(when=lambda x, y: floating(x) and floating(y))
+def twice_the_negative(x, y):
+    """What the two sides of a square leave behind where one has taken the sign."""
+    return -x * y - x * y, -2 * (x * y)
+
+
+@rule(changes_nan=True, alone=True, when=lambda x, y, a: floating(x) and floating(y) and same_shape(x.shape, y.shape))
+def common_number(x, y, a=0.3):
+    """One product less."""
+    return a * x + a * y, a * (x + y)

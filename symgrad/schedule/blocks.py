@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.cost import magnitude
-from symgrad.dims import Rows, is_rows, symbols_of, Dim
+from symgrad.dims import Dim, Rows, is_rows, symbols_of
 from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
 from symgrad.ops.define import axis_tuple
