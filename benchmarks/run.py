@@ -1,12 +1,12 @@
 """Value and gradient by symgrad, beside jax.jit, PyTorch, autograd, PyTensor and NumPy written by hand.
 
     python benchmarks/run.py                            all cases, all contestants
-    python benchmarks/run.py mixture elementwise        cases that begin or go on with these words
+    python benchmarks/run.py mixture elementwise        cases whose names contain these words
     python benchmarks/run.py --peers jax,numpy --json results.json
 
-Each contestant runs in a process of its own. All must agree with float64 by hand, or the command fails. They take turns in
-rounds, and the figures are medians over the rounds. Numbers under a peer say how many times as long as symgrad it takes: above 1,
-symgrad is faster.
+Each contestant runs in a process of its own. All must agree with float64 by hand, or the command fails. They take turns
+in rounds, and the figures are medians over the rounds. Numbers under a peer say how many times as long as symgrad it
+takes: above 1, symgrad is faster.
 """
 
 import argparse
@@ -27,7 +27,9 @@ def parsed():
     parser.add_argument("--rounds", type=int, default=9, help="default: %(default)s")
     parser.add_argument("--optimize", type=int, default=2, help="level of symgrad (%(default)s)")
     parser.add_argument("--threads", type=int, help="cores that everybody may use; default: all")
-    parser.add_argument("--patience", type=float, default=300, help="seconds to compile a case (%(default)s)")
+    parser.add_argument(
+        "--patience", type=float, default=120, help="seconds a contestant may take to compile (%(default)s)"
+    )
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     return parser.parse_args()
 

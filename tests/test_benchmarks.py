@@ -1,0 +1,73 @@
+"""The cases of the benchmarks: symgrad agrees with what was written by hand, at small sizes and without the peers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from optree import tree_leaves, tree_map
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+from cases import CASES
+from contestants import ByHand, Symgrad
+from report import geometric_mean, table
+from timing import TOLERANCE, Measured, compared
+
+SMALL = {(case.model.loss, case.dtype): case for case in CASES}.values()  # of cases that differ in size only, the last
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_symgrad_agrees_with_what_is_written_by_hand(case):
+    reference = ByHand().numbers(ByHand().prepare(case, case.args(small=True, dtype="float64"))())
+    for contestant in Symgrad(), ByHand():
+        error, wrong = compared(
+            contestant.numbers(contestant.prepare(case, case.args(small=True))()), reference, case.dtype
+        )
+        assert not wrong
+        assert error < TOLERANCE[case.dtype] / 10
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_what_is_written_by_hand_has_the_slope_of_the_loss(case):
+    """By a finite difference along a random direction: the reference of all does not lean on symgrad."""
+    args, rng = case.args(small=True, dtype="float64"), np.random.default_rng(1)
+    direction = tree_map(lambda x: rng.normal(size=x.shape), args[: case.model.wrt])
+
+    def along(step):
+        moved = tree_map(lambda x, v: x + step * v, args[: case.model.wrt], direction)
+        return case.model.loss(np, *moved, *args[case.model.wrt :])
+
+    value, gradients = case.model.by_hand(*args)
+    slope = sum(np.vdot(g, v) for g, v in zip(tree_leaves(gradients), tree_leaves(direction), strict=True))
+    assert value == pytest.approx(along(0.0), rel=1e-12)
+    assert slope == pytest.approx((along(1e-6) - along(-1e-6)) / 2e-6, rel=1e-5)
+
+
+def test_names_are_told_apart():
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_who_disagrees_is_told():
+    reference = [np.array(2.0), np.array([1.0, -4.0])]
+    assert compared([x.copy() for x in reference], reference, "float64") == (0.0, "")
+    assert compared([np.array(2.0), np.array([1.0, -4.0 + 1e-6])], reference, "float64")[1] == "off by 2.5e-07"
+    assert compared([np.array(2.0), np.array([np.nan, -4.0])], reference, "float64")[1] == "off by inf"
+    assert "dtypes" in compared([x.astype("float32") for x in reference], reference, "float64")[1]
+    assert "shapes" in compared([np.array(2.0), np.array([1.0])], reference, "float64")[1]
+
+
+def test_figures_are_medians_and_geometric_means():
+    assert Measured(times=[3.0, 1.0, 2.0]).seconds == 2.0
+    assert Measured().seconds is None
+    assert geometric_mean([2.0, None, 8.0]) == pytest.approx(4.0)
+    assert table([["a", "b"], ["1", "22"]]) == "| a | b  |\n|---|----|\n| 1 | 22 |"
+
+
+def test_arguments_are_rounded_to_the_dtype_of_the_case():
+    case = next(case for case in CASES if case.dtype == "float32")
+    floats = [x for x in tree_leaves(case.args(small=True)) if x.dtype.kind == "f"]
+    exact = [x for x in tree_leaves(case.args(small=True, dtype="float64")) if x.dtype.kind == "f"]
+    assert all(x.dtype == np.float32 and np.array_equal(x, y) for x, y in zip(floats, exact, strict=True))
