@@ -74,7 +74,9 @@ def reasons(results: Results) -> list[str]:
 
 
 def ratio(peer: Measured, mine: Measured) -> float | None:
-    return peer.seconds / mine.seconds if peer.times and mine.times and not (peer.wrong or mine.wrong) else None
+    if peer.wrong or mine.wrong or not peer.seconds or not mine.seconds:
+        return None
+    return peer.seconds / mine.seconds
 
 
 def cell(peer: Measured, mine: Measured) -> str:

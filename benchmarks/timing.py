@@ -1,7 +1,7 @@
 """Rounds in which contestants take turns, and whether they agree."""
 
-import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,6 @@ from contestants import ByHand
 from worker import Failed, Worker
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4}  # of the largest number of each array, against float64 by hand
-ROUNDS = 9
 LONG = 10.0  # seconds after which a contestant has had its rounds, if they were at least
 FEWEST = 3
 PAUSE = 0.04  # threads of BLAS and OpenMP wait for work for a while, on cores that the next one needs
@@ -26,13 +25,12 @@ class Measured:
     wrong: str = ""  # how it disagrees
     failed: str = ""  # why there are no times
     times: list[float] = field(default_factory=list)
-
-    @property
-    def seconds(self) -> float | None:
-        return statistics.median(self.times) if self.times else None
+    seconds: float | None = None  # the median of times, or the least
 
 
-def measure(case: Case, workers: dict[str, Worker], least: float, rounds: int = ROUNDS) -> dict[str, Measured]:
+def measure(
+    case: Case, workers: dict[str, Worker], least: float, rounds: int, summary: Callable[[list[float]], float]
+) -> dict[str, Measured]:
     """All contestants in one case, in turns; the one that begins is another one in each round."""
     reference = ByHand().numbers(case.model.by_hand(*case.args(dtype="float64")))
     measured = {name: begin(case, worker, reference) for name, worker in workers.items()}
@@ -47,6 +45,7 @@ def measure(case: Case, workers: dict[str, Worker], least: float, rounds: int = 
                 row.times.append(workers[name].batch(least))
     for name in names:
         workers[name].end()
+        measured[name].seconds = summary(measured[name].times)
     return measured
 
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from cases import CASES
 from contestants import ByHand, Symgrad
-from report import geometric_mean, table
+from report import geometric_mean, ratio, table
 from timing import TOLERANCE, Measured, compared
 
 SMALL = {(case.model.loss, case.dtype): case for case in CASES}.values()  # of cases that differ in size only, the last
@@ -59,9 +59,10 @@ def test_who_disagrees_is_told():
     assert "shapes" in compared([np.array(2.0), np.array([1.0])], reference, "float64")[1]
 
 
-def test_figures_are_medians_and_geometric_means():
-    assert Measured(times=[3.0, 1.0, 2.0]).seconds == 2.0
-    assert Measured().seconds is None
+def test_ratios_and_their_means_leave_out_what_is_wrong_or_failed():
+    assert ratio(Measured(seconds=3.0), Measured(seconds=2.0)) == 1.5
+    assert ratio(Measured(seconds=3.0, wrong="off by 1"), Measured(seconds=2.0)) is None
+    assert ratio(Measured(failed="took longer"), Measured(seconds=2.0)) is None
     assert geometric_mean([2.0, None, 8.0]) == pytest.approx(4.0)
     assert table([["a", "b"], ["1", "22"]]) == "| a | b  |\n|---|----|\n| 1 | 22 |"
 
