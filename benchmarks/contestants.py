@@ -48,8 +48,9 @@ class Contestant:
         """A fresh function; nothing of it is compiled yet, or else all of it in here."""
         raise NotImplementedError
 
-    def compile(self, case: Case, args: tuple) -> Any:
-        """Only compile, where that can be told from a first call."""
+    def compile(self, case: Case, args: tuple) -> Run | None:
+        """A fresh function that is compiled but was not called yet, where these can be told apart."""
+        return None
 
     def numbers(self, result: Any) -> list[np.ndarray]:
         """Value and gradients as NumPy's arrays."""
@@ -72,8 +73,8 @@ class Symgrad(Contestant):
     def prepare(self, case: Case, args: tuple) -> Run:
         return partial(self.function(case), *args)
 
-    def compile(self, case: Case, args: tuple) -> Any:
-        return self.function(case).compile(*args)
+    def compile(self, case: Case, args: tuple) -> Run:
+        return partial(self.function(case).compile(*args), *args)
 
     def function(self, case: Case) -> Any:
         """The function of symgrad, not compiled yet."""

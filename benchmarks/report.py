@@ -4,6 +4,7 @@ import datetime
 import math
 import os
 import platform
+from dataclasses import asdict
 from pathlib import Path
 
 from cases.threads import cores
@@ -68,6 +69,11 @@ def reasons(results: Results) -> list[str]:
         for name, m in row.items()
         if m.failed or m.wrong
     ]
+
+
+def plain(results: Results) -> dict[str, dict[str, dict]]:
+    """Everything, for JSON."""
+    return {case: {name: asdict(m) for name, m in row.items()} for case, row in results.items()}
 
 
 # ---- leaves

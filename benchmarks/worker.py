@@ -4,7 +4,9 @@ import gc
 import multiprocessing
 import statistics
 import time
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import repeat
 from multiprocessing.connection import Connection
 from typing import Any
@@ -120,6 +122,19 @@ class Desk:
         gc.enable()
         self.call = elapsed / calls
         return self.call
+
+    def memory(self, name: str, sizes: dict[str, int]) -> int:
+        """Bytes at the peak of a first call beyond arguments and results, with what compiling left behind."""
+        case = replace(BY_NAME[name], sizes=sizes)
+        args = self.contestant.place(case.args())
+        tracemalloc.start()
+        run = self.contestant.compile(case, args) or self.contestant.prepare(case, args)
+        gc.collect()
+        tracemalloc.reset_peak()
+        result = run()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return peak - sum(x.nbytes for x in self.contestant.numbers(result))
 
     def end(self) -> None:
         self.run = None
