@@ -65,14 +65,17 @@ def in_autograd(*args):
 
 def in_pytensor(alpha, mu, q, l, x):
     import pytensor.tensor as pt
+    from pytensor.gradient import disconnected_grad
 
-    k, d = mu.type.shape
-    rows, cols = np.tril_indices(d, -1)
-    lower = pt.set_subtensor(pt.zeros((k, d, d), dtype=l.dtype)[:, rows, cols], l)
-    centred = x[:, None, :] - mu
-    whitened = pt.exp(q) * centred + pt.einsum("kij,nkj->nki", lower, centred)
-    logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
-    return x.type.shape[0] * pt.log(pt.exp(alpha).sum()) - pt.logsumexp(logits, axis=1).sum()
+    def lower_of(l, k, d):
+        k, d = mu.type.shape
+        return pt.set_subtensor(pt.zeros((k, d, d), dtype=l.dtype)[:, *np.tril_indices(d, -1)], l)
+
+    def logsumexp(logits, axis):  # the gradient of pt.logsumexp is 0 / 0 where exp underflows
+        top = disconnected_grad(pt.max(logits, axis=axis, keepdims=True))
+        return top[:, 0] + pt.log(pt.sum(pt.exp(logits - top), axis=axis))
+
+    return loss(pt, alpha, mu, q, l, x, lower_of, logsumexp)
 
 
 def by_hand(alpha, mu, q, l, x):
