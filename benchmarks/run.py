@@ -69,7 +69,8 @@ def compare(cases, running, options):
     for case in cases:
         results[case.name] = measured = measure(case, running, options.seconds, options.rounds, summary)
         print(report.progress(case.name, measured), file=sys.stderr, flush=True)
-    print(report.run_times(results, list(running)), report.first_calls(results), *report.reasons(results), sep="\n\n")
+    tables = [report.run_times(results, list(running)), *([report.first_calls(results)] if "jax" in running else [])]
+    print(*tables, *report.reasons(results), sep="\n\n")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"header": header, "versions": versions, "results": report.plain(results)}, file, indent=1)

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from optree import tree_leaves, tree_map
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import run
 from cases import CASES
@@ -23,6 +22,7 @@ from report import geometric_mean, ratio, table
 from timing import TOLERANCE, Measured, compared
 from worker import Failed
 
+ROOT = Path(__file__).parent.parent
 SMALL = {(case.model.loss, case.dtype): case for case in CASES}.values()  # of cases that differ in size only, the last
 
 
