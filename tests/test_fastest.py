@@ -480,3 +480,85 @@ def test_what_is_contracted_with_zeros_is_zero():
     program = compiled(lambda x: np.zeros((3, 4), like=x) @ x + 1, array(4, 5))
     assert "matmul" not in operators(program)
     close(program(array(4, 5)), np.ones((3, 5)))
+
+
+# ---- sums of many products
+
+
+def recurrent(W, U, b, x):
+    h = np.zeros(W.shape[0], W.dtype, like=W)
+    total = 0.0
+    for t in range(6):
+        h = np.tanh(W @ h + U @ x[t] + b)
+        total = total + np.sum(h * h)
+    return total
+
+
+def recurrent_in_batches(W, U, b, x):
+    h = np.zeros((x.shape[1], W.shape[0]), W.dtype, like=W)
+    for t in range(6):
+        h = np.tanh(h @ W + x[t] @ U + b)
+    return np.mean(h * h) + np.sum(W * W)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", [recurrent, recurrent_in_batches])
+def test_the_gradient_of_a_weight_of_many_steps_is_one_product(f, dtype):
+    batch = f is recurrent_in_batches
+    shapes = [(8, 8), (5, 8) if batch else (8, 5), (8,), (6, 3, 5) if batch else (6, 5)]
+    arrays = [array(*shape, seed=i, dtype=dtype) for i, shape in enumerate(shapes)]
+    for order in (1, 2):
+        found = (lambda *xs, **options: sg.grad(f, argnums=(0, 1, 2), **options)(*xs)) if order == 1 else hessian_of(f)
+        for a, b in zip(found(*arrays), found(*arrays, optimize=0), strict=True):
+            close(a, b, dtype)
+    program = sg.grad(f, argnums=(0, 1, 2)).compile(*arrays)
+    assert operators(program).count("outer") == 0
+    assert operators(program).count("concatenate") >= 2
+
+
+def hessian_of(f):
+    def products(*xs, **options):
+        return sg.grad(lambda *ys: np.sum(sg.grad(f)(*ys) ** 2), argnums=(0, 1, 2), **options)(*xs)
+
+    return products
+
+
+PRODUCTS = {
+    "outer": lambda s, a, b, c, d: np.outer(a[0] * s, b[1]),
+    "AtB": lambda s, a, b, c, d: (a * s).T @ b,
+    "AB": lambda s, a, b, c, d: (c * s) @ (b + s),
+    "ABt": lambda s, a, b, c, d: (c + s) @ (d * s).T,
+    "AtBt": lambda s, a, b, c, d: (a * s).T @ (d + s).T,
+    "other": lambda s, a, b, c, d: np.sin(s * a[0])[:, None] * b[0],
+    "row": lambda s, a, b, c, d: s * b[0],
+    "shared": lambda s, a, b, c, d: (a + s).T @ b,
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(sorted(PRODUCTS)), min_size=3, max_size=14), st.booleans())
+def test_random_sums_of_many(kinds, symbolic):
+    def f(a, b, c, d):
+        total, kept = 0.0, []
+        for i, kind in enumerate(kinds):
+            term = PRODUCTS[kind](1.0 + i, a, b, c, d)
+            total = total + term
+            kept += [term] if kind == "shared" else []
+        return (total, *kept)
+
+    arrays = array(2, 9), array(2, 7, seed=1), array(9, 2, seed=2), array(7, 2, seed=3)
+    program = compiled(f, *arrays, symbolic=symbolic)
+    for x, y in zip(program(*arrays), f(*arrays), strict=True):
+        close(x, y)
+
+
+def test_large_batches_are_not_copied():
+    def f(*xs):
+        return sum(x.T @ x[:, ::-1] for x in xs)
+
+    arrays = [array(100, 9, seed=i) for i in range(6)]
+    assert "concatenate" not in operators(sg.compile(f).compile(*arrays))
+    arrays = [array(2, 9, seed=i) for i in range(6)]
+    program = sg.compile(f).compile(*arrays)
+    assert operators(program).count("matmul") == 1
+    close(program(*arrays), f(*arrays))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from types import ModuleType
 
@@ -10,7 +10,8 @@ from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
 from symgrad.rewrite import algebra, batched, cheaper, fastest, masks, matrices, order, pieces, prepare, stable, sums
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
-from symgrad.rewrite.structure import procedures, take_bare_operands
+from symgrad.rewrite.gathered import gather
+from symgrad.rewrite.structure import procedures
 
 __all__ = [
     "FASTEST",
@@ -20,6 +21,7 @@ __all__ = [
     "Pass",
     "drop_dead",
     "finish",
+    "gather",
     "hasten",
     "improve",
     "improved",
@@ -72,7 +74,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (hasten, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (gather, hasten, settle, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
@@ -80,11 +82,6 @@ TABLES: dict[str, tuple[ModuleType, ...]] = {
     "finish": (algebra, stable, cheaper, matrices),
     "hasten": (algebra, fastest),
     "settle": (),
-}
-
-FASTER: dict[str, tuple[Mapping[Op, list[Procedure]], ...]] = {
-    "hasten": (masks.OF, sums.OF, order.OF, pieces.OF, fastest.OF),
-    "settle": (batched.OF,),
 }
 
 
@@ -147,12 +144,10 @@ def rules_of(stage: str, numerics: str) -> Rules:
 
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
+    general = partial(procedures, final=stage != "improve", numerics=numerics)
     if stage in ("improve", "finish"):
-        return partial(procedures, final=stage == "finish", numerics=numerics)
-    tables = FASTER[stage] if numerics == "stable" or stage == "settle" else ()
-
-    def of(op: Op) -> list[Procedure]:
-        bare = [take_bare_operands] if op.elementwise else []
-        return [*bare, *(each for table in tables for each in table.get(op, ()))]
-
-    return of
+        return general
+    if stage == "settle":
+        return lambda op: batched.OF.get(op, [])
+    tables = (masks.OF, sums.OF, order.OF, pieces.OF, fastest.OF) if numerics == "stable" else ()
+    return lambda op: [*general(op), *(each for table in tables for each in table.get(op, ()))]
