@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from symgrad.schedule import blocks, layout
+from symgrad.schedule import blocks, layout, machine
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -35,6 +35,21 @@ def in_tiny_blocks(monkeypatch):
 @pytest.fixture
 def tiny_blocks(monkeypatch):
     in_tiny_blocks(monkeypatch)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def usual_machine():
+    """Generated sources are those of a machine with a usual cache and two cores, wherever the tests run."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(machine, "cache_bytes", lambda: machine.USUAL_CACHE)
+        monkeypatch.setattr(machine, "cores", lambda: 2)
+        yield
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """Nothing is run in blocks: for tests of the forms that stand in the straight-line program."""
+    monkeypatch.setattr(blocks, "FEWEST", np.inf)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,6 +8,8 @@ import symgrad as sg
 from symgrad.graph import verify
 from symgrad.rewrite import hasten, optimise, settle, simplify
 
+pytestmark = pytest.mark.usefixtures("whole")
+
 N, K, D = 6, 3, 4
 SIZES = {"n": N, "k": K, "i": D, "j": D + 1, "m": 2}
 

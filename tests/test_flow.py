@@ -170,7 +170,15 @@ def test_elementwise_operators_align_axes_from_the_last(name):
 
 # ---- the table
 
-WITHOUT_AXES = {"input", "constant", "size", "seed", "item", "loop"}  # what is given, and what has several results
+WITHOUT_AXES = {
+    "input",
+    "constant",
+    "size",
+    "seed",
+    "item",
+    "loop",
+    "empty",
+}  # given, or several
 OPAQUE = {
     # several results, of which each has axes of its own
     "divmod", "modf", "frexp", "linalg.slogdet", "linalg.eigh", "linalg.svd", "linalg.qr",

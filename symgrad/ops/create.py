@@ -72,7 +72,6 @@ EMPTY = operator(
     arrays=0,
     infer=lambda shape, dtype, tag: Aval(shape, dtype),
     spell=_spell_empty,
-    flow=aligned,
 )
 """A new array that something is written to everywhere, under an identity of its own."""
 

@@ -13,13 +13,13 @@ from symgrad.dims import Dim, Rows, is_rows, symbols_of
 from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
 from symgrad.ops.define import axis_tuple
-from symgrad.ops.reduce import MEAN, as_divisor
+from symgrad.ops.reduce import MEAN
 from symgrad.rewrite.engine import Rules, copied, moved, moved_name, rewrite
+from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
 from symgrad.schedule.gain import block_seconds, is_work, rows_of, whole_seconds
 from symgrad.schedule.layout import laid_out, nbytes_of_row
 from symgrad.schedule.loop import LOOP, Block
-from symgrad.schedule.machine import cores
 from symgrad.schedule.plan import Plan, is_cheap, plan_for
 from symgrad.shapes import product
 from symgrad.variable import Variable
@@ -58,7 +58,7 @@ def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
         return None
     params = dict(node.params)
     axes = axis_tuple("mean", params.get("axis"), x.ndim)
-    return np.sum(x, **params) / as_divisor(product([x.shape[i] for i in axes]), node.aval.dtype)
+    return np.sum(x, **params) / product([x.shape[i] for i in axes])
 
 
 _MEANS = Rules((), lambda op: [_mean_as_sum] if op is MEAN else [])
@@ -208,8 +208,9 @@ class Division:
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
         whole = whole_seconds([x for x in self.plan.loop if is_work(x)], self._scale)
+        several = machine.cores()
         blocks = sum(
-            self._seconds(k, block.layout.rows, cores() if block.threads else 1) for k, block in enumerate(self.blocks)
+            self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)
         )
         return whole * GAIN - blocks
 

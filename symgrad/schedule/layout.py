@@ -13,8 +13,8 @@ from symgrad.cost import magnitude, nbytes
 from symgrad.dims import Size, is_rows
 from symgrad.graph import INPUT, Graph, Node, is_view
 from symgrad.ops.index import ADD, SET
+from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
-from symgrad.schedule.machine import cache_bytes, cores
 from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
@@ -95,10 +95,10 @@ def _row_bytes(buffer: Buffer) -> int:
 
 def _rows(row_bytes: int, size: Size) -> int:
     """So many rows that a block fits into the cache, twice its size being as good; shared evenly when they are few."""
-    rows = 2 ** round(math.log2(max(2 * cache_bytes() / max(row_bytes, 1), 1)))
+    rows = 2 ** round(math.log2(max(2 * machine.cache_bytes() / max(row_bytes, 1), 1)))
     rows = min(max(rows, SMALLEST), LARGEST)
-    if isinstance(size, int) and size <= 4 * cores() * rows:
-        blocks = math.ceil(size / rows / cores()) * cores()
+    if isinstance(size, int) and size <= 4 * machine.cores() * rows:
+        blocks = math.ceil(size / rows / machine.cores()) * machine.cores()
         rows = math.ceil(size / blocks)
     return rows
 
