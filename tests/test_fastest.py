@@ -562,3 +562,59 @@ def test_large_batches_are_not_copied():
     program = sg.compile(f).compile(*arrays)
     assert operators(program).count("matmul") == 1
     close(program(*arrays), f(*arrays))
+
+
+# ---- products of many numbers
+
+
+@pytest.mark.parametrize(
+    ("f", "passes"),
+    [
+        (lambda x, y, z: (2 * x) * (3 * y), 2),
+        (lambda x, y, z: (2 * x) / (3 * y), 2),
+        (lambda x, y, z: (x / 2) * (0.3 / y), 2),
+        (lambda x, y, z: (z[0] * x) * (0.5 / y), 3),  # with the product of the scalars
+        (lambda x, y, z: x + x * 0.5 * (3 * y), 3),
+        (lambda x, y, z: x * (y / z) / y, 1),
+        (lambda x, y, z: x * (y / z) * (-(z / y) / x), 2),
+    ],
+)
+def test_fewer_passes(f, passes):
+    program = agrees(f, array(40), array(40, seed=1) + 5, array(40, seed=2) + 5)
+    assert len([op for op in operators(program) if op != "index"]) == passes
+
+
+def test_parts_are_used_again():
+    def f(x, y, z):
+        p, q = y * z, x / z
+        return p + q, np.sin(p) * q, (x * y) * z, x * (y / z)
+
+    arrays = [array(40, seed=i) + 5 for i in range(3)]
+    program = compiled(f, *arrays)
+    assert operators(program).count("multiply") == 4
+    assert operators(program).count("divide") == 1
+    for a, b in zip(program(*arrays), f(*arrays), strict=True):
+        close(a, b)
+
+
+def test_tiny_and_huge_numbers_do_not_meet():
+    for a, b in ((1e-200, 1e-200), (1e200, 1e200)):
+        x, y = array(5) / a, array(5, seed=1) / b
+        agrees(lambda x, y, a=a, b=b: (a * x) * (b * y), x, y)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("*/"), st.integers(0, 5), st.booleans()), min_size=1, max_size=9))
+def test_random_products(steps):
+    """Products and quotients of numbers, scalars, rows and matrices, in random nests."""
+
+    def f(*xs):
+        factors = [*xs, 2.5, -xs[0]]
+        y, parts = xs[0], [xs[0]]
+        for how, i, deep in steps:
+            other = factors[i] if not deep else parts[i % len(parts)]
+            y = y * other if how == "*" else other / y if deep else y / other
+            parts.append(y)
+        return y
+
+    agrees(f, array(6, 4) + 5, array(4, seed=1) + 5, array(6, 4, seed=2) + 5, np.array(1.5))

@@ -9,9 +9,10 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE
-from symgrad.rewrite.algebra import BOOLEAN, floating
+from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
+from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
 MANY, VERY_MANY = 500, 8192
@@ -101,6 +102,32 @@ def truth_by_cast(c):
 @rule(c=BOOLEAN, when=lambda c: c.dtype.kind == "b")
 def untruth_by_cast(c):
     return np.where(c, 0, 1), ~c
+
+
+# ---- fewer passes
+
+
+def _of_one_size(x, y, **_):
+    return floating(x) and floating(y) and x.ndim > 0 and same_shape(x.shape, y.shape)
+
+
+@rule(changes_nan=True, alone=True, when=_of_one_size)
+def sum_with_product(x, y, a=0.3):
+    return x + a * (x * y), x * (1 + a * y)
+
+
+@rule(changes_nan=True, y=POSITIVE, z=POSITIVE, when=lambda x, y, z: _of_one_size(x, y) and _of_one_size(x, z))
+def over_what_it_was_multiplied_with(x, y, z):
+    """The slope of the logarithm of a quotient."""
+    return x * (y / z) / y, x / z
+
+
+@rule(
+    changes_nan=True, y=POSITIVE, z=POSITIVE, w=POSITIVE,
+    when=lambda x, y, z, w: _of_one_size(x, y) and _of_one_size(x, z) and _of_one_size(x, w),
+)  # fmt: skip
+def quotients_cancel(x, y, z, w):
+    return x * (y / z) * (-(z / y) / w), -x / w
 
 
 # ---- powers
