@@ -99,6 +99,17 @@ def test_what_cancels_is_not_taken_apart():
     np.testing.assert_allclose(found[1], 3.5 * np.sum(x - m, axis=0), rtol=1e-2)
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_squares_are_taken_apart(axis):
+    """They cannot cancel."""
+    x, y = array(50, 4), array(50, 4, seed=1)
+    program = agrees(lambda x, y: np.sum(2.5 * (x * x) + y * y + 0.5 * (x * y) ** 2, axis=axis), x, y)
+    assert operators(program)[0] in ("einsum", "vecdot", "multiply")
+    assert "sum" not in operators(program)
+    found = compiled(lambda x, y: np.sum(x * x - y * y, axis=axis), x, y)
+    assert operators(found)[2] == "subtract"
+
+
 def test_what_others_need_is_left_alone():
     def f(w, s):
         y = w * s
