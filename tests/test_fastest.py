@@ -37,6 +37,7 @@ def agrees(f, *arrays):
         expected = f(*arrays)
         result = program(*arrays)
         assert np.shape(result) == np.shape(expected)
+        assert type(result) is type(expected)
         assert np.result_type(result) == np.result_type(expected)
         close(result, expected, np.result_type(expected))
     return program
@@ -426,6 +427,11 @@ def test_kernels_at_special_values(f, op):
 def test_small_arrays_keep_few_calls():
     for f in (lambda x: np.logaddexp(0, x), lambda x: np.heaviside(x, 0.5), lambda x: np.maximum(x, 0)):
         assert len(operators(compiled(f, array(10)))) == 1
+
+
+def test_the_choice_of_a_number_stays_an_array():
+    f = sg.compile(lambda x: (np.where(x > 0, 1.0, 0), np.where(x > 0, 0, 1.0)))
+    assert [type(y) for y in f(np.float64(1.0))] == [np.ndarray, np.ndarray]
 
 
 def test_other_divisions_stay():

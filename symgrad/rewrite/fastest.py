@@ -93,13 +93,18 @@ def between_numbers_from_above(x, a=-0.7, b=0.9):
     return np.maximum(np.clip(x, -np.inf, b), a), np.clip(x, a, b)
 
 
-@rule(c=BOOLEAN, when=lambda c: c.dtype.kind == "b")
+def _mask(c):
+    """Of a number `np.where` makes an array of no dimensions, which a cast does not."""
+    return c.dtype.kind == "b" and c.ndim > 0
+
+
+@rule(c=BOOLEAN, when=_mask)
 def truth_by_cast(c):
     """33 us to 3."""
     return np.where(c, 1, 0), c
 
 
-@rule(c=BOOLEAN, when=lambda c: c.dtype.kind == "b")
+@rule(c=BOOLEAN, when=_mask)
 def untruth_by_cast(c):
     return np.where(c, 0, 1), ~c
 
