@@ -8,7 +8,20 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, batched, cheaper, fastest, masks, matrices, order, pieces, prepare, stable, sums
+from symgrad.rewrite import (
+    algebra,
+    batched,
+    cheaper,
+    fastest,
+    masks,
+    matrices,
+    order,
+    pieces,
+    prepare,
+    products,
+    stable,
+    sums,
+)
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.gathered import gather
 from symgrad.rewrite.structure import procedures
@@ -149,5 +162,5 @@ def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
         return general
     if stage == "settle":
         return lambda op: batched.OF.get(op, [])
-    tables = (masks.OF, sums.OF, order.OF, pieces.OF, fastest.OF) if numerics == "stable" else ()
+    tables = (masks.OF, sums.OF, order.OF, pieces.OF, products.OF, fastest.OF) if numerics == "stable" else ()
     return lambda op: [*general(op), *(each for table in tables for each in table.get(op, ()))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE
-from symgrad.rewrite.algebra import BOOLEAN, floating
+from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
 from symgrad.shapes import same_shape
@@ -30,9 +30,9 @@ def _very_many(x, **_):
 # ---- what NumPy has a scalar loop for
 
 
-@rule(x=LARGE, when=_many)
+@rule(x=LARGE, when=lambda x: _many(x) or (floating(x) and x.ndim == 0))
 def softplus_by_vectors(x):
-    """What `logaddexp` does, in functions that have loops for vectors: 300 us to 100."""
+    """What `logaddexp` does, in functions with loops for vectors: 300 us to 100; `math` has them too, for numbers."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
@@ -93,15 +93,46 @@ def between_numbers_from_above(x, a=-0.7, b=0.9):
     return np.maximum(np.clip(x, -np.inf, b), a), np.clip(x, a, b)
 
 
-@rule(c=BOOLEAN, when=lambda c: c.dtype.kind == "b")
+def _mask(c):
+    """Of a number `np.where` makes an array of no dimensions, which a cast does not."""
+    return c.dtype.kind == "b" and c.ndim > 0
+
+
+@rule(c=BOOLEAN, when=_mask)
 def truth_by_cast(c):
     """33 us to 3."""
     return np.where(c, 1, 0), c
 
 
-@rule(c=BOOLEAN, when=lambda c: c.dtype.kind == "b")
+@rule(c=BOOLEAN, when=_mask)
 def untruth_by_cast(c):
     return np.where(c, 0, 1), ~c
+
+
+# ---- fewer passes
+
+
+def _of_one_size(x, y, **_):
+    return floating(x) and floating(y) and x.ndim > 0 and same_shape(x.shape, y.shape)
+
+
+@rule(changes_nan=True, alone=True, when=_of_one_size)
+def sum_with_product(x, y, a=0.3):
+    return x + a * (x * y), x * (1 + a * y)
+
+
+@rule(changes_nan=True, y=POSITIVE, z=POSITIVE, when=lambda x, y, z: _of_one_size(x, y) and _of_one_size(x, z))
+def over_what_it_was_multiplied_with(x, y, z):
+    """The slope of the logarithm of a quotient."""
+    return x * (y / z) / y, x / z
+
+
+@rule(
+    changes_nan=True, y=POSITIVE, z=POSITIVE, w=POSITIVE,
+    when=lambda x, y, z, w: _of_one_size(x, y) and _of_one_size(x, z) and _of_one_size(x, w),
+)  # fmt: skip
+def quotients_cancel(x, y, z, w):
+    return x * (y / z) * (-(z / y) / w), -x / w
 
 
 # ---- powers
