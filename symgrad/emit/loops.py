@@ -225,6 +225,8 @@ class BlockBody(Body):
         target = self.target(node)
         if target is None:
             return expr
+        if node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1]:  # reads its operand once
+            return expr._replace(code=call("np.square", [expr.inputs[0].text, f"out={target}"]))
         if isinstance(node.op.evaluate, np.ufunc):
             arguments = [code.text for code in with_floats(node, expr.inputs)]
             return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from symgrad.graph import Graph, Node, Op
-from symgrad.ops.define import TABLE
+from symgrad.ops.define import TABLE, is_traced
 from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
@@ -34,6 +34,12 @@ def _very_many(x, **_):
 def softplus_by_vectors(x):
     """What `logaddexp` does, in functions with loops for vectors: 300 us to 100; `math` has them too, for numbers."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@rule(x=LARGE, when=_many)
+def softplus_of_negative_by_vectors(x):
+    """One pass less."""
+    return np.logaddexp(0, -x), np.log1p(np.exp(-np.abs(x))) - np.minimum(x, 0)
 
 
 def _of_one_shape(x, y):
@@ -116,6 +122,17 @@ def _of_one_size(x, y, **_):
     return floating(x) and floating(y) and x.ndim > 0 and same_shape(x.shape, y.shape)
 
 
+@rule(when=_of_one_size)
+def product_with_negative(x, y):
+    """Further out the sign is more likely to meet another, or a sum."""
+    return -x * y, -(x * y)
+
+
+@rule(when=_of_one_size)
+def quotient_of_negative(x, y):
+    return -x / y, -(x / y)
+
+
 @rule(changes_nan=True, alone=True, when=_of_one_size)
 def sum_with_product(x, y, a=0.3):
     return x + a * (x * y), x * (1 + a * y)
@@ -132,7 +149,7 @@ def over_what_it_was_multiplied_with(x, y, z):
     when=lambda x, y, z, w: _of_one_size(x, y) and _of_one_size(x, z) and _of_one_size(x, w),
 )  # fmt: skip
 def quotients_cancel(x, y, z, w):
-    return x * (y / z) * (-(z / y) / w), -x / w
+    return x * (y / z) * (z / y / w), x / w
 
 
 # ---- powers
@@ -167,7 +184,16 @@ def _product(x: Variable, n: int) -> Variable | None:
     return y
 
 
-OF: dict[Op, list[Procedure]] = {POWER: [power_by_products]}
+def swapped(graph: Graph, node: Node) -> Node | None:
+    """The same of the same operands in the other order, if that was there first."""
+    other = graph._interned.get((node.op, node.inputs[::-1], node.params))
+    return other if other is not None and other.id < node.id else None
+
+
+OF: dict[Op, list[Procedure]] = {
+    **{op: [swapped] for op in TABLE.values() if isinstance(op, Op) and op.commutes},
+    POWER: [power_by_products],
+}
 """What an operator is met with."""
 
 
@@ -175,6 +201,11 @@ OF: dict[Op, list[Procedure]] = {POWER: [power_by_products]}
 def twice_the_negative(x, y):
     """What the two sides of a square leave behind where one has taken the sign."""
     return -x * y - x * y, -2 * (x * y)
+
+
+@rule(when=floating)
+def twice_the_negative_of_one(x):
+    return -x - x, -2 * x
 
 
 @rule(changes_nan=True, alone=True, when=lambda x, y, a: floating(x) and floating(y) and same_shape(x.shape, y.shape))

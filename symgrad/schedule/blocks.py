@@ -13,6 +13,7 @@ from symgrad.cost import magnitude
 from symgrad.dims import Dim, Rows, is_rows, symbols_of
 from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
+from symgrad.ops.create import ARANGE
 from symgrad.ops.define import axis_tuple
 from symgrad.ops.reduce import MEAN
 from symgrad.rewrite.engine import Rules, copied, moved, moved_name, rewrite
@@ -21,6 +22,7 @@ from symgrad.schedule.axes import Axis, axes_of
 from symgrad.schedule.gain import block_seconds, is_work, rows_of, whole_seconds
 from symgrad.schedule.layout import laid_out, nbytes_of_row
 from symgrad.schedule.loop import LOOP, Block
+from symgrad.schedule.picks import numbering
 from symgrad.schedule.plan import Plan, is_cheap, plan_for
 from symgrad.shapes import product
 from symgrad.variable import Variable
@@ -143,10 +145,20 @@ class Division:
         return body
 
     def _compute(self, body: Body, node: Node, k: int) -> Node:
-        inputs = tuple([self._fetch(body, x, c, k) for x, c in zip(node.inputs, self.plan.cuts[node], strict=True)])
+        numbers = numbering(node)
+        inputs = tuple([
+            self._numbers_of_rows(body, node) if i == numbers and cut else self._fetch(body, x, cut, k)
+            for i, (x, cut) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True))
+        ])  # fmt: skip
         twin = body.graph.add(node.op, inputs, self._params(node), moved(node.where, body.image))
         body.image[node] = twin
         return twin
+
+    def _numbers_of_rows(self, body: Body, node: Node) -> Node:
+        """0, 1, 2, ...: rows are counted from where the block begins."""
+        start, stop, step = body.graph.constant(0), body.graph.size(self.rows), body.graph.constant(1)
+        params: Params = (("dtype", np.dtype(int)), ("n", self.rows))
+        return body.graph.add(ARANGE, (start, stop, step), params, node.where)
 
     def _fetch(self, body: Body, x: Node, cut: bool, k: int) -> Node:
         """A value inside of a loop: computed there, a constant, or an input of the loop."""

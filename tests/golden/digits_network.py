@@ -69,7 +69,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 t19 = np.divide(t3, t15, out=s5)  # float64[rows]
                 np.multiply(t19[:, None], t14, out=t6[i:j])
                 # derivative of digits.py:23
-                np.multiply(h_2, h_2, out=t7[i:j])
+                np.square(h_2, out=t7[i:j])
         return t5
     with _blas_on_one_thread():
         t5 = sum(_in_parts(share, n, 1024))
