@@ -30,7 +30,12 @@ def _very_many(x, **_):
 # ---- what NumPy has a scalar loop for
 
 
-@rule(x=LARGE, when=lambda x: _many(x) or (floating(x) and x.ndim == 0))
+def _many_or_one(x):
+    negated = is_traced(x) and x.node.op is TABLE[np.negative]  # for which there is a better rule
+    return (_many(x) and not negated) or (floating(x) and x.ndim == 0)
+
+
+@rule(x=LARGE, when=_many_or_one)
 def softplus_by_vectors(x):
     """What `logaddexp` does, in functions with loops for vectors: 300 us to 100; `math` has them too, for numbers."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))

@@ -94,8 +94,11 @@ def _row_bytes(buffer: Buffer) -> int:
 
 
 def _rows(row_bytes: int, size: Size) -> int:
-    """So many rows that a block fits into the cache, twice its size being as good; shared evenly when they are few."""
-    rows = 2 ** round(math.log2(max(2 * machine.cache_bytes() / max(row_bytes, 1), 1)))
+    """So many rows that a block stays in the caches; shared evenly when they are few.
+
+    Up to some four times the level-2 cache a larger block is the better one, with fewer calls that threads meet in.
+    """
+    rows = 2 ** round(math.log2(max(4 * machine.cache_bytes() / max(row_bytes, 1), 1)))
     rows = min(max(rows, SMALLEST), LARGEST)
     if isinstance(size, int) and size <= 4 * machine.cores() * rows:
         blocks = math.ceil(size / rows / machine.cores()) * machine.cores()
