@@ -280,7 +280,7 @@ class BlockBody(Body):
 
     def accumulated(self, node: Node, code: Code) -> str:
         name, join = self.joins[node]
-        if join is not np.add:
+        if join is not np.add and not isinstance(join, int):
             return f"{name} = np.{join.__name__}({name}, {code.text})"
         return f"{name} -= {code.text[1:]}" if _is_negated(code) else f"{name} += {code.text}"
 

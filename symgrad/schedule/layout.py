@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,14 +57,14 @@ def takes_out(node: Node) -> bool:
     return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in REDUCTIONS or node.op.name == "einsum"
 
 
-def laid_out(graph: Graph, direct: Mapping[Node, bool], size: Size) -> Layout:
+def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
     """The layout of a body.
 
     Parameters
     ----------
     graph : Graph
         The body.
-    direct : dict of Node to bool
+    direct : collection of Node
         Rows that are results of the loop.
     size : int or Dim
         How many rows there are in all.
