@@ -16,9 +16,13 @@ import statistics
 import subprocess
 import sys
 import time
-from itertools import pairwise
+from dataclasses import replace
 
 import numpy as np
+from cases import CASES
+from contestants import Jax, Symgrad
+from timing import compared
+from worker import seconds
 
 import symgrad as sg
 
@@ -34,118 +38,49 @@ PHASES = {  # label: (file, function) whose cumulative time it is; indented ones
 }
 
 
-# ---- the programs, for NumPy and for jax.numpy alike
+MODELS = {  # title: (case, sizes)
+    "logistic regression, 500 x 50": ("logistic regression", {"n": 500, "d": 50}),
+    "MLP 784-512-512-10, batch of 128": ("MLP", {"batch": 128}),
+    "Gaussian mixture, d = 20, k = 25, n = 1000": ("Gaussian mixture", {"d": 20, "k": 25, "n": 1000}),
+}
 
 
-def logistic(xp):
-    def loss(w, x, y):
-        return xp.mean(xp.log(1 + xp.exp(-y * (x @ w))))
-
-    return loss
-
-
-def mlp(xp):
-    def loss(params, x, y):
-        *hidden, last = params
-        h = x
-        for layer in hidden:
-            h = xp.tanh(h @ layer["W"] + layer["b"])
-        scores = h @ last["W"] + last["b"]
-        top = xp.max(scores, axis=1, keepdims=True)
-        log_sum = top[:, 0] + xp.log(xp.sum(xp.exp(scores - top), axis=1))
-        return xp.mean(log_sum - xp.sum(y * scores, axis=1))
-
-    return loss
-
-
-def mixture(xp):
-    def loss(alpha, mu, q, l, x):
-        k, d = mu.shape
-        rows, cols = np.tril_indices(d, -1)
-        if xp is np:
-            lower = np.zeros((k, d, d), like=l)
-            lower[:, rows, cols] = l
-        else:
-            lower = xp.zeros((k, d, d), l.dtype).at[:, rows, cols].set(l)
-        centred = x[:, None, :] - mu
-        whitened = xp.exp(q) * centred + xp.einsum("kij,nkj->nki", lower, centred)
-        logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
-        top = logits.max(1, keepdims=True)
-        log_sum = top[:, 0] + xp.log(xp.exp(logits - top).sum(1))
-        return x.shape[0] * xp.log(xp.exp(alpha).sum()) - log_sum.sum()
-
-    return loss
-
-
-def programs():
-    """Name, maker of the loss, arguments, argnums."""
-    rng = np.random.default_rng(0)
-    sizes = (784, 512, 512, 10)
-    layers = [{"W": rng.normal(size=s) / 28, "b": np.zeros(s[1])} for s in pairwise(sizes)]
-    one_hot = np.eye(10)[rng.integers(10, size=128)]
-    d, k = 20, 25
-    shapes = (k,), (k, d), (k, d), (k, d * (d - 1) // 2), (1000, d)
-    yield "logistic regression", logistic, (rng.normal(size=50), rng.normal(size=(500, 50)), np.ones(500)), 0
-    yield "MLP 784-512-512-10", mlp, (layers, rng.normal(size=(128, 784)), one_hot), 0
-    yield "Gaussian mixture", mixture, tuple(rng.normal(size=s) for s in shapes), (0, 1, 2, 3)
+def models():
+    """Titles, and cases of `run.py` at sizes where compiling is what takes the time."""
+    for title, (name, sizes) in MODELS.items():
+        yield title, replace(next(case for case in CASES if case.name.startswith(name)), sizes=sizes)
 
 
 # ---- measuring
 
 
-def seconds(run):
-    gc.collect()
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
 def against_jax(repeats):
-    import jax
-    import jax.numpy as jnp
-
-    jax.config.update("jax_enable_x64", True)
-    other = np.linspace(0, 1, 7)
-    sg.value_and_grad(lambda x: np.sum(np.cos(x) * x))(other)
-    jax.jit(jax.value_and_grad(lambda x: jnp.sum(jnp.cos(x) * x)))(other)
-
-    print(f"{'':24}{'symgrad':>30}{'jax.jit':>12}{'ratio':>8}")
-    print(f"{'':24}{'trace to callable':>18}{'first call':>12}{'first call':>12}")
-    for name, make, args, argnums in programs():
-        ours, first, peer = (1e3 * t for t in first_calls(make, args, argnums, repeats))
-        print(f"{name:24}{ours:15.1f} ms{first:9.1f} ms{peer:9.1f} ms{peer / ours:8.1f}")
+    mine, peer = Symgrad(), Jax()
+    for contestant in mine, peer:
+        contestant.version()
+        contestant.warm_up()
+    print(f"{'':44}{'symgrad':>30}{'jax.jit':>12}{'ratio':>8}")
+    print(f"{'':44}{'trace to callable':>18}{'first call':>12}{'first call':>12}")
+    for title, case in models():
+        ours, first, theirs = (1e3 * t for t in first_calls(case, mine, peer, repeats))
+        print(f"{title:44}{ours:15.1f} ms{first:9.1f} ms{theirs:9.1f} ms{theirs / ours:8.1f}")
 
 
-def first_calls(make, args, argnums, repeats):
+def first_calls(case, mine, peer, repeats):
     """Seconds that `compile` and the first call of a fresh function take, and the first call of a fresh jax.jit."""
-    import jax
-    import jax.numpy as jnp
-
-    def fresh():
-        return sg.value_and_grad(make(np), argnums)
-
-    def fresh_peer():
-        return jax.jit(jax.value_and_grad(make(jnp), argnums))
-
-    peer_args = jax.tree.map(jnp.asarray, args)
-    agree(fresh()(*args), fresh_peer()(*peer_args))
+    args, peer_args = case.args(), peer.place(case.args())
+    reference = mine.numbers(mine.prepare(case, args)())
+    _, wrong = compared(peer.numbers(peer.prepare(case, peer_args)()), reference, case.dtype)
+    assert not wrong, f"{case.name}: {wrong}"
     times = [
         (
-            seconds(lambda: fresh().compile(*args)),
-            seconds(lambda: fresh()(*args)),
-            seconds(lambda: jax.block_until_ready(fresh_peer()(*peer_args))),
+            seconds(lambda: mine.compile(case, args)),
+            seconds(lambda: mine.prepare(case, args)()),
+            seconds(lambda: peer.prepare(case, peer_args)()),
         )
         for _ in range(repeats)
     ]
     return [statistics.median(column) for column in zip(*times, strict=True)]
-
-
-def agree(mine, theirs):
-    """Both compilers were given the same program."""
-    import jax
-
-    for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
 
 
 def chain(n):
@@ -183,7 +118,7 @@ def imports(repeats):
 
 
 def phases():
-    cases = [(name, sg.value_and_grad(make(np), argnums), args) for name, make, args, argnums in programs()]
+    cases = [(title, Symgrad().function(case), case.args()) for title, case in models()]
     cases.append(("chain of 10 000 sines", sg.grad(chain(10_000)), (1.0,)))
     for name, function, args in cases:
         function.compile(*args)

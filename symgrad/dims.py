@@ -151,13 +151,22 @@ _INTEGER_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
 class Rows(int):
     """The length of a block of rows, known only while a loop runs: for inference a number that no other size has."""
 
-    def __str__(self) -> str:
-        return "rows"
+    name: str
 
-    __repr__ = __str__
+    def __new__(cls, name: str) -> Rows:
+        self = super().__new__(cls, 1_000_003)
+        self.name = name
+        return self
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
 
 
-ROWS = Rows(1_000_003)
+def is_rows(size: Size) -> bool:
+    """Whether a size is the length of a block."""
+    return isinstance(size, int) and size == 1_000_003
 
 
 class Sizes:

@@ -38,6 +38,15 @@ class Flow(NamedTuple):
         A label for each axis of the result.
     combine : ufunc, optional
         Joins two partial results.
+
+    Examples
+    --------
+    A product of matrices: rows of the first give rows of the result, columns of the second its columns, and the sum
+    over the axis between them is the sum of its parts.
+
+    >>> a, b, y = (Aval(shape, np.dtype(float)) for shape in ((4, 3), (3, 5), (4, 5)))
+    >>> signature("ik,kj->ij", np.add)(y, a, b)
+    Flow(inputs=(('i', 'k'), ('k', 'j')), result=('i', 'j'), combine=<ufunc 'add'>)
     """
 
     inputs: tuple[Labels, ...]

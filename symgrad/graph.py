@@ -59,6 +59,8 @@ class Op:
     partials: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None
     spell: Callable[..., Code] | None = None
+    quick: Callable[..., Code | None] | None = None  # where calls are what takes time
+    scalar: str | Callable[..., Code] | None = None  # how it reads on Python floats
     flops: Callable[..., Any] | None = None
     flow: Callable[..., Flow] | None = None
     elementwise: bool = False  # broadcasts its inputs and works number by number

@@ -12,7 +12,6 @@ from contextvars import copy_context
 from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 _kept = {}  # scratch memory that nobody uses at present
 
@@ -59,8 +58,14 @@ def _in_parts(share, n, rows, threads=None):
     return [given[start] for start in starts]
 
 
-_blas = cache(ThreadpoolController)
 _lock, _limits, _holders = threading.Lock(), [], []
+
+
+@cache
+def _blas():
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 
 # Python's precedences, from the loosest; only what generated code uses
 COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)
+CHOICE = -1  # ``a if c else b``, ``not a``, ``a and b``
 PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "**": POWER, "@": MATMUL}
 PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%"), PRODUCT) | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
+
+from symgrad.schedule import blocks, layout, machine
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -15,6 +18,47 @@ settings.load_profile("symgrad")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the generated sources to tests/golden")
+    parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
+
+
+def in_tiny_blocks(monkeypatch):
+    """Whatever has an axis of two or more rows is run in blocks of two, on threads, with buffers for all values."""
+    monkeypatch.setattr(blocks, "FEWEST", 0)
+    monkeypatch.setattr(blocks, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(blocks, "GAIN", np.inf)
+    monkeypatch.setattr(blocks, "WORTH_THREADS", -1.0)
+    monkeypatch.setattr(layout, "SMALLEST", 1)
+    monkeypatch.setattr(layout, "LARGEST", 2)
+    monkeypatch.setattr(layout, "MINOR", np.inf)
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    in_tiny_blocks(monkeypatch)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def usual_machine():
+    """Generated sources are those of a machine with a usual cache and two cores, wherever the tests run."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(machine, "cache_bytes", lambda: machine.USUAL_CACHE)
+        monkeypatch.setattr(machine, "cores", lambda: 2)
+        yield
+
+
+@pytest.fixture
+def whole(monkeypatch):
+    """Nothing is run in blocks: for tests of the forms that stand in the straight-line program."""
+    monkeypatch.setattr(blocks, "FEWEST", np.inf)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def blocks_everywhere(request):
+    """With --blocks."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if request.config.getoption("--blocks"):
+            in_tiny_blocks(monkeypatch)
+        yield
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from slices import check_flows
 
 from symgrad.derive import pullback, pushforward
 from symgrad.graph import Aval, Graph, verify
@@ -28,7 +29,7 @@ def evaluate(f, *args):
 
 
 def check_value(f, *args):
-    """The traced program gives what NumPy gives: shape, dtype and numbers; inference agrees."""
+    """The traced program gives what NumPy gives: shape, dtype and numbers; inference and flows agree."""
     expected = f(*args)
     expected = expected if isinstance(expected, (tuple, list)) else (expected,)
     graph, inputs, outputs = trace(f, *args)
@@ -40,6 +41,7 @@ def check_value(f, *args):
         assert node.aval.shape == np.shape(want), f"inferred {node.aval}, NumPy gives {np.shape(want)}"
         assert node.aval.dtype == np.asarray(want).dtype, f"inferred {node.aval}, NumPy gives {np.asarray(want).dtype}"
         np.testing.assert_array_equal(result, want)
+    check_flows(outputs, dict(zip(inputs, args, strict=True)))
 
 
 def check_derivatives(f, *args, order=2, rtol=1e-5, atol=1e-7, eps=1e-5, seed=0):

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 from oracle import evaluate, trace
+from slices import check_flows
 
 from symgrad.graph import Aval, Graph, reached, verify
 from symgrad.interpret import interpret
@@ -31,6 +32,7 @@ def check_close(f, *args, rtol=None):
         precise = want.dtype.itemsize >= 8 and want.dtype != np.complex64
         tolerance = rtol or (1e-10 if precise else 2e-4)
         np.testing.assert_allclose(result, want, rtol=tolerance, atol=tolerance)
+    check_flows(outputs, dict(zip(inputs, args, strict=True)))
 
 
 def check_batch(f, *args, rtol=1e-9):

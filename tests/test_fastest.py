@@ -8,6 +8,8 @@ import symgrad as sg
 from symgrad.graph import verify
 from symgrad.rewrite import hasten, optimise, settle, simplify
 
+pytestmark = pytest.mark.usefixtures("whole")
+
 N, K, D = 6, 3, 4
 SIZES = {"n": N, "k": K, "i": D, "j": D + 1, "m": 2}
 
@@ -268,3 +270,297 @@ def test_level_1_knows_none_of_it():
 
     program = sg.compile(f).compile("float64[50, 3, 4]", "float64[3, 4, 4]", optimize=1)
     assert operators(program) == ["einsum", "sum", "multiply", "sum", "add"]
+
+
+# ---- the order of contractions
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "largest"),
+    [
+        (lambda a, b, v: a @ b @ v, [(30, 20), (20, 40), (40,)], 30),
+        (lambda v, a, b: v @ (a @ b), [(30,), (30, 20), (20, 40)], 40),
+        (lambda a, b, c, v: a @ b @ c @ v, [(30, 30), (30, 30), (30, 30), (30,)], 30),
+        (lambda a, b, v: (a @ b).T @ v, [(30, 20), (20, 40), (30,)], 40),
+        (lambda a, b, c: np.outer(a, b) @ c, [(30,), (20,), (20,)], 30),
+        (lambda a, b, c: np.outer(a, b) @ c, [(30,), (20,), (20, 3)], 90),
+        (lambda v, a, w: np.sum(np.outer(v, w) * a), [(30,), (30, 20), (20,)], 20),
+        (lambda s, a, v: (s * a) @ v, [(40,), (30, 40), (40,)], 40),
+        (lambda s, a, v: (s[:, None] * a) @ v, [(30,), (30, 40), (40,)], 30),
+        (lambda u, a, v: np.einsum("i,ij,j->", u, a, v), [(30,), (30, 40), (40,)], 30),
+        (lambda a, b, c: np.einsum("ni,ij,nj->n", a, b, c), [(9, 30), (30, 40), (9, 40)], 270),
+        (lambda a, b, c, v: np.einsum("ij,jk,kl,l->i", a, b, c, v), [(30, 30), (30, 30), (30, 30), (30,)], 30),
+        (lambda x, w: np.einsum("nki,kj->kij", x, w), [(50, 3, 4), (3, 5)], 60),
+    ],
+)
+def test_the_cheapest_order(f, shapes, largest):
+    """No intermediate is larger than it need be."""
+    arrays = [array(*shape, seed=i) for i, shape in enumerate(shapes)]
+    program = agrees(f, *arrays)
+    made = [node for node in program.graph.nodes if node.op.name not in ("input", "constant", "transpose", "index")]
+    assert max(np.prod(node.aval.shape) for node in made) == largest
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_random_networks_of_tensors(data):
+    """Products, contractions and transposes of each other, in a random tree."""
+    labels = st.lists(st.sampled_from("nkij"), unique=True, min_size=1, max_size=3).map("".join)
+    terms = data.draw(st.lists(labels, min_size=2, max_size=5))
+    arrays = [array(*[SIZES[c] for c in term], seed=i) for i, term in enumerate(terms)]
+    how = data.draw(st.lists(st.sampled_from(["einsum", "multiply", "sum"]), min_size=5, max_size=5))
+    keep = data.draw(st.lists(st.sets(st.sampled_from("nkij")), min_size=5, max_size=5))
+
+    def f(*xs):
+        y, term = xs[0], terms[0]
+        for x, other, step, kept in zip(xs[1:], terms[1:], how, keep, strict=False):
+            union = "".join(dict.fromkeys(term + other))
+            out = union if step == "multiply" else "".join(sorted(c for c in union if c in kept))
+            y, term = np.einsum(f"{term},{other}->{out}", y, x), out
+        return y if how[-1] != "sum" else np.sum(y)
+
+    agrees(f, *arrays)
+    if len(terms) > 2:
+        agrees(lambda *xs: np.einsum(f"{','.join(terms)}->{terms[0][::-1]}", *xs), *arrays)
+
+
+def test_a_chain_that_others_use_keeps_its_order():
+    def f(a, b, v):
+        m = a @ b
+        return m @ v, m
+
+    program = compiled(f, array(30, 20), array(20, 40), array(40))
+    assert [node.inputs[0].op.name for node in program.graph.nodes if node.op.name == "matmul"] == ["input", "matmul"]
+
+
+# ---- kernels
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["sum", "mean"])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (1, 2), None])
+def test_short_sums(axis, keepdims, kind, dtype):
+    for shape in ((40, 7, 9), (4, 3, 2), (3, 40, 1), (1, 3, 200), (70, 1, 3)):
+        agrees(lambda x: getattr(np, kind)(x, axis=axis, keepdims=keepdims), array(*shape, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape", "op"),
+    [
+        (1, (5000, 25), "einsum"),
+        (1, (5000, 2500), "sum"),
+        (0, (5000, 25), "einsum"),
+        (0, (5000, 2500), "sum"),
+        (1, (5, 25), "sum"),
+        (0, (100, 25, 20), "sum"),
+        (1, (100, 25, 20), "einsum"),
+        ((0, 1), (5000, 25), "sum"),
+    ],
+)
+def test_which_sums_are_short(axis, shape, op):
+    program = sg.compile(lambda x: np.sum(x, axis=axis)).compile(f"float64[{', '.join(map(str, shape))}]")
+    assert operators(program) == [op]
+
+
+POWERS = [k / 2 for k in range(-33, 34)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("exponent", POWERS)
+def test_powers(exponent, dtype):
+    x = np.linspace(0.3, 3, 40).astype(dtype)
+    special = np.array([0.0, -0.0, 1.0, np.inf, np.nan], dtype)
+    program = compiled(lambda x: x**exponent, x)
+    np.testing.assert_allclose(program(x), x**exponent, rtol=2e-15 if dtype == np.float64 else 2e-6)
+    if exponent == int(exponent):
+        with np.errstate(all="ignore"):
+            signed = np.concatenate([special, -x[5:]])
+            np.testing.assert_allclose(program(signed), signed**exponent, rtol=2e-15 if dtype == np.float64 else 2e-6)
+    assert ("power" in operators(program)) == (abs(exponent) > 16)
+
+
+def test_other_powers_stay():
+    for exponent in (0.3, -1.7, 100):
+        assert operators(compiled(lambda x, a=exponent: x**a, array(5))) == ["power"]
+
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("f", "op"),
+    [
+        (lambda x, y: np.logaddexp(x, y), "logaddexp"),
+        (lambda x, y: np.logaddexp(0, x), "logaddexp"),
+        (lambda x, y: np.heaviside(x, 0.5), "heaviside"),
+        (lambda x, y: np.maximum(x, 0), "maximum"),
+        (lambda x, y: np.minimum(x, 1), "minimum"),
+        (lambda x, y: np.minimum(np.maximum(x, -1), 1), "maximum"),
+        (lambda x, y: np.maximum(np.minimum(x, 1), -1), "minimum"),
+        (lambda x, y: np.minimum(np.maximum(x, 2), 1), "maximum"),
+        (lambda x, y: x / 4, "divide"),
+        (lambda x, y: 2.0**x, "power"),
+        (lambda x, y: np.where(x > y, 1.0, 0), "where"),
+        (lambda x, y: np.where(x > y, 0, 1.0), "where"),
+    ],
+)
+def test_kernels_at_special_values(f, op):
+    """Infinities, NaNs, zeros and the largest numbers, every pair of them, are what they were."""
+    x, y = (np.tile(np.resize(z, 100), 100) for z in (np.repeat(SPECIAL, 10), SPECIAL))
+    program = compiled(f, x, y)
+    assert op not in operators(program)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(program(x, y), f(x, y), rtol=1e-15)
+
+
+def test_small_arrays_keep_few_calls():
+    for f in (lambda x: np.logaddexp(0, x), lambda x: np.heaviside(x, 0.5), lambda x: np.maximum(x, 0)):
+        assert len(operators(compiled(f, array(10)))) == 1
+
+
+def test_other_divisions_stay():
+    for divisor in (3.0, 0.1, 1e-310, 2.0**1000):
+        assert operators(compiled(lambda x, a=divisor: x / a, array(5))) == ["divide"]
+
+
+# ---- masks of where derivatives flow
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, w: np.maximum(np.maximum(x @ w, 0) @ w, 0),
+        lambda x, w: np.maximum(w.T @ np.maximum(x, 0).T, 0),
+        lambda x, w: np.sqrt(np.maximum(np.maximum(x, 0) @ w, 0)),
+        lambda x, w: np.sqrt(np.maximum(np.einsum("nk,kj->jn", np.maximum(x, 0), w), 0)),
+        lambda x, w: np.sqrt(np.mean(np.maximum(x, 0), axis=1, keepdims=True)) * w[0],
+        lambda x, w: np.where(x > 0, np.log(np.where(x > 0, x, 1)), 0) @ w,
+    ],
+)
+def test_masks_are_not_multiplied(f):
+    """Rows of zeros, whose roots have infinite slopes, keep the derivative that they have at level 0."""
+    x, w = array(6, 4), np.abs(array(4, 4, seed=1))
+    x[1], x[3] = 0, -1
+
+    def loss(x, w):
+        return np.sum(f(x, w))
+
+    with np.errstate(all="ignore"):
+        for symbolic in (False, True):
+            found = sg.grad(loss, argnums=(0, 1)).compile(*specs((x, w), symbolic), optimize=2)
+            for a, b in zip(found(x, w), sg.grad(loss, argnums=(0, 1), optimize=0)(x, w), strict=True):
+                close(a, b)
+    assert "!= 0" not in found.source
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
+def test_products_of_masks_with_ones(shape):
+    m = array(*shape) > 0.5
+    ones = {"right": (4, 5), "left": (6, shape[-2])}
+
+    def f(m):
+        numbers = m.astype(float)
+        return (
+            numbers @ np.full(ones["right"], 1.0, like=m) != 0,
+            np.full(ones["left"], 2.0, like=m) @ numbers != 0,
+            0.25 * numbers != 0,
+            np.sum(numbers, axis=0) != 0,
+            np.einsum("...ij,j->...i", numbers, np.full(4, 1.0, like=m)) != 0,
+            np.any(np.broadcast_to(m[..., :1], m.shape), axis=-1),
+            np.any(np.broadcast_to(m[..., :1], m.shape), axis=(0, -1), keepdims=True),
+            numbers @ np.full((4, 5), -1.0, like=m) != 0,
+        )
+
+    program = sg.compile(f).compile(m, optimize=2)
+    for a, b in zip(program(m), f(m), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert operators(program).count("matmul") == 1
+
+
+def test_what_is_contracted_with_zeros_is_zero():
+    program = compiled(lambda x: np.zeros((3, 4), like=x) @ x + 1, array(4, 5))
+    assert "matmul" not in operators(program)
+    close(program(array(4, 5)), np.ones((3, 5)))
+
+
+# ---- sums of many products
+
+
+def recurrent(W, U, b, x):
+    h = np.zeros(W.shape[0], W.dtype, like=W)
+    total = 0.0
+    for t in range(6):
+        h = np.tanh(W @ h + U @ x[t] + b)
+        total = total + np.sum(h * h)
+    return total
+
+
+def recurrent_in_batches(W, U, b, x):
+    h = np.zeros((x.shape[1], W.shape[0]), W.dtype, like=W)
+    for t in range(6):
+        h = np.tanh(h @ W + x[t] @ U + b)
+    return np.mean(h * h) + np.sum(W * W)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", [recurrent, recurrent_in_batches])
+def test_the_gradient_of_a_weight_of_many_steps_is_one_product(f, dtype):
+    batch = f is recurrent_in_batches
+    shapes = [(8, 8), (5, 8) if batch else (8, 5), (8,), (6, 3, 5) if batch else (6, 5)]
+    arrays = [array(*shape, seed=i, dtype=dtype) for i, shape in enumerate(shapes)]
+    for order in (1, 2):
+        found = (lambda *xs, **options: sg.grad(f, argnums=(0, 1, 2), **options)(*xs)) if order == 1 else hessian_of(f)
+        for a, b in zip(found(*arrays), found(*arrays, optimize=0), strict=True):
+            close(a, b, dtype)
+    program = sg.grad(f, argnums=(0, 1, 2)).compile(*arrays)
+    assert operators(program).count("outer") == 0
+    assert operators(program).count("concatenate") >= 2
+
+
+def hessian_of(f):
+    def products(*xs, **options):
+        return sg.grad(lambda *ys: np.sum(sg.grad(f)(*ys) ** 2), argnums=(0, 1, 2), **options)(*xs)
+
+    return products
+
+
+PRODUCTS = {
+    "outer": lambda s, a, b, c, d: np.outer(a[0] * s, b[1]),
+    "AtB": lambda s, a, b, c, d: (a * s).T @ b,
+    "AB": lambda s, a, b, c, d: (c * s) @ (b + s),
+    "ABt": lambda s, a, b, c, d: (c + s) @ (d * s).T,
+    "AtBt": lambda s, a, b, c, d: (a * s).T @ (d + s).T,
+    "other": lambda s, a, b, c, d: np.sin(s * a[0])[:, None] * b[0],
+    "row": lambda s, a, b, c, d: s * b[0],
+    "shared": lambda s, a, b, c, d: (a + s).T @ b,
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(sorted(PRODUCTS)), min_size=3, max_size=14), st.booleans())
+def test_random_sums_of_many(kinds, symbolic):
+    def f(a, b, c, d):
+        total, kept = 0.0, []
+        for i, kind in enumerate(kinds):
+            term = PRODUCTS[kind](1.0 + i, a, b, c, d)
+            total = total + term
+            kept += [term] if kind == "shared" else []
+        return (total, *kept)
+
+    arrays = array(2, 9), array(2, 7, seed=1), array(9, 2, seed=2), array(7, 2, seed=3)
+    program = compiled(f, *arrays, symbolic=symbolic)
+    for x, y in zip(program(*arrays), f(*arrays), strict=True):
+        close(x, y)
+
+
+def test_large_batches_are_not_copied():
+    def f(*xs):
+        return sum(x.T @ x[:, ::-1] for x in xs)
+
+    arrays = [array(100, 9, seed=i) for i in range(6)]
+    assert "concatenate" not in operators(sg.compile(f).compile(*arrays))
+    arrays = [array(2, 9, seed=i) for i in range(6)]
+    program = sg.compile(f).compile(*arrays)
+    assert operators(program).count("matmul") == 1
+    close(program(*arrays), f(*arrays))

@@ -14,7 +14,9 @@ from symgrad.emit.names import Names
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
 from symgrad.ops import index, keys
 from symgrad.ops.core import AGAIN, BOUNDARIES, STOP
+from symgrad.ops.define import is_small
 from symgrad.rewrite.scatter import hits_once
+from symgrad.shapes import same_shape
 from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
 from symgrad.where import Where
 
@@ -22,6 +24,8 @@ LONGEST = 76  # characters of an expression that a person still reads at one gla
 SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
+EXACT = 2048  # up to which integers are floats of any precision
+EXPONENTS = ("power", "ldexp")  # which keep their integers
 ASSUMED = 1000  # what a symbolic size counts for in that estimate
 
 
@@ -31,6 +35,7 @@ class Expr(NamedTuple):
     code: Code
     depth: int
     reads: tuple[Node, ...]  # the nodes with a name that it mentions
+    inputs: tuple[Code, ...] = ()
 
 
 class Line(NamedTuple):
@@ -44,8 +49,10 @@ class Line(NamedTuple):
 class Body:
     """Writes statements for nodes one after the other."""
 
-    def __init__(self, outputs: Sequence[Node], names: Names, hints: Mapping[Node, Any], nested: bool) -> None:
-        self.names, self.hints, self.nested = names, hints, nested
+    def __init__(
+        self, outputs: Sequence[Node], names: Names, hints: Mapping[Node, Any], nested: bool, quick: bool = False
+    ) -> None:
+        self.names, self.hints, self.nested, self.quick = names, hints, nested, quick
         self._lines: list[Line] = []
         self.constants: dict[Node, str] = {}
         self.functions: dict[Op, str] = {}  # of the user, which NumPy does not have
@@ -150,8 +157,17 @@ class Body:
                 inputs.append(expr.code)
                 depth = max(depth, expr.depth)
                 reads.extend(expr.reads)
+        return Expr(self.spell(node, inputs), depth + 1, tuple(reads), tuple(inputs))
+
+    def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
+        """How an operator reads on the code of its inputs."""
+        if self.quick:
+            inputs = with_floats(node, inputs)
+            code = node.op.quick and node.op.quick(node, *inputs)
+            if code:
+                return code
         spell = node.op.spell
-        return Expr(self.call(node, inputs) if spell is None else spell(node, *inputs), depth + 1, tuple(reads))
+        return self.call(node, inputs) if spell is None else spell(node, *inputs)
 
     def under_its_name(self, x: Node) -> Expr:
         """A value that a mark stands on: it costs nothing and has no name of its own."""
@@ -166,7 +182,7 @@ class Body:
             return call(f"np.{node.op.name}", arguments)
         name = self.functions.get(node.op)
         if name is None:
-            name = self.functions[node.op] = self.names.fresh(_identifier(node.op.name))
+            name = self.functions[node.op] = self.names.fresh(identifier(node.op.name))
         return call(name, arguments)
 
     def may_nest(self, node: Node) -> bool:
@@ -182,7 +198,7 @@ class Body:
         literal: Literal = node.params[0][1]
         value = literal.value
         if literal.weak or value.ndim == 0:
-            return Expr(_number(value, literal.weak), 0, ())
+            return Expr(spell_number(value, literal.weak), 0, ())
         name = self.constants.get(node)
         if name is None:
             name = self.constants[node] = self.names.fresh(f"c{len(self.constants) + 1}")
@@ -227,7 +243,10 @@ class Body:
         target = self.names.of(node)
         codes = [self.code(a) for a in arrays]
         key, content = keys.spell_key(dict(node.params)["key"], codes), self.code(value)
-        if node.op is index.SET:
+        if node.op is index.SET and self.goes_straight(node, value):
+            inputs = with_floats(value, self.pending[value].inputs)
+            text = f"np.{value.op.name}({', '.join(x.text for x in inputs)}, out={target}[{key}])"
+        elif node.op is index.SET:
             text = f"{target}[{key}] = {content.text}"
         elif arrays and not hits_once(node):
             at = key if key == codes[0].text else f"np.s_[{key}]" if ":" in key or "..." in key else f"({key})"
@@ -239,6 +258,14 @@ class Body:
         self.comment(node)
         self._lines.append(Line(text, node, tuple(r for x in (base, value, *arrays) for r in self.reads(x))))
         self.consumed(node)
+
+    def goes_straight(self, node: Node, value: Node) -> bool:
+        """Whether a large result is computed where it belongs, rather than copied there."""
+        if not self.quick or value not in self.pending or is_small(value) or len(node.inputs) > 2:
+            return False
+        shape = keys.indexed_shape(node.aval.shape, dict(node.params)["key"], ())
+        fits = value.aval.dtype == node.aval.dtype and same_shape(value.aval.shape, shape)
+        return fits and value.op.elementwise and isinstance(value.op.evaluate, np.ufunc)
 
     def reads(self, node: Node) -> tuple[Node, ...]:
         """The values that writing down a value mentions by name."""
@@ -338,6 +365,21 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
     return items
 
 
+def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
+    """Python's integers as floats beside arrays of floats: NumPy converts them in half of the time."""
+    if not node.op.elementwise or node.op.name in EXPONENTS or not node.aval.shape:
+        return inputs
+    kinds = {x.aval.dtype.kind for x in node.inputs if not (x.op is CONSTANT and x.aval.weak)}
+    if kinds - {"b"} != {"f"}:
+        return inputs
+    return [_as_float(x, code) for x, code in zip(node.inputs, inputs, strict=True)]
+
+
+def _as_float(node: Node, code: Code) -> Code:
+    value = node.params[0][1].value if node.op is CONSTANT and node.aval.weak else None
+    return spell_number(float(value), True) if type(value) is int and abs(value) <= EXACT else code
+
+
 def is_numpy(op: Op) -> bool:
     """Whether an operator is the NumPy function of its name, rather than a user's that may be called the same."""
     named = reduce(lambda place, part: getattr(place, part, None), op.name.split("."), np)
@@ -345,7 +387,7 @@ def is_numpy(op: Op) -> bool:
     return named is not None and (named is op.evaluate or home.split(".")[0] in ("numpy", "symgrad"))
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     return name if name.isidentifier() else "function"
 
 
@@ -354,7 +396,7 @@ def _size_code(node: Node) -> Code:
     return Code(text, ATOM if text.isidentifier() else COMPARE)
 
 
-def _number(value: Any, weak: bool) -> Code:
+def spell_number(value: Any, weak: bool) -> Code:
     """A number as source; a NumPy scalar keeps its dtype."""
     number = value if weak else value[()]
     plain = number if weak else number.item()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.emit.body import Body, Line
+from symgrad.emit.body import Body, Line, with_floats
 from symgrad.graph import Aval, Node
 from symgrad.schedule.gain import PRODUCTS
 from symgrad.schedule.layout import Home, row_axis, takes_out
@@ -25,6 +26,11 @@ class Looping(Body):
         super().__init__(*args, **kwargs)
         self.threads = threads
         self.preamble: set[str] = set()
+        self._locals: dict[str, str] = {}
+
+    def local(self, name: str) -> str:
+        """A name for the same purpose in all loops."""
+        return self._locals.get(name) or self._locals.setdefault(name, self.names.fresh(name))
 
     def assign_items(self, node: Node) -> None:
         if node.op is not LOOP:
@@ -63,6 +69,7 @@ class Loop:
         self.body.write()
         self.sums = [name for name, join in zip(results, block.joins, strict=True) if not isinstance(join, int)]
         self.share = outer.names.fresh("share")
+        self.start, self.stop, self.buffers = (outer.local(name) for name in ("start", "stop", "buffers"))
         self.blas = any(x.op.name in PRODUCTS for x in block.graph.nodes)
         self.threaded = block.threads
         self.preamble = {"_scratch"} if block.layout.buffers else set()
@@ -78,7 +85,11 @@ class Loop:
         ]
 
     def lines(self) -> list[str]:
-        return [f"def {self.share}(start, stop):", *_indented([*self._start(), *self._loop()]), *self._call()]
+        return [
+            f"def {self.share}({self.start}, {self.stop}):",
+            *_indented([*self._start(), *self._loop()]),
+            *self._call(),
+        ]
 
     def _start(self) -> list[str]:
         """Where the sums start."""
@@ -89,14 +100,17 @@ class Loop:
         ]
         if not starts:
             return []
-        return [f"{' = '.join(self.sums)} = {starts[0]}"] if len(set(starts)) == 1 else [
-            f"{name} = {start}" for name, start in zip(self.sums, starts, strict=True)
-        ]
+        return (
+            [f"{' = '.join(self.sums)} = {starts[0]}"]
+            if len(set(starts)) == 1
+            else [f"{name} = {start}" for name, start in zip(self.sums, starts, strict=True)]
+        )
 
     def _loop(self) -> list[str]:
         rows = self.block.layout.rows
-        body = [f"j = min(i + {rows}, stop)", *self.body.header(), *self.body.block_lines]
-        loop = [f"for i in range(start, stop, {rows}):", *_indented(body)]
+        i, j = self.body.i, self.body.j
+        body = [f"{j} = min({i} + {rows}, {self.stop})", *self.body.header(self.buffers), *self.body.block_lines]
+        loop = [f"for {i} in range({self.start}, {self.stop}, {rows}):", *_indented(body)]
         if self.block.layout.buffers:
             loop = [*self._scratch(), *_indented(loop)]
         return [*loop, f"return {', '.join(self.sums)}"] if self.sums else loop
@@ -104,9 +118,9 @@ class Loop:
     def _scratch(self) -> list[str]:
         buffers = self.block.layout.buffers
         specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in buffers]
-        one_line = f"with _scratch({self.block.layout.rows}, {', '.join(specs)}) as buffers:"
+        one_line = f"with _scratch({self.block.layout.rows}, {', '.join(specs)}) as {self.buffers}:"
         if len(set(specs)) == 1 and len(specs) > 1:
-            one_line = f"with _scratch({self.block.layout.rows}, *[{specs[0]}] * {len(specs)}) as buffers:"
+            one_line = f"with _scratch({self.block.layout.rows}, *[{specs[0]}] * {len(specs)}) as {self.buffers}:"
         return [f"# {self.block.layout.rows} rows at a time: what is computed of them stays in the cache", one_line]
 
     def _call(self) -> list[str]:
@@ -137,9 +151,10 @@ class BlockBody(Body):
     def __init__(self, outer: Looping, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
         graph = block.graph
         outer.names.hints.update(graph.names)
-        super().__init__(graph.outputs, outer.names, graph.names, nested=True)
+        super().__init__(graph.outputs, outer.names, graph.names, nested=True, quick=True)
         self.constants, self.functions = outer.constants, outer.functions
-        self.layout = block.layout
+        self.layout, self.rows = block.layout, str(block.rows)
+        self.i, self.j = outer.local("i"), outer.local("j")
         self.cut = {x: (name, axis) for x, name, axis in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
         self.buffers = [self.names.fresh(f"s{i + 1}") for i in range(len(self.layout.buffers))]
@@ -147,17 +162,19 @@ class BlockBody(Body):
         for x, (name, axis) in self.cut.items():
             self.names.given(x, name if axis is None else self.names.fresh(f"{name}_"))
 
-    def header(self) -> list[str]:
+    def header(self, buffers: str) -> list[str]:
         """The buffers, as long as the block is."""
         if not self.buffers:
             return []
         names = ", ".join(self.buffers)
-        return [f"{names}{',' * (len(self.buffers) == 1)} = (buffer[: j - i] for buffer in buffers)"]
+        return [f"{names}{',' * (len(self.buffers) == 1)} = (s[: {self.j} - {self.i}] for s in {buffers})"]
 
     @property
     def block_lines(self) -> list[str]:
         lines = [line.text for line in self._lines]
-        return [*["rows = j - i"] * any("rows" in x for x in map(_code, lines)), *lines]
+        mentioned = re.compile(rf"\b{self.rows}\b")
+        length = [f"{self.rows} = {self.j} - {self.i}"] if any(mentioned.search(_code(x)) for x in lines) else []
+        return [*length, *lines]
 
     def visit(self, node: Node) -> None:
         if node in self.cut:
@@ -177,7 +194,7 @@ class BlockBody(Body):
         name, axis = self.cut[x]
         if axis is None:
             return
-        block = f"{name}[{_slices(axis)}]"
+        block = f"{name}[{self.slices(axis)}]"
         if x in self.layout.homes:
             block = f"np.positive({block}, out={self.target(x)})"
         self._lines.append(Line(f"{self.names.of(x)} = {block}  # {x.aval}", x))
@@ -209,7 +226,7 @@ class BlockBody(Body):
         if target is None:
             return expr
         if isinstance(node.op.evaluate, np.ufunc):
-            arguments = [self.code(x).text for x in node.inputs]
+            arguments = [code.text for code in with_floats(node, expr.inputs)]
             return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))
         return expr._replace(code=Code(f"{expr.code.text[:-1]}, out={target})"))
 
@@ -224,9 +241,12 @@ class BlockBody(Body):
             return self.place(node)
         return None
 
+    def slices(self, axis: int) -> str:
+        return ":, " * axis + f"{self.i}:{self.j}"
+
     def place(self, node: Node) -> str:
         name, axis = self.joins[node]
-        return f"{name}[{_slices(axis)}]"
+        return f"{name}[{self.slices(axis)}]"
 
     def flush(self, node: Node) -> None:
         if node not in self.joins:
@@ -266,10 +286,6 @@ def _is_negated(code: Code) -> bool:
     return code.text.startswith("-") and code.level == UNARY
 
 
-def _slices(axis: int) -> str:
-    return ":, " * axis + "i:j"
-
-
 def _code(line: str) -> str:
     return line.split("#")[0]
 
@@ -287,7 +303,7 @@ def _dtype(aval: Aval) -> str:
 
 
 def _dtype_text(dtype: np.dtype) -> str:
-    return "float" if dtype == float else "bool" if dtype == bool else f"np.{dtype.name}"
+    return {"float64": "float", "bool": "bool"}.get(dtype.name, f"np.{dtype.name}")
 
 
 def _start_of(join: Any, aval: Aval) -> str:
@@ -305,5 +321,3 @@ def _start_of(join: Any, aval: Aval) -> str:
 
 def _join(join: Any, parts: str) -> str:
     return f"sum({parts})" if join is np.add else f"np.{join.__name__}.reduce({parts})"
-
-

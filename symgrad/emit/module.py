@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from symgrad.emit import preamble
 from symgrad.emit.body import Body
 from symgrad.emit.loops import Looping
 from symgrad.emit.names import Names
+from symgrad.emit.scalars import USED, ScalarBody, is_scalar
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
-from symgrad.schedule.loop import with_nested
+from symgrad.schedule.loop import Block, with_nested
 from symgrad.spelling import ATOM
 from symgrad.version import VERSION
 
@@ -80,8 +81,11 @@ def emit(
     checks : list of str, optional
         Statements that refuse wrong arguments, for a module that stands on its own.
     """
+    taken = {*(p.name for p in header.parameters), *(name for name, _ in header.inputs.values())}
+    if level > 1 and is_scalar(graph) and taken.isdisjoint(USED):
+        return Source(_scalar_module(graph, header, checks or ()), header.function)
     names = _names(graph, header)
-    body = Looping(graph.outputs, names, graph.names, nested=level > 0, threads=threads)
+    body = Looping(graph.outputs, names, graph.names, nested=level > 0, quick=level > 1, threads=threads)
     everything = list(with_nested(body.nodes))
     symbols = _symbols([*graph.inputs, *everything], of_inputs=checks is not None)
     _reserve(names, symbols, header)
@@ -99,13 +103,50 @@ def emit(
         _docstring(header, graph.inputs, body.preamble),
         _top(written, kept, body.functions.values(), body.preamble, standalone=checks is not None),
         "",
-        *([preamble.text_for(body.preamble), "", ""] if body.preamble else []),
-        *([QUIETLY] if _overflows_harmlessly(everything) else []),
+        _definition(header, lines, everything),
+        *(["", preamble.text_for(body.preamble), ""] if body.preamble else []),
+    ]
+    return Source("\n".join(parts), header.function, kept, {name: op.evaluate for op, name in body.functions.items()})
+
+
+def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()) -> str:
+    return "\n".join([
+        *([QUIETLY] if _overflows_harmlessly(nodes) else []),
         f"def {header.function}{inspect.Signature(_bare(header.parameters))}:",
         *(f"    {line}" for line in lines),
         "",
+    ])  # fmt: skip
+
+
+def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
+    """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
+    names = _names(graph, header)
+    by_numpy = names.fresh(f"{header.function}_by_numpy")
+    body = ScalarBody(graph.outputs, names, graph.names)
+    body.write()
+    live = [node for node in graph.inputs if node in body.uses]
+    given = [names.of(x) if x.aval.weak else f"np.float64({names.of(x)})" for x in live]
+    texts = {y: (body.result(y), body.result(y)) for y in graph.outputs}
+    lines = [
+        *_unpacking(live, header.inputs, as_floats=True),
+        *checks,
+        "try:",
+        *(f"    {line}" for line in (*body.lines, f"return {_spell_tree(header.results, texts)}")),
+        "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these",
+        f"    return {by_numpy}({', '.join(given)})",
     ]
-    return Source("\n".join(parts), header.function, kept, {name: op.evaluate for op, name in body.functions.items()})
+    parameters = [inspect.Parameter(names.of(x), inspect.Parameter.POSITIONAL_OR_KEYWORD) for x in live]
+    flat = replace(header, function=by_numpy, parameters=parameters, inputs={x: (names.of(x),) * 2 for x in live})
+    plain = Body(graph.outputs, _names(graph, flat), graph.names, nested=True)
+    plain.write()
+    numpy_lines = [*plain.lines, f"return {_spell_tree(header.results, _results(plain, graph.outputs))}"]
+    parts = [
+        _docstring(header, graph.inputs) + "\nimport math\n\nimport numpy as np\n",
+        *body.definitions,
+        _definition(header, lines),
+        _definition(flat, numpy_lines, plain.nodes),
+    ]
+    return "\n\n".join(parts)
 
 
 def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
@@ -120,8 +161,8 @@ def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
 
 def _names(graph: Graph, header: Header) -> Names:
     names = Names(graph.names, [p.name for p in header.parameters] + [header.function])
-    for node in graph.inputs:
-        names.given(node, header.inputs[node][0])
+    for node, (name, _) in header.inputs.items():
+        names.given(node, name)
     return names
 
 
@@ -142,14 +183,14 @@ def _top(
     written: Iterable[str],
     kept: Mapping[str, np.ndarray],
     functions: Iterable[str],
-    called: Iterable[str],
+    called: Collection[str],
     standalone: bool,
 ) -> str:
     """Imports, and constants: written out, or where they come from."""
-    standard, others = preamble.imports_for(called)
+    standard = preamble.imports_for(called)
     described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
     standard += ["from pathlib import Path"] * (bool(kept) and standalone)
-    imports = [*sorted(standard, key=_import_order), *[""] * bool(standard), "import numpy as np", *others]
+    imports = [*sorted(standard, key=_import_order), *[""] * bool(standard), "import numpy as np"]
     if kept and standalone:
         loaded = ['_constants = np.load(Path(__file__).with_suffix(".npz"))']
         loaded += [f'{name} = _constants["{name}"]  # {text}' for name, text in described.items()]
@@ -214,8 +255,15 @@ def double_quoted(text: str) -> str:
     return text if '"' in text else text.replace("'", '"')
 
 
-def _unpacking(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]]) -> list[str]:
-    return [f"{name} = {double_quoted(path)}" for name, path in (places[node] for node in inputs) if name != path]
+def _unpacking(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], as_floats: bool = False) -> list[str]:
+    lines = []
+    for node in inputs:
+        name, path = places[node]
+        if as_floats and not node.aval.weak:
+            lines.append(f"{name} = float({double_quoted(path)})")
+        elif name != path:
+            lines.append(f"{name} = {double_quoted(path)}")
+    return lines
 
 
 def _symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
@@ -232,6 +280,8 @@ def _symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
 def _symbols_in(value: Any) -> Iterable[str]:
     if isinstance(value, Dim):
         return symbols_of(value)
+    if isinstance(value, Block):
+        return _symbols_in(value.sizes)
     if isinstance(value, tuple):
         return [name for item in value for name in _symbols_in(item)]
     return ()
@@ -283,7 +333,7 @@ def spell_array(value: np.ndarray) -> str | None:
     return f"np.array({numbers}{'' if usual and value.size else f', {dtype}'})"
 
 
-def _docstring(header: Header, inputs: Sequence[Node], called: Iterable[str]) -> str:
+def _docstring(header: Header, inputs: Sequence[Node], called: Collection[str] = ()) -> str:
     described = textwrap.fill(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
     needs = " and ".join(["NumPy", *preamble.packages_for(called)])
     return f'"""{header.summary}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs {needs}.\n"""\n'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,8 +13,8 @@ from symgrad import runtime
 class Part(NamedTuple):
     """Functions of the runtime, the imports that they need, and the lines before them."""
 
-    standard: tuple[str, ...]
-    others: tuple[str, ...]
+    imports: tuple[str, ...]
+    package: tuple[str, ...]
     state: tuple[str, ...]
     functions: tuple[str, ...]
 
@@ -39,29 +39,26 @@ PARTS = {
     ),
     "_blas_on_one_thread": Part(
         ("import threading", "from contextlib import contextmanager", "from functools import cache"),
-        ("from threadpoolctl import ThreadpoolController",),
-        ("_blas = cache(ThreadpoolController)", "_lock, _limits, _holders = threading.Lock(), [], []"),
-        ("_blas_on_one_thread",),
+        ("threadpoolctl",),
+        ("_lock, _limits, _holders = threading.Lock(), [], []",),
+        ("_blas", "_blas_on_one_thread"),
     ),
 }
 
 
-def imports_for(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Import lines of the standard library, and of others than NumPy."""
-    wanted = set(names)
-    parts = [PARTS[name] for name in PARTS if name in wanted]
-    return list({line: 0 for part in parts for line in part.standard}), [x for part in parts for x in part.others]
+def imports_for(names: Collection[str]) -> list[str]:
+    """Import lines, of the standard library."""
+    return list({line: 0 for name in PARTS if name in names for line in PARTS[name].imports})
 
 
-def packages_for(names: Iterable[str]) -> list[str]:
+def packages_for(names: Collection[str]) -> list[str]:
     """What a module needs beside NumPy."""
-    return [line.split()[1] for line in imports_for(names)[1]]
+    return [package for name in PARTS if name in names for package in PARTS[name].package]
 
 
-def text_for(names: Iterable[str]) -> str:
-    """The functions, ready to stand before the function that calls them."""
-    wanted = set(names)
-    return "\n\n\n".join(_text(name) for name in PARTS if name in wanted)
+def text_for(names: Collection[str]) -> str:
+    """The functions that the generated function calls."""
+    return "\n\n\n".join(_text(name) for name in PARTS if name in names)
 
 
 @cache

@@ -3,8 +3,9 @@
 import numpy as np
 
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import beside
 from symgrad.graph import Aval
-from symgrad.ops.define import TABLE, as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import TABLE, as_input, as_method, axis_index, implements, is_traced, operator, refuse
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call
 
@@ -36,10 +37,12 @@ def _accumulation(function, vjp, linear=False):
     """Define an operator of the same shape along one axis; NumPy's ``axis=None`` flattens first."""
     op = operator(
         function,
+        quick=as_method if hasattr(np.ndarray, function.__name__) else None,
         infer=lambda x, axis: Aval(x.shape, sum_dtype(x.dtype)),
         vjp=vjp,
         batch=lambda batched, x, axis: op(x, axis=axis + 1),
         spell=_spell,
+        flow=lambda y, x, axis: beside((axis,), y, x),
         linear=linear,
     )
 

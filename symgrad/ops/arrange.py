@@ -4,8 +4,9 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import Dim
+from symgrad.dims import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import Flow, beside, opaque
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
 from symgrad.ops.index import ADD, put
@@ -59,8 +60,20 @@ def _spell_tile(node, x):
     return call("np.tile", [x.text, spell_param(reps[0] if len(reps) == 1 else reps)])
 
 
+def _flow_tile(y, x, reps):
+    labels = tuple(i if same(r, 1) else None for i, r in enumerate(reps))
+    return Flow((labels[y.ndim - x.ndim :],), labels)
+
+
 TILE = operator(
-    np.tile, infer=_infer_tile, bind=_bind_tile, vjp=_vjp_tile, batch=_batch_tile, spell=_spell_tile, linear=True
+    np.tile,
+    infer=_infer_tile,
+    bind=_bind_tile,
+    vjp=_vjp_tile,
+    batch=_batch_tile,
+    spell=_spell_tile,
+    flow=_flow_tile,
+    linear=True,
 )
 
 
@@ -79,6 +92,7 @@ REPEAT = operator(
         "np.repeat",
         [x.text, str(dict(node.params)["repeats"])] + [f"axis={dict(node.params)['axis']}"] * (node.aval.ndim > 1),
     ),
+    flow=lambda y, x, repeats, axis: beside((axis,), y, x),
     linear=True,
 )
 
@@ -169,6 +183,10 @@ def _spell_roll(node, x):
     return call("np.roll", [x.text, spell_param(params["shift"]), *([f"axis={spell_param(axis)}"] if keep else [])])
 
 
+def _flow_roll(y, x, shift, axis):
+    return opaque(y, x) if axis is None else beside(axis if isinstance(axis, tuple) else (axis,), y, x)
+
+
 ROLL = operator(
     np.roll,
     infer=lambda x, shift, axis=None: Aval(x.shape, x.dtype),
@@ -176,6 +194,7 @@ ROLL = operator(
     vjp=lambda g, y, x, shift, axis: (np.roll(g, _negated(shift), axis),),
     batch=_batch_roll,
     spell=_spell_roll,
+    flow=_flow_roll,
     linear=True,
 )
 
@@ -233,6 +252,10 @@ def _spell_pad(node, x):
     return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={mode!r}"])])
 
 
+def _flow_pad(y, x, pad_width, mode):
+    return beside([i for i, (a, b) in enumerate(pad_width) if not (same(a, 0) and same(b, 0))], y, x)
+
+
 PAD = operator(
     np.pad,
     infer=_infer_pad,
@@ -240,6 +263,7 @@ PAD = operator(
     vjp=_vjp_pad,
     batch=lambda batched, x, pad_width, mode: PAD(x, ((0, 0), *pad_width), mode),
     spell=_spell_pad,
+    flow=_flow_pad,
     linear=True,
 )
 

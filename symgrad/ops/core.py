@@ -14,6 +14,7 @@ ALIAS = operator(
     linear=True,
     view=True,
     spell=lambda node, x: x,
+    scalar=lambda node, x: x,
 )
 """A value under another identity: what a nested transform differentiates by, apart from other uses of the value."""
 
@@ -25,6 +26,7 @@ STOP = operator(
     batch=lambda batched, x: STOP(x),
     spell=lambda node, x: x,
     flow=aligned,
+    scalar=lambda node, x: x,
 )
 
 
@@ -52,6 +54,7 @@ def _boundary(name):
         linear=True,
         view=True,
         spell=lambda node, x: x,
+        scalar=lambda node, x: x,
     )
     return mark
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from symgrad.dims import Dim, largest, same
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import aligned
+from symgrad.flow import aligned, matched, opaque
 from symgrad.graph import CONSTANT, Aval, Literal
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
@@ -58,6 +58,22 @@ def _spell_full(node, value):
         )
     natural = dtype == node.inputs[0].aval.dtype
     return call("np.full", [text, value.text, *([] if natural else [f"dtype={spell_param(dtype)}"])])
+
+
+def _spell_empty(node):
+    shape, dtype = node.aval.shape, node.aval.dtype
+    kind = [] if dtype == np.dtype(float) else [f"dtype={spell_param(dtype)}"]
+    return call("np.empty", [spell_param(shape[0] if len(shape) == 1 else shape), *kind])
+
+
+EMPTY = operator(
+    lambda shape, dtype, tag: np.empty(shape, dtype),
+    name="empty",
+    arrays=0,
+    infer=lambda shape, dtype, tag: Aval(shape, dtype),
+    spell=_spell_empty,
+)
+"""A new array that something is written to everywhere, under an identity of its own."""
 
 
 def _batch_full(batched, value, shape, dtype):
@@ -211,6 +227,7 @@ ARANGE = operator(
     arrays=3,
     infer=lambda start, stop, step, n, dtype: Aval((n,), dtype),
     spell=_spell_arange,
+    flow=opaque,
 )
 
 
@@ -263,6 +280,12 @@ def _spell_linspace(node, start, stop):
     )
 
 
+def _flow_linspace(y, start, stop, num, endpoint):
+    """The axes of the ends, which broadcast; the one of the steps is made as a whole."""
+    labels = [range(-x.ndim, 0) for x in (start, stop)]
+    return matched(y, (start, stop), labels, [None, *range(1 - y.ndim, 0)])
+
+
 LINSPACE = operator(
     lambda start, stop, num, endpoint=True: np.linspace(start, stop, num, endpoint),
     name="linspace",
@@ -273,6 +296,7 @@ LINSPACE = operator(
     vjp=_vjp_linspace,
     batch=_batch_linspace,
     spell=_spell_linspace,
+    flow=_flow_linspace,
     linear=True,
 )
 
@@ -316,6 +340,7 @@ EYE = operator(
     arrays=0,
     infer=lambda n, m, k, dtype: Aval((n, m), dtype),
     spell=_spell_eye,
+    flow=opaque,
 )
 
 

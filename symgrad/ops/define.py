@@ -7,6 +7,7 @@ others.
 from __future__ import annotations
 
 import inspect
+import math
 import operator as python_operator
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -20,7 +21,7 @@ from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import Flow, aligned
 from symgrad.graph import Aval, Node, Op
 from symgrad.shapes import broadcast_shapes
-from symgrad.spelling import POWER, UNARY, Code, call, infix as spell_infix
+from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, spell_param
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
@@ -74,6 +75,8 @@ def elementwise(
     infix: str | None = None,
     prefix: str | None = None,
     spell: Callable[..., Code] | None = None,
+    quick: Callable[..., Code | None] | None = None,
+    scalar: str | Callable[..., Code] | None = None,
     commutes: bool = False,
     singular: bool = False,
     domain: tuple[float, float] | tuple[tuple[float, float], ...] | None = None,
@@ -93,6 +96,13 @@ def elementwise(
         Gives the dtype of the result from the inputs' ``(dtype, weak)``; by default the ufunc's own resolution.
     infix, prefix : str, optional
         The Python operator that it is written with, between two inputs or before one.
+    quick : callable, optional
+        Another such spelling, see `operator`.
+    scalar : str or callable, optional
+        How it reads on Python floats: the name of a function, an expression in the inputs a, b and c, or a function of
+        their `Code`. Its value is NumPy's, but it may raise ArithmeticError or ValueError where NumPy's would be
+        infinite or NaN. Python's operators are their own such form unless another is given; without one, programs with
+        this operator stay with NumPy.
     commutes, singular : bool
         Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
     domain : (low, high), optional
@@ -115,8 +125,10 @@ def elementwise(
 
     if infix is not None and spell is None:
         spell = _spell_infix(infix, display_name(function))
+        scalar = scalar or (lambda node, a, b: spell_infix(infix, a, b))
     if prefix is not None:
         spell = _spell_prefix(prefix)
+        scalar = scalar or spell
     op = Op(
         display_name(function),
         function,
@@ -125,6 +137,8 @@ def elementwise(
         partials=partials,
         spell=spell,
         flow=aligned,
+        quick=quick,
+        scalar=scalar,
         elementwise=True,
         commutes=commutes,
         singular=singular,
@@ -191,6 +205,24 @@ def common_dtype(*xs: Aval) -> np.dtype:
     return result_dtype(*[_kind(x) for x in xs])
 
 
+# ---- quick spellings
+
+SMALL = 4096  # numbers up to which an array takes less time than the calls around it
+
+
+def is_small(*nodes: Node) -> bool:
+    """Whether values are known to be so small that calls are what takes time."""
+    sizes = [x.aval.shape for x in nodes]
+    return all(not any(isinstance(n, Dim) for n in shape) and math.prod(shape) <= SMALL for shape in sizes)
+
+
+def as_method(node: Node, x: Code) -> Code | None:
+    """``x.sum(axis=0)``, which goes through one Python function less than `np.sum`."""
+    if not node.inputs[0].aval.shape:  # may be a Python number
+        return None
+    return call(f"{x.at(ATOM)}.{node.op.name}", [f"{key}={spell_param(value)}" for key, value in node.params])
+
+
 # ---- any operator
 
 
@@ -205,6 +237,8 @@ def operator(
     name: str | None = None,
     evaluate: Callable[..., Any] | None = None,
     spell: Callable[..., Code] | None = None,
+    quick: Callable[..., Code | None] | None = None,
+    scalar: str | Callable[..., Code] | None = None,
     flops: Callable[..., Any] | None = None,
     flow: Callable[..., Flow] | None = None,
     linear: bool = False,
@@ -236,6 +270,10 @@ def operator(
         Evaluates on arrays, by default `function`.
     spell : callable, optional
         ``spell(node, *inputs)`` gives the source as `Code`, by default a call of the NumPy function.
+    quick : callable, optional
+        The source where calls of NumPy are to take the least time, or None if that is no other.
+    scalar : str or callable, optional
+        The source on Python floats, for programs of scalars alone; see `elementwise`.
     flops : callable, optional
         ``flops(y, *inputs, **params)``, from Avals, gives the number of arithmetic operations; by default one for each
         number of the largest array.
@@ -287,6 +325,8 @@ def operator(
         vjp=vjp,
         batch=batch,
         spell=spell,
+        quick=quick,
+        scalar=scalar,
         flops=flops,
         flow=flow,
         linear=linear,

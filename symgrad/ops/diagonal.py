@@ -4,10 +4,11 @@ import numpy as np
 
 from symgrad.dims import Dim, same, smallest
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import opaque, reduced, signature
 from symgrad.graph import Aval
 from symgrad.ops import index
 from symgrad.ops.contract import flat
-from symgrad.ops.define import as_input, axis_index, implements, operator
+from symgrad.ops.define import as_input, as_method, axis_index, implements, operator
 
 
 def _offset(name, key, k):
@@ -52,6 +53,7 @@ DIAG = operator(
     infer=lambda v, k=0: Aval((v.shape[0] + abs(k), v.shape[0] + abs(k)), v.dtype),
     vjp=lambda g, y, v, k: (np.diagonal(g, k),),
     batch=lambda batched, v, k: embed(v, k),
+    flow=opaque,
     linear=True,
 )
 
@@ -110,12 +112,19 @@ def _placed(g, n, m, k):
     return index.put(y, (..., slice(row, row + length), slice(column, column + length)), embed(g))
 
 
+def _flow_diagonal(y, a, offset, axis1, axis2):
+    flow = reduced(a, (axis1, axis2))
+    return flow._replace(result=(*flow.result, None))
+
+
 DIAGONAL = operator(
     np.diagonal,
     infer=_infer_diagonal,
     bind=_bind_diagonal,
     vjp=_vjp_diagonal,
     batch=lambda batched, a, offset, axis1, axis2: np.diagonal(a, offset, axis1 + 1, axis2 + 1),
+    flow=_flow_diagonal,
+    quick=as_method,
     linear=True,
     view=True,
     read_only=True,
@@ -147,6 +156,8 @@ TRACE = operator(
     bind=_bind_diagonal,
     vjp=_vjp_trace,
     batch=lambda batched, a, offset, axis1, axis2: np.trace(a, offset, axis1 + 1, axis2 + 1),
+    flow=lambda y, a, offset, axis1, axis2: reduced(a, (axis1, axis2)),
+    quick=as_method,
     linear=True,
 )
 
@@ -175,6 +186,9 @@ def _square(rows):
     return np.broadcast_to(rows[:, None], (*rows.shape, rows.shape[1]))
 
 
+_OF_MATRICES = signature("..->..")
+
+
 def _triangle(function):
     return operator(
         function,
@@ -182,6 +196,7 @@ def _triangle(function):
         bind=lambda m, k=0: ((as_input(m),), {"k": _offset(function.__name__, "k", k)}),
         vjp=lambda g, y, m, k: (function(g, k),),
         batch=lambda batched, m, k: function(_square(m) if m.ndim == 2 else m, k),
+        flow=lambda y, m, k: _OF_MATRICES(y, m) if m.ndim > 1 else opaque(y, m),
         linear=True,
     )
 

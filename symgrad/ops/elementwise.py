@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.dims import same
 from symgrad.errors import ArgumentError, UnsupportedError
-from symgrad.flow import aligned
+from symgrad.flow import aligned, opaque
 from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.define import (
     TABLE,
@@ -18,6 +18,7 @@ from symgrad.ops.define import (
     elementwise,
     flat,
     implements,
+    is_small,
     is_traced,
     operator,
     refuse,
@@ -25,7 +26,7 @@ from symgrad.ops.define import (
     ufunc_dtypes,
 )
 from symgrad.shapes import broadcast_shapes, same_shape
-from symgrad.spelling import call as spelled
+from symgrad.spelling import ATOM, CHOICE, COMPARE, PRODUCT, UNARY, Code, call as spelled, infix
 
 LN2, LN10, DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
 POSITIVE, UNIT, ANY = (0.1, 3.0), (-0.9, 0.9), (-2.0, 2.0)
@@ -63,6 +64,15 @@ def scalar(number, dtype):
 # ---- arithmetic
 
 
+def _scalar_power(node, x, y):
+    """Of a negative base Python's ** would be complex where the exponent is no integer; math.pow raises."""
+    exponent = node.inputs[1]
+    n = exponent.params[0][1].value if exponent.op is CONSTANT else math.nan
+    if not math.isfinite(n) or n != int(n):
+        return spelled("math.pow", [x.text, y.text])
+    return infix("**", x, Code(str(int(n)), ATOM if n >= 0 else UNARY))
+
+
 def _power_partials(z, x, y):
     return _power_by_base(x, y), _power_by_exponent(z, x, y)
 
@@ -91,21 +101,33 @@ elementwise(np.true_divide, lambda z, x, y: (1 / y, -z / y), infix="/", singular
 elementwise(np.floor_divide, flat, infix="//", domain=(ANY, POSITIVE))
 elementwise(np.remainder, lambda z, x, y: (1, -np.floor_divide(x, y)), infix="%", singular=True, domain=(ANY, POSITIVE))
 # x / y may round up to an integer that fmod, which is exact, has not reached
-elementwise(np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(ANY, POSITIVE))
-elementwise(np.power, _power_partials, infix="**", singular=True, domain=(POSITIVE, ANY))
-elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, ANY))
+elementwise(
+    np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(ANY, POSITIVE), scalar="math.fmod"
+)
+elementwise(np.power, _power_partials, infix="**", singular=True, domain=(POSITIVE, ANY), scalar=_scalar_power)
+elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, ANY), scalar="math.pow")
 elementwise(np.negative, lambda y, x: -1, prefix="-")
 elementwise(np.positive, lambda y, x: 1, prefix="+")
 elementwise(np.conjugate, lambda y, x: 1)
-elementwise(np.reciprocal, lambda y, x: -y * y, singular=True, domain=POSITIVE)
-elementwise(np.square, lambda y, x: 2 * x)
-elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE)
-elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE)
-elementwise(np.absolute, lambda y, x: np.sign(x), spell=lambda node, x: spelled("np.abs", [x.text]))
-elementwise(np.fabs, lambda y, x: np.sign(x))
-elementwise(np.sign, flat)
-elementwise(np.heaviside, lambda z, x, h: (None, np.where(x == 0, 1.0, 0)))
-elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None))
+elementwise(
+    np.reciprocal,
+    lambda y, x: -y * y,
+    singular=True,
+    domain=POSITIVE,
+    scalar=lambda node, x: Code(f"1.0 / {x.at(UNARY)}", PRODUCT),
+)
+elementwise(np.square, lambda y, x: 2 * x, scalar="a * a")
+elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt")
+elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt")
+elementwise(np.absolute, lambda y, x: np.sign(x), spell=lambda node, x: spelled("np.abs", [x.text]), scalar="abs")
+elementwise(np.fabs, lambda y, x: np.sign(x), scalar="math.fabs")
+elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0")
+elementwise(
+    np.heaviside,
+    lambda z, x, h: (None, np.where(x == 0, 1.0, 0)),
+    scalar="1.0 if a > 0 else 0.0 if a < 0 else b if a == 0 else a",
+)
+elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None), scalar="math.copysign")
 
 
 def _hypot_partials(z, x, y):
@@ -114,28 +136,28 @@ def _hypot_partials(z, x, y):
     return x / length, y / length
 
 
-elementwise(np.hypot, _hypot_partials, commutes=True)
+elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot")
 
 # ---- exponentials and logarithms
 
-elementwise(np.exp, lambda y, x: y, singular=True)
-elementwise(np.exp2, lambda y, x: LN2 * y, singular=True)
-elementwise(np.expm1, lambda y, x: y + 1, singular=True)
-elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE)
-elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE)
-elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE)
-elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=(-0.9, 3))
+elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp")
+elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2")
+elementwise(np.expm1, lambda y, x: y + 1, singular=True, scalar="math.expm1")
+elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log")
+elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2")
+elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10")
+elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=(-0.9, 3), scalar="math.log1p")
 elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True)
 elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), commutes=True)
 
 # ---- trigonometric and hyperbolic
 
-elementwise(np.sin, lambda y, x: np.cos(x))
-elementwise(np.cos, lambda y, x: -np.sin(x))
-elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2))
-elementwise(np.arcsin, lambda y, x: 1 / np.sqrt(1 - x * x), singular=True, domain=UNIT)
-elementwise(np.arccos, lambda y, x: -1 / np.sqrt(1 - x * x), singular=True, domain=UNIT)
-elementwise(np.arctan, lambda y, x: 1 / (1 + x * x))
+elementwise(np.sin, lambda y, x: np.cos(x), scalar="math.sin")
+elementwise(np.cos, lambda y, x: -np.sin(x), scalar="math.cos")
+elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), scalar="math.tan")
+elementwise(np.arcsin, lambda y, x: 1 / np.sqrt(1 - x * x), singular=True, domain=UNIT, scalar="math.asin")
+elementwise(np.arccos, lambda y, x: -1 / np.sqrt(1 - x * x), singular=True, domain=UNIT, scalar="math.acos")
+elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), scalar="math.atan")
 
 
 def _arctan2_partials(z, y, x):
@@ -143,17 +165,17 @@ def _arctan2_partials(z, y, x):
     return x / square, -y / square
 
 
-elementwise(np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE))
-elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True)
-elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True)
-elementwise(np.tanh, lambda y, x: 1 - y * y)
-elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1))
-elementwise(np.arccosh, lambda y, x: 1 / np.sqrt(x * x - 1), singular=True, domain=(1.1, 4.0))
-elementwise(np.arctanh, lambda y, x: 1 / (1 - x * x), singular=True, domain=UNIT)
-elementwise(np.deg2rad, lambda y, x: DEGREE)
-elementwise(np.radians, lambda y, x: DEGREE)
-elementwise(np.rad2deg, lambda y, x: 1 / DEGREE)
-elementwise(np.degrees, lambda y, x: 1 / DEGREE)
+elementwise(np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), scalar="math.atan2")
+elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh")
+elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh")
+elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh")
+elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh")
+elementwise(np.arccosh, lambda y, x: 1 / np.sqrt(x * x - 1), singular=True, domain=(1.1, 4.0), scalar="math.acosh")
+elementwise(np.arctanh, lambda y, x: 1 / (1 - x * x), singular=True, domain=UNIT, scalar="math.atanh")
+elementwise(np.deg2rad, lambda y, x: DEGREE, scalar="math.radians")
+elementwise(np.radians, lambda y, x: DEGREE, scalar="math.radians")
+elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, scalar="math.degrees")
+elementwise(np.degrees, lambda y, x: 1 / DEGREE, scalar="math.degrees")
 
 _SINC = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 12)]
 """Maclaurin coefficients of the derivative of sin(t) / t, in t, t**3, ..."""
@@ -179,8 +201,18 @@ def _takes(z, x, y, chosen):
     return np.where(chosen, np.where(x == y, scalar(0.5, z.dtype), 1.0), 0)
 
 
-elementwise(np.maximum, lambda z, x, y: (_takes(z, x, y, x >= y), _takes(z, y, x, y >= x)), commutes=True)
-elementwise(np.minimum, lambda z, x, y: (_takes(z, x, y, x <= y), _takes(z, y, x, y <= x)), commutes=True)
+elementwise(
+    np.maximum,
+    lambda z, x, y: (_takes(z, x, y, x >= y), _takes(z, y, x, y >= x)),
+    commutes=True,
+    scalar="a if a > b or a != a else b",
+)
+elementwise(
+    np.minimum,
+    lambda z, x, y: (_takes(z, x, y, x <= y), _takes(z, y, x, y <= x)),
+    commutes=True,
+    scalar="a if a < b or a != a else b",
+)
 elementwise(np.fmax, lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x))))
 elementwise(np.fmin, lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x))))
 
@@ -197,7 +229,21 @@ def _clip_partials(z, x, low, high):
     )
 
 
-CLIP = elementwise(np.clip, _clip_partials, dtype=result_dtype)
+def _clip_in_two(node, x, low, high):
+    """Two calls of ufuncs take half of the time of one of np.clip, which is Python."""
+    dtype = node.aval.dtype
+    if dtype.kind != "f" or not is_small(node) or any(a.aval.dtype != dtype and not a.aval.weak for a in node.inputs):
+        return None
+    return spelled("np.minimum", [f"np.maximum({x.text}, {low.text})", high.text])
+
+
+CLIP = elementwise(
+    np.clip,
+    _clip_partials,
+    dtype=result_dtype,
+    quick=_clip_in_two,
+    scalar="d if (d := a if a > b or a != a else b) < c or d != d else c",
+)
 
 
 @implements(np.clip)
@@ -219,6 +265,9 @@ WHERE = elementwise(
     np.where,
     lambda z, condition, x, y: (None, np.where(condition, 1.0, 0), np.where(condition, 0, 1.0)),
     dtype=lambda condition, x, y: result_dtype(x, y),
+    scalar=lambda node, condition, x, y: Code(
+        f"{x.at(COMPARE)} if {condition.at(COMPARE)} else {y.at(COMPARE)}", CHOICE
+    ),
 )
 
 
@@ -275,17 +324,27 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 # ---- comparison, logic, bits, steps: constant piece by piece
 
+
+def _scalar_not(node, x):
+    """~True is -2."""
+    return Code(f"not {x.at(COMPARE)}", CHOICE)
+
+
 for ufunc, symbol in (
     (np.less, "<"), (np.less_equal, "<="), (np.greater, ">"), (np.greater_equal, ">="), (np.equal, "=="),
     (np.not_equal, "!="), (np.bitwise_and, "&"), (np.bitwise_or, "|"), (np.bitwise_xor, "^"), (np.left_shift, "<<"),
     (np.right_shift, ">>"),
 ):  # fmt: skip
     elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!=", "&", "|", "^"))
-for ufunc in (
-    np.logical_and, np.logical_or, np.logical_xor, np.logical_not, np.isnan, np.isfinite, np.isinf, np.signbit,
-    np.floor, np.ceil, np.trunc, np.rint, np.gcd, np.lcm, np.bitwise_count, np.spacing,
+for ufunc, scalar_form in (
+    (np.logical_and, "bool(a and b)"), (np.logical_or, "bool(a or b)"), (np.logical_xor, "bool(a) != bool(b)"),
+    (np.logical_not, _scalar_not), (np.signbit, "math.copysign(1.0, a) < 0"),
+    (np.isnan, "math.isnan"), (np.isfinite, "math.isfinite"), (np.isinf, "math.isinf"),
+    (np.floor, "math.copysign(math.floor(a), a)"), (np.ceil, "math.copysign(math.ceil(a), a)"),
+    (np.trunc, "math.copysign(math.trunc(a), a)"), (np.rint, "math.copysign(round(a), a)"),
+    (np.gcd, None), (np.lcm, None), (np.bitwise_count, None), (np.spacing, None),
 ):  # fmt: skip
-    elementwise(ufunc, flat)
+    elementwise(ufunc, flat, scalar=scalar_form)
 
 ROUND = operator(
     np.round,
@@ -397,6 +456,7 @@ DIVMOD = operator(
     infer=lambda x, y: _several(np.divmod, (x, y)),
     vjp=lambda g, results, x, y: (g[1], -g[1] * results[0]),
     batch=_batch_divmod,
+    flow=opaque,
     singular=True,
 )
 MODF = operator(
@@ -404,12 +464,14 @@ MODF = operator(
     infer=lambda x: _several(np.modf, (x,)),
     vjp=lambda g, results, x: (g[0],),
     batch=lambda batched, x: np.modf(x),
+    flow=opaque,
 )
 FREXP = operator(
     np.frexp,
     infer=lambda x: _several(np.frexp, (x,)),
     vjp=lambda g, results, x: (np.ldexp(g[0], -results[1]),),
     batch=lambda batched, x: np.frexp(x),
+    flow=opaque,
 )
 
 # ---- ufunc.outer
@@ -428,4 +490,4 @@ def _outer(call, name):
 for ufunc, call in list(TABLE.items()):
     if isinstance(ufunc, np.ufunc) and ufunc.nin == 2:
         TABLE[ufunc.outer] = _outer(call, ufunc.__name__)
-elementwise(np.invert, flat, prefix="~")
+elementwise(np.invert, flat, prefix="~", scalar=_scalar_not)

@@ -4,11 +4,13 @@ import numpy as np
 
 from symgrad.dims import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import matched
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
 from symgrad.ops.index import ADD, get
 from symgrad.ops.keys import Slot, check_bounds
 from symgrad.shapes import broadcast_shapes
+from symgrad.spelling import ATOM, Code
 
 
 @implements(np.take)
@@ -65,6 +67,20 @@ def _batch_take_along(batched, a, indices, axis):
     return np.take_along_axis(a, indices, axis + 1)
 
 
+def _flow_take_along(y, a, indices, axis):
+    """Along the axis each index picks what it wants of all of `a`."""
+    labels = range(y.ndim)
+    return matched(y, (a, indices), [[None if i == axis else i for i in labels], labels], labels)
+
+
+def _rows_and_columns(node, a, indices):
+    """What np.take_along_axis makes of it after many calls."""
+    n, *width = node.inputs[1].aval.shape
+    if dict(node.params)["axis"] != 1 or len(width) != 1 or not is_small(node) or node.inputs[0].aval.shape[0] != n:
+        return None
+    return Code(f"{a.at(ATOM)}[np.arange({n})[:, None], {indices.text}]")
+
+
 TAKE_ALONG = operator(
     np.take_along_axis,
     arrays=2,
@@ -72,6 +88,8 @@ TAKE_ALONG = operator(
     bind=_bind_take_along,
     vjp=_vjp_take_along,
     batch=_batch_take_along,
+    flow=_flow_take_along,
+    quick=_rows_and_columns,
     linear=True,
 )
 

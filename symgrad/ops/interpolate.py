@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.dims import same
 from symgrad.errors import DTypeError, ShapeError
+from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 from symgrad.shapes import same_shape
@@ -70,8 +71,14 @@ def _batch_interp(batched, x, xp, fp):
 
 
 INTERP = operator(
-    np.interp, arrays=3, infer=_infer_interp, vjp=_vjp_interp, batch=_batch_interp, singular=True
-)  # where points coincide the slope is infinite
+    np.interp,
+    arrays=3,
+    infer=_infer_interp,
+    vjp=_vjp_interp,
+    batch=_batch_interp,
+    flow=signature(",.,.->"),
+    singular=True,  # where points coincide the slope is infinite
+)
 
 
 @implements(np.interp)

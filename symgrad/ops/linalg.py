@@ -13,6 +13,7 @@ import numpy as np
 from symgrad import shapes
 from symgrad.dims import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
+from symgrad.flow import opaque, signature
 from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
@@ -135,6 +136,14 @@ def _batch_solve(batched, a, b):
     return y[..., 0] if ranks[1] == 1 else y
 
 
+_OF_VECTOR, _OF_COLUMNS = signature("..,.->."), signature("..,.n->.n")
+
+
+def flow_solve(y, a, b):
+    """Right-hand sides are independent."""
+    return _OF_VECTOR(y, a, b) if b.ndim == 1 else _OF_COLUMNS(y, a, b)
+
+
 SOLVE = operator(
     np.linalg.solve,
     arrays=2,
@@ -142,6 +151,7 @@ SOLVE = operator(
     vjp=_vjp_solve,
     batch=_batch_solve,
     flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * shapes.product(y.shape),
+    flow=flow_solve,
 )
 
 
@@ -156,6 +166,7 @@ INV = operator(
     vjp=lambda g, y, a: (-product(transposed(y), g, transposed(y)),),
     batch=lambda batched, a: np.linalg.inv(a),
     flops=lambda y, a: work(a, 2),
+    flow=signature("..->.."),
 )
 
 # ---- determinants
@@ -177,6 +188,7 @@ DET = operator(
     vjp=_vjp_det,
     batch=lambda batched, a: np.linalg.det(a),
     flops=lambda y, a: work(a, 2, 3),
+    flow=signature("..->"),
     singular=True,
 )
 
@@ -193,6 +205,7 @@ SLOGDET = operator(
     vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),
     batch=lambda batched, a: SLOGDET(a),
     flops=lambda y, a: work(a, 2, 3),
+    flow=opaque,
     singular=True,
 )
 
@@ -225,6 +238,7 @@ CHOLESKY = operator(
     vjp=_vjp_cholesky,
     batch=lambda batched, a, upper: np.linalg.cholesky(a, upper=upper),
     flops=lambda y, a, upper: work(a, 1, 3),
+    flow=signature("..->.."),
 )
 
 
@@ -262,6 +276,7 @@ EIGH = operator(
     vjp=_vjp_eigh,
     batch=lambda batched, a, UPLO: EIGH(a, UPLO=UPLO),
     flops=lambda y, a, UPLO: work(a, 9),
+    flow=opaque,
     singular=True,
 )
 
@@ -283,6 +298,7 @@ EIGVALSH = operator(
     vjp=_vjp_eigvalsh,
     batch=lambda batched, a, UPLO: np.linalg.eigvalsh(a, UPLO),
     flops=lambda y, a, UPLO: work(a, 4, 3),
+    flow=signature("..->."),
 )
 
 
@@ -339,6 +355,7 @@ SVD = operator(
     vjp=_vjp_svd,
     batch=lambda batched, a, full_matrices: SVD(a, full_matrices=full_matrices),
     flops=lambda y, a, full_matrices: 6 * tall(a) + 20 * small(a),
+    flow=opaque,
     singular=True,
 )
 
@@ -359,6 +376,7 @@ SVDVALS = operator(
     vjp=_vjp_svdvals,
     batch=lambda batched, a: np.linalg.svdvals(a),
     flops=lambda y, a: 2 * tall(a) + 2 * small(a),
+    flow=signature("..->."),
 )
 
 
@@ -410,6 +428,7 @@ QR = operator(
     vjp=_vjp_qr,
     batch=lambda batched, a: QR(a),
     flops=lambda y, a: 4 * tall(a) - 4 * small(a) // 3,
+    flow=opaque,
     singular=True,
 )
 

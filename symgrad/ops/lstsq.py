@@ -3,10 +3,11 @@
 import numpy as np
 
 from symgrad.errors import ShapeError
+from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.contract import fits, flat, transposed
 from symgrad.ops.define import as_input, implements, operator, refuse
-from symgrad.ops.linalg import check_matrix, float_dtype, product
+from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, product
 from symgrad.spelling import Code
 
 # ---- least squares: for matrices of locally constant rank
@@ -24,7 +25,13 @@ def _vjp_pinv(g, y, a):
     return (left - a @ (y @ left) + right - (right @ y) @ a - product(pt, g, pt),)
 
 
-PINV = operator(np.linalg.pinv, infer=_infer_pinv, vjp=_vjp_pinv, batch=lambda batched, a: PINV(a))
+PINV = operator(
+    np.linalg.pinv,
+    infer=_infer_pinv,
+    vjp=_vjp_pinv,
+    batch=lambda batched, a: PINV(a),
+    flow=signature("..->.."),
+)
 
 
 @implements(np.linalg.pinv)
@@ -70,6 +77,7 @@ LSTSQ = operator(
     infer=_infer_lstsq,
     vjp=_vjp_lstsq,
     batch=_batch_lstsq,
+    flow=flow_solve,
     spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),
 )
 
@@ -93,7 +101,13 @@ def _infer_rank(a):
     return Aval(a.shape[:-2], np.dtype(np.int64))
 
 
-RANK = operator(np.linalg.matrix_rank, infer=_infer_rank, batch=lambda batched, a: RANK(a), vjp=lambda g, y, a: (None,))
+RANK = operator(
+    np.linalg.matrix_rank,
+    infer=_infer_rank,
+    vjp=lambda g, y, a: (None,),
+    batch=lambda batched, a: RANK(a),
+    flow=signature("..->"),
+)
 
 
 @implements(np.linalg.matrix_rank)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import reduced
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, operator
 from symgrad.ops.diagonal import last_two
@@ -42,6 +43,7 @@ NORM = operator(
     evaluate=lambda x, axis=None, keepdims=False: np.linalg.norm(x, axis=axis, keepdims=keepdims),
     vjp=_vjp_norm,
     batch=_batch_norm,
+    flow=lambda y, x, axis, keepdims: reduced(x, _axes(x, axis), keepdims),
 )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.dims import Dim, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import aligned, opaque, signature
 from symgrad.graph import Aval
 from symgrad.ops import index
 from symgrad.ops.contract import align, broadcast_batch, conjugate, fits, spread, to_last
@@ -108,6 +109,7 @@ KRON = operator(
     infer=lambda a, b: Aval(tuple(m * k for m, k in zip(a.shape, b.shape, strict=True)), common_dtype(a, b)),
     vjp=_vjp_kron,
     batch=_batch_kron,
+    flow=aligned,  # an axis of one operand where the size of the other is 1: the product of two has another size
     linear=True,
 )
 
@@ -130,6 +132,7 @@ CROSS = operator(
     infer=_infer_cross,
     vjp=lambda g, y, a, b: (np.cross(b, g), np.cross(g, a)),
     batch=lambda batched, a, b: CROSS(*align(batched, a, b)),
+    flow=signature(".,.->."),
 )
 
 
@@ -195,9 +198,11 @@ def _vjp_correlate(g, y, a, v, mode):
     return np.convolve(g, v, "valid"), np.correlate(g, a, "valid")[::-1]
 
 
-CONVOLVE = operator(np.convolve, arrays=2, infer=_infer_sequence("convolve", "full"), vjp=_vjp_convolve, linear=True)
+CONVOLVE = operator(
+    np.convolve, arrays=2, infer=_infer_sequence("convolve", "full"), vjp=_vjp_convolve, flow=opaque, linear=True
+)
 CORRELATE = operator(
-    np.correlate, arrays=2, infer=_infer_sequence("correlate", "valid"), vjp=_vjp_correlate, linear=True
+    np.correlate, arrays=2, infer=_infer_sequence("correlate", "valid"), vjp=_vjp_correlate, flow=opaque, linear=True
 )
 
 

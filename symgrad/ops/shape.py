@@ -9,7 +9,7 @@ from symgrad.dims import Dim, same
 from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.flow import Flow, aligned, beside, regrouped
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
 from symgrad.shapes import broadcast_shapes, render_shape, reshape_shape, same_shape
 from symgrad.spelling import ATOM, Code, call, spell_param
 
@@ -73,6 +73,7 @@ ASTYPE = operator(
     evaluate=_astype,
     spell=_spell_astype,
     flow=aligned,
+    scalar=lambda node, x: x if node.inputs[0].aval.dtype.kind == "f" else call("float", [x.text]),
     linear=True,
 )
 
@@ -370,6 +371,7 @@ BROADCAST_TO = operator(
     batch=lambda batched, x, shape: np.broadcast_to(with_rank(x, len(shape)), (x.shape[0], *shape)),
     spell=lambda node, x: call("np.broadcast_to", [x.text, spell_param(node.aval.shape)]),
     flow=aligned,
+    quick=lambda node, x: call("np.full", [spell_param(node.aval.shape), x.text]) if is_small(node) else None,
     linear=True,
     view=True,
     read_only=True,
@@ -490,6 +492,14 @@ def _flow_stack(y, *xs, axis):
     return Flow((labels,) * len(xs), (*labels[:axis], None, *labels[axis:]))
 
 
+def _array_of_arrays(node, *inputs):
+    """np.array stacks, too, and with little overhead."""
+    alike = all(x.aval.dtype == node.aval.dtype and not x.aval.weak for x in node.inputs)
+    if dict(node.params).get("axis", 0) != 0 or not alike or not is_small(node):
+        return None
+    return call("np.array", [f"[{', '.join(x.text for x in inputs)}]"])
+
+
 STACK = operator(
     np.stack,
     arrays=-1,
@@ -500,6 +510,7 @@ STACK = operator(
     evaluate=lambda *xs, axis=0: np.stack(xs, axis),
     spell=_spell_join("stack"),
     flow=_flow_stack,
+    quick=_array_of_arrays,
     linear=True,
 )
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import beside, signature
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, as_method, axis_index, implements, is_traced, operator, refuse
 from symgrad.spelling import call
 
 
@@ -30,6 +31,8 @@ ARGSORT = operator(
     vjp=lambda g, y, a, axis, kind: (None,),
     batch=lambda batched, a, axis, kind: np.argsort(a, axis + 1, kind),
     spell=_spell_argsort,
+    flow=lambda y, a, axis, kind: beside((axis,), y, a),
+    quick=as_method,
 )
 
 
@@ -47,6 +50,7 @@ SEARCHSORTED = operator(
     arrays=2,
     infer=lambda a, v, side="left": Aval(v.shape, np.dtype(np.intp)),
     vjp=lambda g, y, a, v, side: (None, None),
+    flow=signature(".,->"),
 )
 
 

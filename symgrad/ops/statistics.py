@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.dims import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
+from symgrad.flow import Flow, reduced
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator, refuse
 from symgrad.ops.reduce import reduction
@@ -99,7 +100,12 @@ def _order_statistic(function, whole):
         rows = np.arange(a.shape[0], like=a)  # each with each was made, and each with its own is asked for
         return y[rows, :, rows] if q.ndim > 1 else y[rows, rows]
 
-    op = operator(function, arrays=2, infer=infer, bind=bind, vjp=vjp, batch=batch, spell=_spell_quantile)
+    def flow(y, a, q, axis, keepdims):
+        (kept,), result, _ = reduced(a, axis_tuple(name, axis, a.ndim), keepdims)
+        of_q = tuple(range(-q.ndim, 0))
+        return Flow((kept, of_q), (*of_q, *result))
+
+    op = operator(function, arrays=2, infer=infer, bind=bind, vjp=vjp, batch=batch, spell=_spell_quantile, flow=flow)
     return op
 
 

@@ -8,8 +8,9 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, batched, cheaper, fastest, matrices, prepare, stable, sums
+from symgrad.rewrite import algebra, batched, cheaper, fastest, masks, matrices, order, pieces, prepare, stable, sums
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
+from symgrad.rewrite.gathered import gather
 from symgrad.rewrite.structure import procedures
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Pass",
     "drop_dead",
     "finish",
+    "gather",
     "hasten",
     "improve",
     "improved",
@@ -72,7 +74,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (hasten, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (gather, hasten, settle, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
@@ -142,7 +144,10 @@ def rules_of(stage: str, numerics: str) -> Rules:
 
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
+    general = partial(procedures, final=stage != "improve", numerics=numerics)
     if stage in ("improve", "finish"):
-        return partial(procedures, final=stage == "finish", numerics=numerics)
-    tables = {"hasten": (sums.OF,) if numerics == "stable" else (), "settle": (batched.OF,)}[stage]
-    return lambda op: [each for table in tables for each in table.get(op, ())]
+        return general
+    if stage == "settle":
+        return lambda op: batched.OF.get(op, [])
+    tables = (masks.OF, sums.OF, order.OF, pieces.OF, fastest.OF) if numerics == "stable" else ()
+    return lambda op: [*general(op), *(each for table in tables for each in table.get(op, ()))]

@@ -1,20 +1,26 @@
-"""The kernel of a contraction of two operands: a product of matrices for each label that all have, or of rows.
+"""The kernel of a contraction of two operands: products of matrices for labels that both have, or of rows; of a sum.
 
 Transposes are views, and BLAS takes them as they are. Which form is the fastest has been measured.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.contract import VECDOT
-from symgrad.ops.einsum import EINSUM
-from symgrad.rewrite.contractions import Contraction, contraction_of, is_one, numbers, plain
+from symgrad.ops.define import axis_tuple
+from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.reduce import MEAN, SUM
+from symgrad.rewrite.contractions import Contraction, contraction_of, is_one, numbers, plain, with_axes
 from symgrad.rewrite.engine import Procedure
+from symgrad.shapes import product
 from symgrad.variable import Variable
+
+if TYPE_CHECKING:
+    from symgrad.dims import Shape
 
 ENOUGH = 2000
 """Multiplications from which on a product of matrices and vectors, which needs more views, is faster than einsum."""
@@ -102,7 +108,45 @@ def rows_with_rows(graph: Graph, node: Node) -> Variable | Node | None:
     return VECDOT(a, b) if node.op is EINSUM else None
 
 
+# ---- sums of short runs
+
+FEW, ROWS = 256, 64
+"""`np.sum` starts a loop for each run of numbers that lie beside each other, which takes as long as to add 30 of them;
+einsum does not. Up to so many numbers both add them in the same way, or as accurately."""
+
+
+def short_sums(graph: Graph, node: Node) -> Variable | None:
+    """A sum or mean over axes as an einsum of one operand: four times as fast for runs of 20 numbers."""
+    x, axes = node.inputs[0], axis_tuple(node.op.name, dict(node.params).get("axis"), len(node.inputs[0].aval.shape))
+    shape = x.aval.shape
+    if not plain(x) or not axes or len(axes) == len(shape):
+        return None
+    run = _run(shape, axes)
+    if run is None or numbers(shape) < ROWS * run:
+        return None
+    labels = LETTERS[: len(shape)]
+    out = "".join(label for i, label in enumerate(labels) if i not in axes)
+    y = EINSUM(Variable(graph, x), subscripts=f"{labels}->{out}")
+    if node.op is MEAN:
+        y = y / product([shape[i] for i in axes])
+    return with_axes(graph, y, axes, len(shape)) if dict(node.params).get("keepdims") else y
+
+
+def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
+    """How many numbers beside each other are summed, or kept; None if they may be many."""
+    summed, run = len(shape) - 1 in axes, 1
+    for i in reversed(range(len(shape))):
+        if (i in axes) != summed:
+            break
+        if not isinstance(shape[i], int):
+            return None
+        run *= shape[i]
+    return run if 1 < run <= (FEW if summed else FEW // 2) else None
+
+
 OF: dict[Op, list[Procedure]] = {
+    SUM: [short_sums],
+    MEAN: [short_sums],
     EINSUM: [as_matrix_product, rows_with_rows],
     VECDOT: [rows_with_rows],
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from symgrad.ops.define import TABLE
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.index import GET
 from symgrad.ops.keys import FULL as EVERYTHING
+from symgrad.ops.reduce import SUM
 from symgrad.variable import Variable
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ MULTIPLY = TABLE[np.multiply]
 
 ASSUMED = 1000
 """What a symbolic size counts for."""
+
+GAIN = 0.75
+"""What a new form may take of the work of the old one."""
 
 ABREAST = 8
 """How many multiplications of a matrix product take as long as one number takes to be read or written."""
@@ -56,8 +60,15 @@ def magnitude(size: Size) -> int:
     return max(evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)), 1) if isinstance(size, Dim) else size
 
 
-def numbers(shape: Shape) -> int:
+def numbers(shape: Iterable[Size]) -> int:
     return math.prod(map(magnitude, shape))
+
+
+def work_of(sizes: Mapping[str, Size], terms: Sequence[str], out: str) -> float:
+    """What a contraction takes, in numbers read or written."""
+    places = [magnitude(sizes[label]) for label in set("".join(terms))]
+    touched = sum(numbers([sizes[label] for label in term]) for term in (*terms, out))
+    return touched + math.prod(places) / ABREAST
 
 
 class Contraction(NamedTuple):
@@ -85,9 +96,7 @@ class Contraction(NamedTuple):
 
     def work(self) -> float:
         """What it takes, in numbers read or written."""
-        sizes = self.sizes
-        touched = sum(numbers(x.aval.shape) for x in self.operands) + numbers([sizes[label] for label in self.out])
-        return touched + math.prod(map(magnitude, sizes.values())) / ABREAST
+        return work_of(self.sizes, self.terms, self.out)
 
     def renamed(self, names: dict[str, str]) -> Contraction:
         terms = tuple("".join(names[label] for label in term) for term in self.terms)
@@ -192,6 +201,21 @@ def trimmed(graph: Graph, c: Contraction) -> Contraction:
     """The contraction without the axes of size one that blanks stand for."""
     xs = [without(graph, x, [i for i, label in enumerate(t) if label == " "]) for x, t in zip(*c[:2], strict=True)]
     return Contraction(tuple(xs), tuple(term.replace(" ", "") for term in c.terms), c.out)
+
+
+def summed_first(graph: Graph, c: Contraction, own: Mapping[int, str]) -> Contraction:
+    """The contraction with labels that one operand alone has summed before."""
+    operands, terms = list(c.operands), list(c.terms)
+    for i, labels in own.items():
+        axes = tuple(j for j, label in enumerate(terms[i]) if label in labels)
+        operands[i] = SUM(Variable(graph, operands[i]), axis=axes).node
+        terms[i] = less(terms[i], labels)
+    return Contraction(tuple(operands), tuple(terms), c.out)
+
+
+def less(term: str, labels: Container[str]) -> str:
+    """A term without some labels."""
+    return "".join(label for label in term if label not in labels)
 
 
 # ---- axes come and go

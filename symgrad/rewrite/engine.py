@@ -7,7 +7,7 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -430,15 +430,26 @@ def _renewed(node: Node, segments: dict[Segment, Segment]) -> Node:
     return replace(node, params=(("segment", own),))
 
 
-def copied(graph: Graph) -> Graph:
-    """A new graph of what the outputs need, and of the inputs, only."""
+Replacements = Mapping[Node, Callable[[Graph, Mapping[Node, Node]], Variable]]
+"""How some nodes are made in another graph, out of the images of earlier ones."""
+
+
+def copied(graph: Graph, instead: Replacements | None = None) -> Graph:
+    """A new graph of what the outputs need, and of the inputs, only; some nodes made in another way."""
     new = Graph()
     image: dict[Node, Node] = {}
     for node in _ordered(graph):
-        inputs = tuple([image[x] for x in node.inputs])
-        twin = Node(len(new.nodes), node.op, inputs, node.params, node.aval, moved(node.where, image))
-        new.nodes.append(twin)
-        new._interned[node.op, inputs, node.params] = image[node] = twin
+        where = moved(node.where, image)
+        if instead and node in instead:
+            new.provenance = where
+            image[node] = instead[node](new, image).node
+            continue
+        key = (node.op, tuple([image[x] for x in node.inputs]), node.params)
+        twin = new._interned.get(key) if instead else None
+        if twin is None:
+            twin = new._interned[key] = Node(len(new.nodes), *key, node.aval, where)
+            new.nodes.append(twin)
+        image[node] = twin
     return _finished(new, graph, image)
 
 

@@ -1,12 +1,152 @@
-"""Forms that run faster and read worse: for the highest level of optimisation, after everything else."""
+"""Forms that run faster and read worse: for the highest level of optimisation, after everything else.
+
+Times are those of NumPy 2.4 with AVX-512 for 32768 numbers of float64. A form of more calls pays for many numbers only.
+"""
+
+import math
 
 import numpy as np
 
-from symgrad.rewrite.algebra import floating
-from symgrad.rewrite.engine import rule
+from symgrad.graph import Graph, Node, Op
+from symgrad.ops.define import TABLE
+from symgrad.rewrite.algebra import BOOLEAN, floating
+from symgrad.rewrite.contractions import numbers
+from symgrad.rewrite.engine import Draw, Procedure, number, rule
+from symgrad.shapes import same_shape
+from symgrad.variable import Variable
+
+MANY, VERY_MANY = 500, 8192
+LARGE, HUGE = Draw((30, 40)), Draw((100, 100))
 
 
-@rule(when=floating)
+def _many(x, **_):
+    return floating(x) and numbers(x.shape) >= MANY
+
+
+def _very_many(x, **_):
+    return floating(x) and numbers(x.shape) >= VERY_MANY
+
+
+# ---- what NumPy has a scalar loop for
+
+
+@rule(x=LARGE, when=_many)
 def softplus_by_vectors(x):
-    """What NumPy's scalar loop for `logaddexp` does, in functions that have loops for vectors: three times as fast."""
+    """What `logaddexp` does, in functions that have loops for vectors: 300 us to 100."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _of_one_shape(x, y):
+    return _many(x) and x.dtype == y.dtype and numbers(x.shape) == numbers(y.shape)
+
+
+@rule(x=LARGE, y=LARGE, when=_of_one_shape)
+def logaddexp_by_vectors(x, y):
+    """300 us to 110. Equal infinities make a NaN of the difference, which `fmin` takes for zero."""
+    return np.logaddexp(x, y), np.maximum(x, y) + np.log1p(np.exp(np.fmin(-np.abs(x - y), 0)))
+
+
+@rule(x=Draw((40, 40)), when=lambda x: floating(x) and numbers(x.shape) >= 1000)
+def step_by_sign(x):
+    """68 us to 27."""
+    return np.heaviside(x, 0.5), 0.5 * np.sign(x) + 0.5
+
+
+@rule(when=lambda x: floating(x) and x.ndim > 0)
+def power_of_2(x):
+    """140 us to 23."""
+    return 2**x, np.exp2(x)
+
+
+# ---- what is cheaper for numbers
+
+
+def _inverse_is_exact(x, a):
+    return floating(x) and x.ndim > 0 and abs(math.frexp(a)[0]) == 0.5 and 1e-30 < abs(a) < 1e30
+
+
+@rule(when=_inverse_is_exact)
+def over_power_of_two(x, a=4.0):
+    """12 us to 6; not for other numbers, whose inverse is rounded."""
+    return x / a, x * (1 / a)
+
+
+@rule(x=HUGE, when=lambda x, a: _very_many(x) and a < np.inf)
+def maximum_with_number(x, a=0.7):
+    """16 us to 10: `maximum` has no fast loop for a number."""
+    return np.maximum(x, a), np.clip(x, a, np.inf)
+
+
+@rule(x=HUGE, when=lambda x, a: _very_many(x) and a > -np.inf)
+def minimum_with_number(x, a=0.7):
+    return np.minimum(x, a), np.clip(x, -np.inf, a)
+
+
+@rule(x=HUGE, when=lambda x, a, b: _very_many(x) and a <= b)
+def between_numbers(x, a=-0.7, b=0.9):
+    """31 us to 10."""
+    return np.minimum(np.clip(x, a, np.inf), b), np.clip(x, a, b)
+
+
+@rule(x=HUGE, when=lambda x, a, b: _very_many(x) and a <= b)
+def between_numbers_from_above(x, a=-0.7, b=0.9):
+    return np.maximum(np.clip(x, -np.inf, b), a), np.clip(x, a, b)
+
+
+@rule(c=BOOLEAN, when=lambda c: c.dtype.kind == "b")
+def truth_by_cast(c):
+    """33 us to 3."""
+    return np.where(c, 1, 0), c
+
+
+@rule(c=BOOLEAN, when=lambda c: c.dtype.kind == "b")
+def untruth_by_cast(c):
+    return np.where(c, 0, 1), ~c
+
+
+# ---- powers
+
+POWER = TABLE[np.power]
+HIGHEST = 16
+
+
+def power_by_products(graph: Graph, node: Node) -> Variable | None:
+    """``x**5`` is three products, ``x**1.5`` one and a root: NumPy takes 1900 us where x is negative, and 87 else."""
+    x, exponent = Variable(graph, node.inputs[0]), number(node.inputs[1])
+    if exponent is None or not x.shape or x.dtype.kind != "f" or x.dtype != node.aval.dtype:
+        return None
+    if not abs(exponent) <= HIGHEST or 2 * exponent != int(2 * exponent) or abs(exponent) < 0.5:
+        return None
+    whole, half = divmod(abs(exponent), 1)
+    y = _product(x, int(whole))
+    if half:
+        root = np.sqrt(x)
+        y = root if y is None else y * root
+    return 1 / y if exponent < 0 else y
+
+
+def _product(x: Variable, n: int) -> Variable | None:
+    """A whole power by squaring."""
+    y = None
+    while n:
+        if n % 2:
+            y = x if y is None else y * x
+        n //= 2
+        x = x * x if n else x
+    return y
+
+
+OF: dict[Op, list[Procedure]] = {POWER: [power_by_products]}
+"""What an operator is met with."""
+
+
+@rule(when=lambda x, y: floating(x) and floating(y))
+def twice_the_negative(x, y):
+    """What the two sides of a square leave behind where one has taken the sign."""
+    return -x * y - x * y, -2 * (x * y)
+
+
+@rule(changes_nan=True, alone=True, when=lambda x, y, a: floating(x) and floating(y) and same_shape(x.shape, y.shape))
+def common_number(x, y, a=0.3):
+    """One product less."""
+    return a * x + a * y, a * (x + y)

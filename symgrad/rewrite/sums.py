@@ -17,13 +17,16 @@ from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.rewrite.contractions import (
     CONTRACTIONS,
+    GAIN,
     Contraction,
     alone,
     contraction_of,
     is_one,
+    less,
     numbers,
     plain,
     product_of,
+    summed_first,
     trimmed,
     with_axes,
     without,
@@ -35,9 +38,6 @@ from symgrad.variable import Variable
 MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
     TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
 )
-
-GAIN = 0.75
-"""What the new form may take of the work of the old one."""
 
 DEEPEST = 12
 LONGEST = 4096
@@ -151,18 +151,14 @@ def _through_contraction(graph: Graph, x: Node, axes: tuple[int, ...], depth: in
     i = having[0]
     own = tuple(j for j, label in enumerate(c.terms[i]) if label in summed)
     f = _linear(graph, c.operands[i], own, depth)
-    terms = [term if j != i else _less(term, summed) for j, term in enumerate(c.terms)]
+    terms = [term if j != i else less(term, summed) for j, term in enumerate(c.terms)]
 
     def apply(y: Variable) -> Variable:
         operands = (*c.operands[:i], f.apply(y).node, *c.operands[i + 1 :])
-        return Contraction(operands, tuple(terms), _less(c.out, summed)).written(graph)
+        return Contraction(operands, tuple(terms), less(c.out, summed)).written(graph)
 
     others = sum(numbers(z.aval.shape) for j, z in enumerate(c.operands) if j != i)
     return f.then(apply, c.work(), c.work() * _share(x, axes) + others)
-
-
-def _less(term: str, labels: set[str]) -> str:
-    return "".join(label for label in term if label not in labels)
 
 
 def _through_transpose(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear:
@@ -208,26 +204,17 @@ def sum_of_product(graph: Graph, node: Node) -> Variable | None:
     if c is None:
         return None
     before = c.work() + numbers(x.aval.shape)
-    after = trimmed(graph, c)._replace(out=_less(c.out, {c.out[i] for i in axes}))
+    after = trimmed(graph, c)._replace(out=less(c.out, {c.out[i] for i in axes}))
     early = [(i, own) for i in range(len(c.terms)) if (own := after.own(i))]
     work = sum(numbers(after.operands[i].aval.shape) for i, _ in early)
     if early:
-        after = _summed_first(graph, after, dict(early))
+        after = summed_first(graph, after, dict(early))
     if _adds_long_rows(after) or work + after.work() > GAIN * before:
         return None
     y = after.written(graph)
     if node.op is MEAN:
         y = y / product([x.aval.shape[i] for i in axes])
     return _restored(graph, y, node)
-
-
-def _summed_first(graph: Graph, c: Contraction, own: dict[int, str]) -> Contraction:
-    operands, terms = list(c.operands), list(c.terms)
-    for i, labels in own.items():
-        axes = tuple(j for j, label in enumerate(terms[i]) if label in labels)
-        operands[i] = SUM(Variable(graph, operands[i]), axis=axes).node
-        terms[i] = _less(terms[i], set(labels))
-    return Contraction(tuple(operands), tuple(terms), c.out)
 
 
 def _adds_long_rows(c: Contraction) -> bool:

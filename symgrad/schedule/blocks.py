@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
 
 from symgrad.cost import magnitude
-from symgrad.dims import ROWS
+from symgrad.dims import Dim, Rows, is_rows, symbols_of
 from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
 from symgrad.ops.define import axis_tuple
-from symgrad.ops.reduce import MEAN, as_divisor
+from symgrad.ops.reduce import MEAN
 from symgrad.rewrite.engine import Rules, copied, moved, moved_name, rewrite
+from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
 from symgrad.schedule.gain import block_seconds, is_work, rows_of, whole_seconds
 from symgrad.schedule.layout import laid_out, nbytes_of_row
 from symgrad.schedule.loop import LOOP, Block
-from symgrad.schedule.machine import cores
 from symgrad.schedule.plan import Plan, is_cheap, plan_for
 from symgrad.shapes import product
 from symgrad.variable import Variable
@@ -57,7 +58,7 @@ def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
         return None
     params = dict(node.params)
     axes = axis_tuple("mean", params.get("axis"), x.ndim)
-    return np.sum(x, **params) / as_divisor(product([x.shape[i] for i in axes]), node.aval.dtype)
+    return np.sum(x, **params) / product([x.shape[i] for i in axes])
 
 
 _MEANS = Rules((), lambda op: [_mean_as_sum] if op is MEAN else [])
@@ -65,6 +66,13 @@ _MEANS = Rules((), lambda op: [_mean_as_sum] if op is MEAN else [])
 
 def _means_as_sums(graph: Graph) -> Graph:
     return copied(rewrite(graph, _MEANS)) if any(node.op is MEAN for node in graph.nodes) else graph
+
+
+def _free_name(name: str, graph: Graph) -> str:
+    """A name that neither a value nor a size has."""
+    sizes = {n for x in graph.inputs for size in x.aval.shape if isinstance(size, Dim) for n in symbols_of(size)}
+    taken = sizes.union(hint for hint in graph.names.values() if isinstance(hint, str))
+    return next(each for each in chain((name,), (f"{name}_{i}" for i in count(2))) if each not in taken)
 
 
 # ---- loops
@@ -85,6 +93,7 @@ class Division:
     def __init__(self, graph: Graph, axis: Axis) -> None:
         self.graph, self.nodes = graph, reached(graph.outputs)
         self.plan: Plan = plan_for(self.nodes, graph.outputs, axis)
+        self.rows = Rows(_free_name("rows", graph))
         self.bodies = [self._body(k) for k in range(self.plan.loops)]
         self.stored = self._stored()
         self.results = [[x for x in body.image if self._is_result(x, k)] for k, body in enumerate(self.bodies)]
@@ -134,7 +143,7 @@ class Division:
 
     def _cut_shape(self, x: Node) -> tuple[Any, ...]:
         i = self.plan.axis.places[x]
-        return (*x.aval.shape[:i], ROWS, *x.aval.shape[i + 1 :])
+        return (*x.aval.shape[:i], self.rows, *x.aval.shape[i + 1 :])
 
     def _params(self, node: Node) -> Params:
         """The parameters for a block: `shape` is by convention that of the result."""
@@ -169,7 +178,8 @@ class Division:
         cuts = tuple(self.plan.axis.places[x] if cut else None for x, cut in body.inputs)
         joins = tuple(self._join(x) for x in results)
         avals = tuple(x.aval for x in results)
-        return Block(graph, self.plan.axis.size, cuts, joins, avals, layout, self._is_worth_threads(k, layout.rows))
+        threads = self._is_worth_threads(k, layout.rows)
+        return Block(graph, self.plan.axis.size, self.rows, cuts, joins, avals, layout, threads)
 
     def _join(self, x: Node) -> int | np.ufunc:
         combine = flow_of(x).combine
@@ -187,7 +197,7 @@ class Division:
     def _seconds(self, k: int, rows: int, threads: int) -> float:
         body = self.bodies[k]
         total = rows_of(self.plan.axis.size)
-        cut = [x for x in body.graph.inputs if ROWS in x.aval.shape]
+        cut = [x for x in body.graph.inputs if any(map(is_rows, x.aval.shape))]
         streamed = total * sum(map(nbytes_of_row, (*cut, *body.graph.outputs)))
         work = [x for x in body.image if is_work(x)]
         return block_seconds(work, self._scale, max(1.0, total / rows), streamed, threads)
@@ -198,8 +208,9 @@ class Division:
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
         whole = whole_seconds([x for x in self.plan.loop if is_work(x)], self._scale)
+        several = machine.cores()
         blocks = sum(
-            self._seconds(k, block.layout.rows, cores() if block.threads else 1) for k, block in enumerate(self.blocks)
+            self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)
         )
         return whole * GAIN - blocks
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from symgrad.cost import flops_of, magnitude, nbytes
 from symgrad.dims import Dim, Size
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
+from symgrad.schedule import machine
 from symgrad.schedule.layout import SHORT
-from symgrad.schedule.machine import cache_bytes, cores
 from symgrad.shapes import product
 
 CALL = 0.8e-6  # seconds for calling NumPy
@@ -70,13 +70,13 @@ def _numbers(aval: object) -> int:
 def _cores_of(node: Node) -> int:
     """BLAS works on large products of two matrices with all cores by itself."""
     plain = node.op.name in PRODUCTS and all(x.aval.ndim == 2 for x in node.inputs)
-    return cores() if plain and magnitude(flops_of(node)) > 1e6 else 1
+    return machine.cores() if plain and magnitude(flops_of(node)) > 1e6 else 1
 
 
 def _traffic(node: Node, scale: float) -> float:
     """The time that memory takes beyond what the kernel does."""
     sizes = [magnitude(nbytes(x.aval)) * scale for x in (*dict.fromkeys(node.inputs), node)]
-    return sum(size for size in sizes if size > cache_bytes() // 2) / 8 * WORD
+    return sum(size for size in sizes if size > machine.cache_bytes() // 2) / 8 * WORD
 
 
 def _short(node: Node) -> float:

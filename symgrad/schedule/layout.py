@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from symgrad.cost import magnitude, nbytes
-from symgrad.dims import ROWS, Size
+from symgrad.dims import Size, is_rows
 from symgrad.graph import INPUT, Graph, Node, is_view
 from symgrad.ops.index import ADD, SET
+from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
-from symgrad.schedule.machine import cache_bytes, cores
+from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 16  # rows of a block
@@ -48,7 +49,7 @@ class Layout:
 
 def row_axis(node: Node) -> int | None:
     """Which axis of a value of a block is that of the rows."""
-    return next((i for i, n in enumerate(node.aval.shape) if n is ROWS or n == ROWS), None)
+    return next((i for i, n in enumerate(node.aval.shape) if is_rows(n)), None)
 
 
 def takes_out(node: Node) -> bool:
@@ -94,10 +95,10 @@ def _row_bytes(buffer: Buffer) -> int:
 
 def _rows(row_bytes: int, size: Size) -> int:
     """So many rows that a block fits into the cache, twice its size being as good; shared evenly when they are few."""
-    rows = 2 ** round(math.log2(max(2 * cache_bytes() / max(row_bytes, 1), 1)))
+    rows = 2 ** round(math.log2(max(2 * machine.cache_bytes() / max(row_bytes, 1), 1)))
     rows = min(max(rows, SMALLEST), LARGEST)
-    if isinstance(size, int) and size <= 4 * cores() * rows:
-        blocks = math.ceil(size / rows / cores()) * cores()
+    if isinstance(size, int) and size <= 4 * machine.cores() * rows:
+        blocks = math.ceil(size / rows / machine.cores()) * machine.cores()
         rows = math.ceil(size / blocks)
     return rows
 
@@ -166,14 +167,14 @@ class Order:
         for node in reversed(self._graph.nodes):
             if node.op is not INPUT and (not is_view(node) or node in seen) and node.op.name != "matmul":
                 seen.update(x for x in node.inputs if row_axis(x) not in (None, x.aval.ndim - 1))
-        return {x for x in self._graph.inputs if x in seen}
+        return {x for x in self._graph.inputs if x in seen and x.aval.dtype != bool}  # np.positive takes numbers
 
 
 def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
     """The axes over which products of matrices are repeated, other than the rows."""
     if not products:
         return []
-    axes = [axis for axis in axes_of(graph.nodes) if axis.size != ROWS]
+    axes = [axis for axis in axes_of(graph.nodes) if not is_rows(axis.size)]
     return [axis for axis in axes if any(axis.places.get(x, x.aval.ndim) < x.aval.ndim - 2 for x in products)]
 
 
@@ -221,7 +222,7 @@ class Allocation:
         for x in dict.fromkeys(node.inputs):
             home = self.homes.get(x)
             alone = all(y is x or self._roots[y] is not x for y in node.inputs)
-            fits = x.aval.shape == node.aval.shape and x.aval.dtype == node.aval.dtype
+            fits = same_shape(x.aval.shape, node.aval.shape) and x.aval.dtype == node.aval.dtype
             if home and alone and fits and self._last[x] is node and home.order == self._settled_order(node):
                 return home
         return None

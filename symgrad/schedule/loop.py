@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import Size
+from symgrad.dims import Rows, Size
 from symgrad.graph import Aval, Graph, Node, Op
 from symgrad.interpret import interpret
 from symgrad.schedule.layout import Layout
@@ -21,9 +21,11 @@ class Block:
     Attributes
     ----------
     graph : Graph
-        Its inputs are those of the loop, blocks of them or whole; an axis that is cut has the size `ROWS`.
+        Its inputs are those of the loop, blocks of them or whole; an axis that is cut has the size `rows`.
     size : int or Dim
         How many rows there are.
+    rows : Rows
+        What stands for the length of a block.
     cuts : tuple
         For each input the axis along which it is cut, None for one that is read whole.
     joins : tuple
@@ -38,11 +40,17 @@ class Block:
 
     graph: Graph
     size: Size
+    rows: Rows
     cuts: tuple[int | None, ...]
     joins: tuple[int | np.ufunc, ...]
     avals: tuple[Aval, ...]
     layout: Layout
     threads: bool
+
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        """Every size that the loop mentions, apart from what stands in its graph."""
+        return (self.size, *(aval.shape for aval in self.avals), *(buffer.shape for buffer in self.layout.buffers))
 
 
 def _evaluate(*xs: Any, body: Block) -> tuple[Any, ...]:

@@ -1,0 +1,86 @@
+"""Masks of where a derivative flows: what differentiation has found with products of ones is found by `np.any`.
+
+A mask is taken through a linear operator as numbers, with ones for the other operand, and is true where the result is
+not zero. Nothing in it is negative, so that nothing cancels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.graph import Graph, Node, Op
+from symgrad.ops.create import FULL
+from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.index import GET
+from symgrad.ops.reduce import ALL, ANY, SUM
+from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.rewrite.contractions import Contraction, contraction_of, is_one, with_axes, without
+from symgrad.rewrite.engine import Procedure, number
+from symgrad.variable import Variable
+
+MULTIPLY, NOT_EQUAL = TABLE[np.multiply], TABLE[np.not_equal]
+
+_MOVING = frozenset({TRANSPOSE, RESHAPE, BROADCAST_TO, GET})
+
+
+def mask_from_numbers(graph: Graph, node: Node) -> Variable | None:
+    """``astype(mask) @ ones != 0`` is ``np.any(mask, axis=-1)``, and so for everything that sums, scales or spreads."""
+    x, zero = node.inputs
+    if number(zero) != 0 or not x.aval.shape:
+        return None
+    inner = _mask(x.inputs[0]) if len(x.inputs) == 1 else None
+    if inner is not None and x.op is SUM:
+        params = dict(x.params)
+        axes = axis_tuple("sum", params.get("axis"), len(inner.aval.shape))
+        return np.any(Variable(graph, inner), axis=axes, keepdims=params.get("keepdims", False))
+    if inner is not None and x.op in _MOVING:
+        return Variable(graph, graph.add(x.op, (inner,), x.params))
+    if x.op is MULTIPLY:
+        for mask, scale in (x.inputs, x.inputs[::-1]):
+            if _mask(mask) is not None and 0 < abs(number(scale) or 0) < np.inf:
+                return Variable(graph, _mask(mask))
+    c = contraction_of(x)
+    return _any(graph, c) if c is not None and len(c.terms) == 2 else None
+
+
+def _mask(x: Node) -> Node | None:
+    """The mask that numbers were made of."""
+    return x.inputs[0] if x.op is ASTYPE and x.inputs[0].aval.dtype.kind == "b" else None
+
+
+def _any(graph: Graph, c: Contraction) -> Variable | None:
+    """Where a contraction of a mask with one positive number everywhere is not zero."""
+    for i in (0, 1):
+        mask, ones = _mask(c.operands[i]), c.operands[1 - i]
+        if mask is None or ones.op is not FULL or not (number(ones.inputs[0]) or 0) > 0:
+            continue
+        term = c.terms[i]
+        gone = tuple(j for j, label in enumerate(term) if label not in c.out)
+        y = Variable(graph, mask)
+        y = np.any(y, axis=gone) if gone else y
+        left = [label for label in term if label in c.out]
+        order = sorted(range(len(left)), key=lambda j: c.out.index(left[j]))
+        y = np.transpose(y, order) if order != sorted(order) else y
+        missing = [j for j, label in enumerate(c.out) if label not in left]
+        return with_axes(graph, y, missing, len(c.out)) if missing else y
+    return None
+
+
+def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
+    """What is repeated is looked at once."""
+    x = node.inputs[0]
+    ndim, keepdims = len(x.aval.shape), dict(node.params).get("keepdims", False)
+    if x.op is not BROADCAST_TO or len(x.inputs[0].aval.shape) != ndim:
+        return None
+    z, axes = x.inputs[0], axis_tuple(node.op.name, dict(node.params).get("axis"), ndim)
+    if z.aval.dtype.kind != "b" or not all(is_one(z.aval.shape[i]) for i in axes):
+        return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)  # type: ignore[no-any-return]
+    return z if keepdims else without(graph, z, axes)
+
+
+OF: dict[Op, list[Procedure]] = {
+    NOT_EQUAL: [mask_from_numbers],
+    ANY: [any_of_repeated],
+    ALL: [any_of_repeated],
+}
+"""What an operator is met with."""

@@ -1,0 +1,126 @@
+"""The cases of the benchmarks: symgrad agrees with what was written by hand, at small sizes and without the peers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from optree import tree_leaves, tree_map
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import run
+from cases import CASES
+from contestants import ByHand, Symgrad
+from report import geometric_mean, ratio, table
+from timing import TOLERANCE, Measured, compared
+from worker import Failed
+
+ROOT = Path(__file__).parent.parent
+SMALL = {(case.model.loss, case.dtype): case for case in CASES}.values()  # of cases that differ in size only, the last
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_symgrad_agrees_with_what_is_written_by_hand(case):
+    reference = ByHand().numbers(ByHand().prepare(case, case.args(small=True, dtype="float64"))())
+    for contestant in Symgrad(), ByHand():
+        error, wrong = compared(
+            contestant.numbers(contestant.prepare(case, case.args(small=True))()), reference, case.dtype
+        )
+        assert not wrong
+        assert error < TOLERANCE[case.dtype] / 10
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_what_is_written_by_hand_has_the_slope_of_the_loss(case):
+    """By a finite difference along a random direction: the reference of all does not lean on symgrad."""
+    args, rng = case.args(small=True, dtype="float64"), np.random.default_rng(1)
+    direction = tree_map(lambda x: rng.normal(size=x.shape), args[: case.model.wrt])
+
+    def along(step):
+        moved = tree_map(lambda x, v: x + step * v, args[: case.model.wrt], direction)
+        return case.model.loss(np, *moved, *args[case.model.wrt :])
+
+    value, gradients = case.model.by_hand(*args)
+    slope = sum(np.vdot(g, v) for g, v in zip(tree_leaves(gradients), tree_leaves(direction), strict=True))
+    assert value == pytest.approx(along(0.0), rel=1e-12)
+    assert slope == pytest.approx((along(1e-6) - along(-1e-6)) / 2e-6, rel=1e-5)
+
+
+def test_names_are_told_apart():
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_who_disagrees_is_told():
+    reference = [np.array(2.0), np.array([1.0, -4.0])]
+    assert compared([x.copy() for x in reference], reference, "float64") == (0.0, "")
+    assert compared([np.array(2.0), np.array([1.0, -4.0 + 1e-6])], reference, "float64")[1] == "off by 2.5e-07"
+    assert compared([np.array(2.0), np.array([np.nan, -4.0])], reference, "float64")[1] == "off by inf"
+    assert "dtypes" in compared([x.astype("float32") for x in reference], reference, "float64")[1]
+    assert "shapes" in compared([np.array(2.0), np.array([1.0])], reference, "float64")[1]
+
+
+def test_ratios_and_their_means_leave_out_what_is_wrong_or_failed():
+    assert ratio(Measured(seconds=3.0), Measured(seconds=2.0)) == 1.5
+    assert ratio(Measured(seconds=3.0, wrong="off by 1"), Measured(seconds=2.0)) is None
+    assert ratio(Measured(failed="took longer"), Measured(seconds=2.0)) is None
+    assert geometric_mean([2.0, None, 8.0]) == pytest.approx(4.0)
+    assert table([["a", "b"], ["1", "22"]]) == "| a | b  |\n|---|----|\n| 1 | 22 |"
+
+
+class Planted:
+    """A worker that answers at once, with a gradient that may be wrong."""
+
+    version = "1.0"
+
+    def __init__(self, factor, failed=None):
+        self.factor, self.failed = factor, failed
+
+    def begin(self, name):
+        if self.failed:
+            raise Failed(self.failed)
+        case = next(case for case in CASES if case.name == name)
+        value, gradients = ByHand().numbers(case.model.by_hand(*case.args()))
+        return {"compile": 0.01, "first": 0.1, "numbers": [value, self.factor * gradients]}
+
+    def batch(self, least):
+        return 0.002 * self.factor
+
+    def end(self):
+        pass
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.0 + 1e-6])
+def test_the_command_fails_where_a_peer_disagrees(factor, capsys):
+    cases = [case for case in CASES if case.name == "Rosenbrock, n=10"]
+    options = SimpleNamespace(best=False, optimize=2, rounds=3, seconds=0.0, json=None)
+    workers = {"symgrad": Planted(1.0), "jax": Planted(factor), "torch": Planted(1.0, failed="took longer")}
+    assert run.compare(cases, workers, options) == (factor == 1.0)
+    printed = capsys.readouterr().out
+    assert "PyTorch failed: took longer" in printed
+    assert ("jax.jit disagrees: off by 1.0e-06" in printed) == (factor != 1.0)
+    assert "wrong" in printed if factor != 1.0 else "| geometric mean   |         | 1.00    |         |" in printed
+
+
+def test_the_command_runs(tmp_path):
+    """In processes, as a person would call it; what is not installed is left out."""
+    command = [sys.executable, run.__file__, "--peers", "numpy,autograd", "--rounds", "2", "--seconds", "0.001"]
+    command += ["--json", str(tmp_path / "all.json"), "Rosenbrock, n=10"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    assert "| Rosenbrock, n=1000 |" in printed
+    measured = json.loads((tmp_path / "all.json").read_text())["results"]["Rosenbrock, n=10"]
+    assert len(measured["symgrad"]["times"]) == len(measured["numpy"]["times"]) == 2
+
+
+def test_arguments_are_rounded_to_the_dtype_of_the_case():
+    case = next(case for case in CASES if case.dtype == "float32")
+    floats = [x for x in tree_leaves(case.args(small=True)) if x.dtype.kind == "f"]
+    exact = [x for x in tree_leaves(case.args(small=True, dtype="float64")) if x.dtype.kind == "f"]
+    assert all(x.dtype == np.float32 and np.array_equal(x, y) for x, y in zip(floats, exact, strict=True))

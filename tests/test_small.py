@@ -1,0 +1,334 @@
+"""Small problems: programs of scalars on Python floats, sums of what was read piece by piece, cheap calls."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import symgrad as sg
+from symgrad.graph import Op
+from symgrad.ops.define import TABLE
+
+SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SPECIAL = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -2.5, 3.0, 1e-310, 1e308, -1e308, 800.0, -800.0)
+LIMITS = (math.inf, -math.inf, math.nan)
+
+# ---- every operator that has a form on Python floats
+
+FORMS = {op.name: (function, op) for function, op in TABLE.items() if isinstance(op, Op) and op.scalar is not None}
+LOGIC = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "where")
+NOT_ON_FLOATS = ("left_shift", "right_shift", "astype", "alias", "stop_gradient", "positive")
+NUMERIC = [name for name in FORMS if name not in (*LOGIC, *NOT_ON_FLOATS)]
+
+
+def quietly(f, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return f(*args)
+
+
+def assert_same(a, b, rtol=1e-13):
+    """Equal to rounding, zeros with their signs, and of one type; a NumPy scalar does for an array without axes."""
+    scalar = isinstance(a, np.generic) and isinstance(b, np.ndarray) and b.shape == ()
+    assert type(a) is type(b) or scalar
+    if isinstance(a, dict):
+        a, b = list(a.values()), list(b.values())
+    if isinstance(a, (tuple, list)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y, rtol)
+        return
+    assert np.asarray(a).dtype == np.asarray(b).dtype
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=0)
+    if a == 0:
+        assert math.copysign(1, a) == math.copysign(1, b)
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+def test_forms_on_python_floats_equal_numpy(name):
+    function, _ = FORMS[name]
+    arity = 3 if name == "clip" else function.nin
+    program = sg.compile(lambda *xs: function(*xs))
+    numbers = np.random.default_rng(0).choice([*SPECIAL, *LIMITS], (200, arity))
+    compiled = program.compile(*["float64[]"] * arity)
+    assert "math" in compiled.source
+    assert "_by_numpy" in compiled.source
+    for xs in numbers:
+        assert_same(quietly(compiled, *xs), quietly(function, *xs))
+        arrays = [np.array(x) for x in xs]
+        assert_same(quietly(compiled, *arrays), quietly(function, *xs))
+
+
+def test_truths_are_truths():
+    def f(x, y):
+        a, b = x > 0, y < 1
+        return a & b, a | b, a ^ b, ~a, np.logical_and(a, x), np.logical_not(y), np.where(a & ~b, x, y), a * 1.0
+
+    program = sg.compile(f)
+    for x in (1.0, -1.0, 0.0, math.nan):
+        for y in (np.float64(0.0), np.float64(2.0)):
+            with sg.options(optimize=1):
+                expected = program(x, y)
+            assert_same(program(x, y), expected)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x > 0) + (x > 1),  # of truths Python makes integers
+        lambda x: np.where(x > 0, 1, 2),
+        lambda x: np.nextafter(x, 1.0),  # no form on Python floats
+        lambda x: x.astype(np.float32) * 2,
+        lambda x: np.stack([x, x]),
+    ],
+)
+def test_what_has_no_such_form_stays_with_numpy(f):
+    source = sg.compile(f).source("float64[]")
+    assert "math" not in source
+    np.testing.assert_array_equal(sg.compile(f)(np.float64(0.7)), f(np.float64(0.7)))
+
+
+def test_a_result_that_is_an_argument_stays_what_it_was():
+    program = sg.compile(lambda x: (x, np.sin(x)))
+    for x in (np.array(2.0), np.float64(2.0)):
+        assert type(program(x)[0]) is type(x)
+
+
+def test_float32_stays_with_numpy():
+    assert sg.compile(np.exp)(np.float32(1)).dtype == np.float32
+
+
+def test_names_of_the_user_do_not_meet_those_of_the_module():
+    def maximum(x, maximum, maximum_by_numpy):
+        np_ = np.maximum(x, maximum) * maximum_by_numpy
+        return np.log(np_)
+
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert sg.compile(maximum)(1.0, 2.0, 0.0) == -np.inf
+    assert sg.compile(maximum)(1.0, 2.0, 3.0) == np.log(6.0)
+
+
+def test_an_argument_called_math():
+    assert sg.compile(lambda math, abs: np.abs(math) + np.exp(abs))(-2.0, 0.0) == 3
+
+
+def test_arguments_reach_the_fallback_as_what_they_were():
+    f = sg.compile(lambda p, *, q: np.log(p["x"]) * q["y"] ** 2)
+    with pytest.warns(RuntimeWarning):
+        assert f({"x": np.float64(0.0)}, q={"y": np.float64(1e200)}) == -np.inf  # a Python float would overflow
+    assert f({"x": np.array(1.0)}, q={"y": np.float64(2.0)}) == 0
+
+
+def test_scalar_modules_stand_on_their_own(tmp_path):
+    path = sg.grad(lambda x: np.abs(x) * np.log(x)).compile(1.0).save(tmp_path / "slope.py")
+    module = {}
+    exec(path.read_text(), module)
+    assert module["function_grad"](1.0) == 1.0
+    with pytest.warns(RuntimeWarning):
+        assert np.isnan(module["function_grad"](0.0))
+
+
+# ---- random programs of scalars
+
+# No sines or remainders of huge numbers, which know nothing but their last digits.
+UNARY = [np.exp, np.log, np.sqrt, np.tanh, np.abs, np.negative, np.log1p, np.expm1, np.arctan, np.cosh, np.square]
+UNARY += [lambda x: np.sin(np.clip(x, -3, 3)), lambda x: np.arcsin(x)]
+UNARY += [lambda x: x**3, lambda x: x**-2, lambda x: x**0.5, lambda x: 1 / x, lambda x: 1 / (1 + np.exp(-x))]
+UNARY += [lambda x: np.log(1 + np.exp(x)), lambda x: np.where(x > 0, x, 0), lambda x: np.clip(x, -1, 2)]
+BINARY = [np.add, np.subtract, np.multiply, np.true_divide, np.maximum, np.minimum, np.hypot, np.arctan2, np.power]
+BINARY += [lambda x, y: np.where(x < y, x * y, y)]
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(UNARY), st.integers(0, 50)),
+        st.tuples(st.sampled_from(BINARY), st.integers(0, 50), st.integers(0, 50)),
+    ),
+    min_size=1,
+    max_size=8,
+)
+numbers = st.one_of(st.sampled_from([*SPECIAL, *LIMITS]), st.floats(-3, 3), st.floats())
+
+
+def program_of(steps):
+    def f(x, y):
+        values = [x, y]
+        for function, *at in steps:
+            values.append(function(*[values[i % len(values)] for i in at]))
+        return values[-1]
+
+    return f
+
+
+@SETTINGS
+@given(steps, numbers, numbers)
+def test_random_programs_of_scalars(steps, x, y):
+    f = sg.compile(program_of(steps))
+    x, y = np.float64(x), np.float64(y)
+    compiled = f.compile(x, y)
+    assert "_by_numpy" in compiled.source or "np.float64" in compiled.source or "copy" in compiled.source
+    expected = quietly(f.compile(x, y, optimize=1), x, y)
+    assert_same(quietly(compiled, x, y), expected, rtol=1e-9)
+
+
+def outcome(f, *args):
+    """What is returned, or the error of Python's operators on Python numbers."""
+    try:
+        return quietly(f, *args)
+    except (ArithmeticError, TypeError) as error:
+        return type(error)
+
+
+@SETTINGS
+@given(steps, numbers, numbers, st.booleans())
+def test_random_slopes_of_scalars(steps, x, y, plain):
+    f = sg.value_and_grad(program_of(steps), argnums=(0, 1))
+    if not plain:
+        x, y = np.float64(x), np.float64(y)
+    expected = outcome(lambda *xs: f.compile(*xs, optimize=1)(*xs), x, y)
+    if isinstance(expected, type) or isinstance(expected[0], complex):
+        return
+    assert_same(quietly(f.compile(x, y), x, y), expected, rtol=1e-6)
+
+
+# ---- what was read piece by piece
+
+N = 12
+places = st.integers(-N, N - 1)
+slices = st.builds(slice, st.none() | places, st.none() | places, st.sampled_from([None, None, None, 2, 3, -1]))
+pieces = st.lists(st.tuples(places | slices, st.integers(0, 3)), min_size=1, max_size=6)
+USES = (np.sin, lambda x: x * x, lambda x: 3.0 * x, lambda x: np.sum(x) * x)
+
+
+def reads_pieces(pieces):
+    return lambda x: sum(np.sum(USES[use](x[piece])) for piece, use in pieces)
+
+
+def assert_accumulates(f, x):
+    for transform in (sg.grad, lambda f, **options: sg.grad(lambda x: np.sum(sg.grad(f)(x) ** 2), **options)):
+        fast, plain = transform(f), transform(f, optimize=0)
+        np.testing.assert_allclose(fast(x), plain(x), rtol=1e-9, atol=1e-12)
+
+
+@SETTINGS
+@given(pieces)
+def test_sums_of_pieces(pieces):
+    assert_accumulates(reads_pieces(pieces), np.linspace(0.1, 2, N))
+    assert_accumulates(reads_pieces(pieces), np.linspace(0.1, 2, 3 * N).reshape(N, 3))
+
+
+@settings(SETTINGS, max_examples=40)
+@given(st.lists(st.tuples(places, places, st.integers(0, 3)), min_size=1, max_size=5), st.booleans())
+def test_sums_of_pieces_of_large_arrays(pieces, columns):
+    """Each place of `places` stands for a block, so that arrays are cut rather than added up."""
+    block = 1000
+
+    def f(x):
+        x = x.T if columns else x
+        return sum(np.sum(USES[use](x[a * block : b * block if b else None])) for a, b, use in pieces) + np.sum(
+            x[0] * x[-1]
+        )
+
+    x = np.linspace(0.1, 2, 2 * N * block).reshape((2, -1) if columns else (-1, 2))
+    assert_accumulates(f, x)
+
+
+def lines_of(f, *specs):
+    source = sg.grad(f).source(*specs)
+    return [line.split("  #")[0].strip() for line in source.split("\n") if not line.strip().startswith("#")]
+
+
+def test_parameters_cut_out_of_a_vector_are_assigned():
+    def f(w, x):
+        hidden = np.tanh(x @ w[:6].reshape(2, 3) + w[6:9])
+        return np.sum((hidden @ w[9:12] + w[12]) ** 2)
+
+    lines = lines_of(f, "float64[13]", "float64[20, 2]")
+    assert "d_w = np.empty(13)" in lines
+    assert [line.split(" = ")[0] for line in lines if line.startswith("d_w[")] == [
+        "d_w[:6]",
+        "d_w[6:9]",
+        "d_w[9:12]",
+        "d_w[12]",
+    ]
+    assert not any("+=" in line or "zeros" in line for line in lines)
+
+
+def test_where_a_piece_is_left_out_there_are_zeros():
+    lines = lines_of(lambda w: np.sum(w[:3] ** 2) + w[4] ** 2, "float64[6]")
+    assert "d_w = np.zeros(6)" in lines
+    assert not any("+=" in line for line in lines)
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def test_large_pieces_that_meet_are_written_once():
+    lines = lines_of(rosenbrock, "float64[100000]")
+    assert "d_x = np.empty(100000)" in lines
+    written = "\n".join(lines)
+    first, last = (re.search(rf"^ *d_x\[{at}\] = (t\d+)\[{at}\]$", written, re.MULTILINE)[1] for at in ("0", "-1"))
+    assert re.search(rf"np\.add\(.*\[1:\], {last}\[:-1\], out=d_x\[1:-1\]\)", written) and first
+    x = np.random.default_rng(0).normal(size=100_000)
+    np.testing.assert_allclose(sg.grad(rosenbrock)(x), sg.grad(rosenbrock, optimize=0)(x), rtol=1e-11, atol=1e-9)
+
+
+def test_small_pieces_that_meet_are_added():
+    lines = lines_of(rosenbrock, "float64[10]")
+    assert "d_x[1:] += t4" in lines
+
+
+# ---- cheap calls
+
+CALLS = {
+    "x.sum(axis=0)": lambda x: np.sum(x, axis=0),
+    "x.sum(axis=1, keepdims=True)": lambda x: np.sum(x, axis=1, keepdims=True),
+    "x.sum() / 15": lambda x: np.mean(x),
+    "x.sum(axis=1) / 3": lambda x: np.mean(x, axis=1),
+    "x.max(axis=1)": lambda x: np.max(x, axis=1),
+    "x.argmin(axis=0)": lambda x: np.argmin(x, axis=0),
+    "x.var(ddof=1)": lambda x: np.var(x, ddof=1),
+    "x.cumsum(axis=1)": lambda x: np.cumsum(x, axis=1),
+    "x.argsort(axis=0)": lambda x: np.argsort(x, axis=0),
+    "x.trace(offset=1)": lambda x: np.trace(x, 1),
+    "x.diagonal()": lambda x: np.diagonal(x),
+    "x.T.dot(x)": lambda x: x.T @ x,
+    "x[0][:, None] * x[1]": lambda x: np.outer(x[0], x[1]),
+    "np.minimum(np.maximum(x, -0.5), 0.5)": lambda x: np.clip(x, -0.5, 0.5),
+    "np.array([t1, t1])": lambda x: np.stack([np.sin(x), np.sin(x)]),
+    "x[np.arange(5)[:, None], t1]": lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1),
+    "1.0 - 2.0 * x": lambda x: 1 - 2 * x,
+    "np.where(x > 0.0, x, 0.0)": lambda x: np.where(x > 0, x, 0),
+    "np.full((4, 5, 3), x)": lambda x: np.broadcast_to(x, (4, 5, 3)),
+    "np.ldexp(x, 2)": lambda x: np.ldexp(x, 2),
+    "x**5": lambda x: x**5,
+}
+
+
+@pytest.mark.parametrize("text", CALLS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_calls_are_the_cheap_ones(text, dtype):
+    f = sg.compile(CALLS[text])
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(dtype)
+    assert text in f.source(x)
+    fast, plain = f(x), CALLS[text](x)
+    assert fast.dtype == plain.dtype and type(fast) is type(plain)
+    np.testing.assert_allclose(fast, plain, rtol=1e-6 if dtype is np.float32 else 1e-13)
+
+
+def test_large_products_keep_their_operator():
+    assert "x.T @ x" in sg.compile(lambda x: x.T @ x).source("float64[1000, 30]")
+    assert "x.T @ x" in sg.compile(lambda x: x.T @ x).source("float64[n, 3]")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, bool, np.float16])
+def test_integers_stay_integers_beside_what_is_not_floating(dtype):
+    x = np.array([0, 1, 1], dtype)
+    for f in (lambda x: x * 3, lambda x: x / 2, lambda x: 1 + x, lambda x: x > 0, lambda x: np.sum(x), np.mean):
+        fast, plain = sg.compile(f)(x), f(x)
+        assert fast.dtype == plain.dtype
+        np.testing.assert_array_equal(fast, plain)
