@@ -110,11 +110,13 @@ class Body:
             for x in (*line.reads, *([line.makes] if line.makes else [])):
                 last[self.roots.get(x, x)] = i
         dead: dict[int, list[str]] = {}
+        still = {self.names.of(x) for x in self.outputs}
         for x in [line.makes for line in self._lines if line.makes is not None]:
             root = self.roots.get(x, x)
-            if root not in alive and root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
+            if root in alive:  # under the name, perhaps, of an array that it was written into
+                still.add(self.names.of(x))
+            elif root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
                 dead.setdefault(last[root], []).append(self.names.of(x))
-        still = {self.names.of(x) for x in self.outputs}
         final = {name: i for i in sorted(dead) for name in dead[i]}  # an array written into passes its name on
         end = len(self._lines) - 1
         return {
