@@ -14,8 +14,9 @@ import numpy as np
 
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
-from symgrad.ops.core import ALIAS
+from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
 from symgrad.ops.elementwise import WHERE
+from symgrad.recompute import computed_again, enter, leave, segment_of
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
@@ -44,6 +45,7 @@ def pullback(
     wrt: Sequence[Node],
     named: bool = False,
     stop: Sequence[Node] = (),
+    recompute: bool = True,
 ) -> list[Node | None]:
     """Append the cotangents of `wrt` to `graph`.
 
@@ -57,6 +59,8 @@ def pullback(
         Whether cotangents are called after their primals: ``d_x``, at the second order ``d2_x``.
     stop : list of Node
         Taken as constants.
+    recompute : bool
+        Whether the segments of checkpointed functions are computed again.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def pullback(
     """
     before = graph.provenance
     try:
-        return _Pullback(graph, wrt, named, stop).run(outputs, cotangents)
+        return _Pullback(graph, wrt, named, stop, recompute).run(outputs, cotangents)
     finally:
         graph.provenance = before
 
@@ -82,18 +86,23 @@ def pullback(
 def pushforward(
     graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]
 ) -> list[Node | None]:
-    """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it."""
+    """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it.
+
+    Tangents go along with the values, so that nothing is computed again.
+    """
     seeds = [graph.seed(y.aval) for y in outputs]
-    reverse = pullback(graph, outputs, seeds, wrt)
+    reverse = pullback(graph, outputs, seeds, wrt, recompute=False)
     linear = [(x, t) for x, t in zip(reverse, tangents, strict=True) if x is not None]
-    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds)
+    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds, recompute=False)
 
 
 class _Pullback:
     """The state of one pullback: cotangents so far, and which nodes matter."""
 
-    def __init__(self, graph: Graph, wrt: Sequence[Node], named: bool, stop: Sequence[Node]) -> None:
-        self.graph, self.wrt, self.named, self.stop = graph, wrt, named, frozenset(stop)
+    def __init__(self, graph: Graph, wrt: Sequence[Node], named: bool, stop: Sequence[Node], recompute: bool) -> None:
+        self.graph, self.wrt, self.named, self.stop, self.recompute = graph, wrt, named, frozenset(stop), recompute
+        self.segments: dict[Segment, Segment] = {}  # those passed, and what this pullback makes of them
+        self.again: dict[Node, Node] = {}  # the twins of what is computed again, which rules read in its place
         self.cotangents: dict[Node, Cotangent] = {}
         self.parts: dict[Node, dict[int, Cotangent]] = {}  # of operators with several results
         self.needed: set[Node] = set()
@@ -114,7 +123,7 @@ class _Pullback:
             g = self.cotangents.pop(node, None)
             if g is None and node not in self.parts:
                 continue
-            graph.provenance = node.where._replace(of=node)
+            graph.provenance = node.where._replace(of=node, again=False)
             if node in wanted and g is not None:
                 g = Cotangent(g.settled(), g.mask)
                 found[node] = g.value.node
@@ -152,6 +161,9 @@ class _Pullback:
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )
+        if self.recompute and node.op in BOUNDARIES and g is not None:
+            self.accumulate(node.inputs[0], self.across(node, g))
+            return
         if node.op.partials is not None and g is not None:
             pairs = self.through_partials(node, node.op.partials, g)
         elif node.op.vjp is not None:
@@ -163,9 +175,26 @@ class _Pullback:
 
     # ---- one node
 
+    def across(self, mark: Node, g: Cotangent) -> Cotangent:
+        """The cotangent on the other side of the boundary of a segment.
+
+        What is computed again, and the pullback through it, are a segment themselves, for the next order.
+        """
+        segment, cross = segment_of(mark), leave
+        if mark.op is LEAVE:
+            cross, own = enter, self.segments.setdefault(segment, Segment(segment.name, again=True))
+            self.again.update(computed_again(self.graph, mark, own, self.again))
+        elif segment not in self.segments:  # values of the segment are read past its results
+            return g
+        own = self.segments[segment]
+        return g._replace(value=cross(g.value, own), mask=None if g.mask is None else cross(g.mask, own))
+
+    def primal(self, node: Node) -> Variable:
+        """The value of a node for a rule."""
+        return Variable(self.graph, self.again.get(node, node))
+
     def through_partials(self, node: Node, rule: Rule, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
-        xs = [Variable(self.graph, x) for x in node.inputs]
-        partials = rule(Variable(self.graph, node), *xs)
+        partials = rule(self.primal(node), *map(self.primal, node.inputs))
         for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
             if x in self.needed and x.aval.differentiable and p is not None:
                 yield x, self.unbroadcast(self.times(g, p), x.aval)
@@ -199,8 +228,8 @@ class _Pullback:
         return flags[node.id]
 
     def through_vjp(self, node: Node, rule: Rule, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
-        graph, params = self.graph, {**node.op.defaults, **dict(node.params)}
-        xs = [Variable(graph, x) for x in node.inputs]
+        params = {**node.op.defaults, **dict(node.params)}
+        xs = [self.primal(x) for x in node.inputs]
         y, value, mask = self.result_and_cotangent(node, g)
         cotangents = rule(value, y, *xs, **params)
         masks: Sequence[Any] = [None] * len(xs)
@@ -220,9 +249,9 @@ class _Pullback:
 
     def result_and_cotangent(self, node: Node, g: Cotangent | None) -> tuple[Any, Any, Variable | None]:
         if g is not None:
-            return Variable(self.graph, node), g.settled(), g.mask
-        parts = self.parts.pop(node)
-        ys = [Variable(self.graph, self.graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval))]
+            return self.primal(node), g.settled(), g.mask
+        parts, twin = self.parts.pop(node), self.again.get(node, node)
+        ys = [Variable(self.graph, self.graph.add(ITEM, (twin,), (("index", i),))) for i in range(len(node.aval))]
         gs = [parts[i].settled() if i in parts else np.zeros_like(y) for i, y in enumerate(ys)]
         return ys, gs, None
 

@@ -178,6 +178,7 @@ class Graph:
         self.outputs: list[Node] = []
         self.names: dict[Node, str | tuple[str, Node]] = {}
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
+        self.entry: Callable[[Node], Node] | None = None  # marks what the checkpointed function being traced reads
         self._interned: dict[tuple[Any, ...], Node] = {}
 
     def __repr__(self) -> str:
@@ -185,6 +186,8 @@ class Graph:
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
         """The node of `op` on `inputs`: the one that is there, or a new one. The only mutation of a graph."""
+        if self.entry is not None:
+            inputs = tuple([self.entry(x) for x in inputs])
         key = (op, inputs, params)
         node = self._interned.get(key)
         if node is None:

@@ -73,7 +73,7 @@ def _check_floating(outputs: Sequence[Node], wrt: Sequence[Node]) -> None:
 @contextmanager
 def _deriving(graph: Graph, node: Node) -> Iterator[Variable]:
     """Nodes made inside are derivatives of `node`, or by it."""
-    before, graph.provenance = graph.provenance, node.where._replace(of=node)
+    before, graph.provenance = graph.provenance, node.where._replace(of=node, again=False)
     try:
         yield Variable(graph, node)
     finally:

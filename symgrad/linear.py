@@ -11,8 +11,9 @@ from symgrad import tree
 from symgrad.derive import pushforward
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
+from symgrad.ops.core import AGAIN
 from symgrad.symbolic import function
-from symgrad.trace import trace
+from symgrad.trace import graph_at_hand, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
 from symgrad.wrt import Choice, Run, described, leaves_like, matching, zeros
@@ -49,7 +50,7 @@ def vjp(f: Callable[..., Any], *primals: Tree) -> tuple[Tree, Callable[[Tree], t
     >>> pullback(np.array([1.0, 0.0]))
     (array([1., 0.]),)
     """
-    graph = _graph_at_hand(primals)
+    graph = graph_at_hand(primals)
     if graph is not None:
         return _within(graph, _append_vjp, f, primals)
     pullback: Callable[[Tree], tuple[Tree, ...]]
@@ -96,7 +97,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]
     """
     if len(primals) != len(tangents):
         raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents", "Give one tangent a primal.")
-    graph = _graph_at_hand((primals, tangents))
+    graph = graph_at_hand((primals, tangents))
     if graph is not None:
         return _within(graph, _append_jvp, f, primals, tangents)
     program = trace(lambda primals, tangents: _append_jvp(f, primals, tangents), (tuple(primals), tuple(tangents)))
@@ -107,11 +108,6 @@ def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]
 
 
 # ---- inside a trace
-
-
-def _graph_at_hand(arguments: Tree) -> Graph | None:
-    """The graph to append to, if this is called inside a trace or with Variables."""
-    return tracing.get() or next((x.graph for x in tree.flatten(arguments)[0] if isinstance(x, Variable)), None)
 
 
 @boundary
@@ -213,6 +209,7 @@ def _like(g: Any, seed: Variable) -> Any:
 def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
     """What the pullback needs of the primal program, in order of creation."""
     nodes = reached(ends)
-    later = depends(nodes, seeds)
+    again = [x for x in nodes if x.op is AGAIN]  # in the pullback, which is what it is for
+    later = depends(nodes, [*seeds, *again])
     found = {x for node in nodes if node in later for x in node.inputs} | set(ends)
     return sorted((x for x in found - later if x.op not in (CONSTANT, SIZE)), key=lambda node: node.id)

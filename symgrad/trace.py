@@ -274,6 +274,11 @@ def input_aval(value: Any, sizes: Sizes, shape: Shape | None = None, path: str =
     )
 
 
+def graph_at_hand(arguments: Any) -> Graph | None:
+    """The graph to append to: that of the trace that is running, or of the Variables among the arguments."""
+    return tracing.get() or next((x.graph for x in tree.flatten(arguments)[0] if isinstance(x, Variable)), None)
+
+
 def of_graph(graph: Graph, results: Any) -> Any:
     """The results of a function, if its Variables are of this graph."""
     for x in tree.flatten(results)[0]:

@@ -24,11 +24,12 @@ _is_internal: dict[CodeType, int] = {}
 
 
 class Where(NamedTuple):
-    """A place in the user's program; for a derivative node also the node that it derives."""
+    """A place in the user's program; for a derivative node also the node that it derives, or computes again."""
 
     file: str
     line: int
     of: Node | None = None
+    again: bool = False
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}:{self.line}"

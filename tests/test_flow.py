@@ -95,6 +95,8 @@ CALLS = [
     ("roll", "np.roll(x, 1)", M, "..->.."), ("pad", "np.pad(x, ((0, 0), (1, 2)), 'edge')", M, "a.->a."),
     ("astype", "x.astype(int)", M, "ab->ab"), ("round", "np.round(x, 1)", M, "ab->ab"),
     ("stop_gradient", "sg.stop_gradient(x)", M, "ab->ab"), ("alias", "sg.name(x, 'h')", M, "ab->ab"),
+    ("enter", "sg.checkpoint(np.sin)(x)", M, "ab->ab"), ("leave", "sg.checkpoint(np.sin)(x)", M, "ab->ab"),
+    ("again", "sg.grad(lambda x: np.sum(sg.checkpoint(np.sin)(x)))(x)", M, "ab->ab"),
     # made from nothing, or nearly
     ("full", "np.full((2, 3), x[0], like=x)", V, "->ab"), ("arange", "np.arange(4, like=x)", V, ",,->."),
     ("eye", "np.eye(3, like=x)", V, "->.."), ("linspace", "np.linspace(x, y, 5)", M, (4,), "ab,b->.ab"),

@@ -21,8 +21,8 @@ ROOT = Path(__file__).parent.parent
 FLOORS = (
     "version runtime where errors options tree expressions bounds dims shapes specs graph flow spelling",
     "ops",
-    "calls memory variable trace numpy",
-    "derive batch jacobian interpret rewrite",
+    "calls memory variable trace numpy checkpoint",
+    "recompute derive batch jacobian interpret rewrite",
     "cost",
     "schedule",
     "emit",
@@ -35,7 +35,7 @@ FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in mod
 
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
-    check_grads trace options spec Function Compiled Program
+    check_grads checkpoint trace options spec Function Compiled Program
     Graph Variable gradients function operator
 """.split()
 

@@ -22,7 +22,7 @@ LIMITS = (math.inf, -math.inf, math.nan)
 
 FORMS = {op.name: (function, op) for function, op in TABLE.items() if isinstance(op, Op) and op.scalar is not None}
 LOGIC = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "where")
-NOT_ON_FLOATS = ("left_shift", "right_shift", "astype", "alias", "stop_gradient", "positive")
+NOT_ON_FLOATS = ("left_shift", "right_shift", "astype", "alias", "stop_gradient", "enter", "leave", "again", "positive")
 NUMERIC = [name for name in FORMS if name not in (*LOGIC, *NOT_ON_FLOATS)]
 
 

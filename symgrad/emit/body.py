@@ -13,11 +13,12 @@ from symgrad.dims import Dim
 from symgrad.emit.names import Names
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
 from symgrad.ops import index, keys
-from symgrad.ops.core import STOP
+from symgrad.ops.core import AGAIN, BOUNDARIES, STOP
 from symgrad.ops.define import is_small
 from symgrad.rewrite.scatter import hits_once
 from symgrad.shapes import same_shape
 from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
+from symgrad.where import Where
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
@@ -62,7 +63,7 @@ class Body:
         self.last_use = _last_uses(self.nodes, outputs, self.roots)
         self.pending: dict[Node, Expr] = {}
         self.items = _items(self.nodes)
-        self._place: tuple[str, int, bool] | None = None
+        self._place: tuple[str, int, str] | None = None
 
     def write(self) -> None:
         for node in self.nodes:
@@ -80,6 +81,8 @@ class Body:
             self.assign_items(node)
         elif node.op is index.SET or node.op is index.ADD:
             self.put(node)
+        elif node.op in BOUNDARIES and node not in self.outputs:
+            self.pending[node] = self.under_its_name(node.inputs[0])
         else:
             self.pending[node] = self.expression(node)
             self.consumed(node)
@@ -107,11 +110,13 @@ class Body:
             for x in (*line.reads, *([line.makes] if line.makes else [])):
                 last[self.roots.get(x, x)] = i
         dead: dict[int, list[str]] = {}
+        still = {self.names.of(x) for x in self.outputs}
         for x in [line.makes for line in self._lines if line.makes is not None]:
             root = self.roots.get(x, x)
-            if root not in alive and root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
+            if root in alive:  # under the name, perhaps, of an array that it was written into
+                still.add(self.names.of(x))
+            elif root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
                 dead.setdefault(last[root], []).append(self.names.of(x))
-        still = {self.names.of(x) for x in self.outputs}
         final = {name: i for i in sorted(dead) for name in dead[i]}  # an array written into passes its name on
         end = len(self._lines) - 1
         return {
@@ -166,6 +171,12 @@ class Body:
         spell = node.op.spell
         return self.call(node, inputs) if spell is None else spell(node, *inputs)
 
+    def under_its_name(self, x: Node) -> Expr:
+        """A value that a mark stands on: it costs nothing and has no name of its own."""
+        if x in self.pending and self.pending[x].depth:
+            self.flush(x)
+        return self.pending.get(x) or Expr(Code(self.names.of(x)), 0, (x,))
+
     def call(self, node: Node, inputs: Sequence[Code]) -> Code:
         """The spelling of an operator that has none of its own: a call of the NumPy function, or of the user's."""
         arguments = [x.text for x in inputs] + [f"{key}={spell_param(value)}" for key, value in node.params]
@@ -183,7 +194,7 @@ class Body:
         users = self.uses[node]
         if node in self.outputs:
             return not users and len(self.outputs) == 1 and len(self.pending[node].code.text) <= SHORT
-        return len(users) == 1 and (users[0].where.of is None) == (node.where.of is None)
+        return len(users) == 1 and users[0].op is not AGAIN and _kind(users[0].where) == _kind(node.where)
 
     def constant(self, node: Node) -> Expr:
         literal: Literal = node.params[0][1]
@@ -211,13 +222,13 @@ class Body:
     def comment(self, node: Node) -> None:
         """The user's line above the statements that come from it."""
         where = node.where
-        place = (where.file, where.line, where.of is not None)
+        kind = _kind(where)
+        place = (where.file, where.line, kind)
         if place == self._place or not where.line:
             return
         self._place = place
-        text = f"  {where.text}" if where.of is None else ""
-        derived = "" if where.of is None else "derivative of "
-        self._lines.append(Line(f"# {derived}{os.path.basename(where.file)}:{where.line}{text}"))
+        text = "" if kind == "derivative of " else f"  {where.text}"
+        self._lines.append(Line(f"# {kind}{os.path.basename(where.file)}:{where.line}{text}"))
 
     def assign_items(self, node: Node) -> None:
         """Unpack an operator with several results."""
@@ -300,8 +311,14 @@ class Body:
 
     def flush_readers(self, base: Node) -> None:
         """Expressions that wait must read an array before it is overwritten."""
-        for node in [x for x, expr in self.pending.items() if any(self.roots.get(r, r) is base for r in expr.reads)]:
+        waiting = [x for x, expr in self.pending.items() if expr.depth]
+        for node in [x for x in waiting if any(self.roots.get(r, r) is base for r in self.pending[x].reads)]:
             self.flush(node)
+
+
+def _kind(where: Where) -> str:
+    """What a value is to the line that it comes from, as the comment says."""
+    return "" if where.of is None else "computed again: " if where.again else "derivative of "
 
 
 def _users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:

@@ -38,12 +38,13 @@ class Names:
 
     def fresh(self, base: str) -> str:
         """`base`, or `base` with the next number."""
-        count = self._used.get(base, 0) + 1
+        count, name = self._used.get(base, 0) + 1, base
+        if count > 1:
+            while (name := f"{base}_{count}") in self._used:
+                count += 1
+            self._used[name] = 1
         self._used[base] = count
-        if count == 1:
-            return base
-        name = f"{base}_{count}"
-        return name if name not in self._used and not self._used.setdefault(name, 1) - 1 else self.fresh(base)
+        return name
 
     def _new(self, node: Node) -> str:
         hint = self.hints.get(node)

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.emit.body import Body, Expr, identifier, spell_number
 from symgrad.emit.names import Names
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, reached
-from symgrad.ops.core import ALIAS, STOP
+from symgrad.ops.core import ALIAS, BOUNDARIES, STOP
 from symgrad.ops.define import flat
 from symgrad.ops.elementwise import WHERE
 from symgrad.ops.shape import ASTYPE
@@ -20,7 +20,7 @@ from symgrad.spelling import Code, call
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
 USED = frozenset({"math", "abs", "float", "bool", "round"})  # names that arguments must not hide
-SAME = (ALIAS, STOP, ASTYPE)
+SAME = (ALIAS, STOP, ASTYPE, *BOUNDARIES)
 
 
 def is_scalar(graph: Graph) -> bool:

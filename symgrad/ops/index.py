@@ -6,7 +6,7 @@ from symgrad.dims import Dim
 from symgrad.errors import ShapeError, WriteError
 from symgrad.flow import matched
 from symgrad.graph import Aval
-from symgrad.ops.core import ALIAS
+from symgrad.ops.core import ALIAS, BOUNDARIES
 from symgrad.ops.define import as_input, is_traced, operator
 from symgrad.ops.keys import (
     FULL,
@@ -319,6 +319,6 @@ def write_back(view, base, content):
         return np.transpose(content, np.argsort(params["axes"]))
     if view.op is RESHAPE:
         return np.reshape(content, base.shape)
-    if view.op is ALIAS:
+    if view.op is ALIAS or view.op in BOUNDARIES:
         return content
     raise WriteError(f"np.{view.op.name} gives a read-only array", "Write into a copy: x = x.copy().")

@@ -8,7 +8,7 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, Params, reached
-from symgrad.ops.core import ALIAS
+from symgrad.ops.core import ALIAS, BOUNDARIES, Segment
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 from symgrad.where import UNKNOWN, Where
@@ -406,18 +406,33 @@ def rewrite_within(
     nodes = reached([*outputs, *kept])
     new.shared = _shared(nodes, outputs)
     opaque = {node for node in kept if node.inputs and node.op is not ALIAS}
+    segments: dict[Segment, Segment] = {}
     for node in nodes:
         if node.id < since:
             image[node] = node
             continue
         new.provenance = moved(node.where, image)
-        image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
+        image[node] = new.rebuild(_renewed(node, segments), tuple([image[x] for x in node.inputs]))
         if node in opaque:
             image[node] = new.add(ALIAS, (image[node],), (("tag", node.id),))
         if node in graph.names and image[node].op is not CONSTANT:
             name = graph.names[node]
             graph.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
     return image
+
+
+def _renewed(node: Node, segments: dict[Segment, Segment]) -> Node:
+    """The mark of a segment that is computed again as that of a new one.
+
+    So the whole segment is appended: where only its changed nodes were, they would run far behind those that they use.
+    """
+    if node.op not in BOUNDARIES:
+        return node
+    segment = dict(node.params)["segment"]
+    if not segment.again:
+        return node
+    own = segments.setdefault(segment, Segment(segment.name, again=True))
+    return replace(node, params=(("segment", own),))
 
 
 Replacements = Mapping[Node, Callable[[Graph, Mapping[Node, Node]], Variable]]

@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.dims import same
 from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op
-from symgrad.ops.core import ALIAS, STOP
+from symgrad.ops.core import AGAIN, ALIAS, ENTER, LEAVE, STOP
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.define import axis_tuple, common_dtype
 from symgrad.ops.index import ADD, GET, SET
@@ -33,7 +33,8 @@ _LARGEST_EXACT = 2**31
 
 # ---- constants
 
-_NEVER_FOLDED = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, FULL, BROADCAST_TO})
+_MARKS = frozenset({ALIAS, STOP, ENTER, LEAVE})
+_NEVER_FOLDED = _MARKS | {INPUT, CONSTANT, SIZE, SEED, ITEM, FULL, BROADCAST_TO, AGAIN}
 
 
 def fold(graph: Graph, node: Node) -> Node | None:
@@ -316,6 +317,11 @@ def without_mark(graph: Graph, node: Node) -> Node:
     return node.inputs[0]
 
 
+def constant_again(graph: Graph, node: Node) -> Node | None:
+    """A constant is there: it is not computed again."""
+    return node.inputs[0] if node.inputs[0].op is CONSTANT else None
+
+
 # ---- which of them an operator is met with
 
 _OF: dict[Op, list[Procedure]] = {
@@ -329,12 +335,13 @@ _OF: dict[Op, list[Procedure]] = {
     ADD: [write_bare_value, add_to_everything],
     SUM: [reduce_bare_operand, sum_of_identity],
     MEAN: [reduce_bare_operand],
+    AGAIN: [constant_again],
 }
 
 
 def procedures(op: Op, final: bool, numerics: str = "stable") -> list[Procedure]:
     """What an operator is met with before any pattern: `final` is the pass after which nothing is differentiated."""
-    if op in (ALIAS, STOP):
+    if op in _MARKS:
         return [without_mark] if final else []
     folding = [] if op in _NEVER_FOLDED else [fold]
     general = [take_bare_operands, number_as_python] if op.elementwise else _OF.get(op, [])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.graph import CONSTANT, INPUT, SIZE, Node, is_view
+from symgrad.ops.core import AGAIN
 from symgrad.schedule.axes import Axis
 from symgrad.schedule.picks import row_flow
 
@@ -47,15 +48,21 @@ class Plan:
 
 
 def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis) -> Plan:
-    """The plan for an axis: every value as early as it can be, then rows as late as saves storing them."""
-    plan = Plan(axis)
+    """The plan for an axis: every value as early as it can be, then rows as late as saves storing them.
+
+    But what is computed again, rather than kept, comes no earlier than the rows before it.
+    """
+    plan, begun = Plan(axis), 0
     for node in nodes:
         cuts = _cuts(node, axis)
         first = max((plan.ready(x, c) for x, c in zip(node.inputs, cuts or _NEVER(node), strict=True)), default=0)
+        if node.op is AGAIN:
+            first = max(first, begun)
         if cuts is None:
             plan.after[node] = first
         else:
             plan.cuts[node], plan.loop[node] = cuts, first
+            begun = max(begun, first)
     _postpone(plan, nodes, set(outputs))
     return plan
 
