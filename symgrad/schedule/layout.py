@@ -20,7 +20,7 @@ from symgrad.shapes import same_shape
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 16  # rows of a block
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
-REDUCTIONS = frozenset((np.sum, np.max, np.min, np.einsum, np.clip))
+WITH_OUT = frozenset((np.sum, np.max, np.min, np.clip, np.outer))
 
 
 class Buffer(NamedTuple):
@@ -54,7 +54,7 @@ def row_axis(node: Node) -> int | None:
 
 def takes_out(node: Node) -> bool:
     """Whether NumPy can write the value into memory that is there."""
-    return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in REDUCTIONS or node.op.name == "einsum"
+    return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in WITH_OUT or node.op.name == "einsum"
 
 
 def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
