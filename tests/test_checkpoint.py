@@ -682,6 +682,17 @@ def test_source_says_what_is_computed_again():
     assert not re.search(r"^ +(\w+) = \w+(  #.*)?$", source, re.MULTILINE), "a mark is not a statement"
 
 
+def test_results_have_the_names_that_they_get_outside():
+    def f(x):
+        activity = sg.checkpoint(lambda x: np.sin(x) * x)(x)
+        return np.sum(activity * activity)
+
+    graph = sg.compile(f).graph(X)
+    (mark,) = [node for node in graph.nodes if node.op is LEAVE]
+    assert graph.names[mark] == "activity" and mark.where.text.startswith("activity = sg.checkpoint(")
+    assert "activity = np.sin(x) * x" in sg.grad(f).compile(X, optimize=1).source.replace("activity_again", "activity")
+
+
 def test_source_is_the_same_again():
     f = perceptron(sg.checkpoint, 4, 2)
     specs = [W] * 4, X
