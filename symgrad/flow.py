@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.dims import Size, same
 from symgrad.graph import Aval, Node
-from symgrad.shapes import product
+from symgrad.shapes import product, same_shape
 
 Label = int | str | None
 Labels = tuple[Label, ...]
@@ -73,6 +73,9 @@ def opaque(y: Aval, *xs: Aval, **params: Any) -> Flow:
 
 def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
     """Axes broadcast: they are counted from the last."""
+    if all(x.ndim == 0 or x.shape is y.shape or same_shape(x.shape, y.shape) for x in xs):  # nearly always
+        labels = tuple(range(-y.ndim, 0))
+        return Flow(tuple([labels if x.ndim else () for x in xs]), labels)
     return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import Dim, Shape
+from symgrad.dims import Dim, Rows, Shape
 from symgrad.errors import GraphError
 from symgrad.shapes import render_shape, same_shape
 from symgrad.where import UNKNOWN, Where, here
@@ -211,7 +211,7 @@ class Graph:
         """The node of a number or an array."""
         return self.add(CONSTANT, (), (("value", Literal(value)),))
 
-    def size(self, value: Dim) -> Node:
+    def size(self, value: Dim | Rows) -> Node:
         """The node of a symbolic size, a Python int when the program runs."""
         return self.add(SIZE, (), (("value", value),))
 

@@ -37,7 +37,7 @@ def _value(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> 
     if node.op is INPUT:
         raise GraphError(f"the input {dict(node.params)['name']!r} is needed but not fed", where=node.where)
     if node.op is SIZE:
-        return evaluate_size(dict(node.params)["value"], sizes)
+        return at_sizes(dict(node.params)["value"], sizes)
     params = {key: at_sizes(value, sizes) for key, value in node.params}
     result = node.op.evaluate(*[values[x] for x in node.inputs], **params)
     if isinstance(node.aval, Aval) and node.aval.weak:

@@ -39,6 +39,7 @@ def agrees(f, *arrays):
         expected = f(*arrays)
         result = program(*arrays)
         assert np.shape(result) == np.shape(expected)
+        assert type(result) is type(expected)
         assert np.result_type(result) == np.result_type(expected)
         close(result, expected, np.result_type(expected))
     return program
@@ -99,6 +100,17 @@ def test_what_cancels_is_not_taken_apart():
     found = compiled(f, x, m)(x, m)
     np.testing.assert_allclose(found[0], np.sum(x - m, axis=0), rtol=1e-12)
     np.testing.assert_allclose(found[1], 3.5 * np.sum(x - m, axis=0), rtol=1e-2)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_squares_are_taken_apart(axis):
+    """They cannot cancel."""
+    x, y = array(50, 4), array(50, 4, seed=1)
+    program = agrees(lambda x, y: np.sum(2.5 * (x * x) + y * y + 0.5 * (x * y) ** 2, axis=axis), x, y)
+    assert operators(program)[0] in ("einsum", "vecdot", "multiply")
+    assert "sum" not in operators(program)
+    found = compiled(lambda x, y: np.sum(x * x - y * y, axis=axis), x, y)
+    assert operators(found)[2] == "subtract"
 
 
 def test_what_others_need_is_left_alone():
@@ -419,6 +431,11 @@ def test_small_arrays_keep_few_calls():
         assert len(operators(compiled(f, array(10)))) == 1
 
 
+def test_the_choice_of_a_number_stays_an_array():
+    f = sg.compile(lambda x: (np.where(x > 0, 1.0, 0), np.where(x > 0, 0, 1.0)))
+    assert [type(y) for y in f(np.float64(1.0))] == [np.ndarray, np.ndarray]
+
+
 def test_other_divisions_stay():
     for divisor in (3.0, 0.1, 1e-310, 2.0**1000):
         assert operators(compiled(lambda x, a=divisor: x / a, array(5))) == ["divide"]
@@ -564,3 +581,59 @@ def test_large_batches_are_not_copied():
     program = sg.compile(f).compile(*arrays)
     assert operators(program).count("matmul") == 1
     close(program(*arrays), f(*arrays))
+
+
+# ---- products of many numbers
+
+
+@pytest.mark.parametrize(
+    ("f", "passes"),
+    [
+        (lambda x, y, z: (2 * x) * (3 * y), 2),
+        (lambda x, y, z: (2 * x) / (3 * y), 2),
+        (lambda x, y, z: (x / 2) * (0.3 / y), 2),
+        (lambda x, y, z: (z[0] * x) * (0.5 / y), 3),  # with the product of the scalars
+        (lambda x, y, z: x + x * 0.5 * (3 * y), 3),
+        (lambda x, y, z: x * (y / z) / y, 1),
+        (lambda x, y, z: x * (y / z) * (-(z / y) / x), 2),
+    ],
+)
+def test_fewer_passes(f, passes):
+    program = agrees(f, array(40), array(40, seed=1) + 5, array(40, seed=2) + 5)
+    assert len([op for op in operators(program) if op != "index"]) == passes
+
+
+def test_parts_are_used_again():
+    def f(x, y, z):
+        p, q = y * z, x / z
+        return p + q, np.sin(p) * q, (x * y) * z, x * (y / z)
+
+    arrays = [array(40, seed=i) + 5 for i in range(3)]
+    program = compiled(f, *arrays)
+    assert operators(program).count("multiply") == 4
+    assert operators(program).count("divide") == 1
+    for a, b in zip(program(*arrays), f(*arrays), strict=True):
+        close(a, b)
+
+
+def test_tiny_and_huge_numbers_do_not_meet():
+    for a, b in ((1e-200, 1e-200), (1e200, 1e200)):
+        x, y = array(5) / a, array(5, seed=1) / b
+        agrees(lambda x, y, a=a, b=b: (a * x) * (b * y), x, y)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("*/"), st.integers(0, 5), st.booleans()), min_size=1, max_size=9))
+def test_random_products(steps):
+    """Products and quotients of numbers, scalars, rows and matrices, in random nests."""
+
+    def f(*xs):
+        factors = [*xs, 2.5, -xs[0]]
+        y, parts = xs[0], [xs[0]]
+        for how, i, deep in steps:
+            other = factors[i] if not deep else parts[i % len(parts)]
+            y = y * other if how == "*" else other / y if deep else y / other
+            parts.append(y)
+        return y
+
+    agrees(f, array(6, 4) + 5, array(4, seed=1) + 5, array(6, 4, seed=2) + 5, np.array(1.5))

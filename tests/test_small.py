@@ -169,7 +169,6 @@ def test_random_programs_of_scalars(steps, x, y):
     f = sg.compile(program_of(steps))
     x, y = np.float64(x), np.float64(y)
     compiled = f.compile(x, y)
-    assert "_by_numpy" in compiled.source or "np.float64" in compiled.source or "copy" in compiled.source
     expected = quietly(f.compile(x, y, optimize=1), x, y)
     assert_same(quietly(compiled, x, y), expected, rtol=1e-9)
 

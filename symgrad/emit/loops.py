@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from symgrad.shapes import render_tuple
 from symgrad.spelling import UNARY, Code, call
 
 INDENT = "    "
+WIDEST = 100
 
 
 class Looping(Body):
@@ -41,7 +43,6 @@ class Looping(Body):
         items = [self.items[node].get(i) for i in range(len(block.avals))]
         results = [self.names.fresh("_") if item is None else self.names.of(item) for item in items]
         loop = Loop(self, block, inputs, results)
-        self.comment(node)
         for item, line in loop.allocated(items):
             self._lines.append(Line(line, item))
         *before, last = loop.lines()
@@ -87,11 +88,12 @@ class Loop:
         ]
 
     def lines(self) -> list[str]:
-        return [
-            f"def {self.share}({self.start}, {self.stop}):",
-            *_indented([*self._start(), *self._loop()]),
-            *self._call(),
-        ]
+        rows = self.block.layout.rows
+        says = (
+            f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of so many stays in the cache."""'
+        )
+        body = [says, *self._start(), *self._loop()]
+        return ["", f"def {self.share}({self.start}, {self.stop}):", *_indented(body), "", *self._call()]
 
     def _start(self) -> list[str]:
         """Where the sums start."""
@@ -118,12 +120,15 @@ class Loop:
         return [*loop, f"return {', '.join(self.sums)}"] if self.sums else loop
 
     def _scratch(self) -> list[str]:
-        buffers = self.block.layout.buffers
-        specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in buffers]
-        one_line = f"with _scratch({self.block.layout.rows}, {', '.join(specs)}) as {self.buffers}:"
-        if len(set(specs)) == 1 and len(specs) > 1:
-            one_line = f"with _scratch({self.block.layout.rows}, *[{specs[0]}] * {len(specs)}) as {self.buffers}:"
-        return [f"# {self.block.layout.rows} rows at a time: what is computed of them stays in the cache", one_line]
+        """The call for the buffers, on several lines where one is too long."""
+        specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
+        groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
+        arguments = [spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups]
+        arguments.insert(0, str(self.block.layout.rows))
+        line = f"with _scratch({', '.join(arguments)}) as {self.buffers}:"
+        if len(line) <= WIDEST:
+            return [line]
+        return ["with _scratch(", *(f"{INDENT}{argument}," for argument in arguments), f") as {self.buffers}:"]
 
     def _call(self) -> list[str]:
         n, rows = str(self.block.size), self.block.layout.rows
@@ -227,6 +232,8 @@ class BlockBody(Body):
         target = self.target(node)
         if target is None:
             return expr
+        if node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1]:  # reads its operand once
+            return expr._replace(code=call("np.square", [expr.inputs[0].text, f"out={target}"]))
         if isinstance(node.op.evaluate, np.ufunc):
             arguments = [code.text for code in with_floats(node, expr.inputs)]
             return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))
@@ -275,7 +282,7 @@ class BlockBody(Body):
 
     def accumulated(self, node: Node, code: Code) -> str:
         name, join = self.joins[node]
-        if join is not np.add:
+        if join is not np.add and not isinstance(join, int):
             return f"{name} = np.{join.__name__}({name}, {code.text})"
         return f"{name} -= {code.text[1:]}" if _is_negated(code) else f"{name} += {code.text}"
 
@@ -293,7 +300,7 @@ def _code(line: str) -> str:
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
-    return [INDENT + line for line in lines]
+    return [INDENT + line if line else "" for line in lines]
 
 
 def _shape(aval: Aval) -> str:

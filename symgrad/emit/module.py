@@ -118,7 +118,7 @@ def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()
     return "\n".join([
         *([QUIETLY] if _overflows_harmlessly(nodes) else []),
         f"def {header.function}{inspect.Signature(_bare(header.parameters))}:",
-        *(f"    {line}" for line in lines),
+        *(f"    {line}" if line else "" for line in lines),
         "",
     ])  # fmt: skip
 

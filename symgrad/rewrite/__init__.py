@@ -8,8 +8,22 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
-from symgrad.rewrite import algebra, batched, cheaper, fastest, masks, matrices, order, pieces, prepare, stable, sums
+from symgrad.rewrite import (
+    algebra,
+    batched,
+    cheaper,
+    fastest,
+    masks,
+    matrices,
+    order,
+    pieces,
+    prepare,
+    products,
+    stable,
+    sums,
+)
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
+from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
 from symgrad.rewrite.structure import procedures
 
@@ -149,5 +163,10 @@ def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
         return general
     if stage == "settle":
         return lambda op: batched.OF.get(op, [])
-    tables = (masks.OF, sums.OF, order.OF, pieces.OF, fastest.OF) if numerics == "stable" else ()
-    return lambda op: [*general(op), *(each for table in tables for each in table.get(op, ()))]
+    tables = (masks.OF, sums.OF, order.OF, pieces.OF, products.OF, fastest.OF) if numerics == "stable" else ()
+
+    def of(op: Op) -> list[Procedure]:
+        kept = [each for each in general(op) if each is not multiple_of_part]  # of what is there whole
+        return [*kept, *(each for table in tables for each in table.get(op, ()))]
+
+    return of

@@ -302,6 +302,11 @@ class Rewriting(Graph):
                 return node
         return self.simplified(super().add(op, inputs, params, where))
 
+    def known(self, op: Op, inputs: tuple[Node, ...], params: Params = ()) -> Node | None:
+        """The value of an operation that several others need, if it has been met."""
+        node = self._interned.get((op, inputs, params))
+        return node if node in self.shared else None
+
     def rebuild(self, node: Node, inputs: tuple[Node, ...]) -> Node:
         """The image of a node of another graph: what it is known to be need not be inferred again."""
         key = (node.op, inputs, node.params)

@@ -174,9 +174,9 @@ class Pulled(NamedTuple):
     place: Shape  # what has been multiplied by the number so far
 
 
-def _pulled(graph: Graph, x: Node) -> Pulled | None:
+def pulled(graph: Graph, x: Node, depth: int = 1000) -> Pulled | None:
     """A number that is a factor of `x`, and the rest."""
-    if x.op not in (MULTIPLY, DIVIDE) or not _apart(graph, x) or x.aval.dtype.kind != "f":
+    if not depth or x.op not in (MULTIPLY, DIVIDE) or not _apart(graph, x) or x.aval.dtype.kind != "f":
         return None
     a, b = x.inputs
     found: Pulled | None = None
@@ -186,9 +186,9 @@ def _pulled(graph: Graph, x: Node) -> Pulled | None:
         found = Pulled(a, False, Variable(graph, b), x.aval.shape)
     elif x.op is DIVIDE and _is_scale(a, b) and number(a) != 1:
         found = Pulled(a, False, 1 / Variable(graph, b), x.aval.shape)
-    elif (p := _pulled(graph, a)) is not None:
+    elif (p := pulled(graph, a, depth - 1)) is not None:
         found = p._replace(rest=x.op(p.rest, Variable(graph, b)))
-    elif x.op is MULTIPLY and (p := _pulled(graph, b)) is not None:
+    elif x.op is MULTIPLY and (p := pulled(graph, b, depth - 1)) is not None:
         found = p._replace(rest=x.op(Variable(graph, a), p.rest))
     if found is None or found.rest.dtype != x.aval.dtype or not same_shape(found.rest.shape, x.aval.shape):
         return None
@@ -207,7 +207,7 @@ def _no_larger(result: Shape, place: Shape) -> bool:
 def numbers_leave(graph: Graph, node: Node) -> Variable | None:
     """``(c * A) @ B`` is ``c * (A @ B)``, and so for everything that sums products."""
     for i, x in enumerate(node.inputs):
-        p = _pulled(graph, x)
+        p = pulled(graph, x)
         if p is None or not (_no_larger(node.aval.shape, p.place) or _is_identity(p.rest.node)):
             continue
         rest = graph.add(node.op, (*node.inputs[:i], p.rest.node, *node.inputs[i + 1 :]), node.params)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from symgrad.dims import same
-from symgrad.graph import CONSTANT, Aval, Graph, Node, Op
+from symgrad.graph import CONSTANT, Aval, Graph, Literal, Node, Op
 from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.define import TABLE, axis_tuple
 from symgrad.ops.index import ADD, GET, SET
@@ -54,8 +55,14 @@ def _all_different(array: Node, size: Any) -> bool:
         return start is not None and start >= 0 and step is not None and step > 0
     if array.op is not CONSTANT:
         return False
-    values = dict(array.params)["value"].value
-    if isinstance(size, int):
+    return _are_different(dict(array.params)["value"], size if isinstance(size, int) else None)
+
+
+@lru_cache(maxsize=256)
+def _are_different(literal: Literal, size: int | None) -> bool:
+    """Looking through a long index takes longer than everything else that is asked about it, and is asked often."""
+    values = literal.value
+    if size is not None:
         values = values % max(size, 1)
     elif np.any(values < 0):
         return False

@@ -31,8 +31,8 @@ from symgrad.rewrite.contractions import (
     with_axes,
     without,
 )
-from symgrad.rewrite.engine import Procedure
-from symgrad.shapes import product
+from symgrad.rewrite.engine import Procedure, number
+from symgrad.shapes import product, same_shape
 from symgrad.variable import Variable
 
 MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
@@ -237,8 +237,32 @@ def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
     return _restored(graph, SUM(Variable(graph, x.inputs[0]), axis=axes), node)
 
 
+# ---- terms that cannot cancel
+
+
+def sum_of_nonnegative(graph: Graph, node: Node) -> Variable | None:
+    """``sum(x * x + y * y)`` is two products of vectors: where nothing is negative, nothing cancels."""
+    x = node.inputs[0]
+    if x.op is not ADD or not alone(graph, x) or not plain(x, *x.inputs) or x.aval.dtype != node.aval.dtype:
+        return None
+    if not all(same_shape(y.aval.shape, x.aval.shape) and alone(graph, y) and _nonnegative(y) for y in x.inputs):
+        return None
+    a, b = (Variable(graph, graph.add(node.op, (y,), node.params)) for y in x.inputs)
+    return a + b
+
+
+def _nonnegative(x: Node, depth: int = DEEPEST) -> bool:
+    """Whether a value is a square, a sum of squares, or a multiple of such; it saves a pass to contract those."""
+    if not depth or x.op not in (ADD, MULTIPLY):
+        return False
+    a, b = x.inputs
+    if x.op is ADD:
+        return _nonnegative(a, depth - 1) and _nonnegative(b, depth - 1)
+    return a is b or any((number(c) or -1) > 0 and _nonnegative(y, depth - 1) for c, y in ((a, b), (b, a)))
+
+
 OF: dict[Op, list[Procedure]] = {
-    SUM: [sum_of_sum, sum_of_linear, sum_of_product],
-    MEAN: [sum_of_linear, sum_of_product],
+    SUM: [sum_of_sum, sum_of_nonnegative, sum_of_linear, sum_of_product],
+    MEAN: [sum_of_nonnegative, sum_of_linear, sum_of_product],
 }
 """What an operator is met with."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from symgrad.dims import Size
-from symgrad.flow import flow_of
 from symgrad.graph import Node
+from symgrad.schedule.picks import row_flow
 
 Place = tuple[Node, int]  # a value, and one of its axes
 
@@ -28,7 +28,7 @@ def axes_of(nodes: Iterable[Node]) -> list[Axis]:
     """
     parents: dict[Place, Place] = {}
     for node in nodes:
-        flow = flow_of(node)
+        flow = row_flow(node)
         first: dict[object, Place] = {}
         for x, labels in zip((*node.inputs, node), (*flow.inputs, flow.result), strict=True):
             for i, label in enumerate(labels):

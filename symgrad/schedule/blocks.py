@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
@@ -12,6 +13,7 @@ from symgrad.cost import magnitude
 from symgrad.dims import Dim, Rows, is_rows, symbols_of
 from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
+from symgrad.ops.create import ARANGE
 from symgrad.ops.define import axis_tuple
 from symgrad.ops.reduce import MEAN
 from symgrad.rewrite.engine import Rules, copied, moved, moved_name, rewrite
@@ -20,35 +22,64 @@ from symgrad.schedule.axes import Axis, axes_of
 from symgrad.schedule.gain import block_seconds, is_work, rows_of, whole_seconds
 from symgrad.schedule.layout import laid_out, nbytes_of_row
 from symgrad.schedule.loop import LOOP, Block
+from symgrad.schedule.picks import numbering
 from symgrad.schedule.plan import Plan, is_cheap, plan_for
 from symgrad.shapes import product
 from symgrad.variable import Variable
 
-FEWEST = 1 << 13  # numbers in the largest value from which on blocks are thought of
+FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
 FEWEST_ROWS = 128
 GAIN = 0.8  # the part of its time that a program may still take in blocks
+LEAST, WORTH = 20e-6, 0.05  # seconds, and the part of the program's, that must be saved beyond that
 WORTH_THREADS = 200e-6  # seconds of work
 
 
 def in_blocks(graph: Graph) -> Graph:
     """The program with what depends on its rows in loops over blocks, where that is faster; else as it is."""
-    if not any(_numbers(x) >= FEWEST for x in graph.nodes):
+    work = [x for x in reached(graph.outputs) if is_work(x)]
+    large = [x for x in work if any(_numbers(y) >= FEWEST for y in (x, *x.inputs))]
+    scale = _most_rows(large)
+    worth = max(LEAST, WORTH * whole_seconds(work, scale)) if large else 0
+    if not large or _at_most_saved(large, scale) <= worth:
         return graph
     summed = _means_as_sums(graph)
-    divisions = [Division(summed, axis) for axis in _promising(summed)]
+    divisions = [Division(summed, axis) for axis in _promising(summed, worth)]
     best = max(divisions, key=lambda division: division.saved, default=None)
-    return best.rebuilt() if best is not None and best.saved > 0 else graph
+    return best.rebuilt() if best is not None and best.saved > worth else graph
 
 
 def _numbers(node: Node) -> int:
     return magnitude(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
 
 
-def _promising(graph: Graph) -> list[Axis]:
-    """Long axes that much of the work lies along."""
-    axes = [axis for axis in axes_of(reached(graph.outputs)) if rows_of(axis.size) >= FEWEST_ROWS]
+def _promising(graph: Graph, worth: float) -> list[Axis]:
+    """Long axes along which much of the work lies, where blocks without any cost would be faster."""
+    nodes = reached(graph.outputs)
+    work = [x for x in nodes if is_work(x)]
+    axes = [axis for axis in axes_of(nodes) if rows_of(axis.size) >= FEWEST_ROWS]
+    along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
     weights = [sum(_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
-    return [axis for axis, weight in zip(axes, weights, strict=True) if weight and weight >= max(weights) / 2]
+    return [
+        axis
+        for axis, touched, weight in zip(axes, along, weights, strict=True)
+        if weight and weight >= max(weights) / 2 and _at_most_saved(touched, _scale(axis)) > worth
+    ]
+
+
+def _scale(axis: Axis) -> float:
+    """How many times as many rows there are as other estimates assume."""
+    return rows_of(axis.size) / magnitude(axis.size)
+
+
+def _at_most_saved(work: Sequence[Node], scale: float) -> float:
+    several = machine.cores()
+    return whole_seconds(work, scale) * GAIN - block_seconds(work, scale, several, 0, several)
+
+
+def _most_rows(work: Sequence[Node]) -> float:
+    """A scale for all of a program: that of its sizes which are symbols."""
+    sizes = {n for x in work if isinstance(x.aval, Aval) for n in x.aval.shape if isinstance(n, Dim)}
+    return max((rows_of(n) / magnitude(n) for n in sizes), default=1.0)
 
 
 def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
@@ -114,10 +145,20 @@ class Division:
         return body
 
     def _compute(self, body: Body, node: Node, k: int) -> Node:
-        inputs = tuple([self._fetch(body, x, c, k) for x, c in zip(node.inputs, self.plan.cuts[node], strict=True)])
+        numbers = numbering(node)
+        inputs = tuple([
+            self._numbers_of_rows(body, node) if i == numbers and cut else self._fetch(body, x, cut, k)
+            for i, (x, cut) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True))
+        ])  # fmt: skip
         twin = body.graph.add(node.op, inputs, self._params(node), moved(node.where, body.image))
         body.image[node] = twin
         return twin
+
+    def _numbers_of_rows(self, body: Body, node: Node) -> Node:
+        """0, 1, 2, ...: rows are counted from where the block begins."""
+        start, stop, step = body.graph.constant(0), body.graph.size(self.rows), body.graph.constant(1)
+        params: Params = (("dtype", np.dtype(int)), ("n", self.rows))
+        return body.graph.add(ARANGE, (start, stop, step), params, node.where)
 
     def _fetch(self, body: Body, x: Node, cut: bool, k: int) -> Node:
         """A value inside of a loop: computed there, a constant, or an input of the loop."""
@@ -190,24 +231,20 @@ class Division:
 
     # -- what it costs
 
-    @property
-    def _scale(self) -> float:
-        return rows_of(self.plan.axis.size) / magnitude(self.plan.axis.size)
-
     def _seconds(self, k: int, rows: int, threads: int) -> float:
         body = self.bodies[k]
         total = rows_of(self.plan.axis.size)
         cut = [x for x in body.graph.inputs if any(map(is_rows, x.aval.shape))]
         streamed = total * sum(map(nbytes_of_row, (*cut, *body.graph.outputs)))
         work = [x for x in body.image if is_work(x)]
-        return block_seconds(work, self._scale, max(1.0, total / rows), streamed, threads)
+        return block_seconds(work, _scale(self.plan.axis), max(1.0, total / rows), streamed, threads)
 
     def _is_worth_threads(self, k: int, rows: int) -> bool:
         return self._seconds(k, rows, 1) > WORTH_THREADS
 
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
-        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], self._scale)
+        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], _scale(self.plan.axis))
         several = machine.cores()
         blocks = sum(
             self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)

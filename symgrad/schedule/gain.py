@@ -12,8 +12,8 @@ from symgrad.schedule.layout import SHORT
 from symgrad.shapes import product
 
 CALL = 0.8e-6  # seconds for calling NumPy
-SHARE = 50e-6  # for handing work to a thread
-WORD = 0.35e-9  # for reading or writing eight bytes that are not in the cache
+SHARE = 70e-6  # for handing work to a thread
+READ, WRITTEN = 0.12e-9, 0.4e-9  # for eight bytes that are not in the cache; several threads take as long
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 15e-9  # for starting an inner loop
 PRODUCTS = frozenset(("matmul", "einsum", "tensordot", "outer", "vecdot"))
@@ -40,10 +40,10 @@ def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
 
 
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
-    """The same in blocks, where `streamed` bytes are read and written once."""
+    """The same in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
-    work = sum(map(_kernel, nodes)) * scale + 1.3 * CALL * len(nodes) * blocks + streamed / 8 * WORD
-    return work / threads + (SHARE if threads > 1 else 10 * CALL)
+    work = sum(map(_kernel, nodes)) * scale + 1.3 * CALL * len(nodes) * blocks
+    return work / threads + streamed / 8 * READ + (SHARE if threads > 1 else 10 * CALL)
 
 
 def is_work(node: Node) -> bool:
@@ -68,15 +68,20 @@ def _numbers(aval: object) -> int:
 
 
 def _cores_of(node: Node) -> int:
-    """BLAS works on large products of two matrices with all cores by itself."""
-    plain = node.op.name in PRODUCTS and all(x.aval.ndim == 2 for x in node.inputs)
-    return machine.cores() if plain and magnitude(flops_of(node)) > 1e6 else 1
+    """BLAS works on a large product with all cores by itself, if it is one product."""
+    plain = node.op.name in PRODUCTS and all(x.aval.ndim <= 2 for x in node.inputs)
+    return machine.cores() if plain and magnitude(flops_of(node)) > 1e5 else 1
 
 
 def _traffic(node: Node, scale: float) -> float:
     """The time that memory takes beyond what the kernel does."""
-    sizes = [magnitude(nbytes(x.aval)) * scale for x in (*dict.fromkeys(node.inputs), node)]
-    return sum(size for size in sizes if size > machine.cache_bytes() // 2) / 8 * WORD
+    read = sum(_beyond_cache(x, scale) for x in dict.fromkeys(node.inputs))
+    return read / 8 * READ + _beyond_cache(node, scale) / 8 * WRITTEN
+
+
+def _beyond_cache(node: Node, scale: float) -> float:
+    size = magnitude(nbytes(node.aval)) * scale
+    return size if size > machine.cache_bytes() // 2 else 0.0
 
 
 def _short(node: Node) -> float:

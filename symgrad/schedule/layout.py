@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,14 +57,14 @@ def takes_out(node: Node) -> bool:
     return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in REDUCTIONS or node.op.name == "einsum"
 
 
-def laid_out(graph: Graph, direct: Mapping[Node, bool], size: Size) -> Layout:
+def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
     """The layout of a body.
 
     Parameters
     ----------
     graph : Graph
         The body.
-    direct : dict of Node to bool
+    direct : collection of Node
         Rows that are results of the loop.
     size : int or Dim
         How many rows there are in all.
@@ -94,8 +94,11 @@ def _row_bytes(buffer: Buffer) -> int:
 
 
 def _rows(row_bytes: int, size: Size) -> int:
-    """So many rows that a block fits into the cache, twice its size being as good; shared evenly when they are few."""
-    rows = 2 ** round(math.log2(max(2 * machine.cache_bytes() / max(row_bytes, 1), 1)))
+    """So many rows that a block stays in the caches; shared evenly when they are few.
+
+    Up to some four times the level-2 cache a larger block is the better one, with fewer calls that threads meet in.
+    """
+    rows = 2 ** round(math.log2(max(4 * machine.cache_bytes() / max(row_bytes, 1), 1)))
     rows = min(max(rows, SMALLEST), LARGEST)
     if isinstance(size, int) and size <= 4 * machine.cores() * rows:
         blocks = math.ceil(size / rows / machine.cores()) * machine.cores()

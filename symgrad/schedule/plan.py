@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, SIZE, Node, is_view
 from symgrad.ops.core import AGAIN
 from symgrad.schedule.axes import Axis
+from symgrad.schedule.picks import row_flow
 
 Cut = tuple[bool, ...]  # for each input of a node, whether the node takes blocks of it
 
@@ -73,7 +73,7 @@ def _NEVER(node: Node) -> Cut:
 
 def _cuts(node: Node, axis: Axis) -> Cut | None:
     """For each input whether blocks of it make a block, or a partial sum, of the node; None where they do not."""
-    flow = flow_of(node)
+    flow = row_flow(node)
     places = [axis.places.get(x) for x in node.inputs]
     labels = [None if i is None else given[i] for i, given in zip(places, flow.inputs, strict=True)]
     if node in axis.places:

@@ -29,17 +29,24 @@ def loss_value_and_grad(params, x, labels, decay):
     t2 = 2 * decay
     # derivative of digits.py:32
     t3 = 1.0 / n
-    # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
     h = np.empty((n, 64))  # float64[n, 64]
     t4 = np.empty((n, 1), np.int64)  # int64[n, 1]
     t6 = np.empty((n, 10))  # float64[n, 10]
     t7 = np.empty((n, 64))  # float64[n, 64]
+
     def share(start, stop):
+        """Rows start to stop, 2048 at a time: what is computed of so many stays in the cache."""
         t5 = 0.0
-        # 1024 rows at a time: what is computed of them stays in the cache
-        with _scratch(1024, ((64,), 0, float), ((10,), 0, float), ((1,), 0, float), ((10,), 0, float), ((), 0, float), ((), 0, float)) as buffers:
-            for i in range(start, stop, 1024):
-                j = min(i + 1024, stop)
+        with _scratch(
+            2048,
+            ((64,), 0, float),
+            ((10,), 0, float),
+            ((1,), 0, float),
+            ((10,), 0, float),
+            *[((), 0, float)] * 2,
+        ) as buffers:
+            for i in range(start, stop, 2048):
+                j = min(i + 2048, stop)
                 s1, s2, s3, s4, s5, s6 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
@@ -69,10 +76,11 @@ def loss_value_and_grad(params, x, labels, decay):
                 t19 = np.divide(t3, t15, out=s5)  # float64[rows]
                 np.multiply(t19[:, None], t14, out=t6[i:j])
                 # derivative of digits.py:23
-                np.multiply(h_2, h_2, out=t7[i:j])
+                np.square(h_2, out=t7[i:j])
         return t5
+
     with _blas_on_one_thread():
-        t5 = sum(_in_parts(share, n, 1024))
+        t5 = sum(_in_parts(share, n, 2048))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t5 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -82,12 +90,13 @@ def loss_value_and_grad(params, x, labels, decay):
     d_scores[np.arange(n)[:, None], t4] -= t3
     # derivative of digits.py:24
     t20 = params_1_W.T  # float64[10, 64]
+
     def share_2(start, stop):
+        """Rows start to stop, 2048 at a time: what is computed of so many stays in the cache."""
         d_params_1_b = t21 = d_params_0_b = t22 = 0.0
-        # 1024 rows at a time: what is computed of them stays in the cache
-        with _scratch(1024, *[((64,), 0, float)] * 2) as buffers:
-            for i in range(start, stop, 1024):
-                j = min(i + 1024, stop)
+        with _scratch(2048, *[((64,), 0, float)] * 2) as buffers:
+            for i in range(start, stop, 2048):
+                j = min(i + 2048, stop)
                 s1_2, s2_2 = (s[: j - i] for s in buffers)
                 d_scores_ = d_scores[i:j]  # float64[rows, 10]
                 # derivative of digits.py:24
@@ -103,8 +112,9 @@ def loss_value_and_grad(params, x, labels, decay):
                 x__2 = x[i:j]  # float64[rows, 64]
                 t22 += x__2.T @ t24
         return d_params_1_b, t21, d_params_0_b, t22
+
     with _blas_on_one_thread():
-        d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_in_parts(share_2, n, 1024)))
+        d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_in_parts(share_2, n, 2048)))
     d_params_1_W = t2 * params_1_W + t21  # float64[64, 10]
     # derivative of digits.py:23
     d_params_0_W = t2 * params_0_W + t22  # float64[64, 64]

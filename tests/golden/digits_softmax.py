@@ -22,15 +22,21 @@ def loss_value_and_grad(params, x, labels, decay):
     n = x.shape[0]
     # derivative of digits.py:32
     t1 = 1.0 / n
-    # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
     t2 = np.empty((n, 1), np.int64)  # int64[n, 1]
     t4 = np.empty((n, 10))  # float64[n, 10]
+
     def share(start, stop):
+        """Rows start to stop, 4096 at a time: what is computed of so many stays in the cache."""
         t3 = 0.0
-        # 2048 rows at a time: what is computed of them stays in the cache
-        with _scratch(2048, ((10,), 1, float), ((1,), 1, float), ((10,), 1, float), ((), 0, float), ((), 0, float)) as buffers:
-            for i in range(start, stop, 2048):
-                j = min(i + 2048, stop)
+        with _scratch(
+            4096,
+            ((10,), 1, float),
+            ((1,), 1, float),
+            ((10,), 1, float),
+            *[((), 0, float)] * 2,
+        ) as buffers:
+            for i in range(start, stop, 4096):
+                j = min(i + 4096, stop)
                 s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:24  return h @ last["W"] + last["b"]
@@ -57,8 +63,9 @@ def loss_value_and_grad(params, x, labels, decay):
                 t15 = np.multiply(t14[:, None], t9, out=s3)  # float64[rows, 10]
                 t4[i:j] = t15
         return t3
+
     with _blas_on_one_thread():
-        t3 = sum(_in_parts(share, n, 2048))
+        t3 = sum(_in_parts(share, n, 4096))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t3 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -66,19 +73,22 @@ def loss_value_and_grad(params, x, labels, decay):
     # derivative of digits.py:30
     d_scores = t4.copy()
     d_scores[np.arange(n)[:, None], t2] -= t1
-    # derivative of digits.py:24
+
     def share_2(start, stop):
+        """Rows start to stop, 8192 at a time: what is computed of so many stays in the cache."""
         d_b = t16 = 0.0
-        for i in range(start, stop, 4096):
-            j = min(i + 4096, stop)
+        for i in range(start, stop, 8192):
+            j = min(i + 8192, stop)
             d_scores_ = d_scores[i:j]  # float64[rows, 10]
             # derivative of digits.py:24
             d_b += np.einsum("ij->j", d_scores_)
             x__2 = x[i:j]  # float64[rows, 64]
             t16 += x__2.T @ d_scores_
         return d_b, t16
+
     with _blas_on_one_thread():
-        d_b, t16 = map(sum, zip(*_in_parts(share_2, n, 4096)))
+        d_b, t16 = map(sum, zip(*_in_parts(share_2, n, 8192)))
+    # derivative of digits.py:24
     d_W = 2 * decay * W + t16  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]
 

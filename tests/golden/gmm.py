@@ -36,13 +36,21 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     t6 = lower.mT  # float64[5, 4, 4]
     # gmm.py:22  logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
     t7 = alpha + q.sum(axis=1)  # float64[5]
-    # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
+
     def share(start, stop):
+        """Rows start to stop, 8192 at a time: what is computed of so many stays in the cache."""
         t8 = t9 = t10 = t11 = t12 = 0.0
-        # 4096 rows at a time: what is computed of them stays in the cache
-        with _scratch(4096, ((4,), 1, float), ((5, 4), 2, float), ((5, 4), 2, float), ((5, 4), 2, float), ((5,), 1, float), ((1,), 1, float), ((), 0, float), ((), 0, float), ((5, 1), 2, float)) as buffers:
-            for i in range(start, stop, 4096):
-                j = min(i + 4096, stop)
+        with _scratch(
+            8192,
+            ((4,), 1, float),
+            *[((5, 4), 2, float)] * 3,
+            ((5,), 1, float),
+            ((1,), 1, float),
+            *[((), 0, float)] * 2,
+            ((5, 1), 2, float),
+        ) as buffers:
+            for i in range(start, stop, 8192):
+                j = min(i + 8192, stop)
                 s1, s2, s3, s4, s5, s6, s7, s8, s9 = (s[: j - i] for s in buffers)
                 x_ = np.positive(x[i:j], out=s1)  # float64[rows, 4]
                 # gmm.py:20  centred = x[:, None, :] - mu
@@ -79,8 +87,10 @@ def loss_value_and_grad(alpha, mu, q, l, x):
                 # derivative of gmm.py:20
                 t12 += np.einsum("ijk->jk", d_whitened)
         return t8, t9, t10, t11, t12
+
     with _blas_on_one_thread():
-        t8, t9, t10, t11, t12 = map(sum, zip(*_in_parts(share, n, 4096)))
+        t8, t9, t10, t11, t12 = map(sum, zip(*_in_parts(share, n, 8192)))
+    # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
     value = n * (t3[0] + np.log(t5)) - t8
     # derivative of gmm.py:20
     d_mu = -(np.einsum("kij,ki->kj", lower, t12) + t12 * t1)  # float64[5, 4]

@@ -19,16 +19,15 @@ def function(x):
     # derivative of graph_door.py:18
     d2_h = np.cos(x)  # float64[n]
     d_x = d_h * d2_h  # float64[n]
-    d3_h = -h  # float64[n]
     # derivative of graph_door.py:19
     t2 = d2_h * 3.0  # float64[n]
     t3 = 2.0 * h  # float64[n]
     d2_h_2 = t2 * t3  # float64[n]
     # derivative of graph_door.py:18
-    d2_x = d_h * d3_h + d2_h_2 * d2_h  # float64[n]
+    d2_x = d2_h_2 * d2_h - h * d_h  # float64[n]
     # derivative of graph_door.py:19
-    d3_h_2 = 3.0 * (d2_h * t3)  # float64[n]
-    d3_h_3 = d2_h * t2 * 2.0 - d_h + -3.0 * h * t3  # float64[n]
+    d3_h = 3.0 * (d2_h * t3)  # float64[n]
+    d3_h_2 = d2_h * t2 * 2.0 - d_h + -3.0 * h * t3  # float64[n]
     # derivative of graph_door.py:18
-    d3_x = (d2_h_2 + d3_h_2) * d3_h + d3_h_3 * d2_h  # float64[n]
+    d3_x = d3_h_2 * d2_h - h * (d2_h_2 + d3_h)  # float64[n]
     return [y, d_x, d2_x, d3_x]

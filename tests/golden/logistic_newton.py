@@ -16,7 +16,7 @@ def derivatives(w, X, y, decay):
     # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
     t1 = -margin  # float64[n]
     t2 = 0.5 * decay
-    t3 = (np.maximum(t1, 0.0) + np.log1p(np.exp(-np.abs(margin)))).sum()
+    t3 = (np.log1p(np.exp(-np.abs(margin))) - np.minimum(margin, 0.0)).sum()
     value = t3 + t2 * (w @ w)
     # derivative of logistic_newton.py:16
     t4 = y / (1.0 + np.exp(margin))  # float64[n]
