@@ -24,6 +24,7 @@ LONGEST = 76  # characters of an expression that a person still reads at one gla
 SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
+PAGE = 1 << 12  # and from which on where values are computed again lest they be kept
 EXACT = 2048  # up to which integers are floats of any precision
 EXPONENTS = ("power", "ldexp")  # which keep their integers
 
@@ -62,6 +63,7 @@ class Body:
         self.last_use = _last_uses(self.nodes, outputs, self.roots)
         self.pending: dict[Node, Expr] = {}
         self.items = _items(self.nodes)
+        self.released_from = PAGE if any(node.op is AGAIN for node in self.nodes) else LARGE
         self._place: tuple[str, int, str] | None = None
 
     def write(self) -> None:
@@ -113,6 +115,9 @@ class Body:
         parts = self.items[node]
         return tuple(self.names.of(parts[i]) if i in parts else "_" for i in range(len(node.aval)))
 
+    def _is_large(self, aval: Aval) -> bool:
+        return bool(magnitude(nbytes(aval)) >= self.released_from)
+
     def _released(self) -> dict[int, list[str]]:
         """The names that nobody needs any more, by the number of the line behind which they go."""
         last: dict[Node, int] = {}
@@ -130,7 +135,7 @@ class Body:
             root = self.roots.get(x, x)
             if root in alive:  # under the name, perhaps, of an array that it was written into
                 still.add(self.names.of(x))
-            elif root.op not in (INPUT, CONSTANT) and isinstance(root.aval, Aval) and _is_large(root.aval):
+            elif root.op not in (INPUT, CONSTANT) and isinstance(root.aval, Aval) and self._is_large(root.aval):
                 dead.setdefault(last[root], []).append(self.names.of(x))
         final = {name: i for i in sorted(dead) for name in dead[i]}  # an array written into passes its name on
         end = len(self._lines) - 1
@@ -361,10 +366,6 @@ def _last_uses(nodes: Sequence[Node], outputs: Sequence[Node], roots: dict[Node,
     for y in outputs:
         last[roots.get(y, y)] = None
     return last
-
-
-def _is_large(aval: Aval) -> bool:
-    return bool(magnitude(nbytes(aval)) >= LARGE)
 
 
 def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
