@@ -90,7 +90,7 @@ class Loop:
     def lines(self) -> list[str]:
         rows = self.block.layout.rows
         says = (
-            f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of so many stays in the cache."""'
+            f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
         )
         body = [says, *self._start(), *self._loop()]
         return ["", f"def {self.share}({self.start}, {self.stop}):", *_indented(body), "", *self._call()]
