@@ -89,9 +89,7 @@ class Loop:
 
     def lines(self) -> list[str]:
         rows = self.block.layout.rows
-        says = (
-            f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
-        )
+        says = f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
         body = [says, *self._start(), *self._loop()]
         return ["", f"def {self.share}({self.start}, {self.stop}):", *_indented(body), "", *self._call()]
 
@@ -203,6 +201,7 @@ class BlockBody(Body):
             return
         block = f"{name}[{self.slices(axis)}]"
         if x in self.layout.homes:
+            self.vacate(self.layout.homes[x], x)
             block = f"np.positive({block}, out={self.target(x)})"
         self._lines.append(Line(f"{self.names.of(x)} = {block}  # {x.aval}", x))
 

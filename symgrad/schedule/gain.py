@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from symgrad.cost import flops_of, magnitude, nbytes
-from symgrad.dims import Dim, Size
+from symgrad.cost import flops_of, nbytes
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
 from symgrad.schedule import machine
 from symgrad.schedule.layout import SHORT
+from symgrad.schedule.sizes import likely
 from symgrad.shapes import product
 
 CALL = 0.8e-6  # seconds for calling NumPy
@@ -23,15 +23,6 @@ KERNEL = {  # nanoseconds for a number of eight bytes, in the cache
     "max": 0.3, "min": 0.3, "sum": 0.3, "sinh": 8.0, "cosh": 8.0, "arcsin": 5.0, "arccos": 5.0, "hypot": 5.0,
 }  # fmt: skip
 USUAL = 0.2
-MANY = 100_000  # rows that are assumed where their number is a symbol without a value
-
-
-def rows_of(size: Size) -> int:
-    """How many rows to reckon with."""
-    if not isinstance(size, Dim):
-        return size
-    value = size.scope.value(size)
-    return MANY if value is None else value
 
 
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
@@ -53,7 +44,7 @@ def is_work(node: Node) -> bool:
 
 def _kernel(node: Node) -> float:
     if node.op.name in PRODUCTS:
-        return magnitude(flops_of(node)) / 2 * FLOP
+        return likely(flops_of(node)) / 2 * FLOP
     numbers = max(_numbers(x.aval) for x in (*node.inputs, node))
     return numbers * KERNEL.get(node.op.name, USUAL) * 1e-9 * _width(node.aval)
 
@@ -64,13 +55,13 @@ def _width(aval: object) -> float:
 
 
 def _numbers(aval: object) -> int:
-    return magnitude(product(aval.shape)) if isinstance(aval, Aval) else 0
+    return likely(product(aval.shape)) if isinstance(aval, Aval) else 0
 
 
 def _cores_of(node: Node) -> int:
     """BLAS works on a large product with all cores by itself, if it is one product."""
     plain = node.op.name in PRODUCTS and all(x.aval.ndim <= 2 for x in node.inputs)
-    return machine.cores() if plain and magnitude(flops_of(node)) > 1e5 else 1
+    return machine.cores() if plain and likely(flops_of(node)) > 1e5 else 1
 
 
 def _traffic(node: Node, scale: float) -> float:
@@ -80,7 +71,7 @@ def _traffic(node: Node, scale: float) -> float:
 
 
 def _beyond_cache(node: Node, scale: float) -> float:
-    size = magnitude(nbytes(node.aval)) * scale
+    size = likely(nbytes(node.aval)) * scale
     return size if size > machine.cache_bytes() // 2 else 0.0
 
 
@@ -89,6 +80,6 @@ def _short(node: Node) -> float:
     largest = max((node, *node.inputs), key=lambda x: _numbers(x.aval))
     if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.name in PRODUCTS:
         return 0.0
-    last = magnitude(largest.aval.shape[-1])
+    last = likely(largest.aval.shape[-1])
     alike = all(_numbers(x.aval) in (1, _numbers(largest.aval)) for x in (*node.inputs, node))
     return 0.0 if alike or last >= SHORT else SHORT_LOOP * _numbers(largest.aval) / last

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.cost import magnitude, nbytes
+from symgrad.cost import nbytes
 from symgrad.dims import Size, is_rows
 from symgrad.graph import INPUT, Graph, Node, is_view
 from symgrad.ops.index import ADD, SET
 from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
+from symgrad.schedule.sizes import likely
 from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
@@ -82,7 +83,7 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
 
 def nbytes_of_row(node: Node) -> int:
     axis = row_axis(node)
-    return 0 if axis is None else magnitude(nbytes(node.aval._replace(shape=_others(node.aval.shape, axis))))
+    return 0 if axis is None else likely(nbytes(node.aval._replace(shape=_others(node.aval.shape, axis))))
 
 
 def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
@@ -90,7 +91,7 @@ def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
 
 
 def _row_bytes(buffer: Buffer) -> int:
-    return magnitude(math.prod(buffer.shape)) * buffer.dtype.itemsize
+    return likely(math.prod(buffer.shape)) * buffer.dtype.itemsize
 
 
 def _rows(row_bytes: int, size: Size) -> int:
@@ -158,7 +159,7 @@ class Order:
         for node in self._graph.nodes:
             if node.op is not INPUT and row_axis(node) is not None and node.aval.ndim > 1 and not is_view(node):
                 last = self.of(node)[-1]
-                if magnitude(node.aval.shape[last]) < SHORT:
+                if likely(node.aval.shape[last]) < SHORT:
                     short += nbytes_of_row(node)
                 else:
                     long += nbytes_of_row(node)
