@@ -117,8 +117,8 @@ def _wanted(graph: Graph, order: Order) -> set[Node]:
 class Order:
     """In which order the axes of a block's values lie in memory.
 
-    Axes over which products of matrices are repeated come first. The rows come last where another axis is so short
-    that it makes a poor inner loop; otherwise before the axes that are left.
+    Axes over which products of matrices are repeated come first, the others as NumPy has them; but the rows come last
+    where another axis is so short that it makes a poor inner loop.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -137,10 +137,10 @@ class Order:
 
     def place(self, node: Node) -> int:
         """How many of them lie outside of the rows."""
-        others = self.of(node)
-        if self.rows_last:
+        others, row = self.of(node), row_axis(node)
+        if self.rows_last or row is None:
             return len(others)
-        return 0 if self._stacked else sum(self._is_repeated(node, i) for i in others)
+        return sum(i < row or (not self._stacked and self._is_repeated(node, i)) for i in others)
 
     def is_plain(self, node: Node) -> bool:
         """Whether the value lies in memory as NumPy would lay it."""
