@@ -6,6 +6,7 @@ from symgrad.compile import Compiled as Compiled, Function as Function
 from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator
 from symgrad.options import options as options
+from symgrad.runtime import release_scratch as release_scratch
 from symgrad.symbolic import Graph as Graph, function as function, gradients as gradients
 from symgrad.trace import Program as Program, spec as spec
 from symgrad.transforms import (

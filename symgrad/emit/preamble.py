@@ -23,13 +23,17 @@ PARTS = {
     "_scratch": Part(
         ("from contextlib import contextmanager",),
         (),
-        ("_kept = {}  # scratch memory that nobody uses at present",),
-        ("_scratch",),
+        (
+            "_kept = {}  # scratch memory that nobody uses at present, by what it is for",
+            "_MOST = 1 << 28  # bytes of it that are kept",
+        ),
+        ("_scratch", "_make_room"),
     ),
     "_in_parts": Part(
         (
             "import os",
-            "from concurrent.futures import ThreadPoolExecutor",
+            "from collections import deque",
+            "from concurrent.futures import ThreadPoolExecutor, wait",
             "from contextvars import copy_context",
             "from functools import cache",
         ),
@@ -38,9 +42,9 @@ PARTS = {
         ("_cores", "_pool", "_in_parts"),
     ),
     "_blas_on_one_thread": Part(
-        ("import threading", "from contextlib import contextmanager", "from functools import cache"),
+        ("import os", "import threading", "from contextlib import contextmanager", "from functools import cache"),
         ("threadpoolctl",),
-        ("_lock, _limits, _holders = threading.Lock(), [], []",),
+        ("_limiting = {}  # by process, for forks: a lock, the limit in force, whoever wants it",),
         ("_blas", "_blas_on_one_thread"),
     ),
 }

@@ -1,0 +1,533 @@
+"""Programs in blocks of rows: the same numbers as whole, from whatever threads and processes they are called."""
+
+import contextvars
+import gc
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings, strategies as st
+from test_random_programs import M, N, arguments, run, steps
+
+import symgrad as sg
+from symgrad import runtime
+from symgrad.dims import is_rows
+from symgrad.graph import INPUT, Graph, reached, verify
+from symgrad.interpret import interpret
+from symgrad.schedule import layout, machine
+from symgrad.schedule.axes import axes_of
+from symgrad.schedule.blocks import in_blocks
+from symgrad.schedule.layout import scratch_bytes
+from symgrad.schedule.loop import LOOP
+from symgrad.schedule.plan import plan_for
+
+SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SPECS = f"float64[n, {M}]", f"float64[{M}]", "float64[]"
+
+
+def loops(program):
+    """The loops of a compiled program."""
+    return [dict(x.params)["body"] for x in program.graph.nodes if x.op is LOOP]
+
+
+# ---- random programs
+
+
+OVERWRITTEN = [  # the variance waits to be summed up while a sine is written over the block that it reads
+    ("new_axis", 24, 25), ("add", 8, 13), ("stop", 8, 0), ("hypot", 28, 25), ("write", 12, 26), ("cumulate", 27, 4),
+    ("where", 24, 11), ("variance", 15, 23), ("sin", 27, 12),
+]  # fmt: skip
+
+
+@SETTINGS
+@given(steps, st.integers(0, 99), st.sampled_from([N, M, 2, 7]), st.booleans())
+@example(OVERWRITTEN, 0, M, False)
+def test_random_programs(tiny_blocks, program, seed, n, symbolic):
+    def f(x, y, s):
+        return run(program, x, y, s)
+
+    args = arguments(seed, n)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        assume(np.isfinite(f(*args)))
+    specs = SPECS if symbolic and can_be_symbolic(f) else args
+    exact, expected = sg.value_and_grad(f, (0, 1, 2), optimize=0).compile(*specs)(*args)
+    value, gradients = sg.value_and_grad(f, (0, 1, 2)).compile(*specs)(*args)
+    np.testing.assert_allclose(value, exact, rtol=1e-10, atol=1e-12)
+    for g, e in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(g, e, rtol=1e-8, atol=1e-10)
+
+
+def can_be_symbolic(f):
+    try:
+        sg.compile(f, optimize=0).compile(*SPECS)
+    except sg.errors.SymgradError:
+        return False
+    return True
+
+
+K = 3  # samples are rows of K numbers; tables have K rows of samples' numbers
+
+
+def one_hot(x):
+    y = np.zeros_like(x)
+    y[:, 0] = x[:, 1]
+    y[:, 1:] += np.tanh(x[:, :-1])
+    return y
+
+
+def scaled_first(x):
+    y = x * 1.5
+    y[0] = y[-1] * 0.5
+    return y
+
+
+ROWS = {  # of rows of K numbers, and K such numbers: rows again
+    "sin": lambda x, w: np.sin(x),
+    "softplus": lambda x, w: np.log(1 + np.exp(x)),
+    "plus": lambda x, w: x + w,
+    "column": lambda x, w: x * np.tanh(x[:, :1]),
+    "centre": lambda x, w: x - x.mean(0),
+    "centre_row": lambda x, w: x - x.mean(1, keepdims=True),
+    "standardise": lambda x, w: (x - x.mean(0)) / np.sqrt(x.var(0) + 1),
+    "softmax_down": lambda x, w: np.exp(x - x.max(0)) / np.sum(np.exp(x - x.max(0)), axis=0),
+    "softmax_across": lambda x, w: np.exp(x - x.max(1)[:, None]) / np.exp(x - x.max(1)[:, None]).sum(1)[:, None],
+    "range": lambda x, w: (x - x.min(0)) / (x.max(0) - x.min(0) + 1),
+    "spread": lambda x, w: x * (x.max() - x.min(axis=1, keepdims=True)) / 4,
+    "logsumexp": lambda x, w: x - np.logaddexp.reduce(x, axis=0) / 3,
+    "logsumexp_row": lambda x, w: x - np.logaddexp.reduce(x, axis=1, keepdims=True) / 3,
+    "product": lambda x, w: x + np.prod(1 + np.tanh(x) / 4, axis=1)[:, None],
+    "product_down": lambda x, w: x + np.prod(1 + np.tanh(x) / 4, axis=0),
+    "extremes": lambda x, w: np.maximum(x, w) - np.minimum(x, 0.3),
+    "cumulate": lambda x, w: np.cumsum(x, axis=0) / 4,
+    "cumulate_row": lambda x, w: np.cumsum(x, axis=1) / 2,
+    "matmul": lambda x, w: np.tanh(x @ np.outer(w, w)),
+    "gram": lambda x, w: x @ np.tanh(x.T @ x),
+    "batched": lambda x, w: (np.tanh(x[:, :, None] * w) @ x[:, :, None])[:, :, 0] / 3,
+    "stacked": lambda x, w: np.tanh(np.stack([x, x * w]) @ np.outer(w, w)).sum(0) / 2,
+    "distances": lambda x, w: np.exp(-np.sum((x[:, None, :] - np.outer(w, w)) ** 2, axis=2)),
+    "einsum": lambda x, w: np.einsum("ij,jk,k->ik", x, np.outer(w, w), np.sin(w)) / 3,
+    "einsum_down": lambda x, w: x + np.einsum("ij,ik->jk", x, np.sin(x)).sum(0) / 5,
+    "quadratic": lambda x, w: x + np.einsum("ij,jk,ik->i", x, np.outer(w, w), x)[:, None] / 9,
+    "transposed": lambda x, w: (np.sin(x.T) + w[:, None]).T,
+    "folded": lambda x, w: np.tanh(x.reshape(x.shape[0], 1, K) * w).reshape(x.shape[0], K),
+    "raveled": lambda x, w: np.sin(x.ravel()).reshape(x.shape),
+    "columns": lambda x, w: x[:, np.array([2, 0, 0])] * w,
+    "mirrored": lambda x, w: x[::-1] + x,
+    "shifted": lambda x, w: x + np.concatenate([x[1:], x[:1]]),
+    "joined": lambda x, w: np.concatenate([x, x * w], axis=1)[:, 1 : K + 1],
+    "one_hot": lambda x, w: one_hot(x),
+    "scaled_first": lambda x, w: scaled_first(x),
+    "where": lambda x, w: np.where(np.sin(3 * x) > 0.1, x, w),
+    "counted": lambda x, w: x * np.mean(x > 5) + (x > 5).sum(0),
+    "mask": lambda x, w: np.where((x > -5).all(axis=1)[:, None], x, 0),
+    "any": lambda x, w: np.where((x > 7).any(axis=0), x, x * w),
+    "whole": lambda x, w: x + (np.sign(x + 9).astype(np.int64) * np.arange(K)).sum(axis=0),
+    "constant": lambda x, w: x * np.arange(1.0, K + 1),
+    "numbered": lambda x, w: x * np.cumsum(np.ones_like(x), axis=0) / x.shape[0],
+    "clipped": lambda x, w: np.clip(x, -0.7, 0.9) + x,
+    "norms": lambda x, w: x / (1 + np.linalg.norm(x + 3, axis=1, keepdims=True)),
+    "variance": lambda x, w: x * np.var(x, axis=1)[:, None],
+    "last": lambda x, w: x - x[:, ::-1][:, :1],
+}
+
+row_steps = st.lists(st.tuples(st.sampled_from(sorted(ROWS)), st.integers(0, 9)), min_size=1, max_size=6)
+ends = {
+    "mean": np.mean,
+    "sum": lambda x: np.sum(x) / 3,
+    "squares": lambda x: np.sum(x * x, axis=0).sum(),
+    "columns": lambda x: np.max(np.sum(x, axis=0)),
+    "rows": lambda x: np.sum(np.logaddexp.reduce(x, axis=1)),
+    "norm": lambda x: np.linalg.norm(x + 1),
+}
+
+
+def rows_program(names, end, keep=lambda y: y):
+    """Some steps, each on what one of those before gave, joined so that none is lost."""
+
+    def f(x, w):
+        values = [x]
+        for name, i in names:
+            values.append(keep(ROWS[name](values[i % len(values)], w)))
+        return ends[end](sum(values))
+
+    return f
+
+
+def draw(n, seed=0, dtype=float):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, K)).astype(dtype), rng.standard_normal(K).astype(dtype)
+
+
+@settings(SETTINGS, max_examples=120)
+@given(row_steps, st.sampled_from(sorted(ends)), st.sampled_from([1, 2, 3, 5, 8]), st.booleans())
+def test_programs_of_rows(tiny_blocks, names, end, n, symbolic):
+    assert_same_whole(rows_program(names, end), draw(n, seed=n), symbolic)
+
+
+def assert_same_whole(f, args, symbolic=False, rtol=1e-9):
+    """In blocks, for numbers or for symbols, what it is at level 0; returns the compiled program."""
+    with np.errstate(all="ignore"):
+        exact, expected = sg.value_and_grad(f, (0, 1), optimize=0)(*args)
+        assert np.isfinite(exact)
+        name = {"f": "float", "d": "float"}[args[0].dtype.char] + str(args[0].dtype.itemsize * 8)
+        specs = (f"{name}[n, {K}]", f"{name}[{K}]") if symbolic else args
+        program = sg.value_and_grad(f, (0, 1)).compile(*specs)
+        value, gradients = program(*args)
+    size = 1 + max(np.abs(e).max(initial=0) for e in expected)
+    np.testing.assert_allclose(value, exact, rtol=rtol, atol=rtol)
+    assert np.asarray(value).dtype == np.asarray(exact).dtype
+    for g, e in zip(gradients, expected, strict=True):
+        assert g.dtype == e.dtype
+        np.testing.assert_allclose(g, e, rtol=rtol, atol=rtol * size)
+    return program
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_every_step_of_rows_alone(tiny_blocks, name, symbolic):
+    """So that a failure is found without shrinking."""
+    for n in (2, 3, 5):
+        assert loops(assert_same_whole(rows_program([(name, 0), ("sin", 1)], "squares"), draw(n), symbolic))
+
+
+@settings(SETTINGS, max_examples=40)
+@given(row_steps, st.sampled_from(sorted(ends)), st.sampled_from([2, 5]), st.booleans())
+def test_rows_of_float32(tiny_blocks, names, end, n, symbolic):
+    f = rows_program(names, end, lambda y: np.tanh(y).astype(np.float32))
+    assert_same_whole(f, draw(n, seed=n, dtype=np.float32), symbolic, rtol=3e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.int8, bool])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_whole_numbers_and_truths(tiny_blocks, dtype, symbolic):
+    def f(x, y):
+        z = np.where(x > y, x, y)
+        return {
+            "sum": np.sum(z, axis=0), "max": np.max(z, axis=0), "min": np.min(z, axis=0), "prod": np.prod(z, axis=0),
+            "any": np.any(z, axis=0), "all": np.all(z > 0, axis=0), "rows": z.sum(1), "total": np.sum(z), "wide": z * 2,
+            "shares": z / (1 + np.sum(z, axis=0)), "largest": np.argmax(z, axis=1), "equal": x == y,
+        }  # fmt: skip
+
+    x, y = (np.random.default_rng(i).integers(0, 2 if dtype is bool else 5, (5, 3)).astype(dtype) for i in (1, 2))
+    name = np.dtype(dtype).name
+    program = sg.compile(f).compile(*([f"{name}[n, 3]"] * 2 if symbolic else [x, y]))
+    assert loops(program)
+    for n in (5, 4, 1) if symbolic else (5,):
+        found, expected = program(x[:n], y[:n]), f(x[:n], y[:n])
+        for key in expected:
+            np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
+            assert found[key].dtype == expected[key].dtype, key
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_few_rows(tiny_blocks, n):
+
+    def f(x, w):
+        y = np.tanh(x * w)
+        return np.sum(y), np.sum(y, axis=0), np.prod(y, axis=0), y - y.sum(0), (y > 0).any(axis=0), (y > 0).all(axis=0)
+
+    program = sg.compile(f).compile("float64[n, 3]", "float64[3]")
+    assert loops(program)
+    x, w = draw(n)
+    for found, expected in zip(program.run(x, w), f(x, w), strict=True):
+        np.testing.assert_allclose(found, expected)
+        assert np.shape(found) == np.shape(expected)
+
+
+def test_a_constant_with_rows(tiny_blocks):
+    table = np.random.default_rng(5).standard_normal((5, K))
+    program = assert_same_whole(lambda x, w: np.sum(np.sin(x * table) @ (w * table[0])), draw(5))
+    assert loops(program)
+
+
+# ---- threads and processes
+
+
+def mixed(x, w):
+    """Row results, sums and maxima, a product of matrices, and a second loop."""
+    y = np.sin(x @ np.outer(w, w)) * np.exp(-x)
+    z = (y - y.mean(0)) / np.sqrt(y.var(0) + 1)
+    return np.sum(np.log(np.sum(np.exp(z), axis=1))) + np.max(np.sum(z * x, axis=0))
+
+
+def assert_bitwise(found, expected):
+    for a, b in zip(sg.tree.flatten(found)[0], sg.tree.flatten(expected)[0], strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_the_same_bits_for_any_number_of_threads(tiny_blocks, symbolic):
+    args = draw(101)
+    specs = (f"float64[n, {K}]", f"float64[{K}]") if symbolic else args
+    programs = [sg.value_and_grad(mixed, (0, 1), threads=t).compile(*specs) for t in (1, 2, 3, None)]
+    assert all("_in_parts" in program.source for program in programs)
+    expected = programs[0](*args)
+    for program in programs:
+        for _ in range(10):
+            assert_bitwise(program(*args), expected)
+
+
+def test_many_callers_at_once(tiny_blocks):
+    """Each gets its own numbers; scratch is never shared by two that run."""
+    program = sg.value_and_grad(mixed, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
+    inputs = [draw(20 + i, seed=i) for i in range(8)]
+    expected = [program(*args) for args in inputs]
+    barrier = threading.Barrier(8)
+
+    def calls(i):
+        barrier.wait()
+        return [program(*inputs[i]) for _ in range(30)]
+
+    with ThreadPoolExecutor(8) as callers:
+        for i, results in enumerate(callers.map(calls, range(8))):
+            for result in results:
+                assert_bitwise(result, expected[i])
+
+
+def test_called_from_the_threads_of_the_pool(tiny_blocks):
+    """More calls than the pool has threads, each of which wants helpers from that same pool."""
+    program = sg.value_and_grad(mixed, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
+    args = draw(50)
+    expected = program(*args)
+    pool = runtime._pool(os.getpid())
+    for future in [pool.submit(program, *args) for _ in range(20)]:
+        assert_bitwise(future.result(timeout=60), expected)
+
+
+def test_a_busy_pool_is_not_waited_for(tiny_blocks):
+    program = sg.value_and_grad(mixed, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
+    args = draw(50)
+    expected = program(*args)
+    release = threading.Event()
+    busy = [runtime._pool(os.getpid()).submit(release.wait, 60) for _ in range(runtime._cores())]
+    try:
+        assert_bitwise(program(*args), expected)
+        assert not any(future.done() for future in busy)
+    finally:
+        release.set()
+
+
+def test_loops_inside_of_loops():
+    """A part of the rows may itself be worked on in parts."""
+
+    def outer(start, stop):
+        return sum(runtime._in_parts(lambda a, b: sum(range(a, b)), stop - start, 1)) + (stop - start) * start
+
+    assert sum(runtime._in_parts(outer, 100, 2)) == sum(range(100))
+
+
+def child(program, args, connection):
+    connection.send(program(*args))
+    connection.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_after_a_fork(tiny_blocks):
+    """The pool's threads, and whoever holds a lock, are not there in a child."""
+    program = sg.value_and_grad(mixed, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
+    args = draw(50)
+    expected = program(*args)
+    lock, *_ = runtime._limiting[os.getpid()]
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    with lock:
+        process = context.Process(target=child, args=(program, args, there))
+        process.start()
+    assert here.poll(60), "the child does not answer"
+    assert_bitwise(here.recv(), expected)
+    process.join()
+
+
+@pytest.mark.parametrize("bad", range(0, 60, 7))
+def test_an_exception_inside_surfaces(tiny_blocks, bad):
+    """What the caller has set by np.errstate holds in every thread; the next call is not disturbed."""
+
+    def f(x, w):
+        return np.sum(np.log(x) * w, axis=0), x / w
+
+    program = sg.compile(f).compile(f"float64[n, {K}]", f"float64[{K}]")
+    x, w = (np.abs(a) + 1 for a in draw(60))
+    expected = program(x, w)
+    wrong = x.copy()
+    wrong[bad, 1] = -1
+    with np.errstate(all="raise"):
+        for _ in range(5):
+            with pytest.raises(FloatingPointError):
+                program(wrong, w)
+            assert_bitwise(program(x, w), expected)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("error")
+        for _ in range(5):
+            assert np.isnan(program(wrong, w)[0][1])
+    assert_bitwise(program(x, w), expected)
+
+
+def test_after_an_exception_nobody_goes_on():
+    running, seen = threading.Event(), []
+
+    def share(start, stop):
+        seen.append(start)
+        if threading.current_thread() is caller:
+            running.wait(10)
+            raise ValueError("here")
+        running.set()
+        return start
+
+    caller = threading.current_thread()
+    with pytest.raises(ValueError, match="here"):
+        runtime._in_parts(share, 10_000, 1, threads=2)
+    count = len(seen)
+    assert runtime._pool(os.getpid()).submit(len, seen).result() == count
+
+
+def test_context_variables_hold_in_all_parts():
+    variable = contextvars.ContextVar("variable", default=0)
+    variable.set(5)
+    assert set(runtime._in_parts(lambda a, b: variable.get(), 100, 1, threads=4)) == {5}
+
+
+def test_at_the_end_of_python(tmp_path):
+    """Where no thread can be started any more the call does without."""
+    code = """
+import atexit
+from symgrad import runtime
+atexit.register(lambda: print(sum(runtime._in_parts(lambda a, b: b - a, 100, 1, threads=4))))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("100", "")
+
+
+def test_blas_gets_its_threads_back(tiny_blocks):
+    program = sg.value_and_grad(mixed, (0, 1)).compile(*draw(50))
+    assert "_blas_on_one_thread" in program.source
+    before = [each["num_threads"] for each in runtime._blas().info()]
+    with ThreadPoolExecutor(4) as callers:
+        for future in [callers.submit(program, *draw(50)) for _ in range(20)]:
+            future.result()
+    assert [each["num_threads"] for each in runtime._blas().info()] == before
+
+
+# ---- scratch memory
+
+
+@pytest.fixture
+def nothing_kept():
+    sg.release_scratch()
+    yield
+    sg.release_scratch()
+
+
+def kept_bytes():
+    return sum(s.nbytes for free in runtime._kept.values() for buffers in free for s in buffers)
+
+
+def test_scratch_is_kept_and_released(tiny_blocks, nothing_kept):
+    program = sg.value_and_grad(mixed, (0, 1)).compile(*draw(50))
+    args = draw(50)
+    expected = program(*args)
+    assert kept_bytes() > 0
+    kept = {id(s) for free in runtime._kept.values() for buffers in free for s in buffers}
+    program(*args)
+    assert {id(s) for free in runtime._kept.values() for buffers in free for s in buffers} >= kept
+    sg.release_scratch()
+    assert not runtime._kept
+    assert_bitwise(program(*args), expected)
+
+
+def test_released_while_a_call_runs(nothing_kept):
+    with runtime._scratch(8, ((2,), 0, float)) as (mine,):
+        sg.release_scratch()
+        with runtime._scratch(8, ((2,), 0, float)) as (other,):
+            assert not np.shares_memory(mine, other)
+    assert kept_bytes() == 8 * 2 * 8
+
+
+def test_who_is_inside_has_scratch_of_his_own(nothing_kept):
+    with runtime._scratch(8, ((2,), 0, float)) as (outer,), runtime._scratch(8, ((2,), 0, float)) as (inner,):
+        assert not np.shares_memory(outer, inner)
+
+
+@pytest.mark.parametrize(("kilobytes", "entries"), [(1, 2), (100, 1), (300, 0)])
+def test_what_is_kept_has_a_bound(nothing_kept, monkeypatch, kilobytes, entries):
+    """However many sizes come, and however large they are."""
+    monkeypatch.setattr(runtime, "_MOST", 256 << 10)
+    for i in range(50):
+        with runtime._scratch(128, ((kilobytes,), 0, float), ((i + 1,), 1, np.float32)):
+            pass
+        assert kept_bytes() <= 256 << 10
+    assert len(runtime._kept) == entries
+
+
+def test_many_small_ones_are_bounded_too(nothing_kept, monkeypatch):
+    monkeypatch.setattr(runtime, "_MOST", 1 << 22)
+    for i in range(300):
+        with runtime._scratch(1, ((i,), 0, bool)):
+            pass
+    assert len(runtime._kept) <= runtime._MOST >> 16
+
+
+def test_the_oldest_goes_first(nothing_kept, monkeypatch):
+    monkeypatch.setattr(runtime, "_MOST", 3 << 20)
+    for n in (1, 2, 3, 4):
+        with runtime._scratch((1 << 17) - n, ((), 0, float)):
+            pass
+    assert [rows for rows, _ in runtime._kept] == [(1 << 17) - n for n in (2, 3, 4)]
+
+
+def test_a_size_that_varies(tiny_blocks, nothing_kept, monkeypatch):
+    monkeypatch.setattr(runtime, "_MOST", 1 << 20)
+    program = sg.grad(lambda x: np.sum(np.exp(np.sin(x)) * x)).compile("float64[n, m]")
+    assert "_scratch" in program.source
+    for m in range(3, 60):
+        x = np.random.default_rng(m).standard_normal((5, m))
+        np.testing.assert_allclose(program(x), np.exp(np.sin(x)) * (1 + x * np.cos(x)))
+    assert len(runtime._kept) <= 16
+
+
+def second_peak(program, args):
+    program(*args)
+    program(*args)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        result = program(*args)
+        return tracemalloc.get_traced_memory()[1], sum(np.asarray(x).nbytes for x in sg.tree.flatten(result)[0])
+    finally:
+        tracemalloc.stop()
+
+
+def mixture(a, mu, X):
+    d = X[:, None, :] - mu[None]
+    return np.sum(np.log(np.sum(np.exp(-0.5 * np.sum(d * d, axis=2) + a), axis=1)))
+
+
+def test_the_mixture_takes_no_more_memory_for_more_points(nothing_kept):
+    rng = np.random.default_rng(0)
+    a, mu = rng.standard_normal(25), rng.standard_normal((25, 10))
+    program = sg.value_and_grad(mixture, (0, 1)).compile("float64[25]", "float64[25, 10]", "float64[n, 10]")
+    assert loops(program)
+    peaks = [second_peak(program, (a, mu, rng.standard_normal((n, 10))))[0] for n in (5_000, 40_000)]
+    assert max(peaks) < 2_000_000
+    assert peaks[1] - peaks[0] < 500_000
+
+
+def test_a_second_call_allocates_its_results_only(nothing_kept):
+    def f(x, y):
+        return np.sum(np.log(1 + np.exp(-x * y)) * np.sin(x) + np.cos(y) * x)
+
+    x, y = np.random.default_rng(0).standard_normal((2, 300_000))
+    program = sg.value_and_grad(f, (0, 1)).compile(x, y)
+    assert loops(program)
+    peak, results = second_peak(program, (x, y))
+    assert results == 2 * x.nbytes + 8
+    assert peak < results + 500_000
