@@ -73,7 +73,9 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
             return f(*args, **kwargs)
         segment = Segment(name)
         with _inside(graph, segment):
-            return tree.tree_map(lambda y: _left(y, segment), f(*args, **kwargs))
+            leaves, structure = tree.flatten(f(*args, **kwargs))
+            leaves = [_left(y, segment) for y in leaves]  # in this frame, from which the user's names are looked for
+        return tree.unflatten(structure, leaves)
 
     return checkpointed
 

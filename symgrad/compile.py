@@ -62,8 +62,8 @@ class Compiled:
 
     def __init__(self, program: Program, options: Options) -> None:
         self.options = options
-        graph = optimise(program.graph, options.optimize, options.numerics)
-        self.graph = in_blocks(graph) if options.optimize > 1 else graph
+        self._whole = optimise(program.graph, options.optimize, options.numerics)
+        self.graph = in_blocks(self._whole) if options.optimize > 1 else self._whole
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)
@@ -94,7 +94,7 @@ class Compiled:
     @cached_property
     def cost(self) -> Cost:
         """What one call costs; see `Cost`."""
-        return cost_of(self.graph)
+        return cost_of(self._whole, self._emitted.steps(), self.graph.outputs)
 
     def save(self, path: str | Path) -> Path:
         """Write a module that needs only NumPy and checks the shapes that it is given.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from symgrad.dims import Dim, evaluate, symbols_of
-from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, is_view, reached
+from symgrad.graph import ITEM, Aval, Graph, Node, is_view, reached
+from symgrad.held import GIVEN, Step as Step, held, nbytes as nbytes, one_by_one
+from symgrad.ops.core import ALIAS, BOUNDARIES, STOP
 from symgrad.shapes import product
 
-_ASSUMED = 1000  # what a symbolic size counts for where the peak is looked for
+ASSUMED = 1000  # what a symbolic size counts for where a number is needed
+MARKS = (ITEM, ALIAS, STOP, *BOUNDARIES)  # which call nothing
 
 
 class Cost(NamedTuple):
@@ -22,9 +26,10 @@ class Cost(NamedTuple):
     bytes : int or sympy.Expr
         What the operations read and write, each on its own.
     peak : int or sympy.Expr
-        The most that intermediate values and results take at one time, arguments not counted.
+        The most that intermediate values and results take at one time, arguments and constants not counted, nor what
+        NumPy's own functions need besides.
     calls : int
-        NumPy calls.
+        NumPy calls; in a loop over blocks of rows a call counts once.
     """
 
     flops: Any
@@ -33,13 +38,27 @@ class Cost(NamedTuple):
     calls: int
 
 
-def cost_of(graph: Graph) -> Cost:
-    """The cost of evaluating ``graph.outputs`` node by node."""
-    nodes = [node for node in reached(graph.outputs) if node.op not in (INPUT, CONSTANT, SIZE, ITEM)]
+def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence[Node] = (), scratch: Any = 0) -> Cost:
+    """The cost of evaluating ``graph.outputs``.
+
+    Parameters
+    ----------
+    steps : iterable of Step, optional
+        The lines that are run for it, by default one for each node.
+    results : sequence of Node
+        What those lines return, if there are any.
+    scratch : int or Dim
+        Bytes of buffers that loops keep from call to call: they are there while everything else is.
+    """
+    reachable = reached(graph.outputs)
+    nodes = [node for node in reachable if node.op not in (*GIVEN, *MARKS)]
     work = [node for node in nodes if not is_view(node)]
     flops = sum((flops_of(node) for node in work), 0)
     traffic = sum((nbytes(x.aval) for node in work for x in (*node.inputs, node)), 0)
-    return Cost(_expr(flops), _expr(traffic), _expr(_peak(nodes, graph.outputs)), len(nodes))
+    if steps is None:
+        steps, results = one_by_one(reachable, graph.outputs), graph.outputs
+    peak = _largest(total + scratch for total in held(steps, results))
+    return Cost(_expr(flops), _expr(traffic), peak, len(nodes))
 
 
 def flops_of(node: Node) -> Any:
@@ -52,45 +71,25 @@ def _numbers(aval: Any) -> Any:
     return product(aval.shape) if isinstance(aval, Aval) else sum((_numbers(part) for part in aval), 0)
 
 
-def nbytes(aval: Any) -> Any:
-    """The memory of a value."""
-    return _numbers(aval) * aval.dtype.itemsize if isinstance(aval, Aval) else sum((nbytes(part) for part in aval), 0)
-
-
 def magnitude(size: Any) -> int:
-    return evaluate(size, dict.fromkeys(symbols_of(size), _ASSUMED)) if isinstance(size, Dim) else size
+    return evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)) if isinstance(size, Dim) else size
 
 
-def _peak(nodes: Iterable[Node], outputs: Iterable[Node]) -> Any:
-    """Bytes held where they are most, when every value is released after its last use."""
-    nodes = list(nodes)
-    last = _last_uses(nodes, outputs)
-    held: Any = 0
-    peak: Any = 0
-    for node in nodes:
-        if not is_view(node):
-            held = held + nbytes(node.aval)
-        if magnitude(held) > magnitude(peak):
-            peak = held
-        for x in last.get(node, ()):
-            held = held - nbytes(x.aval)
-    return peak
+def _largest(totals: Iterable[Any]) -> Any:
+    """The largest of some sums of sizes; of symbols the Max of those that are the largest for some sizes."""
+    distinct = list(dict.fromkeys(totals))
+    symbols = sorted({name for total in distinct for name in symbols_of(total)})
+    if not symbols:
+        return max(distinct)
+    tried = (ASSUMED, 10, 100_000) if len(symbols) < 4 else (ASSUMED,)
+    trials = combinations(tried, repeat=len(symbols))
+    at = [dict(zip(symbols, numbers, strict=True)) for numbers in trials]
+    winners = dict.fromkeys(max(distinct, key=lambda total: evaluate(total, sizes)) for sizes in at)
+    if len(winners) == 1:
+        return _expr(next(iter(winners)))
+    from sympy import Max  # as slow to import as NumPy, and only for symbols
 
-
-def _last_uses(nodes: Iterable[Node], outputs: Iterable[Node]) -> Mapping[Node, list[Node]]:
-    """Values by the node after which nobody needs their memory."""
-    root: dict[Node, Node] = {}
-    last: dict[Node, Node] = {}
-    for node in nodes:
-        root[node] = root.get(node.inputs[0], node.inputs[0]) if is_view(node) or node.op is ITEM else node
-        for x in node.inputs:
-            last[root.get(x, x)] = node
-    kept = {root.get(y, y) for y in outputs}
-    dying: dict[Node, list[Node]] = {}
-    for x, node in last.items():
-        if x in root and root[x] is x and x not in kept:
-            dying.setdefault(node, []).append(x)
-    return dying
+    return Max(*map(_expr, winners))
 
 
 def _expr(size: Any) -> Any:

@@ -186,10 +186,9 @@ def peak(*args, **kwargs):
     return compiled(*args, rows=1000, **kwargs).cost.peak / (1000 * 32 * 8)
 
 
-@pytest.mark.parametrize("level", [0, 1])
-def test_the_peak_is_that_of_the_square_root(level):
-    assert peak(plain, 64, 8, level=level) > 64
-    assert peak(sg.checkpoint, 64, 8, level=level) < 2 * 8 + 8
+def test_the_peak_is_that_of_the_square_root():
+    assert peak(plain, 64, 8) > 64
+    assert peak(sg.checkpoint, 64, 8) < 2 * 8 + 8
 
 
 def test_the_peak_grows_as_the_square_root():
@@ -236,6 +235,12 @@ def test_the_peak_in_symbols():
     kept, again = (compiled(wrap, 16, 4).cost.peak for wrap in (plain, sg.checkpoint))
     assert str(kept.free_symbols) == str(again.free_symbols) == "{n}"
     assert (again / kept).subs(dict.fromkeys(kept.free_symbols, 10_000)) < 0.7
+
+
+def test_segments_are_released_whatever_their_size():
+    """Otherwise nothing would be saved where many values of a few pages are kept, or where a size is a symbol."""
+    sources = [compiled(wrap, 8, 4, rows="n").source for wrap in (plain, sg.checkpoint)]
+    assert [source.count("del ") > 8 for source in sources] == [False, True]
 
 
 def normalised(wrap, every=4):
@@ -296,7 +301,7 @@ def test_tangents_compute_nothing_again(transform):
     f = sg.compile(transform(perceptron(sg.checkpoint, 4, 2)))
     assert recomputed(f, [W] * 4, X) == 0
     g = sg.compile(transform(perceptron(plain, 4, 2)))
-    assert f.compile([W] * 4, X, optimize=1).cost == g.compile([W] * 4, X, optimize=1).cost
+    assert f.compile([W] * 4, X, optimize=1).cost[:2] == g.compile([W] * 4, X, optimize=1).cost[:2]
 
 
 def test_only_what_the_pullback_needs_is_computed_again():
@@ -680,6 +685,17 @@ def test_source_says_what_is_computed_again():
     assert comments.count("h = np.tanh(h @ W)") == 2
     assert "derivative of" in source
     assert not re.search(r"^ +(\w+) = \w+(  #.*)?$", source, re.MULTILINE), "a mark is not a statement"
+
+
+def test_results_have_the_names_that_they_get_outside():
+    def f(x):
+        activity = sg.checkpoint(lambda x: np.sin(x) * x)(x)
+        return np.sum(activity * activity)
+
+    graph = sg.compile(f).graph(X)
+    (mark,) = [node for node in graph.nodes if node.op is LEAVE]
+    assert graph.names[mark] == "activity" and mark.where.text.startswith("activity = sg.checkpoint(")
+    assert "activity = np.sin(x) * x" in sg.grad(f).compile(X, optimize=1).source.replace("activity_again", "activity")
 
 
 def test_source_is_the_same_again():

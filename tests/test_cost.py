@@ -1,9 +1,12 @@
 """What a program costs: the peak as it is measured, and lines that release memory."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.cost import cost_of
 
 RNG = np.random.default_rng(0)
 
@@ -16,3 +19,201 @@ def test_an_array_written_into_lives_as_long_as_views_of_it(level):
     expected = np.zeros(x.size)
     expected[::2] = np.exp(x.T.reshape(-1)[::2])
     np.testing.assert_allclose(found, expected.reshape(x.T.shape).T)
+
+
+# ---- the peak against what is measured
+
+
+def softmax(W, X, y):
+    z = X @ W
+    z = z - z.max(axis=1, keepdims=True)
+    return -np.mean(np.sum(y * (z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))), axis=1))
+
+
+def perceptron(weights, x):
+    for W in weights:
+        x = np.tanh(x @ W)
+    return np.sum(x * x)
+
+
+def mixture(a, mu, X):
+    d = X[:, None, :] - mu[None]
+    return np.sum(np.log(np.sum(np.exp(-0.5 * np.sum(d * d, axis=2) + a), axis=1)))
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def assignments(x):
+    y = np.sin(x)
+    y[0] = x[1] * 2
+    y[1:] *= 0.5
+    return np.sum(y * y)
+
+
+def filtered(k, x):
+    return np.sum(np.tanh(sum(k[i] * x[i : i - 4] for i in range(4))) ** 2)
+
+
+def recurrent(W, U, xs):
+    h = np.zeros((500, 64), like=W)
+    for t in range(20):
+        h = np.tanh(xs[t] @ W + h @ U)
+    return np.sum(h * h)
+
+
+def many_small(x):  # none of which is worth a line that releases it
+    for _ in range(40):
+        x = np.sin(x) * np.cos(x) + x
+    return np.sum(x)
+
+
+def draw(*shape):
+    return RNG.standard_normal(shape) / 8
+
+
+PROGRAMS = {
+    "softmax": (
+        sg.value_and_grad(softmax),
+        ("float64[d, k]", "float64[n, d]", "float64[n, k]"),
+        (draw(50, 30), draw(5000, 50), draw(5000, 30)),
+    ),
+    "perceptron": (
+        sg.value_and_grad(perceptron),
+        (["float64[d, d]"] * 8, "float64[n, d]"),
+        ([draw(64, 64)] * 8, draw(4000, 64)),
+    ),
+    "mixture": (
+        sg.value_and_grad(mixture, (0, 1)),
+        ("float64[k]", "float64[k, d]", "float64[n, d]"),
+        (draw(25), draw(25, 10), draw(5000, 10)),
+    ),
+    "rosenbrock": (sg.value_and_grad(rosenbrock), ("float64[n]",), (draw(1_000_000),)),
+    "assignments": (sg.value_and_grad(assignments), ("float64[n, m]",), (draw(2000, 500),)),
+    "views": (
+        sg.value_and_grad(lambda x: np.sum(np.exp(x.T.reshape(-1)[::2]))),
+        ("float64[n, m]",),
+        (draw(2000, 500),),
+    ),
+    "stop_gradient": (
+        sg.value_and_grad(lambda x: np.sum(np.sin(x) * sg.stop_gradient(np.exp(x)))),
+        ("float64[n, m]",),
+        (draw(2000, 500),),
+    ),
+    "least squares": (
+        sg.value_and_grad(lambda w, X, y: np.sum((X @ w - y) ** 2)),
+        ("float64[d]", "float64[n, d]", "float64[n]"),
+        (draw(20), draw(300_000, 20), draw(300_000)),
+    ),
+    "filtered": (sg.value_and_grad(filtered), ("float64[4]", "float64[n]"), (draw(4), draw(1_000_000))),
+    "recurrent": (
+        sg.value_and_grad(recurrent, (0, 1)),
+        ("float64[32, 64]", "float64[64, 64]", "float64[20, 500, 32]"),
+        (draw(32, 64), draw(64, 64), draw(20, 500, 32)),
+    ),
+    "several results": (
+        sg.value_and_grad(lambda a: np.sum(np.linalg.svd(a, full_matrices=False)[1] ** 3)),
+        ("float64[600, 300]",),
+        (draw(600, 300),),
+    ),
+    "hessian": (
+        sg.hessian(lambda w, X, y: np.mean(np.log(1 + np.exp(-y * (X @ w))))),
+        ("float64[d]", "float64[n, d]", "float64[n]"),
+        (draw(50), draw(20_000, 50), draw(20_000)),
+    ),
+    "many small": (sg.value_and_grad(many_small), ("float64[10000]",), (draw(10_000),)),
+    "copies": (
+        sg.compile(lambda x: {"product": np.exp(x) @ x.T, "view": x.T, "sum": np.sum(x)}),
+        ("float64[n, m]",),
+        (draw(1000, 500),),
+    ),
+}
+
+
+def measured(program, args):
+    program(*args)
+    tracemalloc.start()
+    try:
+        kept = program(*args)
+        return tracemalloc.get_traced_memory()[1] if kept is not None else 0
+    finally:
+        tracemalloc.stop()
+
+
+def at_sizes(expression, specs, args):
+    """A peak in symbols for the sizes of the arguments."""
+    sizes = {}
+    for text, array in zip(sg.tree.flatten(specs)[0], sg.tree.flatten(args)[0], strict=True):
+        sizes.update(zip(text[text.index("[") + 1 : -1].split(", "), array.shape, strict=True))
+    symbols = getattr(expression, "free_symbols", ())
+    return float(expression.subs({s: sizes[s.name] for s in symbols})) if symbols else expression
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_peak_is_what_is_measured(name, level):
+    function, _, args = PROGRAMS[name]
+    program = function.compile(*args, optimize=level)
+    assert program.cost.peak == pytest.approx(measured(program, args), rel=0.03)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_peak_in_symbols_is_what_is_measured(name):
+    function, specs, args = PROGRAMS[name]
+    program = function.compile(*specs, optimize=1)
+    assert at_sizes(program.cost.peak, specs, args) == pytest.approx(measured(program, args), rel=0.03)
+
+
+def test_the_peak_in_symbols_holds_for_all_sizes():
+    """Which line holds most depends on the sizes."""
+
+    def f(x, y):
+        return np.sum(np.exp(np.sin(x)) * x) * np.sum(np.exp(np.cos(y)) * y)
+
+    program = sg.compile(f).compile("float64[n]", "float64[m]", optimize=1)
+    for n, m in ((500_000, 10), (10, 500_000)):
+        args = draw(n), draw(m)
+        found = at_sizes(program.cost.peak, ("float64[n]", "float64[m]"), args)
+        assert found == pytest.approx(measured(program, args), rel=0.03)
+
+
+# ---- the rest
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_marks_cost_nothing(level):
+    def f(x, mark):
+        return np.sum(mark(np.sin(x)) * x)
+
+    costs = [
+        sg.compile(lambda x, mark=mark: f(x, mark)).compile("float64[n]", optimize=level).cost
+        for mark in (lambda x: x, sg.stop_gradient, sg.checkpoint(lambda x: x))
+    ]
+    assert len(set(costs)) == 1
+
+
+def test_loops_over_rows_cost_what_their_bodies_do():
+    function, _, args = PROGRAMS["mixture"]
+    programs = [function.compile(*args, optimize=level) for level in (1, 2)]
+    assert "range(start" in programs[1].source
+    assert programs[1].cost.flops == pytest.approx(programs[0].cost.flops, rel=0.5)
+    assert programs[1].cost.peak < 0.1 * programs[0].cost.peak
+
+
+def test_scratch_is_held_besides():
+    graph = sg.compile(np.sin).compile("float64[n]", optimize=1).graph
+    plain, more = cost_of(graph), cost_of(graph, scratch=1000)
+    assert more.peak - plain.peak == 1000
+    assert more._replace(peak=plain.peak) == plain
+
+
+def test_node_by_node_parts_are_released_too():
+    def f(a):
+        for _ in range(8):
+            values, vectors = np.linalg.eigh(a)
+            a = vectors * values
+        return a
+
+    graph = sg.compile(f).trace("float64[100, 100]").graph
+    assert cost_of(graph).peak < 4 * 100 * 100 * 8

@@ -23,7 +23,7 @@ FLOORS = (
     "ops",
     "calls memory variable trace numpy checkpoint",
     "recompute derive batch jacobian interpret rewrite",
-    "cost",
+    "held cost",
     "schedule",
     "emit",
     "compile wrt symbolic linear transforms",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import Dim
+from symgrad.cost import Step, magnitude, nbytes
 from symgrad.emit.names import Names
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
 from symgrad.ops import index, keys
@@ -24,9 +24,9 @@ LONGEST = 76  # characters of an expression that a person still reads at one gla
 SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
+PAGE = 1 << 12  # and from which on where values are computed again lest they be kept
 EXACT = 2048  # up to which integers are floats of any precision
 EXPONENTS = ("power", "ldexp")  # which keep their integers
-ASSUMED = 1000  # what a symbolic size counts for in that estimate
 
 
 class Expr(NamedTuple):
@@ -63,6 +63,7 @@ class Body:
         self.last_use = _last_uses(self.nodes, outputs, self.roots)
         self.pending: dict[Node, Expr] = {}
         self.items = _items(self.nodes)
+        self.released_from = PAGE if any(node.op is AGAIN for node in self.nodes) else LARGE
         self._place: tuple[str, int, str] | None = None
 
     def write(self) -> None:
@@ -97,9 +98,28 @@ class Body:
         if not self.nested:
             return [line.text for line in self._lines]
         released = self._released()
-        return [text for i, line in enumerate(self._lines) for text in (line.text, *released.get(i, ()))]
+        lines = [(line.text, released.get(i)) for i, line in enumerate(self._lines)]
+        return [text for line, names in lines for text in ((line, f"del {', '.join(names)}") if names else (line,))]
+
+    @property
+    def steps(self) -> list[Step]:
+        """What the statements make and release, to reckon with."""
+        released = self._released() if self.nested else {}
+        made = [(line.makes, tuple(released.get(i, ()))) for i, line in enumerate(self._lines)]
+        return [Step(node, self._targets(node) if node else (), gone) for node, gone in made if node or gone]
+
+    def _targets(self, node: Node) -> tuple[str, ...]:
+        """The names that a statement gives, ``_`` for a part that nobody uses."""
+        if isinstance(node.aval, Aval):
+            return (self.names.of(node),)
+        parts = self.items[node]
+        return tuple(self.names.of(parts[i]) if i in parts else "_" for i in range(len(node.aval)))
+
+    def _is_large(self, aval: Aval) -> bool:
+        return bool(magnitude(nbytes(aval)) >= self.released_from)
 
     def _released(self) -> dict[int, list[str]]:
+        """The names that nobody needs any more, by the number of the line behind which they go."""
         last: dict[Node, int] = {}
         alive = {
             self.roots.get(r, r)
@@ -115,12 +135,12 @@ class Body:
             root = self.roots.get(x, x)
             if root in alive:  # under the name, perhaps, of an array that it was written into
                 still.add(self.names.of(x))
-            elif root.op not in (INPUT, CONSTANT) and _bytes(root.aval) >= LARGE:
+            elif root.op not in (INPUT, CONSTANT) and isinstance(root.aval, Aval) and self._is_large(root.aval):
                 dead.setdefault(last[root], []).append(self.names.of(x))
         final = {name: i for i in sorted(dead) for name in dead[i]}  # an array written into passes its name on
         end = len(self._lines) - 1
         return {
-            i: [f"del {', '.join(kept)}"]
+            i: kept
             for i, names in dead.items()
             if i < end and (kept := [name for name in dict.fromkeys(names) if name not in still and final[name] == i])
         }
@@ -346,15 +366,6 @@ def _last_uses(nodes: Sequence[Node], outputs: Sequence[Node], roots: dict[Node,
     for y in outputs:
         last[roots.get(y, y)] = None
     return last
-
-
-def _bytes(aval: Any) -> int:
-    if not isinstance(aval, Aval):
-        return 0
-    count = aval.dtype.itemsize
-    for n in aval.shape:
-        count *= ASSUMED if isinstance(n, Dim) else n
-    return count
 
 
 def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:

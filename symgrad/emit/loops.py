@@ -45,8 +45,10 @@ class Looping(Body):
         loop = Loop(self, block, inputs, results)
         for item, line in loop.allocated(items):
             self._lines.append(Line(line, item))
-        for line in loop.lines():
-            self._lines.append(Line(line, None, tuple(x for x in node.inputs)))
+        *before, last = loop.lines()
+        for line in before:
+            self._lines.append(Line(line, None, node.inputs))
+        self._lines.append(Line(last, node, node.inputs))
         self.preamble.update(loop.preamble)
 
     def identifier(self, x: Node) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.cost import Step
 from symgrad.dims import Dim, symbols_of
 from symgrad.emit import preamble
 from symgrad.emit.body import Body
@@ -41,12 +42,15 @@ class Source:
         Arrays too large to be written out, by the name that the module knows them under.
     functions : dict of str to callable
         Functions of the user's own operators, likewise.
+    steps : callable
+        Gives what the lines make and release; None for the program node by node.
     """
 
     text: str
     function: str
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    steps: Callable[[], list[Step] | None] = lambda: None
 
 
 @dataclass
@@ -106,7 +110,8 @@ def emit(
         _definition(header, lines, everything),
         *(["", preamble.text_for(body.preamble), ""] if body.preamble else []),
     ]
-    return Source("\n".join(parts), header.function, kept, {name: op.evaluate for op, name in body.functions.items()})
+    functions = {name: op.evaluate for op, name in body.functions.items()}
+    return Source("\n".join(parts), header.function, kept, functions, lambda: body.steps)
 
 
 def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()) -> str:
