@@ -522,3 +522,11 @@ def test_a_named_value_can_be_written_into():
         return np.sum(h * h)
 
     np.testing.assert_array_equal(sg.grad(f)(np.ones(3)), [0.0, 8.0, 8.0])
+
+
+def test_sizes_of_another_order_are_compiled_again():
+    g = sg.grad(lambda x: np.sum(np.sin(x) ** 2))
+    for n in (10, 20, 30, 100_000, 25, 90_000):
+        x = np.linspace(0, 3, n)
+        np.testing.assert_allclose(g(x), np.sin(2 * x), rtol=1e-12, atol=1e-15)
+    assert len(g._entries) == 3  # for 10, for n near 20, for n near 100 000

@@ -802,6 +802,7 @@ def test_random_jacobians(moves, matrix, forward, sums):
     np.testing.assert_allclose(transform(f, numerics="ieee")(x), plain, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.usefixtures("whole")
 def test_assignment_to_all_of_an_axis_of_one():
     """Nothing of the array assigned into is left, so nothing is assigned into."""
 

@@ -240,6 +240,7 @@ def lines_of(f, *specs):
     return [line.split("  #")[0].strip() for line in source.split("\n") if not line.strip().startswith("#")]
 
 
+@pytest.mark.usefixtures("whole")
 def test_parameters_cut_out_of_a_vector_are_assigned():
     def f(w, x):
         hidden = np.tanh(x @ w[:6].reshape(2, 3) + w[6:9])
@@ -276,6 +277,7 @@ def test_large_pieces_that_meet_are_written_once():
     np.testing.assert_allclose(sg.grad(rosenbrock)(x), sg.grad(rosenbrock, optimize=0)(x), rtol=1e-11, atol=1e-9)
 
 
+@pytest.mark.usefixtures("whole")
 def test_small_pieces_that_meet_are_added():
     lines = lines_of(rosenbrock, "float64[10]")
     assert "d_x[1:] += t4" in lines

@@ -16,6 +16,8 @@ from symgrad.graph import Aval
 from symgrad.shapes import render_shape
 from symgrad.trace import Leaf
 
+FAR = 100  # so many times as large or small, and a program compiled with a size at hand is compiled again
+
 
 class Guard:
     """Tells whether arguments are what a program was compiled for, converts what can be, and says what is wrong.
@@ -30,7 +32,7 @@ class Guard:
         self, leaves: Sequence[Leaf], parameters: Sequence[inspect.Parameter], structure: tree.TreeSpec, sizes: Sizes
     ) -> None:
         self.leaves, self.parameters, self.structure, self.pinned = leaves, parameters, structure, dict(sizes.pinned)
-        self._least = 1 if sizes.values is None else 2  # of a symbol; calls with a size of 1 are compiled apart
+        self._values = sizes.values or {}
         _check_sizes(leaves)
         self.signature = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
         self.accepts = self._generate()
@@ -79,7 +81,7 @@ class Guard:
                 yield f"type({x}) is ndarray and {x}.shape == {aval.shape} and {x}.dtype == d{i}"
             else:
                 yield f"type({x}) is ndarray and {x}.dtype == d{i} and len(s{i} := {x}.shape) == {len(aval.shape)}"
-                yield from _size_tests(f"s{i}", aval.shape, bound, later, self._least)
+                yield from _size_tests(f"s{i}", aval.shape, bound, later, self._values)
         yield from later
         for name, value in self.pinned.items():
             if name in bound:
@@ -139,14 +141,19 @@ def _check_sizes(leaves: Sequence[Leaf]) -> None:
                 )
 
 
-def _size_tests(shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str], least: int) -> Iterator[str]:
+def _size_tests(
+    shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str], values: Mapping[str, int]
+) -> Iterator[str]:
     for j, n in enumerate(shape):
         entry = f"{shape_name}[{j}]"
         if not isinstance(n, Dim):
             yield f"{entry} == {n}"
         elif n.expr.is_Symbol and n.expr.name not in bound:
             bound.add(n.expr.name)
-            yield f"(n_{n.expr.name} := {entry}) >= {least}"
+            value = values.get(n.expr.name)
+            # a size of 1 broadcasts; and what is right for sizes of another order is slow for this one
+            least, most = (1, "") if value is None else (max(2, value // FAR), f" <= {value * FAR}")
+            yield f"{least} <= (n_{n.expr.name} := {entry}){most}"
         else:
             later.append(f"{entry} == {_with_prefix(n)}")
 

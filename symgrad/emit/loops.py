@@ -15,7 +15,7 @@ from symgrad.schedule.gain import PRODUCTS
 from symgrad.schedule.layout import Home, row_axis, takes_out
 from symgrad.schedule.loop import LOOP, Block
 from symgrad.shapes import render_tuple
-from symgrad.spelling import UNARY, Code, call
+from symgrad.spelling import ATOM, UNARY, Code, call
 
 INDENT = "    "
 WIDEST = 100
@@ -73,7 +73,7 @@ class Loop:
         self.sums = [name for name, join in zip(results, block.joins, strict=True) if not isinstance(join, int)]
         self.share = outer.names.fresh("share")
         self.start, self.stop, self.buffers = (outer.local(name) for name in ("start", "stop", "buffers"))
-        self.blas = any(x.op.name in PRODUCTS for x in block.graph.nodes)
+        self.blas = any(x.op.name in PRODUCTS and len(x.inputs) > 1 for x in block.graph.nodes)
         self.threaded = block.threads
         self.preamble = {"_scratch"} if block.layout.buffers else set()
         if self.threaded:
@@ -89,9 +89,7 @@ class Loop:
 
     def lines(self) -> list[str]:
         rows = self.block.layout.rows
-        says = (
-            f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of so many stays in the cache."""'
-        )
+        says = f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
         body = [says, *self._start(), *self._loop()]
         return ["", f"def {self.share}({self.start}, {self.stop}):", *_indented(body), "", *self._call()]
 
@@ -164,10 +162,10 @@ class BlockBody(Body):
         self.i, self.j = outer.local("i"), outer.local("j")
         self.cut = {x: (name, axis) for x, name, axis in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
-        self.buffers = [self.names.fresh(f"s{i + 1}") for i in range(len(self.layout.buffers))]
+        self.buffers = [outer.local(f"s{i + 1}") for i in range(len(self.layout.buffers))]
         self.residents: dict[int, Node] = {}
         for x, (name, axis) in self.cut.items():
-            self.names.given(x, name if axis is None else self.names.fresh(f"{name}_"))
+            self.names.given(x, name if axis is None else outer.local(f"{name}_"))
 
     def header(self, buffers: str) -> list[str]:
         """The buffers, as long as the block is."""
@@ -203,6 +201,7 @@ class BlockBody(Body):
             return
         block = f"{name}[{self.slices(axis)}]"
         if x in self.layout.homes:
+            self.vacate(self.layout.homes[x], x)
             block = f"np.positive({block}, out={self.target(x)})"
         self._lines.append(Line(f"{self.names.of(x)} = {block}  # {x.aval}", x))
 
@@ -234,6 +233,9 @@ class BlockBody(Body):
             return expr
         if node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1]:  # reads its operand once
             return expr._replace(code=call("np.square", [expr.inputs[0].text, f"out={target}"]))
+        if node.op.name == "outer":
+            column, row = expr.inputs
+            return expr._replace(code=call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"]))
         if isinstance(node.op.evaluate, np.ufunc):
             arguments = [code.text for code in with_floats(node, expr.inputs)]
             return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.cost import magnitude
 from symgrad.dims import Dim, Rows, is_rows, symbols_of
 from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
@@ -19,11 +18,12 @@ from symgrad.ops.reduce import MEAN
 from symgrad.rewrite.engine import Rules, copied, moved, moved_name, rewrite
 from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
-from symgrad.schedule.gain import block_seconds, is_work, rows_of, whole_seconds
+from symgrad.schedule.gain import block_seconds, is_work, whole_seconds
 from symgrad.schedule.layout import laid_out, nbytes_of_row
 from symgrad.schedule.loop import LOOP, Block
 from symgrad.schedule.picks import numbering
 from symgrad.schedule.plan import Plan, is_cheap, plan_for
+from symgrad.schedule.sizes import likely, rows_scale
 from symgrad.shapes import product
 from symgrad.variable import Variable
 
@@ -31,14 +31,14 @@ FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
 FEWEST_ROWS = 128
 GAIN = 0.8  # the part of its time that a program may still take in blocks
 LEAST, WORTH = 20e-6, 0.05  # seconds, and the part of the program's, that must be saved beyond that
-WORTH_THREADS = 200e-6  # seconds of work
+WORTH_THREADS = 400e-6  # seconds of work
 
 
 def in_blocks(graph: Graph) -> Graph:
     """The program with what depends on its rows in loops over blocks, where that is faster; else as it is."""
     work = [x for x in reached(graph.outputs) if is_work(x)]
-    large = [x for x in work if any(_numbers(y) >= FEWEST for y in (x, *x.inputs))]
-    scale = _most_rows(large)
+    scale = _most_rows(work)
+    large = [x for x in work if any(_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
     worth = max(LEAST, WORTH * whole_seconds(work, scale)) if large else 0
     if not large or _at_most_saved(large, scale) <= worth:
         return graph
@@ -49,26 +49,25 @@ def in_blocks(graph: Graph) -> Graph:
 
 
 def _numbers(node: Node) -> int:
-    return magnitude(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
+    return likely(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
 
 
 def _promising(graph: Graph, worth: float) -> list[Axis]:
     """Long axes along which much of the work lies, where blocks without any cost would be faster."""
     nodes = reached(graph.outputs)
     work = [x for x in nodes if is_work(x)]
-    axes = [axis for axis in axes_of(nodes) if rows_of(axis.size) >= FEWEST_ROWS]
+    axes = [axis for axis in axes_of(nodes) if _rows_of(axis) >= FEWEST_ROWS]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
     weights = [sum(_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
     return [
         axis
         for axis, touched, weight in zip(axes, along, weights, strict=True)
-        if weight and weight >= max(weights) / 2 and _at_most_saved(touched, _scale(axis)) > worth
+        if weight and weight >= max(weights) / 2 and _at_most_saved(touched, rows_scale(axis.size)) > worth
     ]
 
 
-def _scale(axis: Axis) -> float:
-    """How many times as many rows there are as other estimates assume."""
-    return rows_of(axis.size) / magnitude(axis.size)
+def _rows_of(axis: Axis) -> float:
+    return likely(axis.size) * rows_scale(axis.size)
 
 
 def _at_most_saved(work: Sequence[Node], scale: float) -> float:
@@ -77,9 +76,9 @@ def _at_most_saved(work: Sequence[Node], scale: float) -> float:
 
 
 def _most_rows(work: Sequence[Node]) -> float:
-    """A scale for all of a program: that of its sizes which are symbols."""
+    """A scale for all of a program."""
     sizes = {n for x in work if isinstance(x.aval, Aval) for n in x.aval.shape if isinstance(n, Dim)}
-    return max((rows_of(n) / magnitude(n) for n in sizes), default=1.0)
+    return max(map(rows_scale, sizes), default=1.0)
 
 
 def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
@@ -233,18 +232,18 @@ class Division:
 
     def _seconds(self, k: int, rows: int, threads: int) -> float:
         body = self.bodies[k]
-        total = rows_of(self.plan.axis.size)
+        total = _rows_of(self.plan.axis)
         cut = [x for x in body.graph.inputs if any(map(is_rows, x.aval.shape))]
         streamed = total * sum(map(nbytes_of_row, (*cut, *body.graph.outputs)))
         work = [x for x in body.image if is_work(x)]
-        return block_seconds(work, _scale(self.plan.axis), max(1.0, total / rows), streamed, threads)
+        return block_seconds(work, rows_scale(self.plan.axis.size), max(1.0, total / rows), streamed, threads)
 
     def _is_worth_threads(self, k: int, rows: int) -> bool:
         return self._seconds(k, rows, 1) > WORTH_THREADS
 
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
-        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], _scale(self.plan.axis))
+        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], rows_scale(self.plan.axis.size))
         several = machine.cores()
         blocks = sum(
             self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from symgrad.cost import flops_of, magnitude, nbytes
-from symgrad.dims import Dim, Size
+from symgrad.cost import flops_of, nbytes
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
 from symgrad.schedule import machine
 from symgrad.schedule.layout import SHORT
+from symgrad.schedule.sizes import likely
 from symgrad.shapes import product
 
 CALL = 0.8e-6  # seconds for calling NumPy
-SHARE = 70e-6  # for handing work to a thread
-READ, WRITTEN = 0.12e-9, 0.4e-9  # for eight bytes that are not in the cache; several threads take as long
+SHARE = 100e-6  # for handing work to a thread
+WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; several threads take as long
+FAR = 0.27e-9  # and for writing them to where no cache reaches
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 15e-9  # for starting an inner loop
 PRODUCTS = frozenset(("matmul", "einsum", "tensordot", "outer", "vecdot"))
 KERNEL = {  # nanoseconds for a number of eight bytes, in the cache
     "exp": 0.8, "expm1": 2.0, "log": 1.2, "log1p": 1.5, "tanh": 1.7, "sin": 8.0, "cos": 8.0, "tan": 10.0, "sqrt": 0.6,
     "divide": 0.5, "power": 8.0, "where": 1.0, "heaviside": 2.0, "logaddexp": 18.0, "arctan": 5.0, "arctan2": 15.0,
-    "max": 0.3, "min": 0.3, "sum": 0.3, "sinh": 8.0, "cosh": 8.0, "arcsin": 5.0, "arccos": 5.0, "hypot": 5.0,
+    "max": 0.3, "min": 0.3, "sum": 0.3, "maximum": 0.5, "minimum": 0.5, "clip": 0.4,
+    "sinh": 8.0, "cosh": 8.0, "arcsin": 5.0, "arccos": 5.0, "hypot": 5.0,
 }  # fmt: skip
 USUAL = 0.2
-MANY = 100_000  # rows that are assumed where their number is a symbol without a value
-
-
-def rows_of(size: Size) -> int:
-    """How many rows to reckon with."""
-    if not isinstance(size, Dim):
-        return size
-    value = size.scope.value(size)
-    return MANY if value is None else value
 
 
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
@@ -43,7 +36,7 @@ def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: 
     """The same in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
     work = sum(map(_kernel, nodes)) * scale + 1.3 * CALL * len(nodes) * blocks
-    return work / threads + streamed / 8 * READ + (SHARE if threads > 1 else 10 * CALL)
+    return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
 
 
 def is_work(node: Node) -> bool:
@@ -53,7 +46,7 @@ def is_work(node: Node) -> bool:
 
 def _kernel(node: Node) -> float:
     if node.op.name in PRODUCTS:
-        return magnitude(flops_of(node)) / 2 * FLOP
+        return likely(flops_of(node)) / 2 * FLOP
     numbers = max(_numbers(x.aval) for x in (*node.inputs, node))
     return numbers * KERNEL.get(node.op.name, USUAL) * 1e-9 * _width(node.aval)
 
@@ -64,24 +57,20 @@ def _width(aval: object) -> float:
 
 
 def _numbers(aval: object) -> int:
-    return magnitude(product(aval.shape)) if isinstance(aval, Aval) else 0
+    return likely(product(aval.shape)) if isinstance(aval, Aval) else 0
 
 
 def _cores_of(node: Node) -> int:
     """BLAS works on a large product with all cores by itself, if it is one product."""
     plain = node.op.name in PRODUCTS and all(x.aval.ndim <= 2 for x in node.inputs)
-    return machine.cores() if plain and magnitude(flops_of(node)) > 1e5 else 1
+    return machine.cores() if plain and likely(flops_of(node)) > 1e5 else 1
 
 
 def _traffic(node: Node, scale: float) -> float:
     """The time that memory takes beyond what the kernel does."""
-    read = sum(_beyond_cache(x, scale) for x in dict.fromkeys(node.inputs))
-    return read / 8 * READ + _beyond_cache(node, scale) / 8 * WRITTEN
-
-
-def _beyond_cache(node: Node, scale: float) -> float:
-    size = magnitude(nbytes(node.aval)) * scale
-    return size if size > machine.cache_bytes() // 2 else 0.0
+    sizes = [likely(nbytes(x.aval)) * scale for x in (*dict.fromkeys(node.inputs), node)]
+    words = sum(size for size in sizes if size > 2 * machine.cache_bytes()) / 8
+    return words * WORD + (sizes[-1] / 8 * FAR if sizes[-1] > 6 * machine.cache_bytes() else 0.0)
 
 
 def _short(node: Node) -> float:
@@ -89,6 +78,6 @@ def _short(node: Node) -> float:
     largest = max((node, *node.inputs), key=lambda x: _numbers(x.aval))
     if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.name in PRODUCTS:
         return 0.0
-    last = magnitude(largest.aval.shape[-1])
+    last = likely(largest.aval.shape[-1])
     alike = all(_numbers(x.aval) in (1, _numbers(largest.aval)) for x in (*node.inputs, node))
     return 0.0 if alike or last >= SHORT else SHORT_LOOP * _numbers(largest.aval) / last

@@ -9,18 +9,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.cost import magnitude, nbytes
+from symgrad.cost import nbytes
 from symgrad.dims import Size, is_rows
 from symgrad.graph import INPUT, Graph, Node, is_view
 from symgrad.ops.index import ADD, SET
 from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
+from symgrad.schedule.sizes import likely
 from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 16  # rows of a block
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
-REDUCTIONS = frozenset((np.sum, np.max, np.min, np.einsum, np.clip))
+WITH_OUT = frozenset((np.sum, np.max, np.min, np.clip, np.outer))
 
 
 class Buffer(NamedTuple):
@@ -54,7 +55,7 @@ def row_axis(node: Node) -> int | None:
 
 def takes_out(node: Node) -> bool:
     """Whether NumPy can write the value into memory that is there."""
-    return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in REDUCTIONS or node.op.name == "einsum"
+    return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in WITH_OUT or node.op.name == "einsum"
 
 
 def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
@@ -82,7 +83,7 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
 
 def nbytes_of_row(node: Node) -> int:
     axis = row_axis(node)
-    return 0 if axis is None else magnitude(nbytes(node.aval._replace(shape=_others(node.aval.shape, axis))))
+    return 0 if axis is None else likely(nbytes(node.aval._replace(shape=_others(node.aval.shape, axis))))
 
 
 def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
@@ -90,7 +91,7 @@ def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
 
 
 def _row_bytes(buffer: Buffer) -> int:
-    return magnitude(math.prod(buffer.shape)) * buffer.dtype.itemsize
+    return likely(math.prod(buffer.shape)) * buffer.dtype.itemsize
 
 
 def _rows(row_bytes: int, size: Size) -> int:
@@ -116,8 +117,8 @@ def _wanted(graph: Graph, order: Order) -> set[Node]:
 class Order:
     """In which order the axes of a block's values lie in memory.
 
-    Axes over which products of matrices are repeated come first. The rows come last where another axis is so short
-    that it makes a poor inner loop; otherwise before the axes that are left.
+    Axes over which products of matrices are repeated come first, the others as NumPy has them; but the rows come last
+    where another axis is so short that it makes a poor inner loop.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -136,10 +137,10 @@ class Order:
 
     def place(self, node: Node) -> int:
         """How many of them lie outside of the rows."""
-        others = self.of(node)
-        if self.rows_last:
+        others, row = self.of(node), row_axis(node)
+        if self.rows_last or row is None:
             return len(others)
-        return 0 if self._stacked else sum(self._is_repeated(node, i) for i in others)
+        return sum(i < row or (not self._stacked and self._is_repeated(node, i)) for i in others)
 
     def is_plain(self, node: Node) -> bool:
         """Whether the value lies in memory as NumPy would lay it."""
@@ -158,7 +159,7 @@ class Order:
         for node in self._graph.nodes:
             if node.op is not INPUT and row_axis(node) is not None and node.aval.ndim > 1 and not is_view(node):
                 last = self.of(node)[-1]
-                if magnitude(node.aval.shape[last]) < SHORT:
+                if likely(node.aval.shape[last]) < SHORT:
                     short += nbytes_of_row(node)
                 else:
                     long += nbytes_of_row(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.graph import CONSTANT, INPUT, SIZE, Node, is_view
+from symgrad.graph import Node, is_view
 from symgrad.ops.core import AGAIN
 from symgrad.schedule.axes import Axis
 from symgrad.schedule.picks import row_flow
@@ -55,7 +55,7 @@ def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis) -> Plan
     plan, begun = Plan(axis), 0
     for node in nodes:
         cuts = _cuts(node, axis)
-        first = max((plan.ready(x, c) for x, c in zip(node.inputs, cuts or _NEVER(node), strict=True)), default=0)
+        first = max((plan.ready(x, c) for x, c in zip(node.inputs, cuts or _uncut(node), strict=True)), default=0)
         if node.op is AGAIN:
             first = max(first, begun)
         if cuts is None:
@@ -67,7 +67,8 @@ def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis) -> Plan
     return plan
 
 
-def _NEVER(node: Node) -> Cut:
+def _uncut(node: Node) -> Cut:
+    """All inputs are read whole."""
     return (False,) * len(node.inputs)
 
 
@@ -94,7 +95,7 @@ def _postpone(plan: Plan, nodes: Sequence[Node], outputs: set[Node]) -> None:
             made_of = [x for x, cut in zip(node.inputs, plan.cuts[node], strict=True) if cut and plan.is_row(x)]
             if latest[node] > plan.loop[node] and len(made_of) <= 1:
                 plan.loop[node] = latest[node]
-        for x, cut in zip(node.inputs, plan.cuts.get(node) or _NEVER(node), strict=True):
+        for x, cut in zip(node.inputs, plan.cuts.get(node) or _uncut(node), strict=True):
             needed = plan.loop[node] - (not cut) if node in plan.loop else plan.after[node] - 1
             latest[x] = min(latest.get(x, needed), needed)
 
@@ -105,8 +106,3 @@ CHEAP = frozenset(("add", "subtract", "multiply", "negative", "maximum", "minimu
 def is_cheap(node: Node) -> bool:
     """Whether a row is computed again as fast as it is read from memory."""
     return is_view(node) or node.op.name in CHEAP
-
-
-def is_given(node: Node) -> bool:
-    """Whether a value is there before the program runs."""
-    return node.op in (INPUT, CONSTANT, SIZE)

@@ -36,7 +36,7 @@ def loss_value_and_grad(params, x, labels, decay):
     t7 = np.empty((n, 64))  # float64[n, 64]
 
     def share(start, stop):
-        """Rows start to stop, 2048 at a time: what is computed of so many stays in the cache."""
+        """Rows start to stop, 2048 at a time: what is computed of them stays in the cache."""
         t5 = 0.0
         with _scratch(
             2048,
@@ -93,25 +93,25 @@ def loss_value_and_grad(params, x, labels, decay):
     t20 = params_1_W.T  # float64[10, 64]
 
     def share_2(start, stop):
-        """Rows start to stop, 2048 at a time: what is computed of so many stays in the cache."""
+        """Rows start to stop, 2048 at a time: what is computed of them stays in the cache."""
         d_params_1_b = t21 = d_params_0_b = t22 = 0.0
         with _scratch(2048, *[((64,), 0, float)] * 2) as buffers:
             for i in range(start, stop, 2048):
                 j = min(i + 2048, stop)
-                s1_2, s2_2 = (s[: j - i] for s in buffers)
+                s1, s2 = (s[: j - i] for s in buffers)
                 d_scores_ = d_scores[i:j]  # float64[rows, 10]
                 # derivative of digits.py:24
                 d_params_1_b += np.einsum("ij->j", d_scores_)
-                d_h = np.matmul(d_scores_, t20, out=s1_2)  # float64[rows, 64]
+                d_h = np.matmul(d_scores_, t20, out=s1)  # float64[rows, 64]
                 h_ = h[i:j]  # float64[rows, 64]
                 t21 += h_.T @ d_scores_
                 t7_ = t7[i:j]  # float64[rows, 64]
                 # derivative of digits.py:23
-                t23 = np.subtract(1.0, t7_, out=s2_2)  # float64[rows, 64]
-                t24 = np.multiply(d_h, t23, out=s1_2)  # float64[rows, 64]
+                t23 = np.subtract(1.0, t7_, out=s2)  # float64[rows, 64]
+                t24 = np.multiply(d_h, t23, out=s1)  # float64[rows, 64]
                 d_params_0_b += np.einsum("ij->j", t24)
-                x__2 = x[i:j]  # float64[rows, 64]
-                t22 += x__2.T @ t24
+                x_ = x[i:j]  # float64[rows, 64]
+                t22 += x_.T @ t24
         return d_params_1_b, t21, d_params_0_b, t22
 
     with _blas_on_one_thread():

@@ -27,7 +27,7 @@ def loss_value_and_grad(params, x, labels, decay):
     t4 = np.empty((n, 10))  # float64[n, 10]
 
     def share(start, stop):
-        """Rows start to stop, 4096 at a time: what is computed of so many stays in the cache."""
+        """Rows start to stop, 4096 at a time: what is computed of them stays in the cache."""
         t3 = 0.0
         with _scratch(
             4096,
@@ -76,15 +76,15 @@ def loss_value_and_grad(params, x, labels, decay):
     d_scores[np.arange(n)[:, None], t2] -= t1
 
     def share_2(start, stop):
-        """Rows start to stop, 8192 at a time: what is computed of so many stays in the cache."""
+        """Rows start to stop, 8192 at a time: what is computed of them stays in the cache."""
         d_b = t16 = 0.0
         for i in range(start, stop, 8192):
             j = min(i + 8192, stop)
             d_scores_ = d_scores[i:j]  # float64[rows, 10]
             # derivative of digits.py:24
             d_b += np.einsum("ij->j", d_scores_)
-            x__2 = x[i:j]  # float64[rows, 64]
-            t16 += x__2.T @ d_scores_
+            x_ = x[i:j]  # float64[rows, 64]
+            t16 += x_.T @ d_scores_
         return d_b, t16
 
     with _blas_on_one_thread():

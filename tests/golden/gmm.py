@@ -39,7 +39,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     t7 = alpha + q.sum(axis=1)  # float64[5]
 
     def share(start, stop):
-        """Rows start to stop, 8192 at a time: what is computed of so many stays in the cache."""
+        """Rows start to stop, 8192 at a time: what is computed of them stays in the cache."""
         t8 = t9 = t10 = t11 = t12 = 0.0
         with _scratch(
             8192,
