@@ -4,7 +4,6 @@ import contextvars
 import gc
 import multiprocessing
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -19,12 +18,10 @@ from test_random_programs import M, N, arguments, run, steps
 
 import symgrad as sg
 from symgrad import runtime
-from symgrad.dims import is_rows
-from symgrad.graph import INPUT, Graph, reached, verify
+from symgrad.graph import reached, verify
 from symgrad.interpret import interpret
-from symgrad.schedule import layout, machine
+from symgrad.schedule import machine
 from symgrad.schedule.axes import axes_of
-from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.layout import scratch_bytes
 from symgrad.schedule.loop import LOOP
 from symgrad.schedule.plan import plan_for
@@ -531,3 +528,249 @@ def test_a_second_call_allocates_its_results_only(nothing_kept):
     peak, results = second_peak(program, (x, y))
     assert results == 2 * x.nbytes + 8
     assert peak < results + 500_000
+
+
+# ---- the pass and its parts
+
+
+def whole_graph(f, *specs):
+    return sg.compile(f).compile(*specs, optimize=1).graph
+
+
+def places(axis):
+    return sorted((node.op.name, i) for node, i in axis.places.items())
+
+
+def test_axes_that_an_operator_pairs_are_one():
+    graph = whole_graph(lambda x, w: np.sin(x @ w.T), "float64[n, 4]", "float64[7, 4]")
+    found = {str(axis.size): places(axis) for axis in axes_of(reached(graph.outputs))}
+    assert found["n"] == [("input", 0), ("matmul", 0), ("sin", 0)]
+    assert found["4"] == [("input", 1), ("input", 1), ("transpose", 0)]
+    assert found["7"] == [("input", 0), ("matmul", 1), ("sin", 1), ("transpose", 1)]
+
+
+def test_an_axis_that_meets_itself_is_left_out():
+    def distances(x):
+        return np.exp(-np.sum((x[:, None, :] - x[None]) ** 2, axis=2))
+
+    graph = whole_graph(distances, "float64[n, 4]")
+    assert [str(axis.size) for axis in axes_of(reached(graph.outputs))] == ["4"]
+
+
+def row_plan(graph, size="n"):
+    nodes = reached(graph.outputs)
+    (axis,) = [axis for axis in axes_of(nodes) if str(axis.size) == size]
+    return plan_for(nodes, graph.outputs, axis)
+
+
+def loop_of(plan, name):
+    return [loop for node, loop in plan.loop.items() if node.op.name == name]
+
+
+def test_one_loop_where_no_sum_is_needed_before():
+    plan = row_plan(whole_graph(lambda x, w: np.sum(np.log(np.exp(x @ w) + 1), axis=0), "float64[n, 4]", "float64[4]"))
+    assert plan.loops == 1
+
+
+def test_two_loops_where_a_sum_must_be_whole_first():
+    plan = row_plan(whole_graph(lambda x: np.sum(np.exp(x - x.max(axis=0))), "float64[n, 4]"))
+    assert plan.loops == 2
+    assert loop_of(plan, "max") == [0]
+    assert loop_of(plan, "exp") == [1]
+
+
+def test_what_has_no_rows_stays_outside():
+    plan = row_plan(whole_graph(lambda x, w: np.sum(np.exp(x) * np.sin(w), axis=0), "float64[n, 4]", "float64[4]"))
+    assert loop_of(plan, "sin") == []
+    assert [k for node, k in plan.after.items() if node.op.name == "sin"] == [0]
+
+
+def test_what_is_dear_is_stored_and_what_is_cheap_computed_again(tiny_blocks):
+    def dear(x):
+        y = np.exp(np.sin(x))
+        return np.sum((y - y.sum(axis=0)) ** 3)
+
+    def cheap(x):
+        y = x + 1
+        return np.sum((y - np.sum(y * y, axis=0)) ** 3)
+
+    assert [sum(type(j) is int for j in b.joins) for b in loops(sg.compile(dear).compile("float64[n, 4]"))] == [1, 0]
+    assert [sum(type(j) is int for j in b.joins) for b in loops(sg.compile(cheap).compile("float64[n, 4]"))] == [0, 0]
+
+
+def block_of(f, *specs):
+    (block,) = loops(sg.compile(f).compile(*specs))
+    return block
+
+
+LONG = "float64[100000, 100]"
+
+
+def test_a_result_takes_the_place_of_an_operand_that_dies():
+    block = block_of(lambda x: np.sum(np.sin(np.exp(np.tanh(x)))), LONG)
+    assert len(block.layout.buffers) == 1
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_no_more_buffers_than_values_that_live_at_a_time(k):
+    def f(x):
+        values = [np.exp(x * (i + 0.5)) for i in range(k)]  # all of them are needed below
+        total = values[-1]
+        for y in values[:-1]:
+            total = np.arctan2(total, y)
+        return np.sum(total)
+
+    assert len(block_of(f, LONG).layout.buffers) <= k
+
+
+def test_rows_come_last_where_the_other_axis_is_short():
+    def f(x):
+        return np.sum(np.exp(x - np.max(x, axis=1, keepdims=True)))
+
+    assert {b.at for b in block_of(f, "float64[200000, 5]").layout.buffers} == {1}
+    assert {b.at for b in block_of(f, "float64[20000, 500]").layout.buffers} == {0}
+
+
+def test_products_repeated_along_an_axis_come_first():
+    """So that each of them is of one matrix that lies in one piece."""
+
+    def quadratic_forms(mu, q, x):
+        y = (x - mu[:, None]) @ q
+        return np.sum(np.log(np.sum(np.exp(-np.sum(y * y, axis=2)), axis=0)))
+
+    specs = "float64[6, 40]", "float64[6, 40, 40]", "float64[100000, 40]"
+    (block,) = loops(sg.value_and_grad(quadratic_forms, (0, 1)).compile(*specs))
+    repeated = [b for b in block.layout.buffers if b.shape == (6, 40)]
+    assert repeated
+    assert {b.at for b in repeated} == {1}
+
+
+def test_blocks_are_as_large_as_the_cache(monkeypatch):
+    def f(x):
+        return np.sum(np.exp(np.sin(x)) * np.tanh(x))
+
+    rows = []
+    for megabytes in (1, 4):
+        monkeypatch.setattr(machine, "cache_bytes", lambda megabytes=megabytes: megabytes << 20)
+        block = block_of(f, "float64[10000000, 10]")
+        rows.append(block.layout.rows)
+        kept = scratch_bytes(block.layout.buffers, block.layout.rows)
+        assert kept <= 3 * (megabytes << 20)
+    assert rows[1] == 4 * rows[0]
+
+
+@pytest.mark.parametrize("n", [10, 1000])
+def test_a_small_program_is_not_cut(n):
+    source = sg.value_and_grad(mixed, (0, 1)).source(f"float64[{n}, 3]", "float64[3]")
+    assert "def share" not in source
+    assert "_in_parts" not in source
+
+
+def check_nodes(graph):
+    verify(graph)
+    for x in graph.nodes:
+        if x.op is LOOP:
+            verify(dict(x.params)["body"].graph)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_loops_are_sound_nodes(tiny_blocks, name, symbolic):
+    """The interpreter gives the same for the program with loops, and its graphs are what graphs are."""
+    args = draw(5)
+    specs = (f"float64[n, {K}]", f"float64[{K}]") if symbolic else args
+    program = sg.value_and_grad(rows_program([(name, 0), ("sin", 1)], "squares"), (0, 1)).compile(*specs)
+    assert loops(program)
+    check_nodes(program.graph)
+    value, gradients = program(*args)
+    found = interpret(program.graph.outputs, dict(zip(program.graph.inputs, args, strict=True)))
+    for a, b in zip(found, [value, *gradients], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+# ---- names
+
+NAMES = "i j rows start stop buffers share s1 s s2 m t1 rows_2 os _x x_ cache deque".split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arguments_may_have_any_name(tiny_blocks, name):
+    space = {"np": np}
+    exec(f"def f({name}, w):\n    return np_sum(np_exp(np_sin({name}) * w))", {**space, **NUMPY}, space)
+    args = draw(5)
+    for specs in (args, (f"float64[n, {K}]", f"float64[{K}]")):
+        program = sg.value_and_grad(space["f"], (0, 1)).compile(*specs)
+        assert loops(program)
+        expected = sg.value_and_grad(space["f"], (0, 1), optimize=0)(*args)
+        for a, b in zip(sg.tree.flatten(program(*args))[0], sg.tree.flatten(expected)[0], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+NUMPY = {"np_sum": np.sum, "np_exp": np.exp, "np_sin": np.sin}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", [0, 1])
+def test_sizes_may_have_any_name(tiny_blocks, name, place):
+    shape = ["3", "3"]
+    shape[place] = name
+
+    def f(x):
+        y = np.exp(np.sin(x)) - x.mean(axis=0)
+        return np.sum(y * y) * x.shape[place]
+
+    program = sg.value_and_grad(f).compile(f"float64[{', '.join(shape)}]")
+    assert loops(program)
+    x = np.random.default_rng(1).standard_normal((5, 3) if place == 0 else (3, 5))
+    for a, b in zip(program(x), sg.value_and_grad(f, optimize=0)(x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_may_have_any_name(tiny_blocks, name):
+    def f(x):
+        y = sg.name(np.exp(np.sin(x)), name)
+        return np.sum((y - y.mean(axis=0)) ** 3), y
+
+    program = sg.compile(f).compile("float64[n, 3]")
+    assert loops(program)
+    x, _ = draw(5)
+    for a, b in zip(program(x), f(x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+# ---- modules
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_saved_modules_stand_alone(tiny_blocks, symbolic, tmp_path):
+    table = np.random.default_rng(3).standard_normal((K, K))
+
+    def f(x, w):
+        return mixed(x @ table, w)
+
+    args = draw(5)
+    specs = (f"float64[n, {K}]", f"float64[{K}]") if symbolic else args
+    program = sg.value_and_grad(f, (0, 1)).compile(*specs)
+    assert loops(program)
+    program.save(tmp_path / "saved.py")
+    inputs = [draw(n, seed=n) for n in ((1, 2, 5, 64, 501) if symbolic else (5,))]
+    np.savez(
+        tmp_path / "inputs.npz",
+        **{f"{k}{i}": a for i, pair in enumerate(inputs) for k, a in zip("xw", pair, strict=True)},
+    )
+    code = """
+import sys, numpy as np
+sys.modules["symgrad"] = None
+import saved
+data = np.load("inputs.npz")
+for i in range(len(data.files) // 2):
+    value, gradients = saved.f_value_and_grad(data[f"x{i}"], data[f"w{i}"])
+    np.savez(f"out{i}.npz", value, *gradients)
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    for i, pair in enumerate(inputs):
+        value, gradients = program(*pair)
+        with np.load(tmp_path / f"out{i}.npz") as found:
+            for a, b in zip(found.values(), [value, *gradients], strict=True):
+                np.testing.assert_array_equal(a, b)

@@ -60,4 +60,4 @@ class Names:
 def _stem(name: str) -> str:
     """``x`` of ``d2_x``: what a second derivative is named after."""
     head, _, tail = name.partition("_")
-    return tail if tail and head[0] == "d" and (head == "d" or head[1:].isdigit()) else name
+    return tail if tail and head[:1] == "d" and (head == "d" or head[1:].isdigit()) else name
