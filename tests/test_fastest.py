@@ -704,3 +704,31 @@ def test_ties_of_relu_share():
     x[::3] = 0
     found = sg.grad(lambda x: np.sum(np.maximum(x, 0) ** 2 + 3 * np.maximum(x, 0))).compile(x, optimize=2)(x)
     np.testing.assert_allclose(found, np.where(x > 0, 2 * x + 3, np.where(x == 0, 1.5, 0)))
+
+
+FLOWS = {
+    "windows": lambda x, w: (
+        np.concatenate([x[:, i : i + 5, j : j + 6] for i in range(2) for j in range(3)], axis=2) @ w
+    ),
+    "scaled": lambda x, w: np.mean(np.transpose(3 * x, (0, 2, 1)), axis=1)[:, :, None] * w,
+    "picked": lambda x, w: np.repeat(x[:, 1:4], 2, axis=1) @ w[:8],
+    "repeated": lambda x, w: np.stack([x, x[::-1]], axis=1)[:, 0, :, ::2] @ w[:4],
+}
+
+
+@pytest.mark.parametrize("name", FLOWS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_where_derivatives_flow_is_found_in_masks(name, dtype):
+    """Slopes that are infinite where nothing flows; a mask that meets no other stays one."""
+
+    def f(x, w):
+        return np.sum(np.maximum(FLOWS[name](np.sqrt(np.maximum(x, 0)), w) - 0.3, 0))
+
+    x, w = array(3, 6, 8, dtype=dtype), array({"windows": 36, "scaled": 1}.get(name, 8), 5, seed=1, dtype=dtype)
+    x[0] = -np.abs(x[0])
+    programs = [sg.grad(f).compile(x, w, optimize=level) for level in (0, 2)]
+    with np.errstate(all="ignore"):
+        expected, found = (program(x, w) for program in programs)
+    close(found, expected, np.dtype(dtype))
+    assert (found[x < 0] == 0).all()
+    assert name in ("picked", "repeated") or "astype" not in operators(programs[1])

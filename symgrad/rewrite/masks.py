@@ -11,19 +11,21 @@ import numpy as np
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.create import FULL
 from symgrad.ops.define import TABLE, axis_tuple
-from symgrad.ops.index import GET
+from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.rewrite.contractions import Contraction, contraction_of, is_one, with_axes, without
 from symgrad.rewrite.engine import Procedure, number
+from symgrad.rewrite.scatter import is_zeros
 from symgrad.variable import Variable
 
 MULTIPLY, NOT_EQUAL = TABLE[np.multiply], TABLE[np.not_equal]
 
+DEEPEST = 12
 _MOVING = frozenset({TRANSPOSE, RESHAPE, BROADCAST_TO, GET})
 
 
-def mask_from_numbers(graph: Graph, node: Node) -> Variable | None:
+def mask_from_numbers(graph: Graph, node: Node) -> Variable | Node | None:
     """``astype(mask) @ ones != 0`` is ``np.any(mask, axis=-1)``, and so for everything that sums, scales or spreads."""
     x, zero = node.inputs
     if number(zero) != 0 or not x.aval.shape:
@@ -33,14 +35,29 @@ def mask_from_numbers(graph: Graph, node: Node) -> Variable | None:
         params = dict(x.params)
         axes = axis_tuple("sum", params.get("axis"), len(inner.aval.shape))
         return np.any(Variable(graph, inner), axis=axes, keepdims=params.get("keepdims", False))
-    if inner is not None and x.op in _MOVING:
-        return Variable(graph, graph.add(x.op, (inner,), x.params))
-    if x.op is MULTIPLY:
-        for mask, scale in (x.inputs, x.inputs[::-1]):
-            if _mask(mask) is not None and 0 < abs(number(scale) or 0) < np.inf:
-                return Variable(graph, _mask(mask))
+    moved = _moved(graph, x)
+    if moved is not None:
+        return moved
     c = contraction_of(x)
     return _any(graph, c) if c is not None and len(c.terms) == 2 else None
+
+
+def _moved(graph: Graph, x: Node, depth: int = DEEPEST) -> Node | None:
+    """Where numbers are not zero that a mask was made of, moved, repeated, scaled and put among zeros."""
+    mask = _mask(x)
+    if mask is not None or not depth:
+        return mask
+    if x.op is MULTIPLY:
+        scaled = [y for y, scale in (x.inputs, x.inputs[::-1]) if 0 < abs(number(scale) or 0) < np.inf]
+        return _moved(graph, scaled[0], depth - 1) if scaled else None
+    if x.op in _MOVING and len(x.inputs) == 1:
+        y = _moved(graph, x.inputs[0], depth - 1)
+        return None if y is None else graph.add(x.op, (y,), x.params)
+    if x.op in (SET, ADD) and len(x.inputs) == 2 and is_zeros(x.inputs[0]):
+        y = _moved(graph, x.inputs[1], depth - 1)
+        zeros = np.full(x.aval.shape, False, like=Variable(graph, x)).node
+        return None if y is None else graph.add(SET, (zeros, y), x.params)
+    return None
 
 
 def _mask(x: Node) -> Node | None:
