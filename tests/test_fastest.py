@@ -637,3 +637,70 @@ def test_random_products(steps):
         return y
 
     agrees(f, array(6, 4) + 5, array(4, seed=1) + 5, array(6, 4, seed=2) + 5, np.array(1.5))
+
+
+# ---- choices
+
+
+MASKED = {
+    "zero last": lambda c, x, y: np.where(c, x * y, 0),
+    "zero first": lambda c, x, y: np.where(c, 0.0, x * y),
+    "rows": lambda c, x, y: np.where(c[:, :1], x * y, 0),
+    "repeated": lambda c, x, y: np.where(c, np.broadcast_to(np.sqrt(y[:1]), y.shape), 0),
+    "transposed": lambda c, x, y: np.where(c.T, (x * y).T, 0),
+    "of two": lambda c, x, y: np.where(c & (x > 0), x * y, 0) + y,
+}
+OTHERWISE = {
+    "negative zero": lambda c, x, y: np.where(c, x * y, -0.0),
+    "given": lambda c, x, y: np.where(c, x.T.T, 0),
+    "wider": lambda c, x, y: np.where(c, np.astype(x * y, np.float32), np.zeros((), np.float64)),
+    "number": lambda c, x, y: np.where(c, x[0, 0] * 2, 0),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("name", [*MASKED, *OTHERWISE])
+def test_masks_in_bits(name, symbolic, dtype):
+    """What is masked is zero whatever it was, to the sign; what is not is what it was."""
+    f = (MASKED | OTHERWISE)[name]
+    x, y = array(90, 70, dtype=dtype), array(90, 70, seed=1, dtype=dtype)
+    c = array(90, 70, seed=2) > 0
+    y[::7], y[::5, ::3], x[::11, ::2] = np.inf, np.nan, -0.0
+    program = compiled(f, c, x, y, symbolic=symbolic)
+    with np.errstate(all="ignore"):
+        expected, found = f(c, x, y), program(c, x, y)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found)[found == 0], np.signbit(expected)[found == 0])
+    assert ("np.uint" in program.source) == (name in MASKED)
+
+
+def test_masks_of_the_callers_bytes():
+    x, c = array(90, 70).astype(">f8"), array(90, 70, seed=1) > 0
+    f = sg.compile(lambda c, x: np.where(c, x, 0) + np.where(c, 0, x[::-1]))
+    np.testing.assert_array_equal(f.compile(c, x, optimize=2)(c, x), f.compile(c, x, optimize=0)(c, x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_of_relu(dtype):
+    """At a tie a half; nothing comes through from where another was taken, not even an infinite slope."""
+
+    def f(x, w):
+        return np.sum(np.sqrt(np.maximum(x, 0)) * w) + np.sum(np.maximum(x, 0) @ w.T)
+
+    x, w = array(90, 70, dtype=dtype), array(90, 70, seed=1, dtype=dtype)
+    x[::9, ::4] = np.maximum(x[::9, ::4], 0.1)
+    with np.errstate(all="ignore"):
+        programs = [sg.grad(f).compile(x, w, optimize=level) for level in (0, 2)]
+        expected, found = (program(x, w) for program in programs)
+    assert "np.uint" in programs[1].source
+    close(found, expected, np.dtype(dtype))
+    assert (found[x < 0] == 0).all()
+
+
+def test_ties_of_relu_share():
+    x = array(90, 70)
+    x[::3] = 0
+    found = sg.grad(lambda x: np.sum(np.maximum(x, 0) ** 2 + 3 * np.maximum(x, 0))).compile(x, optimize=2)(x)
+    np.testing.assert_allclose(found, np.where(x > 0, 2 * x + 3, np.where(x == 0, 1.5, 0)))

@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.dims import same
 from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.flow import aligned, opaque
-from symgrad.graph import CONSTANT, Aval
+from symgrad.graph import CONSTANT, INPUT, Aval, is_view
 from symgrad.ops.define import (
     TABLE,
     _kind,
@@ -261,10 +261,47 @@ def clip(a, a_min=_UNSET, a_max=_UNSET, out=None, *, min=_UNSET, max=_UNSET, **u
     return np.maximum(a, low) if high is None else CLIP(a, low, high)
 
 
+def _where_in_bits(node, condition, x, y):
+    """``np.where(c, x, 0)`` as a product of bits: NumPy's loop waits at each number where c has no pattern.
+
+    No infinity or NaN comes through, which a product of floats would let. 1850 us to 130 for 524288 of float32.
+    """
+    c, *sides = node.inputs
+    if is_small(node) or c.aval.dtype != bool or not c.aval.shape:
+        return None
+    if _is_zero(sides[1]):
+        value, code, mask = sides[0], x, condition
+    elif _is_zero(sides[0]):
+        value, code, mask = sides[1], y, Code(f"~{condition.at(UNARY)}", UNARY)
+    else:
+        return None
+    dtype = node.aval.dtype
+    if dtype not in (np.float32, np.float64) or value.aval.dtype != dtype or not value.aval.shape or _given(value):
+        return None
+    bits = f"{code.at(ATOM)}.view(np.uint{8 * dtype.itemsize})"
+    return Code(f"({bits} * {mask.at(UNARY)}).view(np.{dtype.name})")
+
+
+def _is_zero(node):
+    """Whether a value is known to be zero, and has no sign."""
+    if node.op is not CONSTANT or node.aval.shape:
+        return False
+    value = dict(node.params)["value"].value
+    return bool(value == 0) and not np.signbit(value)
+
+
+def _given(node):
+    """Whether a value is in the caller's memory, whose bytes may be in another order."""
+    while is_view(node):
+        node = node.inputs[0]
+    return node.op is INPUT
+
+
 WHERE = elementwise(
     np.where,
     lambda z, condition, x, y: (None, np.where(condition, 1.0, 0), np.where(condition, 0, 1.0)),
     dtype=lambda condition, x, y: result_dtype(x, y),
+    quick=_where_in_bits,
     scalar=lambda node, condition, x, y: Code(
         f"{x.at(COMPARE)} if {condition.at(COMPARE)} else {y.at(COMPARE)}", CHOICE
     ),
