@@ -26,6 +26,7 @@ from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise
 from symgrad.schedule.blocks import in_blocks
+from symgrad.schedule.scratch import scratch_of
 from symgrad.trace import Program, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
@@ -94,7 +95,8 @@ class Compiled:
     @cached_property
     def cost(self) -> Cost:
         """What one call costs; see `Cost`."""
-        return cost_of(self._whole, self._emitted.steps(), self.graph.outputs)
+        scratch = scratch_of(self.graph, self.options.threads)
+        return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
 
     def save(self, path: str | Path) -> Path:
         """Write a module that needs only NumPy and checks the shapes that it is given.

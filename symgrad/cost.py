@@ -24,18 +24,22 @@ class Cost(NamedTuple):
     flops : int or sympy.Expr
         Arithmetic operations on numbers; a function such as ``np.exp`` counts as one.
     bytes : int or sympy.Expr
-        What the operations read and write, each on its own.
+        What the operations read and write, each on its own; a loop over blocks of rows reads what it is given once and
+        writes its results once, the rest stays in the cache.
     peak : int or sympy.Expr
-        The most that intermediate values and results take at one time, arguments and constants not counted, nor what
-        NumPy's own functions need besides.
+        The most that intermediate values and results take at one time, with `scratch`; arguments and constants are not
+        counted, nor what NumPy's own functions need besides.
     calls : int
         NumPy calls; in a loop over blocks of rows a call counts once.
+    scratch : int or sympy.Expr
+        What loops over blocks of rows keep from call to call, on as many threads as may run; see `release_scratch`.
     """
 
     flops: Any
     bytes: Any
     peak: Any
     calls: int
+    scratch: Any = 0
 
 
 def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence[Node] = (), scratch: Any = 0) -> Cost:
@@ -54,11 +58,12 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
     nodes = [node for node in reachable if node.op not in (*GIVEN, *MARKS)]
     work = [node for node in nodes if not is_view(node)]
     flops = sum((flops_of(node) for node in work), 0)
-    traffic = sum((nbytes(x.aval) for node in work for x in (*node.inputs, node)), 0)
     if steps is None:
         steps, results = one_by_one(reachable, graph.outputs), graph.outputs
+    run = [node for node in reached(results) if node.op not in (*GIVEN, *MARKS) and not is_view(node)]
+    traffic = sum((nbytes(x.aval) for node in run for x in (*node.inputs, node)), 0)
     peak = _largest(total + scratch for total in held(steps, results))
-    return Cost(_expr(flops), _expr(traffic), peak, len(nodes))
+    return Cost(_expr(flops), _expr(traffic), peak, len(nodes), _expr(scratch))
 
 
 def flops_of(node: Node) -> Any:

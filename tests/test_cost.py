@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad import runtime
 from symgrad.cost import cost_of
+from symgrad.schedule import scratch
 
 RNG = np.random.default_rng(0)
 
@@ -198,14 +200,66 @@ def test_loops_over_rows_cost_what_their_bodies_do():
     programs = [function.compile(*args, optimize=level) for level in (1, 2)]
     assert "range(start" in programs[1].source
     assert programs[1].cost.flops == pytest.approx(programs[0].cost.flops, rel=0.5)
-    assert programs[1].cost.peak < 0.1 * programs[0].cost.peak
+    assert programs[1].cost.peak - programs[1].cost.scratch < 0.1 * programs[0].cost.peak
+    assert programs[1].cost.bytes < 0.1 * programs[0].cost.bytes
 
 
 def test_scratch_is_held_besides():
     graph = sg.compile(np.sin).compile("float64[n]", optimize=1).graph
     plain, more = cost_of(graph), cost_of(graph, scratch=1000)
     assert more.peak - plain.peak == 1000
-    assert more._replace(peak=plain.peak) == plain
+    assert more._replace(peak=plain.peak, scratch=0) == plain
+
+
+def elementwise(x, y):
+    return np.sum(np.log(1 + np.exp(-x * y)) * np.sin(x) + np.cos(y) * x)
+
+
+POINTS = "float64[25]", "float64[25, 10]", "float64[n, 10]"
+CUT = {
+    "mixture": (mixture, POINTS, (draw(25), draw(25, 10), draw(40_000, 10))),
+    "elementwise": (elementwise, ("float64[n, m]", "float64[n, m]"), (draw(1000, 1000), draw(1000, 1000))),
+}
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", CUT)
+def test_loops_hold_their_scratch(name, threads, symbolic):
+    """A call that finds no scratch takes the peak; the next one finds it, and takes as much less."""
+    f, specs, args = CUT[name]
+    program = sg.value_and_grad(f, (0, 1), threads=threads).compile(*(specs if symbolic else args))
+    assert "def share" in program.source
+    cost = [at_sizes(x, specs, args) for x in program.cost]
+    _, traffic, peak, _, memory = cost
+    program(*args)
+    sg.release_scratch()
+    before, first, kept = taken(program, args)
+    assert first - before <= 1.1 * peak
+    assert kept <= 1.01 * memory
+    if threads == 1 or name == "mixture":  # on which all threads get something to do
+        assert first - before >= 0.9 * peak / threads
+        assert kept >= 0.99 * memory / threads
+    assert traffic == pytest.approx(sum(x.nbytes for x in sg.tree.flatten((args, program(*args)))[0]), rel=0.01)
+
+
+def taken(program, args):
+    """Bytes before a call, at most while it runs, and those that are kept after it."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        program(*args)
+        kept, first = tracemalloc.get_traced_memory()
+        return before, first, kept
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("n", [2_000, 5_000, 40_000, 41_234, 1_000_000])
+def test_parts_are_counted_as_the_runtime_makes_them(n):
+    for rows in (100, 512, 3000):
+        parts = runtime._in_parts(lambda start, stop: 0, n, rows, threads=1)
+        assert scratch._parts(n, rows) == len(parts) <= scratch.PARTS
 
 
 def test_node_by_node_parts_are_released_too():
