@@ -328,7 +328,7 @@ def child(program, args, connection):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")  # of Python from 3.12 on, and of JAX where other tests have loaded it
 def test_after_a_fork(tiny_blocks):
     """The pool's threads, and whoever holds a lock, are not there in a child."""
     program = sg.value_and_grad(mixed, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")

@@ -59,7 +59,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 scores = np.add(t10, params_1_b, out=s2)  # float64[rows, 10]
                 # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
                 t11 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
-                t12 = np.where(np.isfinite(t11), t11, 0.0)  # float64[rows, 1]
+                t12 = (t11.view(np.uint64) * np.isfinite(t11)).view(np.float64)  # float64[rows, 1]
                 t13 = np.subtract(scores, t12, out=s4)  # float64[rows, 10]
                 t14 = np.exp(t13, out=s4)  # float64[rows, 10]
                 t15 = np.einsum("ij->i", t14, out=s5)  # float64[rows]

@@ -45,7 +45,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 scores = np.add(t5, b, out=s1)  # float64[rows, 10]
                 # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
                 t6 = scores.max(axis=1, keepdims=True, out=s2)  # float64[rows, 1]
-                t7 = np.where(np.isfinite(t6), t6, 0.0)  # float64[rows, 1]
+                t7 = (t6.view(np.uint64) * np.isfinite(t6)).view(np.float64)  # float64[rows, 1]
                 t8 = np.subtract(scores, t7, out=s3)  # float64[rows, 10]
                 t9 = np.exp(t8, out=s3)  # float64[rows, 10]
                 t10 = np.einsum("ij->i", t9, out=s4)  # float64[rows]
