@@ -6,8 +6,8 @@
     python benchmarks/run.py --memory                   only the peak memory of the large mixture
 
 Each contestant runs in a process of its own. All must agree with float64 by hand, or the command fails. They take turns
-in rounds, and the figures are medians over the rounds. Numbers under a peer say how many times as long as symgrad it
-takes: above 1, symgrad is faster.
+in rounds, and the figures are medians over the rounds; a measurement takes long enough for all cores to wake up. Numbers
+under a peer say how many times as long as symgrad it takes: above 1, symgrad is faster.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def parsed():
     parser.add_argument("cases", nargs="*", help="words that the names of cases contain; all cases without any")
     parser.add_argument("--list", action="store_true", help="only list the cases")
     parser.add_argument("--peers", default=",".join(PEERS), help="by commas; default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=0.02, help="of one measurement, at least (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of one measurement, at least (%(default)s)")
     parser.add_argument("--rounds", type=int, default=9, help="default: %(default)s")
     parser.add_argument("--best", action="store_true", help="minima in place of medians, for a machine that is busy")
     parser.add_argument("--optimize", type=int, default=2, help="level of symgrad (%(default)s)")

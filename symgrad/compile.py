@@ -18,9 +18,10 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.cost import Cost, cost_of
+from symgrad.dims import Dim, symbols_of
 from symgrad.emit.guard import Guard
 from symgrad.emit.module import Header, Source, emit
-from symgrad.emit.preamble import shared
+from symgrad.emit.preamble import CALLED, shared
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
@@ -64,7 +65,8 @@ class Compiled:
     def __init__(self, program: Program, options: Options) -> None:
         self.options = options
         self._whole = optimise(program.graph, options.optimize, options.numerics)
-        self.graph = in_blocks(self._whole) if options.optimize > 1 else self._whole
+        cut = options.optimize > 1 and CALLED.isdisjoint(_names(program))
+        self.graph = in_blocks(self._whole) if cut else self._whole
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)
@@ -141,6 +143,13 @@ class Compiled:
         if module.constants:
             np.savez(path.with_suffix(".npz"), **module.constants)
         return path
+
+
+def _names(program: Program) -> set[str]:
+    """What arguments, their parts and their sizes are called in the source."""
+    shapes = [leaf.node.aval.shape for leaf in program.leaves if leaf.node is not None]
+    sizes = {name for shape in shapes for n in shape if isinstance(n, Dim) for name in symbols_of(n)}
+    return sizes.union((p.name for p in program.parameters), (leaf.name for leaf in program.leaves))
 
 
 def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:

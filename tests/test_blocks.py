@@ -774,3 +774,12 @@ for i in range(len(data.files) // 2):
         with np.load(tmp_path / f"out{i}.npz") as found:
             for a, b in zip(found.values(), [value, *gradients], strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["range", "min", "sum", "map", "zip", "_scratch", "_in_parts"])
+def test_arguments_may_be_called_as_what_loops_call(tiny_blocks, name):
+    scope = {"np": np}
+    exec(f"def f({name}):\n    return np.sum(np.exp(np.sin({name})), axis=0), np.sum({name} * {name})", scope)
+    x = np.random.default_rng(0).normal(size=(7, 2))
+    for got, expected in zip(sg.compile(scope["f"])(x), scope["f"](x), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-12)

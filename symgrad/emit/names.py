@@ -8,7 +8,11 @@ from collections.abc import Iterable, Mapping
 
 from symgrad.graph import Node
 
-RESERVED = frozenset(keyword.kwlist) | {"np", "math", "self"} | {name for name in dir(builtins) if name.islower()}
+RESERVED = (
+    frozenset(keyword.kwlist)
+    | {"np", "math", "self", "_scratch", "_in_parts", "_blas_on_one_thread"}
+    | {name for name in dir(builtins) if name.islower()}
+)
 
 
 class Names:

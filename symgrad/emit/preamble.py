@@ -50,6 +50,10 @@ PARTS = {
 }
 
 
+CALLED = frozenset(("range", "min", "sum", "map", "zip", *PARTS))
+"""What loops call by name, and what therefore no argument may be called."""
+
+
 def imports_for(names: Collection[str]) -> list[str]:
     """Import lines, of the standard library."""
     return list({line: 0 for name in PARTS if name in names for line in PARTS[name].imports})
