@@ -6,8 +6,8 @@
     python benchmarks/run.py --memory                   only the peak memory of the large mixture
 
 Each contestant runs in a process of its own. All must agree with float64 by hand, or the command fails. They take turns
-in rounds, and the figures are medians over the rounds; a measurement takes long enough for all cores to wake up. Numbers
-under a peer say how many times as long as symgrad it takes: above 1, symgrad is faster.
+in rounds, and the figures are medians over the rounds; a measurement takes long enough for all cores to wake up.
+Numbers under a peer say how many times as long as symgrad it takes: above 1, symgrad is faster.
 """
 
 import argparse
