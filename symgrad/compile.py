@@ -21,7 +21,7 @@ from symgrad.cost import Cost, cost_of
 from symgrad.dims import Dim, symbols_of
 from symgrad.emit.guard import Guard
 from symgrad.emit.module import Header, Source, emit
-from symgrad.emit.preamble import CALLED, shared
+from symgrad.emit.preamble import CALLED, shared, text_for
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
@@ -175,12 +175,15 @@ def _is_plain(x: Any) -> bool:
 
 
 def _load(source: Source) -> Callable[..., Any]:
-    """The function of a generated module; tracebacks show its lines."""
+    """The function of a generated module; tracebacks show its lines.
+
+    The functions of the runtime at its end need not be compiled again and again: it gets them from the runtime itself.
+    """
     filename = f"<symgrad {source.function} {next(_serial)}>"
     linecache.cache[filename] = (len(source.text), None, source.text.splitlines(keepends=True), filename)
-    namespace: dict[str, Any] = {**source.constants, **source.functions}
-    exec(compile(source.text, filename, "exec"), namespace)
-    namespace.update(shared(namespace))
+    namespace: dict[str, Any] = {**source.constants, **source.functions, **shared(source.called)}
+    own = source.text.removesuffix(f"{text_for(source.called)}\n") if source.called else source.text
+    exec(compile(own, filename, "exec"), namespace)
     return namespace[source.function]
 
 

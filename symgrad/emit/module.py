@@ -44,6 +44,8 @@ class Source:
         Functions of the user's own operators, likewise.
     steps : callable
         Gives what the lines make and release; None for the program node by node.
+    called : set of str
+        The functions of the runtime whose text stands at the end of the module.
     """
 
     text: str
@@ -51,6 +53,7 @@ class Source:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     steps: Callable[[], list[Step] | None] = lambda: None
+    called: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -111,7 +114,7 @@ def emit(
         *(["", preamble.text_for(body.preamble), ""] if body.preamble else []),
     ]
     functions = {name: op.evaluate for op, name in body.functions.items()}
-    return Source("\n".join(parts), header.function, kept, functions, lambda: body.steps)
+    return Source("\n".join(parts), header.function, kept, functions, lambda: body.steps, frozenset(body.preamble))
 
 
 def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()) -> str:

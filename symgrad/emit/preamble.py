@@ -76,6 +76,6 @@ def _text(name: str) -> str:
     return "\n\n\n".join([*state, *(inspect.getsource(getattr(runtime, f)).rstrip() for f in part.functions)])
 
 
-def shared(namespace: dict[str, Any]) -> dict[str, Any]:
-    """The runtime's own functions in the place of those that a module has defined."""
-    return {name: getattr(runtime, name) for name in PARTS if name in namespace}
+def shared(names: Collection[str]) -> dict[str, Any]:
+    """The runtime's own functions, which are those that the text defines."""
+    return {name: getattr(runtime, name) for name in PARTS if name in names}
