@@ -37,6 +37,13 @@ def tiny_blocks(monkeypatch):
     in_tiny_blocks(monkeypatch)
 
 
+@pytest.fixture
+def usual_sizes(request):
+    """For tests of how blocks are chosen and laid out by their size."""
+    if request.config.getoption("--blocks"):
+        pytest.skip("all blocks are tiny")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def usual_machine():
     """Generated sources are those of a machine with a usual cache and two cores, wherever the tests run."""

@@ -631,6 +631,7 @@ def test_rows_come_last_where_the_other_axis_is_short():
     assert {b.at for b in block_of(f, "float64[20000, 500]").layout.buffers} == {0}
 
 
+@pytest.mark.usefixtures("usual_sizes")
 def test_products_repeated_along_an_axis_come_first():
     """So that each of them is of one matrix that lies in one piece."""
 
@@ -645,6 +646,7 @@ def test_products_repeated_along_an_axis_come_first():
     assert {b.at for b in repeated} == {1}
 
 
+@pytest.mark.usefixtures("usual_sizes")
 def test_blocks_are_as_large_as_the_cache(monkeypatch):
     def f(x):
         return np.sum(np.exp(np.sin(x)) * np.tanh(x))
@@ -660,6 +662,7 @@ def test_blocks_are_as_large_as_the_cache(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [10, 1000])
+@pytest.mark.usefixtures("usual_sizes")
 def test_a_small_program_is_not_cut(n):
     source = sg.value_and_grad(mixed, (0, 1)).source(f"float64[{n}, 3]", "float64[3]")
     assert "def share" not in source

@@ -225,6 +225,7 @@ CUT = {
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CUT)
+@pytest.mark.usefixtures("usual_sizes")
 def test_loops_hold_their_scratch(name, threads, symbolic):
     """A call that finds no scratch takes the peak; the next one finds it, and takes as much less."""
     f, specs, args = CUT[name]
