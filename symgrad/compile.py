@@ -101,7 +101,9 @@ class Compiled:
         return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
 
     def save(self, path: str | Path) -> Path:
-        """Write a module that needs only NumPy and checks the shapes that it is given.
+        """Write a module that does not need symgrad and checks the shapes that it is given.
+
+        It needs NumPy, and threadpoolctl where several threads compute products of matrices; its docstring says so.
 
         Parameters
         ----------

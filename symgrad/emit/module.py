@@ -87,6 +87,8 @@ def emit(
         0 writes one line a node, 1 and above nests and releases.
     checks : list of str, optional
         Statements that refuse wrong arguments, for a module that stands on its own.
+    threads : int, optional
+        How many may share a loop; by default as many as there are cores where the module runs.
     """
     taken = {*(p.name for p in header.parameters), *(name for name, _ in header.inputs.values())}
     if level > 1 and is_scalar(graph) and taken.isdisjoint(USED):
