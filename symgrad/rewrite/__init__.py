@@ -12,19 +12,23 @@ from symgrad.rewrite import (
     algebra,
     batched,
     cheaper,
+    crossentropy,
     fastest,
     masks,
     matrices,
     order,
+    patches,
     pieces,
     prepare,
     products,
+    repeats,
     stable,
     sums,
 )
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
+from symgrad.rewrite.strips import strips
 from symgrad.rewrite.structure import procedures
 
 __all__ = [
@@ -43,6 +47,7 @@ __all__ = [
     "rules_of",
     "settle",
     "simplify",
+    "strips",
 ]
 
 Pass = Callable[[Graph, str], Graph]
@@ -88,7 +93,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (gather, hasten, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (strips, gather, hasten, settle, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
@@ -159,14 +164,16 @@ def rules_of(stage: str, numerics: str) -> Rules:
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
     general = partial(procedures, final=stage != "improve", numerics=numerics)
-    if stage in ("improve", "finish"):
+    if stage == "improve":
+        return lambda op: [*general(op), *crossentropy.OF.get(op, [])]
+    if stage == "finish":
         return general
     if stage == "settle":
         return lambda op: batched.OF.get(op, [])
-    tables = (masks.OF, sums.OF, order.OF, pieces.OF, products.OF, fastest.OF) if numerics == "stable" else ()
+    modules = (masks, sums, order, pieces, products, repeats, patches, fastest) if numerics == "stable" else ()
 
     def of(op: Op) -> list[Procedure]:
         kept = [each for each in general(op) if each is not multiple_of_part]  # of what is there whole
-        return [*kept, *(each for table in tables for each in table.get(op, ()))]
+        return [*kept, *(each for module in modules for each in module.OF.get(op, ()))]
 
     return of
