@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.emit.body import Body, Line, with_floats
+from symgrad.dims import Size
+from symgrad.emit.body import Body, Line, written_into
 from symgrad.graph import Aval, Node
+from symgrad.ops.create import FULL
+from symgrad.ops.keys import spell_key
 from symgrad.schedule.gain import PRODUCTS
-from symgrad.schedule.layout import Home, row_axis, takes_out
+from symgrad.schedule.layout import Home, fills_rows, goes_straight, is_new, length_of, row_axis, takes_out
 from symgrad.schedule.loop import LOOP, Block
+from symgrad.schedule.spans import plus
+from symgrad.schedule.windows import PUT, WINDOW, key_at
 from symgrad.shapes import render_tuple
 from symgrad.spelling import ATOM, UNARY, Code, call
 
@@ -111,7 +116,8 @@ class Loop:
     def _loop(self) -> list[str]:
         rows = self.block.layout.rows
         i, j = self.body.i, self.body.j
-        body = [f"{j} = min({i} + {rows}, {self.stop})", *self.body.header(self.buffers), *self.body.block_lines]
+        lines = [*self.body.header(self.buffers), *self.body.block_lines]
+        body = [f"{j} = min({i} + {rows}, {self.stop})", *self.body.spans.lines(lines), *lines]
         loop = [f"for {i} in range({self.start}, {self.stop}, {rows}):", *_indented(body)]
         if self.block.layout.buffers:
             loop = [*self._scratch(), *_indented(loop)]
@@ -122,7 +128,7 @@ class Loop:
         specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
         groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
         arguments = [spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups]
-        arguments.insert(0, str(self.block.layout.rows))
+        arguments.insert(0, str(self.block.layout.length))
         line = f"with _scratch({', '.join(arguments)}) as {self.buffers}:"
         if len(line) <= WIDEST:
             return [line]
@@ -150,60 +156,186 @@ class Loop:
         return [f"{names} = zip(*{parts})", *joined]
 
 
+class Spans:
+    """How the source calls the rows that a block has of its values, and how many they are."""
+
+    def __init__(self, outer: Looping, block: Block) -> None:
+        self.i, self.j = outer.local("i"), outer.local("j")
+        self.main = str(block.rows)
+        self._named: dict[str, str] = {}  # for what a name stands
+        self._bounds: dict[int, tuple[str, str]] = {int(block.rows): (self.i, self.j)}
+        self._lengths: dict[str, tuple[str, str]] = {self.main: (self.i, self.j)}
+        for span, bounds in block.bounds.items():
+            start = self._name(outer, span.start_text(self.i, block.size), self.i)
+            stop = self._name(outer, span.stop_text(self.j, block.size), self.j)
+            self._bounds[int(bounds.rows)] = self._lengths[str(bounds.rows)] = start, stop
+
+    def _name(self, outer: Looping, text: str, letter: str) -> str:
+        if text == letter:
+            return letter
+        known = {said: name for name, said in self._named.items()}
+        name = known.get(text) or outer.local(f"{letter}{sum(x.startswith(letter) for x in self._named) + 1}")
+        self._named[name] = text
+        return name
+
+    def of(self, length: int) -> tuple[str, str]:
+        """Where the rows begin and end."""
+        return self._bounds[int(length)]
+
+    def noted(self, line: str) -> str:
+        """A line whose note says how many rows there are where they are not as many as the block has."""
+        for name, (start, stop) in self._lengths.items():
+            if name != self.main and "  # " in line:
+                code, note = line.split("  # ")
+                note = re.sub(rf"\b{name}\b", f"{stop} - {start}", note)
+                line = f"{code}  # {note}"
+        return line
+
+    def lines(self, body: Sequence[str]) -> list[str]:
+        """What the body mentions."""
+        code = [_code(line) for line in body]
+        lengths = [
+            f"{name} = {stop} - {start}" for name, (start, stop) in self._lengths.items() if _mentions(code, name)
+        ]
+        code += lengths
+        bounds = [f"{name} = {text}" for name, text in self._named.items() if _mentions(code, name)]
+        says = ["# rows beside the block of which its own are made: the block that has them computes them too"]
+        return [*(says if any("max(" in line for line in bounds) else []), *bounds, *lengths]
+
+
 class BlockBody(Body):
     """Writes what is computed of one block: large values into buffers, partial sums to the sums."""
 
     def __init__(self, outer: Looping, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
         graph = block.graph
+        self.outer, self.block = outer, block
         outer.names.hints.update(graph.names)
         super().__init__(graph.outputs, outer.names, graph.names, nested=True, quick=True)
         self.constants, self.functions = outer.constants, outer.functions
         self.layout, self.rows = block.layout, str(block.rows)
         self.i, self.j = outer.local("i"), outer.local("j")
-        self.cut = {x: (name, axis) for x, name, axis in zip(graph.inputs, inputs, block.cuts, strict=True)}
+        self.spans = Spans(outer, block)
+        self.cut = {x: (name, cut) for x, name, cut in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
         self.buffers = [outer.local(f"s{i + 1}") for i in range(len(self.layout.buffers))]
         self.residents: dict[int, Node] = {}
-        for x, (name, axis) in self.cut.items():
-            self.names.given(x, name if axis is None else outer.local(f"{name}_"))
+        kept = {length_of(x) for x in self.layout.homes}
+        self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
+        self._name_inputs()
+
+    def _name_inputs(self) -> None:
+        taken: set[str] = set()
+        for x, (name, cut) in self.cut.items():
+            local = name if cut is None else self.outer.local(f"{name}_")
+            self.names.given(x, self.names.fresh(local) if cut is not None and local in taken else local)
+            taken.add(local)
+        for bounds in self.block.bounds.values():
+            for node, text in zip(bounds[:2], self.spans.of(bounds.rows), strict=True):
+                self.names.given(node, text)
+        for ground, y in self.layout.grounds.items():
+            self.names.given(ground, self.outer.local(f"{self.joins[y][0]}_"))
 
     def header(self, buffers: str) -> list[str]:
-        """The buffers, as long as the block is."""
+        """The buffers, as long as what is kept in them."""
         if not self.buffers:
             return []
-        names = ", ".join(self.buffers)
-        return [f"{names}{',' * (len(self.buffers) == 1)} = (s[: {self.j} - {self.i}] for s in {buffers})"]
+        names = f"{', '.join(self.buffers)}{',' * (len(self.buffers) == 1)}"
+        if self.length is None:
+            return [f"{names} = {buffers}"]
+        start, stop = self.spans.of(self.length)
+        return [f"{names} = (s[: {stop} - {start}] for s in {buffers})"]
 
     @property
     def block_lines(self) -> list[str]:
-        lines = [line.text for line in self._lines]
-        mentioned = re.compile(rf"\b{self.rows}\b")
-        length = [f"{self.rows} = {self.j} - {self.i}"] if any(mentioned.search(_code(x)) for x in lines) else []
-        return [*length, *lines]
+        return [line.text for line in self._lines]
 
     def visit(self, node: Node) -> None:
         if node in self.cut:
             self.take(node)
+        elif is_new(node) and (node in self.layout.homes or node in self.layout.grounds):
+            self.begin(node)
+        elif node.op is PUT:
+            self.put(node)
         else:
             super().visit(node)
 
     def put(self, node: Node) -> None:
         super().put(node)
-        if node in self.joins:
+        if node in self.joins and node not in self.layout.grounds.values():
             self.add_line(node, f"{self.place(node)} = {self.names.of(node)}", ())
+
+    def begin(self, node: Node) -> None:
+        """A new array that pieces are put into: in a buffer, or right where the result is."""
+        y = self.layout.grounds.get(node)
+        if y is None:
+            self.vacate(self.layout.homes[node], node)
+        self.statement(node, f"{self.names.of(node)} = {self.place(y) if y else self.target(node)}", ())
+        if node.op is FULL:
+            value, name = node.inputs[0], self.names.of(node)
+            for rows in self.left_out(node):
+                self.add_line(node, f"{name}[{rows}] = {self.code(value).text}", self.reads(value))
+            self.consumed(node)
+        if y is None and node in self.joins:
+            self.add_line(node, f"{self.place(node)} = {self.names.of(node)}", ())
+
+    def left_out(self, node: Node) -> list[str]:
+        """The rows of a new array that no piece is written to at once."""
+        put = self.uses[node][0]
+        if len(self.uses[node]) > 1 or put.op is not PUT or not fills_rows(put):
+            return ["..."]
+        before = ":, " * (row_axis(put) or 0)
+        start, stop, _ = map(self.names.of, put.inputs[2:])
+        begin, end = self.among(put, start, stop, dict(put.params)["by"]).split(":")
+        return [before + rows for rows, some in ((f":{begin}", begin), (f"{end}:", end)) if some]
+
+    def adds(self, node: Node) -> bool:
+        return bool(dict(node.params)["adds"]) if node.op is PUT else super().adds(node)
+
+    def spelled_key(self, node: Node, arrays: Sequence[Node]) -> str:
+        if node.op is not PUT:
+            return super().spelled_key(node, arrays)
+        params = dict(node.params)
+        start, stop, _ = (self.names.of(x) for x in arrays)
+        rows = self.among(node, start, stop, params["by"]).split(":")
+        return spell_key(key_at(params["key"], params["place"], *rows), ())
+
+    def goes_straight(self, node: Node, value: Node) -> bool:
+        if node.op is not PUT:
+            return super().goes_straight(node, value)
+        return value in self.pending and goes_straight(node, value)
+
+    def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
+        if node.op is not WINDOW:
+            return super().spell(node, inputs)
+        x, start, stop, _ = inputs
+        by, axis = dict(node.params)["by"], dict(node.params)["axis"]
+        rows = self.among(node.inputs[0], start.text, stop.text, by)
+        return Code(f"{x.at(ATOM)}[{':, ' * axis}{rows}]")
+
+    def among(self, x: Node, start: str, stop: str, by: Size) -> str:
+        """Rows from `start` to `stop`, so many places further on, among those that there are of a value."""
+        first, last = self.spans.of(length_of(x))
+        begin = _between(start, by, first)
+        return f"{'' if begin == '0' else begin}:{'' if plus(stop, by) == last else _between(stop, by, first)}"
+
+    def statement(self, node: Node, text: str, reads: Sequence[Node]) -> None:
+        super().statement(node, text, reads)
+        self._lines[-1] = self._lines[-1]._replace(text=self.spans.noted(self._lines[-1].text))
 
     # -- inputs
 
     def take(self, x: Node) -> None:
         """The block of an input; a copy where it is laid out otherwise."""
-        name, axis = self.cut[x]
-        if axis is None:
+        name, cut = self.cut[x]
+        if cut is None:
             return
-        block = f"{name}[{self.slices(axis)}]"
+        block = f"{name}[{self.slices(cut.axis, length_of(x), cut.by)}]"
         if x in self.layout.homes:
             self.vacate(self.layout.homes[x], x)
             block = f"np.positive({block}, out={self.target(x)})"
-        self._lines.append(Line(f"{self.names.of(x)} = {block}  # {x.aval}", x))
+        self._lines.append(Line(self.spans.noted(f"{self.names.of(x)} = {block}  # {x.aval}"), x))
+        if x in self.joins:
+            self.add_line(x, f"{self.place(x)} = {self.names.of(x)}", ())
 
     # -- values
 
@@ -237,8 +369,7 @@ class BlockBody(Body):
             column, row = expr.inputs
             return expr._replace(code=call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"]))
         if isinstance(node.op.evaluate, np.ufunc):
-            arguments = [code.text for code in with_floats(node, expr.inputs)]
-            return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))
+            return expr._replace(code=written_into(node, expr.inputs, target))
         return expr._replace(code=Code(f"{expr.code.text[:-1]}, out={target})"))
 
     def target(self, node: Node) -> str | None:
@@ -246,18 +377,22 @@ class BlockBody(Body):
         home = self.layout.homes.get(node)
         if home is not None:
             buffer = self.buffers[home.buffer]
+            if self.length is None:
+                start, stop = self.spans.of(length_of(node))
+                buffer = f"{buffer}[: {stop} - {start}]"
             plain = home.order == tuple(range(len(home.order)))
             return buffer if plain else f"{buffer}.transpose({', '.join(map(str, home.order))})"
         if node in self.joins and row_axis(node) is not None and takes_out(node):
             return self.place(node)
         return None
 
-    def slices(self, axis: int) -> str:
-        return ":, " * axis + f"{self.i}:{self.j}"
+    def slices(self, axis: int, length: int, by: Size = 0) -> str:
+        start, stop = self.spans.of(length)
+        return ":, " * axis + f"{plus(start, by)}:{plus(stop, by)}"
 
     def place(self, node: Node) -> str:
         name, axis = self.joins[node]
-        return f"{name}[{self.slices(axis)}]"
+        return f"{name}[{self.slices(axis, length_of(node))}]"
 
     def flush(self, node: Node) -> None:
         if node not in self.joins:
@@ -299,6 +434,16 @@ def _is_negated(code: Code) -> bool:
 
 def _code(line: str) -> str:
     return line.split("#")[0]
+
+
+def _mentions(code: Sequence[str], name: str) -> bool:
+    mentioned = re.compile(rf"\b{re.escape(name)}\b")
+    return any(mentioned.search(line) for line in code)
+
+
+def _between(start: str, by: Size, first: str) -> str:
+    """The place of a row among rows from `first` on."""
+    return plus("0", by).removeprefix("0 + ") if start == first else f"{plus(start, by)} - {first}"
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from symgrad.rewrite.scatter import is_zeros
 from symgrad.variable import Variable
 
 MOST = 8  # segments that an array is cut into
+MANY = 1 << 12  # numbers from which on an array may be put together in blocks of rows, which need the pieces whole
 LONGEST = 256  # assignments to one array that are looked at together
 
 Box = tuple[range, ...]
@@ -53,6 +54,16 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
     if sum(map(_volume, pieces)) != math.prod(node.aval.shape) or not _disjoint(pieces):
         return None
     return _assembled(graph, node, sorted(pieces, key=lambda piece: [axis[0] for axis in piece.box]))
+
+
+def write_early(graph: Graph, node: Node) -> Node | None:
+    """The same where that does not wait for the blocks."""
+    return None if is_many(node) else write_once(graph, node)
+
+
+def is_many(node: Node) -> bool:
+    """Whether an array is left to `write_once` after it was not put together in blocks."""
+    return not any(isinstance(n, Dim) for n in node.aval.shape) and math.prod(node.aval.shape) >= MANY
 
 
 def write_once(graph: Graph, node: Node) -> Node | None:
@@ -175,5 +186,8 @@ def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
     return y
 
 
-OF: dict[Op, list[Procedure]] = {ADD: [assign_pieces, write_once], SET: [assign_pieces]}
+OF: dict[Op, list[Procedure]] = {ADD: [assign_pieces, write_early], SET: [assign_pieces]}
 """What an operator is met with where the graph will run."""
+
+LATE: dict[Op, list[Procedure]] = {ADD: [write_once]}
+"""And what after blocks of rows have taken their part."""
