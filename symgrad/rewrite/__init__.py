@@ -80,7 +80,7 @@ def settle(graph: Graph, numerics: str = "stable") -> Graph:
 
 def write(graph: Graph, numerics: str = "stable") -> Graph:
     """Large arrays written once. It stands after scheduling, which puts them together in blocks where it can."""
-    if numerics != "stable" or not any(node.op in pieces.LATE and pieces.is_many(node) for node in graph.nodes):
+    if numerics != "stable" or not any(node.op in pieces.LATE and pieces.waits(node) for node in graph.nodes):
         return graph
     return copied(rewrite(graph, rules_of("write", numerics)))
 

@@ -14,7 +14,7 @@ from symgrad.flow import flow_of
 from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
 from symgrad.ops.create import ARANGE
 from symgrad.ops.define import axis_tuple
-from symgrad.ops.index import ADD, GET
+from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.keys import FULL
 from symgrad.ops.reduce import MEAN
 from symgrad.rewrite.engine import Rules, copied, moved as moved_where, moved_name, rewrite
@@ -27,7 +27,7 @@ from symgrad.schedule.picks import numbering
 from symgrad.schedule.plan import Plan, is_cheap, plan_for
 from symgrad.schedule.sizes import likely, rows_scale
 from symgrad.schedule.spans import Span, is_zero
-from symgrad.schedule.stencils import Moved, stencil_flow
+from symgrad.schedule.stencils import Moved, moved_of
 from symgrad.schedule.windows import PUT, WINDOW, key_at
 from symgrad.shapes import product
 from symgrad.variable import Variable
@@ -72,11 +72,14 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
 
 
 def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
-    """Axes along which slices move rows."""
-    moving = [x for x in nodes if any(isinstance(s, Moved) for s in stencil_flow(x).result)]
-    return (
-        [axis for axis in axes_of(nodes, stencils=True) if not axis.places.keys().isdisjoint(moving)] if moving else []
-    )
+    """Axes along which slices move many rows."""
+    moving = [x for x in nodes if x.op in (GET, SET, ADD) and any(map(_is_long, moved_of(x)))]
+    axes = axes_of(nodes, stencils=True) if moving else []
+    return [axis for axis in axes if not axis.places.keys().isdisjoint(moving)]
+
+
+def _is_long(moved: Moved) -> bool:
+    return likely(moved.size) * rows_scale(moved.size) >= FEWEST_ROWS
 
 
 def _rows_of(axis: Axis) -> float:

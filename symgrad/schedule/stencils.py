@@ -43,6 +43,11 @@ def stencil_flow(node: Node) -> Flow:
     return _writing(flow, node) if node.op in (SET, ADD) else flow
 
 
+def moved_of(node: Node) -> list[Moved]:
+    """The axes along which a node moves rows."""
+    return [label for label in stencil_flow(node).result if isinstance(label, Moved)]
+
+
 def _reading(flow: Flow, node: Node) -> Flow:
     x = node.inputs[0]
     wide, narrow = list(flow.inputs[0]), list(flow.result)
