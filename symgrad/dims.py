@@ -174,7 +174,7 @@ def is_rows(size: Size) -> bool:
     return isinstance(size, int) and 0 <= size - _FIRST_ROWS < MOST_ROWS
 
 
-_FIRST_ROWS, MOST_ROWS = 1_000_003, 64
+_FIRST_ROWS, MOST_ROWS = 1 << 61, 64  # which no array has
 
 
 class Sizes:

@@ -313,9 +313,13 @@ def stencils(steps, last):
 
 
 @SETTINGS
-@given(st.lists(step, min_size=1, max_size=7), st.integers(2, 12), st.booleans(), st.booleans())
-def test_random_stencils(tiny_blocks, steps, n, last, plane):
-    x = np.random.default_rng(n).standard_normal((n, 3) if plane else n)
+@given(
+    st.lists(step, min_size=1, max_size=7), st.integers(2, 24), st.booleans(), st.sampled_from([(), (3,), (40,)]),
+    st.sampled_from([2, 2, 5, 9]),
+)  # fmt: skip
+def test_random_stencils(tiny_blocks, monkeypatch, steps, n, last, others, rows):
+    monkeypatch.setattr(layout, "LARGEST", rows)
+    x = np.random.default_rng(n).standard_normal((n, *others))
     assert_same(stencils(steps, last), x, rtol=1e-8)
 
 
