@@ -16,6 +16,7 @@ class SpanNames:
     def __init__(self, local: Callable[[str], str], block: Block) -> None:
         self.i, self.j = local("i"), local("j")
         self.main = str(block.rows)
+        self._overlap = any(span.more for span in block.bounds)
         self._named: dict[str, str] = {}  # for what a name stands
         self._bounds: dict[int, tuple[str, str]] = {int(block.rows): (self.i, self.j)}
         self._lengths: dict[str, tuple[str, str]] = {self.main: (self.i, self.j)}
@@ -53,8 +54,8 @@ class SpanNames:
         ]
         code += lengths
         bounds = [f"{name} = {text}" for name, text in self._named.items() if _mentions(code, name)]
-        says = ["# rows beside the block of which its own are made: the block that has them computes them too"]
-        return [*(says if any("max(" in line for line in bounds) else []), *bounds, *lengths]
+        says = ["# some rows of neighbouring blocks are needed here: both compute them, so that none waits"]
+        return [*(says if self._overlap and bounds else []), *bounds, *lengths]
 
 
 def between(start: str, by: Size, first: str) -> str:
