@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from test_blocks import assert_bitwise, check_nodes, loops
 
 import symgrad as sg
@@ -312,11 +312,17 @@ def stencils(steps, last):
     return f
 
 
+AGAIN = [("centre", 0, 0, 0), ("cut", 1, 0, 0), ("ends", 1, 0, 0)]  # a slice of what is itself computed again
+MANY_LENGTHS = [("sin", 0, 0, 0), ("cut", 0, 0, 1), ("times", 0, 0, 1), ("times", 0, 1, 3), ("times", 0, 2, 2)]
+
+
 @SETTINGS
 @given(
     st.lists(step, min_size=1, max_size=7), st.integers(2, 24), st.booleans(), st.sampled_from([(), (3,), (40,)]),
     st.sampled_from([2, 2, 5, 9]),
 )  # fmt: skip
+@example(AGAIN, 3, False, (), 2)
+@example(MANY_LENGTHS, 5, False, (), 2)
 def test_random_stencils(tiny_blocks, monkeypatch, steps, n, last, others, rows):
     monkeypatch.setattr(layout, "LARGEST", rows)
     x = np.random.default_rng(n).standard_normal((n, *others))

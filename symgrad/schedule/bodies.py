@@ -96,11 +96,14 @@ class Bodies:
         members: dict[Node, None] = {}
         for node in self.nodes:
             if self.plan.loop.get(node) == k:
-                for x, cut in zip(node.inputs, self.plan.cuts[node], strict=True):
-                    if cut and x not in members and self._is_recomputed(x):
-                        members[x] = None
-                members[node] = None
+                self._add_member(members, node)
         return list(members)
+
+    def _add_member(self, members: dict[Node, None], node: Node) -> None:
+        for x, cut in zip(node.inputs, self.plan.cuts[node], strict=True):
+            if cut and x not in members and self._is_recomputed(x):
+                self._add_member(members, x)
+        members[node] = None
 
     def _is_recomputed(self, x: Node) -> bool:
         """Whether rows of an earlier loop are computed again: cheaply, from what is there anyway."""
