@@ -61,9 +61,14 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
     if steps is None:
         steps, results = one_by_one(reachable, graph.outputs), graph.outputs
     run = [node for node in reached(results) if node.op not in (*GIVEN, *MARKS) and not is_view(node)]
-    traffic = sum((nbytes(x.aval) for node in run for x in (*node.inputs, node)), 0)
+    traffic = sum((nbytes(x.aval) for node in run for x in _touched(node)), 0)
     peak = _largest(total + scratch for total in held(steps, results))
     return Cost(_expr(flops), _expr(traffic), peak, len(nodes), _expr(scratch))
+
+
+def _touched(node: Node) -> Iterable[Node]:
+    """What an operation reads and writes: a loop, which has several results, reads each value once."""
+    return (*(node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)), node)
 
 
 def flops_of(node: Node) -> Any:

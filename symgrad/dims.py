@@ -149,12 +149,17 @@ _INTEGER_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
 
 
 class Rows(int):
-    """The length of a block of rows, known only while a loop runs: for inference a number that no other size has."""
+    """The length of a block of rows, known only while a loop runs: for inference a number that no other size has.
+
+    Where values of a block have several lengths, each has a number.
+    """
 
     name: str
 
-    def __new__(cls, name: str) -> Rows:
-        self = super().__new__(cls, 1_000_003)
+    def __new__(cls, name: str, number: int = 0) -> Rows:
+        if number >= MOST_ROWS:
+            raise ValueError(f"more than {MOST_ROWS} lengths in a block")
+        self = super().__new__(cls, _FIRST_ROWS + number)
         self.name = name
         return self
 
@@ -166,7 +171,10 @@ class Rows(int):
 
 def is_rows(size: Size) -> bool:
     """Whether a size is the length of a block."""
-    return isinstance(size, int) and size == 1_000_003
+    return isinstance(size, int) and 0 <= size - _FIRST_ROWS < MOST_ROWS
+
+
+_FIRST_ROWS, MOST_ROWS = 1 << 61, 64  # which no array has
 
 
 class Sizes:

@@ -14,7 +14,7 @@ from symgrad.dims import Size, same
 from symgrad.graph import Aval, Node
 from symgrad.shapes import product, same_shape
 
-Label = int | str | None
+Label = int | str | tuple[Any, ...] | None
 Labels = tuple[Label, ...]
 
 

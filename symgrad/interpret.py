@@ -12,21 +12,21 @@ from symgrad.errors import GraphError
 from symgrad.graph import INPUT, SIZE, Aval, Node, needed
 
 
-def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any]) -> list[Any]:
+def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None) -> list[Any]:
     """The values of `outputs` given those of the nodes in `feeds`, where the graph is cut.
+
+    In the body of a loop `rows` are the lengths of the block by their names.
 
     Raises
     ------
     GraphError
         If an input that is needed is not fed.
     """
-    sizes: dict[str, int] = {}
+    sizes = dict(rows or {})
     for node, value in feeds.items():
         for size, number in zip(node.aval.shape, np.shape(value), strict=True):
             if isinstance(size, Dim) and size.expr.is_Symbol:
                 sizes[size.expr.name] = number
-            elif isinstance(size, Rows):
-                sizes[str(size)] = number
     values = dict(feeds)
     for node in needed(outputs, feeds):
         values[node] = _value(node, values, sizes)

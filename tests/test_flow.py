@@ -182,7 +182,9 @@ WITHOUT_AXES = {
     "item",
     "loop",
     "empty",
-}  # given, or several
+    "window",
+    "put",
+}  # given, several, or in loops only
 OPAQUE = {
     # several results, of which each has axes of its own
     "divmod", "modf", "frexp", "linalg.slogdet", "linalg.eigh", "linalg.svd", "linalg.qr",

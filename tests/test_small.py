@@ -257,6 +257,7 @@ def test_parameters_cut_out_of_a_vector_are_assigned():
     assert not any("+=" in line or "zeros" in line for line in lines)
 
 
+@pytest.mark.usefixtures("whole")
 def test_where_a_piece_is_left_out_there_are_zeros():
     lines = lines_of(lambda w: np.sum(w[:3] ** 2) + w[4] ** 2, "float64[6]")
     assert "d_w = np.zeros(6)" in lines
@@ -267,6 +268,7 @@ def rosenbrock(x):
     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
 
+@pytest.mark.usefixtures("whole")
 def test_large_pieces_that_meet_are_written_once():
     lines = lines_of(rosenbrock, "float64[100000]")
     assert "d_x = np.empty(100000)" in lines

@@ -263,15 +263,19 @@ class Body:
         base, value, *arrays = node.inputs
         self.settle_base(node, base)
         target = self.names.of(node)
-        codes = [self.code(a) for a in arrays]
-        key, content = keys.spell_key(dict(node.params)["key"], codes), self.code(value)
-        if node.op is index.SET and self.goes_straight(node, value):
-            inputs = with_floats(value, self.pending[value].inputs)
-            text = f"np.{value.op.name}({', '.join(x.text for x in inputs)}, out={target}[{key}])"
-        elif node.op is index.SET:
+        key, content = self.spelled_key(node, arrays), self.code(value)
+        if not self.adds(node) and self.goes_straight(node, value):
+            text = written_into(value, self.pending[value].inputs, f"{target}[{key}]").text
+        elif not self.adds(node):
             text = f"{target}[{key}] = {content.text}"
-        elif arrays and not hits_once(node):
-            at = key if key == codes[0].text else f"np.s_[{key}]" if ":" in key or "..." in key else f"({key})"
+        elif node.op is index.ADD and arrays and not hits_once(node):
+            at = (
+                key
+                if key == self.code(arrays[0]).text
+                else f"np.s_[{key}]"
+                if ":" in key or "..." in key
+                else f"({key})"
+            )
             text = f"np.add.at({target}, {at}, {content.text})"
         elif content.text.startswith("-") and content.level == UNARY:
             text = f"{target}[{key}] -= {content.text[1:]}"
@@ -280,6 +284,13 @@ class Body:
         self.comment(node)
         self._lines.append(Line(text, node, tuple(r for x in (base, value, *arrays) for r in self.reads(x))))
         self.consumed(node)
+
+    def adds(self, node: Node) -> bool:
+        """Whether an assignment adds to what is there."""
+        return node.op is index.ADD
+
+    def spelled_key(self, node: Node, arrays: Sequence[Node]) -> str:
+        return keys.spell_key(dict(node.params)["key"], [self.code(a) for a in arrays])
 
     def goes_straight(self, node: Node, value: Node) -> bool:
         """Whether a large result is computed where it belongs, rather than copied there."""
@@ -386,6 +397,16 @@ def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
     if kinds - {"b"} != {"f"}:
         return inputs
     return [_as_float(x, code) for x, code in zip(node.inputs, inputs, strict=True)]
+
+
+def written_into(node: Node, inputs: Sequence[Code], out: str) -> Code:
+    """The call of a ufunc that writes its result into memory that is there."""
+    name, arguments = node.op.name, [x.text for x in with_floats(node, inputs)]
+    if name == "negative" and node.aval.dtype.itemsize == 4:
+        # NumPy 2.4 reads wrong numbers there where neither operand lies in one piece
+        name, first = ("multiply", "-1.0") if node.aval.dtype.kind == "f" else ("subtract", "0")
+        arguments.insert(0, first)
+    return call(f"np.{name}", [*arguments, f"out={out}"])
 
 
 def _as_float(node: Node, code: Code) -> Code:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from symgrad.emit.body import Body, Line, with_floats
+from symgrad.emit.block import BlockBody
+from symgrad.emit.body import Body, Line
 from symgrad.graph import Aval, Node
 from symgrad.schedule.gain import PRODUCTS
-from symgrad.schedule.layout import Home, row_axis, takes_out
 from symgrad.schedule.loop import LOOP, Block
 from symgrad.shapes import render_tuple
-from symgrad.spelling import ATOM, UNARY, Code, call
 
 INDENT = "    "
 WIDEST = 100
@@ -111,7 +109,8 @@ class Loop:
     def _loop(self) -> list[str]:
         rows = self.block.layout.rows
         i, j = self.body.i, self.body.j
-        body = [f"{j} = min({i} + {rows}, {self.stop})", *self.body.header(self.buffers), *self.body.block_lines]
+        lines = [*self.body.header(self.buffers), *self.body.block_lines]
+        body = [f"{j} = min({i} + {rows}, {self.stop})", *self.body.spans.lines(lines), *lines]
         loop = [f"for {i} in range({self.start}, {self.stop}, {rows}):", *_indented(body)]
         if self.block.layout.buffers:
             loop = [*self._scratch(), *_indented(loop)]
@@ -122,7 +121,7 @@ class Loop:
         specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
         groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
         arguments = [spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups]
-        arguments.insert(0, str(self.block.layout.rows))
+        arguments.insert(0, str(self.block.layout.length))
         line = f"with _scratch({', '.join(arguments)}) as {self.buffers}:"
         if len(line) <= WIDEST:
             return [line]
@@ -148,157 +147,6 @@ class Loop:
             return [f"{names} = map(sum, zip(*{parts}))"]
         joined = [f"{name} = {_join(join, name)}" for name, join in zip(self.sums, joins, strict=True)]
         return [f"{names} = zip(*{parts})", *joined]
-
-
-class BlockBody(Body):
-    """Writes what is computed of one block: large values into buffers, partial sums to the sums."""
-
-    def __init__(self, outer: Looping, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
-        graph = block.graph
-        outer.names.hints.update(graph.names)
-        super().__init__(graph.outputs, outer.names, graph.names, nested=True, quick=True)
-        self.constants, self.functions = outer.constants, outer.functions
-        self.layout, self.rows = block.layout, str(block.rows)
-        self.i, self.j = outer.local("i"), outer.local("j")
-        self.cut = {x: (name, axis) for x, name, axis in zip(graph.inputs, inputs, block.cuts, strict=True)}
-        self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
-        self.buffers = [outer.local(f"s{i + 1}") for i in range(len(self.layout.buffers))]
-        self.residents: dict[int, Node] = {}
-        for x, (name, axis) in self.cut.items():
-            self.names.given(x, name if axis is None else outer.local(f"{name}_"))
-
-    def header(self, buffers: str) -> list[str]:
-        """The buffers, as long as the block is."""
-        if not self.buffers:
-            return []
-        names = ", ".join(self.buffers)
-        return [f"{names}{',' * (len(self.buffers) == 1)} = (s[: {self.j} - {self.i}] for s in {buffers})"]
-
-    @property
-    def block_lines(self) -> list[str]:
-        lines = [line.text for line in self._lines]
-        mentioned = re.compile(rf"\b{self.rows}\b")
-        length = [f"{self.rows} = {self.j} - {self.i}"] if any(mentioned.search(_code(x)) for x in lines) else []
-        return [*length, *lines]
-
-    def visit(self, node: Node) -> None:
-        if node in self.cut:
-            self.take(node)
-        else:
-            super().visit(node)
-
-    def put(self, node: Node) -> None:
-        super().put(node)
-        if node in self.joins:
-            self.add_line(node, f"{self.place(node)} = {self.names.of(node)}", ())
-
-    # -- inputs
-
-    def take(self, x: Node) -> None:
-        """The block of an input; a copy where it is laid out otherwise."""
-        name, axis = self.cut[x]
-        if axis is None:
-            return
-        block = f"{name}[{self.slices(axis)}]"
-        if x in self.layout.homes:
-            self.vacate(self.layout.homes[x], x)
-            block = f"np.positive({block}, out={self.target(x)})"
-        self._lines.append(Line(f"{self.names.of(x)} = {block}  # {x.aval}", x))
-
-    # -- values
-
-    def may_nest(self, node: Node) -> bool:
-        if node in self.layout.homes or node in self.joins:
-            return False
-        return super().may_nest(node)
-
-    def expression(self, node: Node) -> Any:
-        home = self.layout.homes.get(node)
-        if home is not None:
-            self.vacate(home, node)
-        return super().expression(node)
-
-    def vacate(self, home: Home, node: Node) -> None:
-        """Expressions that wait must read a buffer before it is overwritten; those inside of the node's come first."""
-        resident = self.residents.get(home.buffer)
-        for x in [x for x, expr in self.pending.items() if any(self.roots.get(r, r) is resident for r in expr.reads)]:
-            if x not in node.inputs:
-                self.flush(x)
-        self.residents[home.buffer] = node
-
-    def _spelled(self, node: Node) -> Any:
-        expr = super()._spelled(node)
-        target = self.target(node)
-        if target is None:
-            return expr
-        if node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1]:  # reads its operand once
-            return expr._replace(code=call("np.square", [expr.inputs[0].text, f"out={target}"]))
-        if node.op.name == "outer":
-            column, row = expr.inputs
-            return expr._replace(code=call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"]))
-        if isinstance(node.op.evaluate, np.ufunc):
-            arguments = [code.text for code in with_floats(node, expr.inputs)]
-            return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))
-        return expr._replace(code=Code(f"{expr.code.text[:-1]}, out={target})"))
-
-    def target(self, node: Node) -> str | None:
-        """Where NumPy writes the value: into a buffer, or right into the result."""
-        home = self.layout.homes.get(node)
-        if home is not None:
-            buffer = self.buffers[home.buffer]
-            plain = home.order == tuple(range(len(home.order)))
-            return buffer if plain else f"{buffer}.transpose({', '.join(map(str, home.order))})"
-        if node in self.joins and row_axis(node) is not None and takes_out(node):
-            return self.place(node)
-        return None
-
-    def slices(self, axis: int) -> str:
-        return ":, " * axis + f"{self.i}:{self.j}"
-
-    def place(self, node: Node) -> str:
-        name, axis = self.joins[node]
-        return f"{name}[{self.slices(axis)}]"
-
-    def flush(self, node: Node) -> None:
-        if node not in self.joins:
-            super().flush(node)
-        elif row_axis(node) is None:
-            expr = self.pending.pop(node)
-            self.add_line(node, self.accumulated(node, expr.code), expr.reads)
-        else:
-            self.store(node)
-
-    def store(self, node: Node) -> None:
-        """Rows that are a result."""
-        text = self.pending[node].code.text
-        direct = node not in self.layout.homes and takes_out(node)
-        if self.uses[node] or node in self.layout.homes:
-            super().flush(node)
-            text = self.names.of(node)
-        else:
-            self.pending.pop(node)
-        if direct and not self.uses[node]:
-            self.add_line(node, text, ())
-        elif not direct:
-            self.add_line(node, f"{self.place(node)} = {text}", ())
-
-    def accumulated(self, node: Node, code: Code) -> str:
-        name, join = self.joins[node]
-        if join is not np.add and not isinstance(join, int):
-            return f"{name} = np.{join.__name__}({name}, {code.text})"
-        return f"{name} -= {code.text[1:]}" if _is_negated(code) else f"{name} += {code.text}"
-
-    def add_line(self, node: Node, text: str, reads: Sequence[Node]) -> None:
-        self.comment(node)
-        self._lines.append(Line(text, node, tuple(reads)))
-
-
-def _is_negated(code: Code) -> bool:
-    return code.text.startswith("-") and code.level == UNARY
-
-
-def _code(line: str) -> str:
-    return line.split("#")[0]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

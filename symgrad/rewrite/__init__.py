@@ -48,6 +48,7 @@ __all__ = [
     "settle",
     "simplify",
     "strips",
+    "write",
 ]
 
 Pass = Callable[[Graph, str], Graph]
@@ -82,6 +83,13 @@ def settle(graph: Graph, numerics: str = "stable") -> Graph:
     return rewrite(graph, rules_of("settle", numerics))
 
 
+def write(graph: Graph, numerics: str = "stable") -> Graph:
+    """Large arrays written once. It stands after scheduling, which puts them together in blocks where it can."""
+    if numerics != "stable" or not any(node.op in pieces.LATE and pieces.waits(node) for node in graph.nodes):
+        return graph
+    return copied(rewrite(graph, rules_of("write", numerics)))
+
+
 def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
     """Only what the outputs need, and the inputs. It stands last because rewriting leaves behind what it replaced."""
     return copied(graph)
@@ -101,6 +109,7 @@ TABLES: dict[str, tuple[ModuleType, ...]] = {
     "finish": (algebra, stable, cheaper, matrices),
     "hasten": (algebra, fastest),
     "settle": (),
+    "write": (algebra, fastest),
 }
 
 
@@ -174,6 +183,7 @@ def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
 
     def of(op: Op) -> list[Procedure]:
         kept = [each for each in general(op) if each is not multiple_of_part]  # of what is there whole
-        return [*kept, *(each for module in modules for each in module.OF.get(op, ()))]
+        late = pieces.LATE.get(op, ()) if stage == "write" else ()
+        return [*kept, *(each for module in modules for each in module.OF.get(op, ())), *late]
 
     return of

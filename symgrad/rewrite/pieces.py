@@ -25,6 +25,7 @@ from symgrad.rewrite.scatter import is_zeros
 from symgrad.variable import Variable
 
 MOST = 8  # segments that an array is cut into
+MANY = 1 << 12  # numbers from which on an array may be put together in blocks of rows, which need the pieces whole
 LONGEST = 256  # assignments to one array that are looked at together
 
 Box = tuple[range, ...]
@@ -55,19 +56,27 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
     return _assembled(graph, node, sorted(pieces, key=lambda piece: [axis[0] for axis in piece.box]))
 
 
+def write_early(graph: Graph, node: Node) -> Node | None:
+    """The same as `write_once` where that does not wait for the blocks."""
+    return None if _is_many(node) else write_once(graph, node)
+
+
+def waits(node: Node) -> bool:
+    """Whether a value is left to `write_once` after it was not put together in blocks."""
+    return _is_many(node) and _segments(node) is not None
+
+
+def _is_many(node: Node) -> bool:
+    return not any(isinstance(n, Dim) for n in node.aval.shape) and math.prod(node.aval.shape) >= MANY
+
+
 def write_once(graph: Graph, node: Node) -> Node | None:
     """Pieces of a large array that meet: cut where they begin and end, so that each number is written once."""
-    chain = _chain(node)
-    if chain is None or node.op is not ADD or is_small(node) or not node.aval.shape:
+    found = _segments(node)
+    if found is None:
         return None
-    pieces = chain[1]
-    axis = _cut_axis(pieces, node.aval.shape)
-    if axis is None or not _disjoint(pieces[:-1]) or any(not _fills(piece) for piece in pieces):
-        return None
+    pieces, axis, edges = found
     size = node.aval.shape[axis]
-    edges = sorted({0, size, *(edge for piece in pieces for edge in (piece.box[axis].start, piece.box[axis].stop))})
-    if len(edges) > MOST + 1:
-        return None
     segments = []
     for start, stop in itertools.pairwise(edges):
         parts = [_part(graph, piece, axis, start, stop) for piece in pieces if start in piece.box[axis]]
@@ -75,6 +84,20 @@ def write_once(graph: Graph, node: Node) -> Node | None:
         key = (*(FULL,) * axis, _item(start, stop, size), *(FULL,) * (node.aval.ndim - axis - 1))
         segments.append(Piece((), SET, value, key))
     return _assembled(graph, node, segments)
+
+
+def _segments(node: Node) -> tuple[list[Piece], int, list[int]] | None:
+    """Pieces that meet, along which axis, and where they begin and end; None where that is not known, or too many."""
+    chain = _chain(node)
+    if chain is None or node.op is not ADD or is_small(node) or not node.aval.shape:
+        return None
+    pieces = chain[1]
+    axis = _cut_axis(pieces, node.aval.shape)
+    if axis is None or not _disjoint(pieces[:-1]) or any(not _fills(piece) for piece in pieces):
+        return None
+    places = [piece.box[axis] for piece in pieces]
+    edges = sorted({0, node.aval.shape[axis], *(edge for axis in places for edge in (axis.start, axis.stop))})
+    return (pieces, axis, edges) if len(edges) <= MOST + 1 else None
 
 
 # ---- what the chain of assignments is
@@ -175,5 +198,8 @@ def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
     return y
 
 
-OF: dict[Op, list[Procedure]] = {ADD: [assign_pieces, write_once], SET: [assign_pieces]}
+OF: dict[Op, list[Procedure]] = {ADD: [assign_pieces, write_early], SET: [assign_pieces]}
 """What an operator is met with where the graph will run."""
+
+LATE: dict[Op, list[Procedure]] = {ADD: [write_once]}
+"""And what after blocks of rows have taken their part."""

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
-from symgrad.dims import Size
+from symgrad.dims import Size, largest
+from symgrad.flow import Flow
 from symgrad.graph import Node
 from symgrad.schedule.picks import row_flow
+from symgrad.schedule.stencils import stencil_flow
 
 Place = tuple[Node, int]  # a value, and one of its axes
 
 
 @dataclass(eq=False)
 class Axis:
-    """One axis of the program, such as its samples: where it is an axis of which value."""
+    """One axis of the program, such as its samples: where it is an axis of which value.
+
+    With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs.
+    """
 
     size: Size
     places: dict[Node, int]
+    stencils: bool = False
+
+    def flow(self, node: Node) -> Flow:
+        return stencil_flow(node) if self.stencils else row_flow(node)
+
+    def size_of(self, node: Node) -> Size:
+        """How many rows a value has."""
+        return node.aval.shape[self.places[node]]
 
 
-def axes_of(nodes: Iterable[Node]) -> list[Axis]:
+def axes_of(nodes: Iterable[Node], stencils: bool = False) -> list[Axis]:
     """The axes of a program, in the order in which they come up.
 
     Two axes of two values are one where an operator carries the one over into the other, or pairs them. An axis that
@@ -28,14 +42,14 @@ def axes_of(nodes: Iterable[Node]) -> list[Axis]:
     """
     parents: dict[Place, Place] = {}
     for node in nodes:
-        flow = row_flow(node)
+        flow = stencil_flow(node) if stencils else row_flow(node)
         first: dict[object, Place] = {}
         for x, labels in zip((*node.inputs, node), (*flow.inputs, flow.result), strict=True):
             for i, label in enumerate(labels):
                 if label is not None:
                     place = _root(parents, (x, i))
                     parents[place] = _root(parents, first.setdefault(label, place))
-    return _collected(parents)
+    return [_sized(axis) if stencils else axis for axis in _collected(parents)]
 
 
 def _root(parents: dict[Place, Place], place: Place) -> Place:
@@ -57,3 +71,8 @@ def _collected(parents: dict[Place, Place]) -> list[Axis]:
         if axis.places.setdefault(node, i) != i:
             meets_itself.add(root)
     return [axis for root, axis in axes.items() if root not in meets_itself]
+
+
+def _sized(axis: Axis) -> Axis:
+    """As long as the longest of its values."""
+    return Axis(reduce(largest, dict.fromkeys(map(axis.size_of, axis.places))), axis.places, stencils=True)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import chain, count
-from typing import Any
 
 import numpy as np
 
-from symgrad.dims import Dim, Rows, is_rows, symbols_of
+from symgrad.dims import Dim
 from symgrad.flow import flow_of
-from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Params, reached
-from symgrad.ops.create import ARANGE
+from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
 from symgrad.ops.define import axis_tuple
+from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.reduce import MEAN
-from symgrad.rewrite.engine import Rules, copied, moved, moved_name, rewrite
+from symgrad.rewrite.engine import Rules, copied, moved as moved_where, moved_name, rewrite
 from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
+from symgrad.schedule.bodies import Bodies
 from symgrad.schedule.gain import block_seconds, is_work, whole_seconds
 from symgrad.schedule.layout import laid_out, nbytes_of_row
 from symgrad.schedule.loop import LOOP, Block
-from symgrad.schedule.picks import numbering
-from symgrad.schedule.plan import Plan, is_cheap, plan_for
+from symgrad.schedule.plan import Plan, plan_for
 from symgrad.schedule.sizes import likely, rows_scale
+from symgrad.schedule.stencils import Moved, moved_of
 from symgrad.shapes import product
 from symgrad.variable import Variable
 
@@ -56,7 +54,7 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
     """Long axes along which much of the work lies, where blocks without any cost would be faster."""
     nodes = reached(graph.outputs)
     work = [x for x in nodes if is_work(x)]
-    axes = [axis for axis in axes_of(nodes) if _rows_of(axis) >= FEWEST_ROWS]
+    axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _rows_of(axis) >= FEWEST_ROWS]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
     weights = [sum(_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
     return [
@@ -64,6 +62,17 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
         for axis, touched, weight in zip(axes, along, weights, strict=True)
         if weight and weight >= max(weights) / 2 and _at_most_saved(touched, rows_scale(axis.size)) > worth
     ]
+
+
+def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
+    """Axes along which slices move many rows."""
+    moving = [x for x in nodes if x.op in (GET, SET, ADD) and any(map(_is_long, moved_of(x)))]
+    axes = axes_of(nodes, stencils=True) if moving else []
+    return [axis for axis in axes if not axis.places.keys().isdisjoint(moving)]
+
+
+def _is_long(moved: Moved) -> bool:
+    return likely(moved.size) * rows_scale(moved.size) >= FEWEST_ROWS
 
 
 def _rows_of(axis: Axis) -> float:
@@ -98,133 +107,48 @@ def _means_as_sums(graph: Graph) -> Graph:
     return copied(rewrite(graph, _MEANS)) if any(node.op is MEAN for node in graph.nodes) else graph
 
 
-def _free_name(name: str, graph: Graph) -> str:
-    """A name that neither a value nor a size has."""
-    sizes = {n for x in graph.inputs for size in x.aval.shape if isinstance(size, Dim) for n in symbols_of(size)}
-    taken = sizes.union(hint for hint in graph.names.values() if isinstance(hint, str))
-    return next(each for each in chain((name,), (f"{name}_{i}" for i in count(2))) if each not in taken)
-
-
 # ---- loops
-
-
-@dataclass
-class Body:
-    """The body of a loop while it is put together: its graph, and where its inputs come from."""
-
-    graph: Graph = field(default_factory=Graph)
-    inputs: dict[tuple[Node, bool], Node] = field(default_factory=dict)  # a value, and whether it is cut
-    image: dict[Node, Node] = field(default_factory=dict)
 
 
 class Division:
     """A program divided along an axis into loops and the rest."""
 
     def __init__(self, graph: Graph, axis: Axis) -> None:
-        self.graph, self.nodes = graph, reached(graph.outputs)
+        self.graph, self.nodes, self.axis = graph, reached(graph.outputs), axis
         self.plan: Plan = plan_for(self.nodes, graph.outputs, axis)
-        self.rows = Rows(_free_name("rows", graph))
-        self.bodies = [self._body(k) for k in range(self.plan.loops)]
-        self.stored = self._stored()
-        self.results = [[x for x in body.image if self._is_result(x, k)] for k, body in enumerate(self.bodies)]
+        self.made = Bodies(graph, self.nodes, self.plan)
+        self.bodies = self.made.bodies
+        self.results = [[x for x in body.image if self.made.is_result(x, k)] for k, body in enumerate(self.bodies)]
         self.blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
         self.saved = self._saved() if self.blocks else 0.0
 
     def _is_cut(self) -> bool:
         """Whether every loop has something to take blocks of."""
-        return all(any(cut for _, cut in body.inputs) for body in self.bodies)
+        return bool(self.bodies) and all(any(cut for _, cut in body.inputs) for body in self.bodies)
 
-    # -- what a loop computes
-
-    def _body(self, k: int) -> Body:
-        body = Body()
-        for node in self.nodes:
-            if self.plan.loop.get(node) == k:
-                self._compute(body, node, k)
-        return body
-
-    def _compute(self, body: Body, node: Node, k: int) -> Node:
-        numbers = numbering(node)
-        inputs = tuple([
-            self._numbers_of_rows(body, node) if i == numbers and cut else self._fetch(body, x, cut, k)
-            for i, (x, cut) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True))
-        ])  # fmt: skip
-        twin = body.graph.add(node.op, inputs, self._params(node), moved(node.where, body.image))
-        body.image[node] = twin
-        return twin
-
-    def _numbers_of_rows(self, body: Body, node: Node) -> Node:
-        """0, 1, 2, ...: rows are counted from where the block begins."""
-        start, stop, step = body.graph.constant(0), body.graph.size(self.rows), body.graph.constant(1)
-        params: Params = (("dtype", np.dtype(int)), ("n", self.rows))
-        return body.graph.add(ARANGE, (start, stop, step), params, node.where)
-
-    def _fetch(self, body: Body, x: Node, cut: bool, k: int) -> Node:
-        """A value inside of a loop: computed there, a constant, or an input of the loop."""
-        if cut and x in body.image:
-            return body.image[x]
-        if cut and self._is_recomputed(x):
-            return self._compute(body, x, k)
-        if x.op is CONSTANT and x.aval.shape == ():
-            return body.graph.add(CONSTANT, (), x.params, x.where)
-        known = body.inputs.get((x, cut))
-        if known is None:
-            shape = self._cut_shape(x) if cut else x.aval.shape
-            params = (("aval", x.aval._replace(shape=shape)), ("name", f"x{len(body.inputs)}"))
-            known = body.inputs[x, cut] = body.graph.add(INPUT, (), params, x.where)
-            body.graph.inputs.append(known)
-        return known
-
-    def _is_recomputed(self, x: Node) -> bool:
-        """Whether rows of an earlier loop are computed again: cheaply, from what is there anyway."""
-        if not self.plan.is_row(x) or not is_cheap(x):
-            return False
-        return not any(cut and y in self.plan.loop for y, cut in zip(x.inputs, self.plan.cuts[x], strict=True))
-
-    def _cut_shape(self, x: Node) -> tuple[Any, ...]:
-        i = self.plan.axis.places[x]
-        return (*x.aval.shape[:i], self.rows, *x.aval.shape[i + 1 :])
-
-    def _params(self, node: Node) -> Params:
-        """The parameters for a block: `shape` is by convention that of the result."""
-        if not self.plan.is_row(node):
-            return node.params
-        return tuple((key, self._cut_shape(node) if key == "shape" else value) for key, value in node.params)
-
-    # -- what it gives
-
-    def _stored(self) -> set[Node]:
-        """Rows that are wanted outside of the loop that computes them."""
-        read = {x for body in self.bodies for x, _ in body.inputs}
-        for node in self.nodes:
-            if node not in self.plan.loop:
-                read.update(node.inputs)
-        read.update(self.graph.outputs)
-        return {x for x in read if x in self.plan.loop}
-
-    def _is_result(self, x: Node, k: int) -> bool:
-        return self.plan.loop[x] == k and x in self.stored
+    # -- what a loop gives
 
     def _block(self, k: int) -> Block:
         body, results = self.bodies[k], self.results[k]
         graph = body.graph
-        graph.outputs = [body.image[x] for x in results]
+        graph.outputs = [self.made.output(x, k) for x in results]
         for x in body.image:
             name = self.graph.names.get(x)
             if name is not None and (moved_to := moved_name(self.graph, name, body.image)) is not None:
                 graph.label(body.image[x], moved_to)
-        rows = [body.image[x] for x in results if self.plan.is_row(x)]
-        layout = laid_out(graph, rows, self.plan.axis.size)
-        cuts = tuple(self.plan.axis.places[x] if cut else None for x, cut in body.inputs)
+        self.made.bound(k)
+        rows = [y for x, y in zip(results, graph.outputs, strict=True) if self.plan.is_row(x)]
+        layout = laid_out(graph, rows, self.axis.size, self.made.halo(k))
+        cuts = tuple(cut for _, cut in body.inputs)
         joins = tuple(self._join(x) for x in results)
         avals = tuple(x.aval for x in results)
         threads = self._is_worth_threads(k, layout.rows)
-        return Block(graph, self.plan.axis.size, self.rows, cuts, joins, avals, layout, threads)
+        return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads)
 
     def _join(self, x: Node) -> int | np.ufunc:
         combine = flow_of(x).combine
         if self.plan.is_row(x):
-            return self.plan.axis.places[x]
+            return self.axis.places[x]
         assert combine is not None
         return combine
 
@@ -232,18 +156,21 @@ class Division:
 
     def _seconds(self, k: int, rows: int, threads: int) -> float:
         body = self.bodies[k]
-        total = _rows_of(self.plan.axis)
-        cut = [x for x in body.graph.inputs if any(map(is_rows, x.aval.shape))]
-        streamed = total * sum(map(nbytes_of_row, (*cut, *body.graph.outputs)))
+        total = _rows_of(self.axis)
+        cut = {
+            x: twin for (x, cut), twin in body.inputs.items() if cut
+        }  # once, though stencils read it again and again
+        streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs)))
         work = [x for x in body.image if is_work(x)]
-        return block_seconds(work, rows_scale(self.plan.axis.size), max(1.0, total / rows), streamed, threads)
+        scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
+        return block_seconds(work, scale, max(1.0, total / rows), streamed, threads)
 
     def _is_worth_threads(self, k: int, rows: int) -> bool:
         return self._seconds(k, rows, 1) > WORTH_THREADS
 
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
-        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], rows_scale(self.plan.axis.size))
+        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], rows_scale(self.axis.size))
         several = machine.cores()
         blocks = sum(
             self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)
@@ -262,7 +189,7 @@ class Division:
             for node in self.nodes:
                 if node not in image and self.plan.after.get(node) == k:
                     inputs = tuple([image[x] for x in node.inputs])
-                    image[node] = new.add(node.op, inputs, node.params, moved(node.where, image))
+                    image[node] = new.add(node.op, inputs, node.params, moved_where(node.where, image))
             if k < self.plan.loops:
                 self._add_loop(new, image, k)
         new.outputs = [image[y] for y in self.graph.outputs]
@@ -273,9 +200,9 @@ class Division:
         inputs = tuple([image[x] for x, _ in self.bodies[k].inputs])
         results = self.results[k]
         where = results[0].where
-        loop = new.add(LOOP, inputs, (("body", self.blocks[k]),), where)
+        loop = new.add(LOOP, inputs, (("body", self.blocks[k]), ("symbols", self.blocks[k].symbols)), where)
         for i, x in enumerate(results):
-            image[x] = new.add(ITEM, (loop,), (("index", i),), moved(x.where, image))
+            image[x] = new.add(ITEM, (loop,), (("index", i),), moved_where(x.where, image))
 
     def _label(self, new: Graph, image: dict[Node, Node]) -> None:
         for x, name in self.graph.names.items():

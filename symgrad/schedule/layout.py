@@ -12,15 +12,19 @@ import numpy as np
 from symgrad.cost import nbytes
 from symgrad.dims import Size, is_rows
 from symgrad.graph import INPUT, Graph, Node, is_view
+from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.index import ADD, SET
+from symgrad.ops.keys import FULL as ALL, indexed_shape
 from symgrad.schedule import machine
 from symgrad.schedule.axes import Axis, axes_of
 from symgrad.schedule.sizes import likely
+from symgrad.schedule.windows import PUT
 from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 16  # rows of a block
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
+SLOW_IN_PLACE = frozenset(("sign",))  # NumPy's loop branches there, five times as long where signs are mixed
 WITH_OUT = frozenset((np.sum, np.max, np.min, np.clip, np.outer))
 
 
@@ -41,11 +45,31 @@ class Home(NamedTuple):
 
 @dataclass
 class Layout:
-    """The plan of a block's memory."""
+    """The plan of a block's memory.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows a block has.
+    buffers : list of Buffer
+    homes : dict of Node to Home
+        Where values are kept.
+    grounds : dict of Node to Node
+        New arrays that are filled piece by piece right where a result of the loop is, and those results.
+    halo : int
+        How many rows more a buffer must take, for those of neighbouring blocks.
+    """
 
     rows: int
     buffers: list[Buffer] = field(default_factory=list)
     homes: dict[Node, Home] = field(default_factory=dict)
+    grounds: dict[Node, Node] = field(default_factory=dict)
+    halo: int = 0
+
+    @property
+    def length(self) -> int:
+        """How many rows a buffer takes."""
+        return self.rows + self.halo
 
 
 def row_axis(node: Node) -> int | None:
@@ -53,12 +77,17 @@ def row_axis(node: Node) -> int | None:
     return next((i for i, n in enumerate(node.aval.shape) if is_rows(n)), None)
 
 
+def length_of(node: Node) -> int:
+    """The number that stands for how many rows a value has."""
+    return next(n for n in node.aval.shape if isinstance(n, int) and is_rows(n))
+
+
 def takes_out(node: Node) -> bool:
     """Whether NumPy can write the value into memory that is there."""
     return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in WITH_OUT or node.op.name == "einsum"
 
 
-def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
+def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) -> Layout:
     """The layout of a body.
 
     Parameters
@@ -69,16 +98,84 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size) -> Layout:
         Rows that are results of the loop.
     size : int or Dim
         How many rows there are in all.
+    halo : int
+        How many rows more than its own a block may have of a value.
     """
     order = Order(graph)
-    wanted = _wanted(graph, order)
+    users = _users(graph)
+    grounds = {ground: y for y in direct if (ground := _ground(y, users, graph.outputs)) is not None}
+    straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
+    wanted = _wanted(graph, order, users) - grounds.keys() - straight
     allocation = Allocation(graph, order)
     for node in graph.nodes:
         allocation.visit(node, node in wanted and not (node in direct and order.is_plain(node)))
     buffers = allocation.buffers
     streamed = [nbytes_of_row(x) for x in (*graph.inputs, *direct)]
     rows = _rows(sum(map(_row_bytes, buffers)) + sum(streamed), size)
-    return Layout(rows, buffers, allocation.homes)
+    return Layout(rows, buffers, allocation.homes, grounds, halo)
+
+
+# ---- arrays that are put together
+
+
+def is_new(node: Node) -> bool:
+    """Whether a value is an array to put pieces into."""
+    return node.op in (FULL, EMPTY)
+
+
+def _users(graph: Graph) -> dict[Node, list[Node]]:
+    users: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
+    for node in graph.nodes:
+        for x in node.inputs:
+            users[x].append(node)
+    return users
+
+
+def _ground(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]) -> Node | None:
+    """The new array that became a result by having pieces put into it, and by nothing else."""
+    if node.op is not PUT:
+        return None
+    while node.op is PUT:
+        node = node.inputs[0]
+        if len(users[node]) != 1 or node in outputs:
+            return None
+    return node if is_new(node) else None
+
+
+def _is_filled(node: Node, users: dict[Node, list[Node]]) -> bool:
+    return is_new(node) and any(y.op is PUT for y in users[node])
+
+
+def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
+    """Whether all that is done with a value is that it is put where NumPy can write it at once."""
+    if len(users[node]) != 1:
+        return False
+    (put,) = users[node]
+    return put.op is PUT and put.inputs[1] is node and put.inputs[0] is not node and goes_straight(put, node)
+
+
+def goes_straight(put: Node, value: Node) -> bool:
+    """Whether NumPy can write a value where it is put."""
+    if dict(put.params)["adds"] or not (value.op.elementwise and isinstance(value.op.evaluate, np.ufunc)):
+        return False
+    return row_axis(value) is not None and _fills(put) and put.aval.dtype == value.aval.dtype
+
+
+def fills_rows(put: Node) -> bool:
+    """Whether some rows are set, and those as a whole."""
+    params = dict(put.params)
+    others = [item for i, item in enumerate(params["key"]) if i != params["place"]]
+    return not params["adds"] and all(item == ALL for item in others)
+
+
+def _fills(put: Node) -> bool:
+    """Whether there is a number for each place of the rows that are put."""
+    params = dict(put.params)
+    shape = indexed_shape(put.aval.shape, params["key"], ())
+    axis, place = row_axis(put.inputs[1]), params["place"]
+    sizes = [n for i, n in enumerate(shape) if i != place]
+    others = [n for i, n in enumerate(put.inputs[1].aval.shape) if i != axis]
+    return axis == place and same_shape(tuple(sizes), tuple(others))
 
 
 def nbytes_of_row(node: Node) -> int:
@@ -107,9 +204,13 @@ def _rows(row_bytes: int, size: Size) -> int:
     return rows
 
 
-def _wanted(graph: Graph, order: Order) -> set[Node]:
+def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[Node]:
     """Values that get a buffer: NumPy can write them there, and they are not small beside the others."""
-    able = [x for x in graph.nodes if row_axis(x) is not None and (takes_out(x) or order.is_packed(x))]
+    able = [
+        x
+        for x in graph.nodes
+        if row_axis(x) is not None and (takes_out(x) or _is_filled(x, users) or order.is_packed(x))
+    ]
     largest = max(map(nbytes_of_row, able), default=0)
     return {x for x in able if nbytes_of_row(x) * MINOR >= largest}
 
@@ -193,7 +294,7 @@ class Allocation:
         self._roots: dict[Node, Node] = {}
         self._last: dict[Node, Node] = {}
         for node in graph.nodes:
-            shares = is_view(node) or node.op in (SET, ADD)  # which may be written into what they change
+            shares = is_view(node) or node.op in (SET, ADD, PUT)  # which may be written into what they change
             self._roots[node] = self._roots[node.inputs[0]] if shares else node
             for x in (node, *node.inputs):
                 self._last[self._roots[x]] = node
@@ -221,7 +322,7 @@ class Allocation:
 
     def _overwritten(self, node: Node) -> Home | None:
         """The home of an operand that nobody reads afterwards, if number by number it can become the result."""
-        if not node.op.elementwise:
+        if not node.op.elementwise or node.op.name in SLOW_IN_PLACE:
             return None
         for x in dict.fromkeys(node.inputs):
             home = self.homes.get(x)

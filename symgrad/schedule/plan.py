@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from symgrad.dims import largest, same
+from symgrad.flow import Flow
 from symgrad.graph import Node, is_view
 from symgrad.ops.core import AGAIN
+from symgrad.ops.create import EMPTY, FULL
 from symgrad.schedule.axes import Axis
-from symgrad.schedule.picks import row_flow
 
 Cut = tuple[bool, ...]  # for each input of a node, whether the node takes blocks of it
 
@@ -74,14 +76,24 @@ def _uncut(node: Node) -> Cut:
 
 def _cuts(node: Node, axis: Axis) -> Cut | None:
     """For each input whether blocks of it make a block, or a partial sum, of the node; None where they do not."""
-    flow = row_flow(node)
+    flow = axis.flow(node)
     places = [axis.places.get(x) for x in node.inputs]
     labels = [None if i is None else given[i] for i, given in zip(places, flow.inputs, strict=True)]
     if node in axis.places:
         label = flow.result[axis.places[node]] if flow.result else None
     else:
-        label = next((s for s in labels if s is not None and s not in flow.result), None) if flow.combine else None
+        reduced = (i for i, s in enumerate(labels) if s is not None and s not in flow.result)
+        at = next(reduced, None) if flow.combine else None
+        label = None if at is None or _may_lack_rows(flow, node.inputs[at], axis) else labels[at]
     return None if label is None else tuple(s == label for s in labels)
+
+
+def _may_lack_rows(flow: Flow, x: Node, axis: Axis) -> bool:
+    """Whether in some block there may be nothing to reduce, of which there is no maximum."""
+    if flow.combine is None or flow.combine.identity is not None:
+        return False
+    size = axis.size_of(x)
+    return not (same(size, axis.size) and same(largest(1, size), size))
 
 
 def _postpone(plan: Plan, nodes: Sequence[Node], outputs: set[Node]) -> None:
@@ -105,4 +117,4 @@ CHEAP = frozenset(("add", "subtract", "multiply", "negative", "maximum", "minimu
 
 def is_cheap(node: Node) -> bool:
     """Whether a row is computed again as fast as it is read from memory."""
-    return is_view(node) or node.op.name in CHEAP
+    return is_view(node) or node.op in (FULL, EMPTY) or node.op.name in CHEAP

@@ -17,7 +17,7 @@ def scratch_of(graph: Graph, threads: int | None) -> Size:
     for node in reached(graph.outputs):
         if node.op is LOOP:
             block: Block = dict(node.params)["body"]
-            key = block.layout.rows, tuple(block.layout.buffers)
+            key = block.layout.length, tuple(block.layout.buffers)
             kept[key] = max(_at_a_time(block, threads), kept.get(key, 0))
     return sum((scratch_bytes(buffers, rows) * times for (rows, buffers), times in kept.items()), 0)
 

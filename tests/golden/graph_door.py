@@ -110,7 +110,7 @@ def _pool(process):
 def _in_parts(share, n, rows, threads=None):
     """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, n, step)
+    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
     left, given = deque(starts), {}
 
     def work():
