@@ -25,6 +25,7 @@ from symgrad.rewrite import (
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
+from symgrad.rewrite.logistic import share_exponentials
 from symgrad.rewrite.structure import procedures
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "optimise",
     "rules_of",
     "settle",
+    "share_exponentials",
     "simplify",
 ]
 
@@ -88,7 +90,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (gather, hasten, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (gather, hasten, share_exponentials, settle, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from symgrad.graph import Graph, Node, Op
-from symgrad.ops.define import TABLE, is_traced
+from symgrad.ops.define import TABLE
 from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
@@ -30,21 +30,10 @@ def _very_many(x, **_):
 # ---- what NumPy has a scalar loop for
 
 
-def _many_or_one(x):
-    negated = is_traced(x) and x.node.op is TABLE[np.negative]  # for which there is a better rule
-    return (_many(x) and not negated) or (floating(x) and x.ndim == 0)
-
-
-@rule(x=LARGE, when=_many_or_one)
-def softplus_by_vectors(x):
-    """What `logaddexp` does, in functions with loops for vectors: 300 us to 100; `math` has them too, for numbers."""
+@rule(x=Draw((), -40.0, 40.0), when=lambda x: floating(x) and x.ndim == 0)
+def softplus_of_number(x):
+    """What `logaddexp` does, in functions that `math` has too; of many numbers see `logistic`."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-
-@rule(x=LARGE, when=_many)
-def softplus_of_negative_by_vectors(x):
-    """One pass less."""
-    return np.logaddexp(0, -x), np.log1p(np.exp(-np.abs(x))) - np.minimum(x, 0)
 
 
 def _of_one_shape(x, y):
