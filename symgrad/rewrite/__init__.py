@@ -22,10 +22,12 @@ from symgrad.rewrite import (
     stable,
     sums,
 )
+from symgrad.rewrite.common import take_out
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
 from symgrad.rewrite.logistic import share_exponentials
+from symgrad.rewrite.regroup import regroup
 from symgrad.rewrite.structure import procedures
 
 __all__ = [
@@ -41,10 +43,12 @@ __all__ = [
     "improve",
     "improved",
     "optimise",
+    "regroup",
     "rules_of",
     "settle",
     "share_exponentials",
     "simplify",
+    "take_out",
 ]
 
 Pass = Callable[[Graph, str], Graph]
@@ -90,7 +94,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (gather, hasten, share_exponentials, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (gather, hasten, share_exponentials, take_out, regroup, settle, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {

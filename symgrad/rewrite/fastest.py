@@ -9,9 +9,10 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE
-from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, floating
+from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, finite, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
+from symgrad.rewrite.monomials import MODERATE, moderate
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
@@ -146,9 +147,45 @@ def quotients_cancel(x, y, z, w):
     return x * (y / z) * (z / y / w), x / w
 
 
+@rule(alone=True, when=_of_one_size)
+def negative_sum(x, y):
+    """The sign goes on."""
+    return -x - y, -(x + y)
+
+
+def _moderate_of_one_size(x, y, a):
+    return _of_one_size(x, y) and moderate(a, MODERATE.get(x.dtype.itemsize, 1.0))
+
+
+@rule(changes_nan=True, alone=True, y=POSITIVE, when=_moderate_of_one_size)
+def multiple_over(x, y, a=2.5):
+    """Further out the number is more likely to meet another."""
+    return (a * x) / y, a * (x / y)
+
+
+@rule(changes_nan=True, alone=True, y=POSITIVE, when=_moderate_of_one_size)
+def over_multiple(x, y, a=2.5):
+    return x / (a * y), (1 / a) * (x / y)
+
+
+@rule(changes_nan=True, alone=True, x=POSITIVE, when=finite)
+def number_over_multiple(x, a=2.5, b=3.5):
+    return a / (b * x), (a / b) / x
+
+
+def over_known_reciprocal(graph: Graph, node: Node) -> Variable | None:
+    """A product, and then perhaps one that is there already."""
+    x, y = node.inputs
+    if number(x) is not None or not _of_one_size(Variable(graph, x), Variable(graph, y)):
+        return None
+    known = (graph._interned.get((DIVIDE, (graph.constant(one), y), ())) for one in (1, 1.0))
+    reciprocal = next((each for each in known if each in graph.shared), None)  # type: ignore[attr-defined]
+    return None if reciprocal is None else Variable(graph, x) * Variable(graph, reciprocal)
+
+
 # ---- powers
 
-POWER = TABLE[np.power]
+POWER, DIVIDE = TABLE[np.power], TABLE[np.divide]
 HIGHEST = 16
 
 
@@ -187,6 +224,7 @@ def swapped(graph: Graph, node: Node) -> Node | None:
 OF: dict[Op, list[Procedure]] = {
     **{op: [swapped] for op in TABLE.values() if isinstance(op, Op) and op.commutes},
     POWER: [power_by_products],
+    DIVIDE: [over_known_reciprocal],
 }
 """What an operator is met with."""
 
