@@ -397,6 +397,19 @@ def test_other_powers_stay():
         assert operators(compiled(lambda x, a=exponent: x**a, array(5))) == ["power"]
 
 
+def test_what_is_divided_again_by_the_same_is_multiplied():
+    def f(x, y):
+        return 1 / y, x / y, (x * x) / y, y / x
+
+    x, y = array(50), 2 + np.abs(array(50))
+    program = compiled(f, x, y)
+    assert operators(program).count("divide") == 2
+    for a, b in zip(program(x, y), f(x, y), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-15)
+    assert operators(compiled(f, array(50), array(50), numerics="ieee")).count("divide") == 4
+    assert operators(compiled(lambda x, y: (1 / y, x / y), array(50, 4), array(4))).count("divide") == 2
+
+
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan])
 
 
@@ -439,6 +452,14 @@ def test_the_choice_of_a_number_stays_an_array():
 def test_other_divisions_stay():
     for divisor in (3.0, 0.1, 1e-310, 2.0**1000):
         assert operators(compiled(lambda x, a=divisor: x / a, array(5))) == ["divide"]
+
+
+def test_numbers_leave_quotients():
+    x, y = array(50), 2 + np.abs(array(50))
+    program = agrees(lambda x, y: 2.5 * ((1.5 * x) / y) + 3 * (x / (0.7 * y)), x, y)
+    assert operators(program).count("multiply") <= 2
+    small = compiled(lambda x, y: 2.5 * ((1e-200 * x) / y), x, y)
+    close(small(x, 1e-180 * y), 2.5 * ((1e-200 * x) / (1e-180 * y)))
 
 
 # ---- masks of where derivatives flow

@@ -26,6 +26,7 @@ from symgrad.version import VERSION
 
 SMALL = 64  # elements of a constant array that are still written out
 WIDTH = 118
+CLIPPED = ("minimum", "clip")
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
 
 
@@ -164,7 +165,7 @@ def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
     return any(
         node.op.name == "divide"
         and node.inputs[1].op.name == "add"
-        and any(x.op.name == "exp" for x in node.inputs[1].inputs)
+        and any(x.op.name == "exp" and x.inputs[0].op.name not in CLIPPED for x in node.inputs[1].inputs)
         for node in nodes
     )
 

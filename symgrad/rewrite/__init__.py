@@ -25,9 +25,12 @@ from symgrad.rewrite import (
     stable,
     sums,
 )
+from symgrad.rewrite.common import take_out
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
+from symgrad.rewrite.logistic import share_exponentials
+from symgrad.rewrite.regroup import regroup
 from symgrad.rewrite.strips import strips
 from symgrad.rewrite.structure import procedures
 
@@ -44,10 +47,13 @@ __all__ = [
     "improve",
     "improved",
     "optimise",
+    "regroup",
     "rules_of",
     "settle",
+    "share_exponentials",
     "simplify",
     "strips",
+    "take_out",
     "write",
 ]
 
@@ -101,7 +107,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (strips, gather, hasten, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (strips, gather, hasten, share_exponentials, take_out, regroup, settle, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {

@@ -8,10 +8,11 @@ import math
 import numpy as np
 
 from symgrad.graph import Graph, Node, Op
-from symgrad.ops.define import TABLE, is_traced
-from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, floating
+from symgrad.ops.define import TABLE
+from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, finite, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
+from symgrad.rewrite.monomials import MODERATE, moderate
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
@@ -30,21 +31,10 @@ def _very_many(x, **_):
 # ---- what NumPy has a scalar loop for
 
 
-def _many_or_one(x):
-    negated = is_traced(x) and x.node.op is TABLE[np.negative]  # for which there is a better rule
-    return (_many(x) and not negated) or (floating(x) and x.ndim == 0)
-
-
-@rule(x=LARGE, when=_many_or_one)
-def softplus_by_vectors(x):
-    """What `logaddexp` does, in functions with loops for vectors: 300 us to 100; `math` has them too, for numbers."""
+@rule(x=Draw((), -40.0, 40.0), when=lambda x: floating(x) and x.ndim == 0)
+def softplus_of_number(x):
+    """What `logaddexp` does, in functions that `math` has too; of many numbers see `logistic`."""
     return np.logaddexp(0, x), np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-
-@rule(x=LARGE, when=_many)
-def softplus_of_negative_by_vectors(x):
-    """One pass less."""
-    return np.logaddexp(0, -x), np.log1p(np.exp(-np.abs(x))) - np.minimum(x, 0)
 
 
 def _of_one_shape(x, y):
@@ -169,9 +159,45 @@ def quotients_cancel(x, y, z, w):
     return x * (y / z) * (z / y / w), x / w
 
 
+@rule(alone=True, when=_of_one_size)
+def negative_sum(x, y):
+    """The sign goes on."""
+    return -x - y, -(x + y)
+
+
+def _moderate_of_one_size(x, y, a):
+    return _of_one_size(x, y) and moderate(a, MODERATE.get(x.dtype.itemsize, 1.0))
+
+
+@rule(changes_nan=True, alone=True, y=POSITIVE, when=_moderate_of_one_size)
+def multiple_over(x, y, a=2.5):
+    """Further out the number is more likely to meet another."""
+    return (a * x) / y, a * (x / y)
+
+
+@rule(changes_nan=True, alone=True, y=POSITIVE, when=_moderate_of_one_size)
+def over_multiple(x, y, a=2.5):
+    return x / (a * y), (1 / a) * (x / y)
+
+
+@rule(changes_nan=True, alone=True, x=POSITIVE, when=finite)
+def number_over_multiple(x, a=2.5, b=3.5):
+    return a / (b * x), (a / b) / x
+
+
+def over_known_reciprocal(graph: Graph, node: Node) -> Variable | None:
+    """A product, and then perhaps one that is there already."""
+    x, y = node.inputs
+    if number(x) is not None or not _of_one_size(Variable(graph, x), Variable(graph, y)):
+        return None
+    known = (graph._interned.get((DIVIDE, (graph.constant(one), y), ())) for one in (1, 1.0))
+    reciprocal = next((each for each in known if each in graph.shared), None)  # type: ignore[attr-defined]
+    return None if reciprocal is None else Variable(graph, x) * Variable(graph, reciprocal)
+
+
 # ---- powers
 
-POWER = TABLE[np.power]
+POWER, DIVIDE = TABLE[np.power], TABLE[np.divide]
 HIGHEST = 16
 
 
@@ -210,6 +236,7 @@ def swapped(graph: Graph, node: Node) -> Node | None:
 OF: dict[Op, list[Procedure]] = {
     **{op: [swapped] for op in TABLE.values() if isinstance(op, Op) and op.commutes},
     POWER: [power_by_products],
+    DIVIDE: [over_known_reciprocal],
 }
 """What an operator is met with."""
 

@@ -36,34 +36,29 @@ def function(x):
                 t1 = np.square(h, out=s2)  # float64[rows]
                 y += t1 @ h
                 # derivative of graph_door.py:19
-                d_h = np.multiply(3.0, t1, out=s2)  # float64[rows]
+                d_h = np.multiply(3.0, t1, out=s3)  # float64[rows]
                 # derivative of graph_door.py:18
-                d2_h = np.cos(x_, out=s3)  # float64[rows]
-                np.multiply(d_h, d2_h, out=d_x[i:j])
-                t2 = np.multiply(h, d_h, out=s4)  # float64[rows]
+                d2_h = np.cos(x_, out=s4)  # float64[rows]
+                np.multiply(d2_h, d_h, out=d_x[i:j])
+                t2 = np.multiply(h, d_h, out=s5)  # float64[rows]
                 # derivative of graph_door.py:19
-                t3 = np.multiply(d2_h, 3.0, out=s5)  # float64[rows]
-                t4 = np.multiply(2.0, h, out=s6)  # float64[rows]
-                d2_h_2 = np.multiply(t3, t4, out=s7)  # float64[rows]
+                t3 = np.multiply(6.0, d2_h, out=s6)  # float64[rows]
+                d2_h_2 = np.multiply(h, t3, out=s7)  # float64[rows]
                 # derivative of graph_door.py:18
-                t5 = np.multiply(d2_h_2, d2_h, out=s8)  # float64[rows]
-                np.subtract(t5, t2, out=d2_x[i:j])
+                t4 = np.multiply(d2_h, d2_h_2, out=s8)  # float64[rows]
+                np.subtract(t4, t2, out=d2_x[i:j])
                 # derivative of graph_door.py:19
-                t6 = np.multiply(d2_h, t4, out=s4)  # float64[rows]
-                t7 = np.multiply(d2_h, t3, out=s5)  # float64[rows]
-                t8 = np.multiply(t7, 2.0, out=s5)  # float64[rows]
-                d3_h = np.multiply(3.0, t6, out=s4)  # float64[rows]
+                t5 = np.multiply(d2_h, t3, out=s6)  # float64[rows]
                 # derivative of graph_door.py:18
-                t9 = np.subtract(t8, d_h, out=s5)  # float64[rows]
-                t10 = np.add(d2_h_2, d3_h, out=s7)  # float64[rows]
-                t11 = np.multiply(h, t10, out=s7)  # float64[rows]
+                t6 = np.subtract(t5, d_h, out=s6)  # float64[rows]
+                t7 = np.add(d2_h_2, d2_h_2, out=s7)  # float64[rows]
+                t8 = np.multiply(h, t7, out=s1)  # float64[rows]
                 # derivative of graph_door.py:19
-                t12 = np.multiply(-3.0, h, out=s1)  # float64[rows]
-                t13 = np.multiply(t12, t4, out=s1)  # float64[rows]
-                d3_h_2 = np.add(t9, t13, out=s5)  # float64[rows]
+                t9 = np.multiply(-6.0, t1, out=s2)  # float64[rows]
+                d3_h = np.add(t6, t9, out=s6)  # float64[rows]
                 # derivative of graph_door.py:18
-                t14 = np.multiply(d3_h_2, d2_h, out=s5)  # float64[rows]
-                np.subtract(t14, t11, out=d3_x[i:j])
+                t10 = np.multiply(d2_h, d3_h, out=s4)  # float64[rows]
+                np.subtract(t10, t8, out=d3_x[i:j])
         return y
 
     with _blas_on_one_thread():

@@ -16,11 +16,11 @@ def derivatives(w, X, y, decay):
     # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
     t1 = -margin  # float64[n]
     t2 = 0.5 * decay
-    t3 = (np.log1p(np.exp(-np.abs(margin))) - np.minimum(margin, 0.0)).sum()
-    value = t3 + t2 * (w @ w)
+    t3 = np.exp(t1)  # float64[n]
+    t4 = np.minimum(t3, 1e+308)  # float64[n]
+    value = np.maximum(np.log1p(t4), t1).sum() + t2 * (w @ w)
     # derivative of logistic_newton.py:16
-    t4 = y / (1.0 + np.exp(margin))  # float64[n]
-    d_w = 2 * t2 * w - t4 @ X  # float64[d]
-    t5 = (X.T * (t4 / (1.0 + np.exp(t1)) * y)) @ X  # float64[d, d]
-    hessian = np.eye(d) * decay + t5  # float64[d, d]
+    t5 = y * (t4 / (1.0 + t4))  # float64[n]
+    d_w = 2 * t2 * w - t5 @ X  # float64[d]
+    hessian = np.eye(d) * decay + (X.T * (t5 / (1.0 + t3) * y)) @ X  # float64[d, d]
     return value, d_w, hessian

@@ -1,0 +1,201 @@
+"""Products as monomials: a number and a multiset of factors, in whatever order they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.graph import Graph, Node
+from symgrad.ops.define import TABLE
+from symgrad.rewrite.engine import number
+from symgrad.shapes import same_shape
+from symgrad.variable import Variable
+
+MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
+    TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
+)
+MOST = 16
+"""So many factors are looked at together."""
+
+MODERATE = {4: 1e10, 8: 1e30}
+"""What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
+
+
+class Scale(NamedTuple):
+    """A number, and what is known to be one when the program runs."""
+
+    value: float
+    others: tuple[Node, ...] = ()
+
+    def times(self, value: float, others: Iterable[Node] = ()) -> Scale:
+        return Scale(self.value * value, tuple(sorted((*self.others, *others), key=_by_id)))
+
+    def written(self, graph: Graph, image: Mapping[Node, Node]) -> Variable | float:
+        result: Variable | float = self.value
+        for x in self.others:
+            other = Variable(graph, image[x])
+            result = other if type(result) is float and result == 1 else result * other
+        return result
+
+
+ONE = Scale(1.0)
+
+
+class Monomial(NamedTuple):
+    """A scale times factors, in the order of their ids."""
+
+    scale: Scale
+    factors: tuple[Node, ...]
+
+
+def _by_id(node: Node) -> int:
+    return node.id
+
+
+def is_product(node: Node) -> bool:
+    """Whether each number of a value is that of one array times another, or a number."""
+    aval = node.aval
+    if node.op not in (MULTIPLY, NEGATIVE) or aval.dtype.kind != "f" or not aval.shape:
+        return False
+    arrays = [x for x in node.inputs if x.aval.shape]
+    alike = all(x.aval.dtype == aval.dtype and same_shape(x.aval.shape, aval.shape) for x in arrays)
+    return alike and aval.dtype.itemsize in MODERATE
+
+
+def moderate(c: float, most: float) -> bool:
+    return 1 / most < abs(c) < most
+
+
+def _joined(c: float, d: float, most: float) -> bool:
+    return moderate(c, most) and moderate(d, most) and moderate(c * d, most)
+
+
+class Products:
+    """The products of a graph, by their factors.
+
+    Attributes
+    ----------
+    of : dict of Node to Monomial
+        What each product is; where a factor has taken its number, without it.
+    parts : dict of Node to list of Node
+        The products that a product was made of.
+    wanted : list of Node
+        Those that are more than a part of another product, but for the negatives of such.
+    scaled : dict of Node to float
+        Factors that have taken a number, and the products that these are sums of.
+    """
+
+    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Node]) -> None:
+        self.of: dict[Node, Monomial] = {}
+        self.parts: dict[Node, list[Node]] = {}
+        self.scaled: dict[Node, float] = {}
+        self._users: dict[Node, list[Node]] = {}
+        wanted = set(outputs)
+        for node in nodes:
+            if is_product(node):
+                self._read(node)
+            parts = self.parts.get(node, ())
+            for x in node.inputs:
+                self._users.setdefault(x, []).append(node)
+                if x not in parts:
+                    wanted.add(x)
+        self._outputs = set(outputs)
+        self.wanted = [x for x in self.of if x in wanted and not (x.op is NEGATIVE and x.inputs[0] in wanted)]
+
+    def _read(self, node: Node) -> None:
+        most = MODERATE[node.aval.dtype.itemsize]
+        scale, factors, parts = Scale(-1.0) if node.op is NEGATIVE else ONE, [], []
+        for x in sorted(node.inputs, key=lambda x: len(x.aval.shape)):  # numbers first
+            known, c = self.of.get(x), number(x)
+            if known and len(factors) + len(known.factors) < MOST and _joined(scale.value, known.scale.value, most):
+                scale = scale.times(*known.scale)
+                factors += known.factors
+                parts.append(x)
+            elif x.aval.shape:
+                factors.append(x)
+            else:
+                scale = scale.times(1.0, [x]) if c is None else scale.times(float(c))
+        self.of[node] = Monomial(scale, tuple(sorted(factors, key=_by_id)))
+        self.parts[node] = parts
+
+    def passes(self, group: Iterable[Node]) -> int:
+        """How many products it has taken so far."""
+        seen: set[Node] = set()
+        stack = list(group)
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack += self.parts[node]
+        return len(seen)
+
+    def groups(self) -> list[list[Node]]:
+        """The wanted products, those together that have factors in common or are in sums that take a number."""
+        leader: dict[Node, Node] = {}
+
+        def find(x: Node) -> Node:
+            while (y := leader.setdefault(x, x)) is not x:
+                leader[x] = leader[y]
+                x = leader[x]
+            return x
+
+        for node in self.wanted:
+            first, *rest = self.of[node].factors
+            terms = [
+                self.of[y].factors[0] for x in (first, *rest) if x in self.scaled for y in x.inputs if y in self.of
+            ]
+            for x in (*rest, *terms):
+                leader[find(x)] = find(first)
+        found: dict[Node, list[Node]] = {}
+        for node in self.wanted:
+            found.setdefault(find(self.of[node].factors[0]), []).append(node)
+        return list(found.values())
+
+    # ---- numbers that factors take
+
+    def put_numbers_into_factors(self) -> None:
+        """Users first: a sum that has taken a number may hand it on to factors of what it adds."""
+        having: dict[Node, list[Node]] = {}
+        for node in self.wanted:
+            for x in dict.fromkeys(self.of[node].factors):
+                having.setdefault(x, []).append(node)
+        for node in reversed(self.wanted):
+            scale, factors = self.of[node]
+            if scale != ONE and not scale.others:
+                x = next((x for x in factors if self._takes(x, scale, having[x])), None)
+                if x is not None:
+                    self._put(scale.value, x, having[x])
+
+    def _takes(self, x: Node, scale: Scale, products: list[Node]) -> bool:
+        """Whether a factor has numbers of its own, and occurs once in each of some products that are so scaled."""
+        if x.op not in (ADD, SUBTRACT, DIVIDE) or x in self._outputs or x in self.scaled:
+            return False
+        if any(y not in self.of for y in self._users[x]):
+            return False
+        if any(self.of[p].scale != scale or self.of[p].factors.count(x) != 1 for p in products):
+            return False
+        if x.op is DIVIDE:
+            return number(x.inputs[0]) is not None and self._scalable(x.inputs[0], scale, x)
+        return all(self._scalable(y, scale, x) for y in x.inputs)
+
+    def _scalable(self, y: Node, scale: Scale, user: Node) -> bool:
+        """Whether it is multiplied anyway."""
+        c = number(y)
+        if c is None:
+            if y not in self.of or self._users[y] != [user] or y in self._outputs or self.of[y].scale.others:
+                return False
+            c = self.of[y].scale.value
+            if abs(c) == 1 or not same_shape(y.aval.shape, user.aval.shape):
+                return False
+        return moderate(c * scale.value, MODERATE[user.aval.dtype.itemsize])
+
+    def _put(self, scale: float, x: Node, products: list[Node]) -> None:
+        self.scaled[x] = scale
+        for p in products:
+            self.of[p] = self.of[p]._replace(scale=ONE)
+        for y in x.inputs:
+            if y in self.of and x.op is not DIVIDE:
+                self.scaled[y] = scale
+                self.of[y] = self.of[y]._replace(scale=self.of[y].scale.times(scale))

@@ -1,0 +1,142 @@
+"""Softplus and its slopes by one exponential: every combination of them at special values, and when they stay apart."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+pytestmark = pytest.mark.usefixtures("whole")
+
+SPECIAL = [
+    0.0, -0.0, 1e-300, -5e-324, 1.0, -1.0, 30.0, -30.0, 40.0, -40.0, 80.0, -80.0, 87.9, -87.9, 88.1, -88.1, 100.0,
+    -104.0, 700.0, -700.0, 708.9, -708.9, 709.1, -709.1, 745.0, -745.0, 800.0, -800.0, 3e38, -3e38, np.inf, -np.inf,
+    np.nan,
+]  # fmt: skip
+TINY = {np.float32: 1.2e-38, np.float64: 2.3e-308}
+
+
+def softplus(x):
+    return np.logaddexp(0, x)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+PARTS = {
+    "value": lambda x: softplus(x),
+    "value of negative": lambda x: softplus(-x),
+    "slope": lambda x: sigmoid(x),
+    "slope of negative": lambda x: sigmoid(-x),
+    "multiple": lambda x: 0.3 / (1 + np.exp(-x)),
+    "product": lambda x: (x + 0.5) / (1 + np.exp(x)),
+}
+
+
+def special(dtype, n=600):
+    """Special values and usual ones, as many as it takes."""
+    with np.errstate(over="ignore"):
+        x = np.array(SPECIAL).astype(dtype)
+    return np.concatenate([x, 3 * np.random.default_rng(0).normal(size=n - x.size).astype(dtype)])
+
+
+def operators(program):
+    return [node.op.name for node in program.graph.nodes]
+
+
+def compiled(f, *arrays, **options):
+    return sg.compile(f).compile(*arrays, **{"optimize": 2, **options})
+
+
+def as_it_was(f, *arrays, symbolic=False, **options):
+    """The program of `f`, with what it gives where nothing is rewritten."""
+    dtype = arrays[0].dtype.type
+    program = compiled(f, *(f"{x.dtype}[n]" if symbolic else x for x in arrays), **options)
+    with np.errstate(all="ignore"):
+        expected = compiled(f, *arrays, optimize=0)(*arrays)
+    with np.errstate(all="raise", under="ignore", invalid="ignore"):
+        found = program(*arrays)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_allclose(a, b, rtol=8 * np.finfo(dtype).eps, atol=TINY[dtype])
+    return program
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("second", PARTS)
+@pytest.mark.parametrize("first", PARTS)
+def test_every_pair_at_special_values(first, second, dtype, symbolic):
+    program = as_it_was(lambda x: (PARTS[first](x), PARTS[second](x)), special(dtype), symbolic=symbolic)
+    names = operators(program)
+    assert "logaddexp" not in names
+    assert names.count("log1p") == ("value" in first or "value" in second)
+    assert names.count("exp") == 1
+
+
+@pytest.mark.parametrize("numerics", ["stable", "ieee"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [600, 10_000])
+def test_all_at_once(n, dtype, numerics):
+    program = as_it_was(lambda x: tuple(f(x) for f in PARTS.values()), special(dtype, n), numerics=numerics)
+    names = operators(program)
+    assert names.count("log1p") == 1
+    assert names.count("exp") == (2 if numerics == "stable" else 3)
+    assert ("clip" in names) == (n > 8192)
+
+
+NEGATIVES = {
+    "difference": (lambda x, y: x - y, lambda x, y: y - x),
+    "product": (lambda x, y: -x * y, lambda x, y: x * y),
+    "multiple": (lambda x, y: -0.3 * x, lambda x, y: 0.3 * x),
+    "quotient": (lambda x, y: -x / y, lambda x, y: x / y),
+    "negative of a difference": (lambda x, y: -(x - y), lambda x, y: x - y),
+}
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("name", NEGATIVES)
+@pytest.mark.parametrize("pair", [("value", "slope of negative"), ("slope", "slope"), ("product", "value")])
+def test_what_is_the_negative_of_the_other(pair, name, swap):
+    """Whichever comes first in the program."""
+    one, other = NEGATIVES[name][::-1] if swap else NEGATIVES[name]
+    f, g = (PARTS[each] for each in pair)
+    x, y = np.random.default_rng(0).normal(size=(2, 600))
+    program = as_it_was(lambda x, y: (f(one(x, y)), g(other(x, y))), x, y)
+    assert operators(program).count("exp") == 1
+
+
+def test_another_multiple_is_something_else():
+    x = special(float)
+    program = as_it_was(lambda x: (softplus(0.3 * x), sigmoid(0.4 * x), sigmoid(2 * -x)), x)
+    assert operators(program).count("exp") == 3
+
+
+@pytest.mark.parametrize("f", [lambda x: softplus(x), lambda x: softplus(-x), lambda x: softplus(2.5 * x) * x])
+def test_a_loss_and_its_gradient_share_the_exponential(f):
+    x = 5 * np.random.default_rng(0).normal(size=1000)
+    total = sg.value_and_grad(lambda x: np.sum(f(x)))
+    program = total.compile(x, optimize=2)
+    assert operators(program).count("exp") == 1
+    for a, b in zip(program(x), total.compile(x, optimize=0)(x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def test_a_slope_alone_stays():
+    x = special(float)
+    assert operators(compiled(lambda x: sigmoid(x), x))[1:] == ["negative", "exp", "constant", "add", "divide"]
+
+
+def test_half_precision_and_small_arrays_keep_their_forms():
+    x = np.array([0.0, 11.0, -11.0, 100.0, -100.0, np.inf, -np.inf, np.nan] * 100, np.float16)
+    with np.errstate(all="ignore"):
+        found = compiled(lambda x: softplus(x), x)(x)
+        np.testing.assert_allclose(found, np.logaddexp(0, x.astype(float)), rtol=2e-3, atol=1e-7)
+    names = operators(compiled(lambda x: (softplus(x), sigmoid(x)), special(float, 40)))
+    assert names.count("logaddexp") == names.count("exp") == 1
+
+
+def test_what_cannot_overflow_needs_no_silence():
+    x = special(float)
+    assert "errstate" not in compiled(lambda x: (softplus(x), sigmoid(x)), x).source
+    assert "errstate" in compiled(lambda x: sigmoid(x), x).source
