@@ -26,6 +26,7 @@ from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise
+from symgrad.rewrite.rows import in_rows
 from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.scratch import scratch_of
 from symgrad.trace import Program, is_array, is_static, signature, spec, trace
@@ -67,6 +68,8 @@ class Compiled:
         self._whole = optimise(program.graph, options.optimize, options.numerics)
         cut = options.optimize > 1 and CALLED.isdisjoint(_names(program))
         self.graph = in_blocks(self._whole) if cut else self._whole
+        if options.optimize > 1:
+            self.graph = in_rows(self.graph)
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)

@@ -248,7 +248,7 @@ def test_batches_are_matrix_products_of_views(subscripts):
     terms = subscripts.split("->")[0].split(",")
     x, y = (array(*(dict.fromkeys("nkijbhqd", 8)[c] for c in term), seed=i) for i, term in enumerate(terms))
     program = agrees(lambda x, y: np.einsum(subscripts, x, y), x, y)
-    assert set(operators(program)) <= {"transpose", "matmul"}
+    assert set(operators(program)) <= {"transpose", "matmul"} | ({"reshape"} if terms[1] == "ij" else set())
     assert operators(program).count("matmul") == 1
 
 
