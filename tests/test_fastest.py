@@ -571,6 +571,17 @@ def test_random_sums_of_many(kinds, symbolic):
         close(x, y)
 
 
+def test_matrices_that_are_stacked_are_not_summed_by_row():
+    def f(a, b):
+        xs, ys = [np.sin(t * a) for t in range(1, 7)], [np.cos(t * b) for t in range(1, 7)]
+        return sum(x.T @ y for x, y in zip(xs, ys, strict=True)), sum(ys), sum(y.sum(axis=0) for y in ys)
+
+    a, b = array(2, 9), array(2, 7)
+    for found, expected in zip(sg.compile(f)(a, b), f(a, b), strict=True):
+        close(found, expected)
+        assert np.shape(found) == np.shape(expected)
+
+
 def test_large_batches_are_not_copied():
     def f(*xs):
         return sum(x.T @ x[:, ::-1] for x in xs)

@@ -25,7 +25,9 @@ from symgrad.rewrite import (
 from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
 from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
+from symgrad.rewrite.slices import join_slices
 from symgrad.rewrite.structure import procedures
+from symgrad.rewrite.turned import copy_turned
 
 __all__ = [
     "FASTEST",
@@ -33,12 +35,14 @@ __all__ = [
     "NUMERICS",
     "PASSES",
     "Pass",
+    "copy_turned",
     "drop_dead",
     "finish",
     "gather",
     "hasten",
     "improve",
     "improved",
+    "join_slices",
     "optimise",
     "rules_of",
     "settle",
@@ -88,7 +92,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (gather, hasten, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (join_slices, gather, hasten, settle, copy_turned, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
