@@ -597,6 +597,19 @@ def test_large_batches_are_not_copied():
 # ---- products of many numbers
 
 
+def test_what_is_added_twice_is_doubled_where_it_is_small():
+    def f(x, y, a):
+        once = a[:, None] * y
+        return x / 3 + once + once
+
+    arrays = array(40, 30), array(40, 30, seed=1), array(40)
+    assert operators(agrees(f, *arrays)).count("add") == 1
+    assert operators(agrees(lambda x, y: x / 3 + x * y + x * y, *arrays[:2])).count("add") == 2
+    wanted = agrees(lambda x, y, a: (x + a[:, None] * y) * (x + a[:, None] * y + a[:, None] * y), *arrays)
+    assert operators(wanted).count("add") == 2  # the first sum is there
+    close(sg.compile(f)(*arrays), f(*arrays))
+
+
 @pytest.mark.parametrize(
     ("f", "passes"),
     [

@@ -1,7 +1,7 @@
-"""A transposed matrix that many small products read, copied once: BLAS reads rows of the right operand faster.
+"""Transposed matrices that many small products read, copied once: BLAS reads rows of the right operand faster.
 
-The loop of a recurrent network takes a third less for its products in the pullback. BLAS copies the operands of large
-products itself.
+The loop of a recurrent network takes a third less for its products in the pullback, and attention for its scores. BLAS
+copies the operands of large products itself.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from symgrad.rewrite.engine import copied
 from symgrad.spelling import ATOM, Code
 from symgrad.variable import Variable
 
-MANY = 8
-"""So many products are worth a copy."""
-
 SMALL = 100**3
 """Up to so many multiplications OpenBLAS reads the operands of a product where they are."""
+
+SAVED, COPIED, CALL = 0.014, 0.5, 500
+"""Nanoseconds that a multiplication takes less, that a number takes to be copied, and that a copy takes at least."""
 
 COPY = Op(
     "copy",
@@ -39,19 +39,29 @@ COPY = Op(
 
 def copy_turned(graph: Graph, numerics: str = "stable") -> Graph:
     """Copies in the place of such matrices. It stands behind what moves transposes."""
-    uses: dict[Node, int] = {}
+    saved: dict[Node, float] = {}
     for node in reached(graph.outputs):
-        if node.op is MATMUL and _is_small(node) and node.inputs[1].op is TRANSPOSE:
-            uses[node.inputs[1]] = uses.get(node.inputs[1], 0) + 1
-    turned = {x: _copy(x) for x, count in uses.items() if count >= MANY}
+        if node.op is MATMUL and _is_turned(node.inputs[1]) and (work := _small_work(node)):
+            saved[node.inputs[1]] = saved.get(node.inputs[1], 0) + work * SAVED
+    turned = {x: _copy(x) for x, time in saved.items() if time > CALL + COPIED * numbers(x.aval.shape)}
     return copied(graph, turned) if turned else graph
 
 
-def _is_small(product: Node) -> bool:
-    a, b = product.inputs
-    known = all(isinstance(n, int) for x in (a, b) for n in x.aval.shape)
-    matrices = len(a.aval.shape) == len(b.aval.shape) == 2 and plain(a, b)
-    return known and matrices and numbers((*a.aval.shape, b.aval.shape[1])) <= SMALL
+def _is_turned(x: Node) -> bool:
+    """Whether numbers beside each other in memory stand in one column."""
+    ndim = len(x.aval.shape)
+    return x.op is TRANSPOSE and ndim > 1 and dict(x.params)["axes"].index(ndim - 1) == ndim - 2
+
+
+def _small_work(product: Node) -> int:
+    """The multiplications of a product, or of a stack of them, that are small; 0 if they are not."""
+    shapes = [x.aval.shape for x in product.inputs]
+    known = all(isinstance(n, int) for shape in shapes for n in shape)
+    if not known or not plain(*product.inputs) or len(shapes[0]) != len(shapes[1]):
+        return 0
+    rows, inner = shapes[0][-2:]
+    one = rows * inner * shapes[1][-1]
+    return one * numbers(product.aval.shape[:-2]) if one <= SMALL else 0
 
 
 def _copy(turned: Node) -> Any:
