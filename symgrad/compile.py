@@ -26,6 +26,7 @@ from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise, write
+from symgrad.rewrite.rows import in_rows
 from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.scratch import scratch_of
 from symgrad.trace import Program, is_array, is_static, signature, spec, trace
@@ -68,7 +69,7 @@ class Compiled:
         cut = options.optimize > 1 and CALLED.isdisjoint(_names(program))
         self.graph = in_blocks(self._whole) if cut else self._whole
         if options.optimize > 1:
-            self.graph = write(self.graph, options.numerics)
+            self.graph = in_rows(write(self.graph, options.numerics))
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)

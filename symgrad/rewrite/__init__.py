@@ -31,8 +31,10 @@ from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
 from symgrad.rewrite.logistic import share_exponentials
 from symgrad.rewrite.regroup import regroup
+from symgrad.rewrite.slices import join_slices
 from symgrad.rewrite.strips import strips
 from symgrad.rewrite.structure import procedures
+from symgrad.rewrite.turned import copy_turned
 
 __all__ = [
     "FASTEST",
@@ -40,12 +42,14 @@ __all__ = [
     "NUMERICS",
     "PASSES",
     "Pass",
+    "copy_turned",
     "drop_dead",
     "finish",
     "gather",
     "hasten",
     "improve",
     "improved",
+    "join_slices",
     "optimise",
     "regroup",
     "rules_of",
@@ -107,7 +111,9 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (strips, gather, hasten, share_exponentials, take_out, regroup, settle, drop_dead)
+FASTEST: tuple[Pass, ...] = (
+    *(strips, join_slices, gather, hasten, share_exponentials, take_out, regroup, settle, copy_turned, drop_dead),
+)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {

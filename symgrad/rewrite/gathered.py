@@ -20,6 +20,7 @@ from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.rewrite.contractions import numbers, plain
 from symgrad.rewrite.engine import copied
+from symgrad.rewrite.slices import Sliced, run_of, sliced
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
@@ -45,11 +46,13 @@ def gather(graph: Graph, numerics: str = "stable") -> Graph:
     if not sums:
         return graph
     together = {node: found for node, terms in sums if (found := _products(terms, uses))}
-    stacks = {tuple(side) for found in together.values() for group in found for side in _sides(group)}
-    instead = {node: _by_products(dict(sums)[node], found) for node, found in together.items()}
+    stacks = {_as_bag(side): side for found in together.values() for group in found for side in _sides(group)}
+    stacking = Stacking(list(stacks.values()))
+    instead = {node: _by_products(dict(sums)[node], found, stacking) for node, found in together.items()}
     for node, terms in sums:
-        if node not in together and (rows := _rows(terms)) in stacks:
-            instead[node] = _by_rows(rows)
+        side = stacks.get(_as_bag(_rows(terms)))
+        if node not in together and side and len(node.aval.shape) == 1:
+            instead[node] = _by_rows(side, stacking)
     return copied(graph, instead) if instead else graph
 
 
@@ -82,7 +85,8 @@ def _products(terms: Iterable[Node], uses: Mapping[Node, int]) -> list[list[tupl
         term = _term(node) if uses[node] == 1 else None
         if term is not None:
             kinds.setdefault(term.kind, []).append((node, term))
-    return [group for group in kinds.values() if len(group) >= SEVERAL]
+    several = [_in_order(group) for group in kinds.values() if len(group) >= SEVERAL]
+    return [group for group in several if _copies_pay(group)]
 
 
 def _term(node: Node) -> Term | None:
@@ -90,25 +94,60 @@ def _term(node: Node) -> Term | None:
         return None
     if node.op is OUTER:
         return Term((OUTER,), *node.inputs)
-    if node.op is not MATMUL or any(len(x.aval.shape) != 2 for x in node.inputs) or not _copies_pay(node):
+    if node.op is not MATMUL or any(len(x.aval.shape) != 2 for x in node.inputs):
         return None
     turned = tuple(x.op is TRANSPOSE for x in node.inputs)
     left, right = (x.inputs[0] if t else x for x, t in zip(node.inputs, turned, strict=True))
     return Term((MATMUL, turned), left, right)
 
 
-def _copies_pay(node: Node) -> bool:
-    """Whether to copy both operands takes less than to add the product to a sum."""
-    return 2 * sum(numbers(x.aval.shape) for x in node.inputs) < 3 * numbers(node.aval.shape)
+def _in_order(group: list[tuple[Node, Term]]) -> list[tuple[Node, Term]]:
+    """As the slices lie that are multiplied, else as the values are made."""
+    for side in _sides(group):
+        at = _slices(side)
+        if at is not None:
+            return [each for _, each in sorted(zip(at, group, strict=True), key=lambda pair: pair[0].place)]
+    return sorted(group, key=lambda each: each[1].left.id)
+
+
+def _copies_pay(group: Sequence[tuple[Node, Term]]) -> bool:
+    """Whether to copy the operands takes less than to add the products to a sum."""
+    copied = [side[0] for side, axis in zip(_sides(group), _axes(group[0][1]), strict=True) if not _lie(side, axis)]
+    return 2 * sum(numbers(x.aval.shape) for x in copied) < 3 * numbers(group[0][0].aval.shape)
 
 
 def _sides(group: Sequence[tuple[Node, Term]]) -> tuple[list[Node], list[Node]]:
     return [term.left for _, term in group], [term.right for _, term in group]
 
 
+def _axes(term: Term) -> tuple[int, int]:
+    """Along which axes the operands of all terms are joined."""
+    return (0, 0) if term.kind[0] is OUTER else (0 if term.kind[1][0] else 1, 1 if term.kind[1][1] else 0)
+
+
+def _slices(xs: Sequence[Node]) -> list[Sliced] | None:
+    """Different slices of one array along one axis."""
+    found = [at for x in xs if (at := sliced(x)) is not None]
+    one = len(found) == len(xs) and len({(at.array, at.axis) for at in found}) == 1
+    return found if one and len({at.place for at in found}) == len(xs) else None
+
+
+def _lie(xs: Sequence[Node], axis: int) -> list[Sliced] | None:
+    """Slices that lie beside each other as they would be joined along an axis."""
+    at = _slices(xs)
+    if at is None or at[0].axis != axis or [each.place - at[0].place for each in at] != list(range(len(xs))):
+        return None
+    return at
+
+
 def _rows(terms: Sequence[Node]) -> tuple[Node, ...]:
     """What is added: rows as they are, or the matrices whose rows have been summed."""
     return tuple(x.inputs[0] if x.op is SUM and _over_rows(x) else x for x in terms)
+
+
+def _as_bag(xs: Iterable[Node]) -> frozenset[tuple[Node, int]]:
+    """Values in any order."""
+    return frozenset(Counter(xs).items())
 
 
 def _over_rows(x: Node) -> bool:
@@ -119,18 +158,41 @@ def _over_rows(x: Node) -> bool:
 # ---- the new form
 
 
-def _stacked(xs: Sequence[Node], graph: Graph, image: Mapping[Node, Node], axis: int = 0) -> Variable:
-    """Matrices below (or beside) each other, vectors as the rows of a matrix."""
-    variables = [Variable(graph, image[x]) for x in xs]
-    y = np.concatenate(variables, axis=axis)
-    return np.reshape(y, (len(xs), *xs[0].aval.shape)) if len(xs[0].aval.shape) == 1 else y
+class Stacking:
+    """How the operands of all terms are joined; a series that is part of a longer one is a slice of that."""
+
+    def __init__(self, series: Sequence[Sequence[Node]]) -> None:
+        self._longest = sorted(series, key=len, reverse=True)
+        self._places = [{x: i for i, x in enumerate(xs)} for xs in self._longest]
+
+    def __call__(self, xs: Sequence[Node], graph: Graph, image: Mapping[Node, Node], axis: int = 0) -> Variable:
+        """Matrices below (or beside) each other, vectors as the rows of a matrix."""
+        shape, at = xs[0].aval.shape, _lie(xs, axis)
+        if at is not None:
+            y = run_of(Variable(graph, image[at[0].array]), axis, at[0].place, at[-1].place + 1)
+        else:
+            whole, start = self._whole(xs, image) if axis == 0 else (xs, 0)
+            y = np.concatenate([Variable(graph, image[x]) for x in whole], axis=axis)
+            if len(whole) > len(xs):
+                y = run_of(y, 0, start * shape[0], (start + len(xs)) * shape[0])
+        if len(shape) == 1:
+            return np.reshape(y, (len(xs), *shape))
+        return np.reshape(y, tuple(n * len(xs) if i == axis else n for i, n in enumerate(shape)))
+
+    def _whole(self, xs: Sequence[Node], image: Mapping[Node, Node]) -> tuple[Sequence[Node], int]:
+        """The longest series that has this one in it and has been computed, and where."""
+        for ys, places in zip(self._longest, self._places, strict=True):
+            start = places.get(xs[0])
+            if start is not None and list(ys[start : start + len(xs)]) == list(xs) and all(y in image for y in ys):
+                return ys, start
+        return xs, 0
 
 
-def _by_products(terms: Sequence[Node], groups: Sequence[Sequence[tuple[Node, Term]]]) -> Any:
+def _by_products(terms: Sequence[Node], groups: Sequence[Sequence[tuple[Node, Term]]], stacking: Stacking) -> Any:
     taken = {node for group in groups for node, _ in group}
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        found = [_product(group, graph, image) for group in groups]
+        found = [_product(group, graph, image, stacking) for group in groups]
         found += [Variable(graph, image[x]) for x in terms if x not in taken]
         y = found[0]
         for term in found[1:]:
@@ -140,15 +202,17 @@ def _by_products(terms: Sequence[Node], groups: Sequence[Sequence[tuple[Node, Te
     return made
 
 
-def _product(group: Sequence[tuple[Node, Term]], graph: Graph, image: Mapping[Node, Node]) -> Variable:
+def _product(
+    group: Sequence[tuple[Node, Term]], graph: Graph, image: Mapping[Node, Node], stacking: Stacking
+) -> Variable:
     op, *turned = group[0][1].kind
+    of_left, of_right = _axes(group[0][1])
     left, right = _sides(group)
+    a, b = stacking(left, graph, image, of_left), stacking(right, graph, image, of_right)
     if op is OUTER:
-        return _stacked(left, graph, image).T @ _stacked(right, graph, image)
-    a = _stacked(left, graph, image, 0 if turned[0][0] else 1)
-    b = _stacked(right, graph, image, 1 if turned[0][1] else 0)
+        return a.T @ b
     return (a.T if turned[0][0] else a) @ (b.T if turned[0][1] else b)
 
 
-def _by_rows(rows: Sequence[Node]) -> Any:
-    return lambda graph, image: np.sum(_stacked(rows, graph, image), axis=0)
+def _by_rows(rows: Sequence[Node], stacking: Stacking) -> Any:
+    return lambda graph, image: np.sum(stacking(rows, graph, image), axis=0)

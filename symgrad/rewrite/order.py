@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.graph import Graph, Node, Op
+from symgrad.graph import CONSTANT, Graph, Node, Op
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.rewrite.contractions import (
@@ -38,9 +38,16 @@ MOST = 6
 
 def product_with_zeros(graph: Graph, node: Node) -> Variable | None:
     """What is contracted with zeros is zero."""
-    if node.aval.dtype.kind != "f" or not node.aval.shape or not any(map(is_zeros, node.inputs)):
+    if node.aval.dtype.kind != "f" or not node.aval.shape or not any(map(_vanishes, node.inputs)):
         return None
     return np.full(node.aval.shape, 0.0, node.aval.dtype, like=Variable(graph, node))
+
+
+def _vanishes(x: Node) -> bool:
+    if x.op is not CONSTANT:
+        return is_zeros(x)
+    value = dict(x.params)["value"].value
+    return np.size(value) > 0 and not np.ravel(value)[0] and not np.any(value)
 
 
 def own_labels_first(graph: Graph, node: Node) -> Variable | None:

@@ -10,16 +10,19 @@ import numpy as np
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE
 from symgrad.rewrite.algebra import RANGE
-from symgrad.rewrite.contractions import alone
+from symgrad.rewrite.contractions import alone, numbers
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.rewrite.factors import Pulled, pulled
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
-MULTIPLY, DIVIDE = TABLE[np.multiply], TABLE[np.divide]
+MULTIPLY, DIVIDE, ADD = TABLE[np.multiply], TABLE[np.divide], TABLE[np.add]
 
 NEAR = 3
 """So many factors away a scalar is looked for."""
+
+SMALLER = 8
+"""How many times smaller a factor is than the product, so that to double it costs next to nothing."""
 
 
 def _arrays(node: Node) -> bool:
@@ -84,8 +87,26 @@ def product_from_parts(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
+# ---- what is added twice
+
+
+def added_twice(graph: Graph, node: Node) -> Variable | None:
+    """``(x + a * y) + a * y``, as the two sides of a square leave it, is ``x + (2 * a) * y`` where `a` is small."""
+    if not _arrays(node):
+        return None
+    for inner, y in (node.inputs, node.inputs[::-1]):
+        if inner.op is not ADD or y not in inner.inputs or y.op is not MULTIPLY or not alone(graph, inner):
+            continue
+        small, large = sorted(y.inputs, key=lambda x: numbers(x.aval.shape))
+        if small.aval.dtype == y.aval.dtype and SMALLER * numbers(small.aval.shape) <= numbers(y.aval.shape):
+            x = inner.inputs[inner.inputs[0] is y]
+            return Variable(graph, x) + (2 * Variable(graph, small)) * Variable(graph, large)
+    return None
+
+
 OF: dict[Op, list[Procedure]] = {
     MULTIPLY: [scalars_meet, product_from_parts],
     DIVIDE: [scalars_meet],
+    ADD: [added_twice],
 }
 """What an operator is met with."""
