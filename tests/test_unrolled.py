@@ -235,6 +235,7 @@ def test_stacks_of_transposed_matrices():
     assert count(checked(scores, array(4, 60, 32), array(4, 60, 32, seed=1)), "copy") == 1
     assert count(checked(lambda q, k: q @ np.swapaxes(k, 1, 2), array(50, 3, 3), array(50, 3, 3)), "copy") == 0
     assert count(checked(lambda q, k: q @ np.swapaxes(k, 0, 1), array(9, 30, 30), array(30, 9, 30)), "copy") == 0
+    assert count(checked(lambda q, k: q @ np.swapaxes(k, 1, 2), array(9, 60, 60), array(9, 10, 60)), "copy") == 0
 
 
 # ---- random programs
