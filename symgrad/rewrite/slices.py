@@ -32,7 +32,7 @@ SEVERAL = 4
 DENSE = 0.75
 """And so large a part of the slices between the first and the last must be multiplied."""
 
-SINGLE = 1 << 22
+SINGLE = 1 << 18
 """From so many multiplications on a product has BLAS at its best by itself."""
 
 WIDER = 4
