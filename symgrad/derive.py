@@ -26,16 +26,17 @@ Rule = Callable[..., Any]
 class Cotangent(NamedTuple):
     """A cotangent in the making.
 
-    Nothing flows where `mask` is false. While `dirty`, the value itself may hold a NaN there: an infinite partial of
-    the branch that was not taken, times zero. It is cleaned once, where it leaves the elementwise part of the program.
+    Nothing flows where `mask` is false: there the value is zero, or is to become zero. Where `valid` is false it may
+    hold anything as yet: the partial of the branch that was not taken, or a NaN, which is an infinite partial times
+    zero. It is cleaned once, where it leaves the elementwise part of the program.
     """
 
     value: Variable
     mask: Variable | None = None
-    dirty: bool = False
+    valid: Variable | None = None
 
     def settled(self) -> Variable:
-        return np.where(self.mask, self.value, 0) if self.dirty else self.value
+        return self.value if self.valid is None else np.where(self.valid, self.value, 0)
 
 
 def pullback(
@@ -136,7 +137,7 @@ class _Pullback:
     def name(self, g: Cotangent, node: Node) -> None:
         while node.op is ALIAS and node not in self.graph.names:  # a mark on an argument
             node = node.inputs[0]
-        if self.prefix and not g.dirty and node in self.graph.names:
+        if self.prefix and g.valid is None and node in self.graph.names:
             self.graph.label(g.value.node, (self.prefix + "{}", node))
 
     def propagate_from(self, node: Node, g: Cotangent | None) -> None:
@@ -187,7 +188,7 @@ class _Pullback:
         elif segment not in self.segments:  # values of the segment are read past its results
             return g
         own = self.segments[segment]
-        return g._replace(value=cross(g.value, own), mask=None if g.mask is None else cross(g.mask, own))
+        return Cotangent(*(None if x is None else cross(x, own) for x in g))  # type: ignore[arg-type]
 
     def primal(self, node: Node) -> Variable:
         """The value of a node for a rule."""
@@ -206,10 +207,11 @@ class _Pullback:
             return g._replace(value=value)
         masked = self.as_mask(p)
         if masked is None:
-            return Cotangent(g.value * p, g.mask, g.dirty or (g.mask is not None and self.may_blow(p.node)))
+            return Cotangent(g.value * p, g.mask, g.mask if self.may_blow(p.node) else g.valid)
         mask, p = masked
         value = g.value if _is_number(p.node, 1) else g.value * p
-        return Cotangent(value, mask if g.mask is None else g.mask & mask, True)
+        both = _and(g.mask, mask)
+        return Cotangent(value, both, both if self.may_blow(p.node) else _and(g.valid, mask))
 
     def as_mask(self, p: Variable) -> tuple[Variable, Variable] | None:
         """(mask, q) where `p` is q under the mask and zero elsewhere."""
@@ -238,9 +240,12 @@ class _Pullback:
             ones = [x if gx is None else np.ones_like(x) for x, gx in zip(xs, cotangents, strict=True)]
             ones = ones if len(xs) > 1 else xs
             masks = rule(np.broadcast_to(mask.astype(value.dtype), value.shape), y, *ones, **params)
-        for x, gx, m in zip(node.inputs, cotangents, masks, strict=True):
+        for i, (x, gx, m) in enumerate(zip(node.inputs, cotangents, masks, strict=True)):
             if gx is not None and x in self.needed and x.aval.differentiable:
-                yield x, self.unbroadcast(Cotangent(gx, self.mask_of(gx) if m is None else m != 0), x.aval)
+                mask = self.mask_of(gx) if m is None else m != 0
+                others = node.inputs[:i] + node.inputs[i + 1 :]
+                valid = mask if m is not None and any(map(self.may_blow, others)) else None
+                yield x, self.unbroadcast(Cotangent(gx, mask, valid), x.aval)
 
     def mask_of(self, gx: Any) -> Variable | None:
         """Where a rule says that anything flows: its cotangent is ``np.where(mask, g, 0)``."""
@@ -281,8 +286,8 @@ class _Pullback:
 
     def add(self, a: Cotangent, b: Cotangent) -> Cotangent:
         if a.mask is not None and b.mask is not None:
-            if a.mask.node is b.mask.node:
-                return Cotangent(a.value + b.value, a.mask, a.dirty or b.dirty)
+            if a.mask.node is b.mask.node and (a.valid is None or b.valid is None or a.valid.node is b.valid.node):
+                return Cotangent(a.value + b.value, a.mask, b.valid if a.valid is None else a.valid)
             return Cotangent(a.settled() + b.settled(), a.mask | b.mask)
         return Cotangent(a.settled() + b.settled())
 
@@ -295,6 +300,10 @@ def _prefix(graph: Graph, nodes: Sequence[Node]) -> str:
         orders[node] = 0 if of is None else 1 + orders.get(of, 0)
     order = 1 + max(orders[node] for node in nodes)
     return "d_" if order == 1 else f"d{order}_"
+
+
+def _and(a: Variable | None, b: Variable) -> Variable:
+    return b if a is None or a.node is b.node else a & b
 
 
 def _is_number(node: Node, number: float) -> bool:

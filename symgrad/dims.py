@@ -230,7 +230,7 @@ class Sizes:
         """
         number = self.value(dim)
         if number is None:
-            raise _no_number(dim, "for its number")
+            raise no_number(dim, "for its number")
         for name in symbols_of(dim):
             self.pinned[name] = int((self.values or {})[name])
         return number
@@ -348,7 +348,7 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
             return answer
         pinned, right = rest, 0
     if a.scope.value(pinned) is None:
-        raise _no_number(a, f"whether {a} {sign} {b}")
+        raise no_number(a, f"whether {a} {sign} {b}")
     return bool(op(a.scope.pin(pinned), right))
 
 
@@ -372,10 +372,10 @@ def agree(a: Size, b: Size) -> bool:
     return x is not None and x == scope.value(b) and scope.pin(a) == scope.pin(b)
 
 
-def _no_number(size: Size, asked: str) -> SymbolicSizeError:
+def no_number(size: Size, asked: str) -> SymbolicSizeError:
     """The error where a symbol must be a number."""
     return SymbolicSizeError(
         f"the size {size} is a symbol here, and Python asked {asked}",
         'Call with arrays, or give a number in the spec, such as "float64[100]"; '
-        "for np.zeros(n) write np.full(n, 0.0, like=x).",
+        "for np.zeros(n) write np.full(n, 0.0, like=x), for np.arange(n) np.arange(n, like=x).",
     )

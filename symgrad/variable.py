@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.calls import Operators, call_function, call_ufunc
-from symgrad.dims import Dim
+from symgrad.dims import Dim, no_number
 from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError
-from symgrad.graph import ITEM, Aval, Graph, Node, Op
+from symgrad.graph import CONSTANT, ITEM, SIZE, Aval, Graph, Node, Op, reached
 from symgrad.memory import Memory
 from symgrad.ops import core, create, index, shape
 from symgrad.shapes import product
@@ -117,10 +117,19 @@ class Variable(Memory, Operators):
     # ---- what has no value before the program runs
 
     def __bool__(self) -> bool:
+        sizes = self._sizes()
+        if sizes:
+            raise no_number(sizes[0], "for the truth of what was computed with it")
         raise ConcreteValueError(
             f"Python needs the truth of a {self._described()}, which has no value before the program runs",
             "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not.",
         )
+
+    def _sizes(self) -> list[Dim]:
+        """The symbolic sizes that a number was made of, if it was made of nothing else."""
+        leaves = [] if self._node.aval.shape else [node for node in reached([self._node]) if not node.inputs]
+        sizes = [dict(node.params)["value"] for node in leaves if node.op is SIZE]
+        return sizes if all(node.op in (SIZE, CONSTANT) for node in leaves) else []
 
     def _no_number(self, what: str, more: str = "") -> ConcreteValueError:
         return ConcreteValueError(

@@ -314,7 +314,7 @@ def test_python_asks_for_the_number(ask, answer):
 
 INSTEAD = (
     'Call with arrays, or give a number in the spec, such as "float64[100]"; '
-    "for np.zeros(n) write np.full(n, 0.0, like=x)."
+    "for np.zeros(n) write np.full(n, 0.0, like=x), for np.arange(n) np.arange(n, like=x)."
 )
 
 

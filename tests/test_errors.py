@@ -182,6 +182,11 @@ def test_symbols_where_numbers_are_needed():
     assert found.instead.startswith('Call with arrays, or give a number in the spec, such as "float64[100]"')
     found = raised(lambda: sg.grad(lambda x: np.sum(x) if len(x) > 3 else x[0]).source("float64[k]"), SymbolicSizeError)
     assert found.fact.startswith("the size k is a symbol here, and Python asked ")
+    found = raised(lambda: sg.grad(lambda x: np.sum(x * np.arange(x.shape[0]))).source("float64[k]"), SymbolicSizeError)
+    assert found.fact.startswith("the size k is a symbol here, and Python asked for the truth of what")
+    assert "np.arange(n, like=x)" in found.instead
+    written = sg.grad(lambda x: np.sum(x * np.arange(x.shape[0], like=x)))
+    np.testing.assert_array_equal(written.compile("float64[k]")(np.ones(3)), [0, 1, 2])
 
 
 # ---- shapes and functions

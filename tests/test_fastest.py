@@ -791,3 +791,133 @@ def test_windows_are_summed_slice_by_slice(name, reduce, keepdims, dtype):
 def test_larger_windows_are_summed_by_einsum(shape, axis):
     program = compiled(lambda x: np.sum(np.tanh(x), axis=axis), array(*shape))
     assert "add" not in operators(program)
+
+
+# ---- products in strips, copies beside each other, sums over windows
+
+
+def patches(x, rows, columns):
+    """Patches of images x[batch, row, column, channel] side by side."""
+    height, width = x.shape[1] - rows + 1, x.shape[2] - columns + 1
+    places = [(i, j) for i in range(rows) for j in range(columns)]
+    return np.concatenate([x[:, i : i + height, j : j + width] for i, j in places], axis=3)
+
+
+def convolution(x, w, v, labels=None):
+    y = np.maximum(patches(x, 3, 2) @ w, 0) @ v
+    return np.sum(y * np.cos(y))
+
+
+IMAGES, FILTERS, MIXING = array(9, 9, 10, 3), array(18, 5), array(5, 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_gradient_of_patches_is_made_in_strips(dtype):
+    args = [x.astype(dtype) for x in (IMAGES, FILTERS, MIXING)]
+    program = sg.grad(convolution, argnums=(0, 1)).compile(*args)
+    expected = sg.grad(convolution, argnums=(0, 1), optimize=0)(*args)
+    for result, want in zip(program(*args), expected, strict=True):
+        close(result, want, dtype)
+    shapes = [x.aval.shape for x in program.graph.nodes if x.op.name in ("matmul", "einsum")]
+    assert sum(shape[-1:] == (3,) for shape in shapes) >= 6 and not any(shape == (9, 7, 9, 18) for shape in shapes)
+
+
+STRIPS = {
+    "all": (lambda p: p[:, :3] ** 2 + p[:, 3:6] * p[:, 6:], True),
+    "some": (lambda p: p[:, 1:3] * p[:, 5:7], True),
+    "rows, too": (lambda p: p[1:, :3] * p[1:, 3:6], False),
+    "one column more": (lambda p: p[:, :3] + p[:, 3:4] * p[:, 6:], True),
+    "overlapping": (lambda p: p[:, :8] + p[:, 1:], False),
+    "every other": (lambda p: p[:, ::3] * p[:, 1::3], False),
+    "itself": (lambda p: p[:, :9] * p + p[:, :1], False),
+    "one": (lambda p: p[:, 2:5] + 1, False),
+}
+
+
+@pytest.mark.parametrize("name", STRIPS)
+def test_products_in_strips(name):
+    read, made = STRIPS[name]
+    a, b = array(600, 4), array(4, 9)
+    program = agrees_with_sizes(lambda a, b: read(a @ b), a, b)
+    assert any(x.op.name == "matmul" and x.aval.shape == (600, 9) for x in program.graph.nodes) != made
+
+
+def agrees_with_sizes(f, *arrays):
+    program = sg.compile(f).compile(*arrays, optimize=2)
+    close(program(*arrays), f(*arrays))
+    return program
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (5, 2), (3, 1, 2)])
+@pytest.mark.parametrize("counts", [(1, 3), (2, 2), (4, 1), (0, 2)])
+def test_copies_beside_each_other_are_repeats(shape, counts):
+    def f(x):
+        m, n, *rest = x.shape
+        spread = np.broadcast_to(3 * x[:, None, :, None], (m, counts[0], n, counts[1], *rest))
+        return np.reshape(spread, (m * counts[0], n * counts[1], *rest))
+
+    program = agrees_with_sizes(f, array(*shape))
+    repeats = sum(x.op.name == "repeat" for x in program.graph.nodes)
+    assert repeats == sum(r != 1 for r in counts) or 1 in shape
+
+
+def test_copies_that_are_no_repeats():
+    x = array(4, 3)
+    for f in (
+        lambda x: np.reshape(np.broadcast_to(x[None], (2, 4, 3)), (8, 3)),  # a tile
+        lambda x: np.reshape(np.broadcast_to(x[:, None], (4, 2, 3)), (4, 6)),
+        lambda x: np.reshape(np.broadcast_to(x[:, None, None], (4, 2, 2, 3)), (16, 3)),
+    ):
+        assert "repeat" not in operators(agrees_with_sizes(f, x))
+
+
+@pytest.mark.parametrize("axes", [(2, 4), (1, 3), (4,), (1, 2, 4)])
+@pytest.mark.parametrize("function", [np.sum, np.mean])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sums_over_windows(axes, function, keepdims):
+    x = array(8, 3, 2, 20, 2)
+    agrees_with_sizes(lambda x: function(x, axis=axes, keepdims=keepdims), x)
+
+
+# ---- patches are windows
+
+
+def joined(*keys):
+    return lambda x: np.concatenate([x[key] for key in keys], axis=-1) ** 2
+
+
+S = np.s_
+PATCHES = {
+    "rows": (joined(S[:, :-2], S[:, 1:-1], S[:, 2:]), True),
+    "rows, then columns": (joined(S[:, :-1, :-1], S[:, :-1, 1:], S[:, 1:, :-1], S[:, 1:, 1:]), True),
+    "columns, then rows": (joined(S[:, :-1, :-1], S[:, 1:, :-1], S[:, :-1, 1:], S[:, 1:, 1:]), False),
+    "one missing": (joined(S[:, :-1, :-1], S[:, :-1, 1:], S[:, 1:, :-1]), False),
+    "one twice": (joined(S[:, :-1], S[:, :-1], S[:, 1:]), False),
+    "short of the end": (joined(S[:, :-3], S[:, 1:-2], S[:, 2:-1]), False),
+    "not from the start": (joined(S[:, 1:-1], S[:, 2:]), False),
+    "every other": (joined(S[:, :-1:2], S[:, 1::2]), False),
+    "channels": (joined(S[..., :-1], S[..., 1:]), False),
+    "of columns": (joined(S[:, :, :-1], S[:, :, 1:]), False),  # a view that overlaps itself
+}
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_patches_are_windows(name):
+    f, found = PATCHES[name]
+    program = agrees_with_sizes(f, array(6, 9, 10, 3))
+    assert any("sliding_window" in op for op in operators(program)) == found
+    program = agrees_with_sizes(f, array(6, 9, 10, 1))  # numbers one by one
+    assert not any("sliding_window" in op for op in operators(program))
+    assert not any("sliding_window" in op for op in operators(agrees_with_sizes(f, array(2, 5, 5, 2))))  # few numbers
+
+
+def test_a_copy_that_is_read_in_two_shapes_is_made_once():
+    def f(x):
+        flat = np.reshape(x.T, -1)
+        return flat[::2], np.reshape(flat, (6, -1)) ** 2
+
+    x = array(4, 9)
+    program = sg.compile(f).compile(x)
+    assert sum(node.op.name == "reshape" and node.inputs[0].op.name == "transpose" for node in program.graph.nodes) == 1
+    for result, want in zip(program(x), f(x), strict=True):
+        close(result, want)

@@ -22,8 +22,14 @@ def _ids(case):
     return case if isinstance(case, str) else ""
 
 
+NAMES = {"np": np, "windows": np.lib.stride_tricks.sliding_window_view}
+
+
 def _function(source, count):
-    return eval(f"lambda {', '.join('xyz'[:count])}: ({source})", {"np": np})
+    return eval(
+        f"lambda {', '.join('xyz'[:count])}: ({source})",
+        {"np": np, "windows": np.lib.stride_tricks.sliding_window_view},
+    )
 
 
 ONE = [
@@ -68,7 +74,10 @@ ONE = [
     ("np.unstack(x, axis=1)", X), ("np.size(x), np.ndim(x), np.shape(x)[1]", X),
     ("np.size(x, 1), np.size(x, (0, 2))", X), ("x * np.isrealobj(x)", V), ("x[np.iscomplexobj(x):]", V),
     ("np.meshgrid(x, x[:2])", V), ("np.meshgrid(x, x[:2], x[:3], indexing='ij')", V),
-    ("np.meshgrid(x, 2 * x, sparse=True)", V),
+    ("np.meshgrid(x, 2 * x, sparse=True)", V), ("windows(x, 2)", V), ("windows(x, (2, 1))", M), ("windows(x, 4)", V),
+    ("windows(x, 2, axis=1)", X), ("windows(x, (2, 3), (0, -1))", X), ("windows(x, (2, 2), (2, 2))", X),
+    ("windows(x, (1, 2, 3))", X), ("windows(x, 3, -1)[..., ::-1]", M), ("windows(x, 0)", V),
+    ("windows(x, ())", X[0, 0, 0]),
 ]  # fmt: skip
 TWO = [
     ("np.concatenate([x, y])", X, Y), ("np.concatenate([x, y], axis=1)", X, Y[:, :1]),
@@ -156,6 +165,9 @@ SOURCES = [
     ("np.concatenate([x, x], 1)", M, "np.concatenate([x, x], axis=1)"),
     ("np.stack([x, x], axis=1)", V, "np.stack([x, x], axis=1)"), ("np.flip(x)", V, "x[::-1]"),
     ("np.fliplr(x)", M, "x[:, ::-1]"), ("x.astype(np.float32)", V, "x.astype(np.float32)"),
+    ("windows(x, (2,))", V, "np.lib.stride_tricks.sliding_window_view(x, (2,))"),
+    ("windows(x, 2, 1)", M, "np.lib.stride_tricks.sliding_window_view(x, 2, axis=1)"),
+    ("windows(x, (2, 3), (-1, 0))", M, "np.lib.stride_tricks.sliding_window_view(x, (2, 3), axis=(1, 0))"),
 ]  # fmt: skip
 
 
@@ -167,6 +179,23 @@ def test_source(source, x, want):
 
 
 ERRORS = [
+    (
+        "windows(x, (2, 5))",
+        ShapeError,
+        "np.lib.stride_tricks.sliding_window_view: a window of 5 along axis 1 of shape (3, 4)",
+    ),
+    ("windows(x, 2)", ShapeError, "np.lib.stride_tricks.sliding_window_view: 1 windows for 2 axes"),
+    (
+        "windows(x, 2, 0, writeable=True)",
+        UnsupportedError,
+        "np.lib.stride_tricks.sliding_window_view: the argument writeable= is not supported",
+    ),
+    (
+        "windows(x, x.astype(int)[0, 0], 0)",
+        UnsupportedError,
+        "np.lib.stride_tricks.sliding_window_view: a window or an axis is traced, and the size of the result "
+        "would depend on its value",
+    ),
     (
         "np.concatenate([x, x[:, :2]])",
         ShapeError,
@@ -211,7 +240,8 @@ def test_errors(source, error, text):
 
 SYMBOLIC = [
     ("x.reshape(-1)", "(n*m,)"), ("x.reshape(m, n).T", "(n, m)"), ("np.concatenate([x, x[:1]])", "(n + 1, m)"),
-    ("x[1:-1]", None), ("np.tile(x, (2, 1))", "(2*n, m)"), ("np.repeat(x, 3, 1)", "(n, 3*m)"),
+    ("x[1:-1]", None), ("np.tile(x, (2, 1))", "(2*n, m)"), ("windows(x, 3, 1)", "(n, m - 2, 3)"),
+    ("np.repeat(x, 3, 1)", "(n, 3*m)"),
     ("np.pad(x, 1, mode='edge')", "(n + 2, m + 2)"), ("np.stack([x, x], 1)", "(n, 2, m)"), ("np.roll(x, 1)", "(n, m)"),
     ("np.broadcast_to(x, (3, n, m))", "(3, n, m)"), ("np.delete(x, 0, 0)", "(n - 1, m)"),
     ("np.pad(x, 2, constant_values=1.0)", "(n + 4, m + 4)"), ("x[:, None]", "(n, 1, m)"), ("np.flip(x)", "(n, m)"),
@@ -227,14 +257,14 @@ def test_symbolic_sizes(source, shape):
     sizes.lift = lambda dim: Variable(graph, graph.size(dim))
     n, m = sizes.symbol("n"), sizes.symbol("m")
     x = Variable(graph, graph.add_input("x", Aval((n, m), np.dtype(float))))
-    y = eval(source, {"np": np, "x": x, "n": n, "m": m})
+    y = eval(source, {**NAMES, "x": x, "n": n, "m": m})
     if shape is not None:
         assert tuple(map(str, y.shape)) == tuple(map(str, eval(shape, {"n": n, "m": m})))
     (g,) = pullback(graph, [(y * y).node], [np.ones_like(y).node], [x.node])
     value = np.arange(20.0).reshape(5, 4)
     got, slope = interpret([y.node, g], {x.node: value})
-    np.testing.assert_array_equal(got, eval(source, {"np": np, "x": value, "n": 5, "m": 4}))
-    graph2, (x2,), (y2,) = trace(eval(f"lambda x: {source}", {"np": np, "n": 5, "m": 4}), value)
+    np.testing.assert_array_equal(got, eval(source, {**NAMES, "x": value, "n": 5, "m": 4}))
+    graph2, (x2,), (y2,) = trace(eval(f"lambda x: {source}", {**NAMES, "n": 5, "m": 4}), value)
     y2 = Variable(graph2, y2)
     (g2,) = pullback(graph2, [(y2 * y2).node], [np.ones_like(y2).node], [x2])
     np.testing.assert_array_equal(slope, interpret([g2], {x2: value})[0])

@@ -190,6 +190,86 @@ def test_a_maximum_taken_out_by_hand_is_not_taken_out_twice(f):
     np.testing.assert_allclose(run(f, ROWS, order=1), softmax, atol=1e-12)
 
 
+# ---- cross-entropy: what was subtracted from a row cancels
+
+LABELS = np.array([0, 2, 1, 1, 0])
+SCORES = np.random.default_rng(3).normal(size=(5, 3))
+SCORES[1] = 0.5  # ties
+
+
+def shifted(scores, axis=1):
+    return scores - np.max(scores, axis=axis, keepdims=True)
+
+
+def log_sum(s, **options):
+    return np.log(np.sum(np.exp(s), axis=1, **options))
+
+
+def picked_by_range(scores):
+    s = shifted(scores)
+    return np.mean(log_sum(s) - s[np.arange(len(LABELS)), LABELS])
+
+
+def picked_with_axes_kept(scores):
+    s = shifted(scores)
+    return np.mean(np.take_along_axis(s, LABELS[:, None], axis=1) - log_sum(s, keepdims=True))
+
+
+def picked_along_the_axis(scores):
+    s = shifted(scores)
+    return np.mean(log_sum(s) - np.take_along_axis(s, LABELS[:, None], axis=-1)[:, 0])
+
+
+def shifted_by_the_mean(scores):
+    s = scores - np.mean(scores, axis=1)[:, None]
+    return np.mean(log_sum(s) - s[np.arange(len(LABELS)), LABELS])
+
+
+def shifted_by_one_number(scores):
+    s = scores - np.max(scores)
+    return np.mean(log_sum(s) - s[np.arange(len(LABELS)), LABELS])
+
+
+def picked_from_other_rows(scores):
+    s = shifted(scores)
+    return np.mean(log_sum(s) - s[LABELS, LABELS])
+
+
+def picked_backwards(scores):
+    s = shifted(scores)
+    return np.sum((log_sum(s) - np.take_along_axis(s, LABELS[:, None], axis=1)[::-1, 0]) * np.arange(5.0))
+
+
+def shifted_by_columns(scores):
+    s = shifted(scores, axis=0)
+    return np.mean(log_sum(s) - s[np.arange(len(LABELS)), LABELS])
+
+
+CANCELS = [picked_by_range, picked_with_axes_kept, picked_along_the_axis, shifted_by_one_number]
+STAYS = [picked_from_other_rows, picked_backwards, shifted_by_columns, shifted_by_the_mean]
+
+
+@pytest.mark.parametrize("f", CANCELS + STAYS)
+def test_what_is_taken_from_a_row_of_scores_cancels_in_the_cross_entropy(f):
+    gradient = sg.grad(f)
+    names = [node.op.name for node in gradient.compile(SCORES, optimize=1).graph.nodes]
+    assert ("equal" not in names and names.count("sum") <= 1) == (f in CANCELS)
+    for transform in (sg.grad, sg.hessian):
+        expected = transform(f, optimize=0)(SCORES)
+        for optimize in (1, 2):
+            np.testing.assert_allclose(transform(f, optimize=optimize)(SCORES), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_the_shifted_scores_themselves_can_be_differentiated_by():
+    def f(scores):
+        s = sg.name(shifted(scores), "s")
+        return np.mean(log_sum(s) - s[np.arange(len(LABELS)), LABELS])
+
+    for optimize in (0, 1, 2):
+        by_shifted = sg.grad(f, wrt="s", optimize=optimize)(SCORES)
+        np.testing.assert_allclose(by_shifted, sg.grad(f)(SCORES), atol=1e-14)
+
+
 def test_the_gradient_of_logsumexp_is_a_softmax():
     graph = compiled(lambda x: np.log(np.sum(np.exp(x), axis=1, keepdims=True)), (3, 4), order=1)
     assert operators(graph) == ["max", "isfinite", "where", "subtract", "exp", "sum", "divide"]

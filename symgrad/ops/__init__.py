@@ -20,6 +20,7 @@ from symgrad.ops import (
     shape,
     sorting,
     statistics,
+    windows,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "shape",
     "sorting",
     "statistics",
+    "windows",
 ]

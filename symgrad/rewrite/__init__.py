@@ -12,13 +12,16 @@ from symgrad.rewrite import (
     algebra,
     batched,
     cheaper,
+    crossentropy,
     fastest,
     masks,
     matrices,
     order,
+    patches,
     pieces,
     prepare,
     products,
+    repeats,
     stable,
     sums,
 )
@@ -26,6 +29,7 @@ from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewr
 from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
 from symgrad.rewrite.slices import join_slices
+from symgrad.rewrite.strips import strips
 from symgrad.rewrite.structure import procedures
 from symgrad.rewrite.turned import copy_turned
 
@@ -47,6 +51,7 @@ __all__ = [
     "rules_of",
     "settle",
     "simplify",
+    "strips",
 ]
 
 Pass = Callable[[Graph, str], Graph]
@@ -92,7 +97,7 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (join_slices, gather, hasten, settle, copy_turned, drop_dead)
+FASTEST: tuple[Pass, ...] = (strips, join_slices, gather, hasten, settle, copy_turned, drop_dead)
 """And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
@@ -163,14 +168,16 @@ def rules_of(stage: str, numerics: str) -> Rules:
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
     general = partial(procedures, final=stage != "improve", numerics=numerics)
-    if stage in ("improve", "finish"):
+    if stage == "improve":
+        return lambda op: [*general(op), *crossentropy.OF.get(op, [])]
+    if stage == "finish":
         return general
     if stage == "settle":
         return lambda op: batched.OF.get(op, [])
-    tables = (masks.OF, sums.OF, order.OF, pieces.OF, products.OF, fastest.OF) if numerics == "stable" else ()
+    modules = (masks, sums, order, pieces, products, repeats, patches, fastest) if numerics == "stable" else ()
 
     def of(op: Op) -> list[Procedure]:
         kept = [each for each in general(op) if each is not multiple_of_part]  # of what is there whole
-        return [*kept, *(each for table in tables for each in table.get(op, ()))]
+        return [*kept, *(each for module in modules for each in module.OF.get(op, ()))]
 
     return of

@@ -5,7 +5,6 @@ Transposes are views, and BLAS takes them as they are. Which form is the fastest
 
 from __future__ import annotations
 
-import itertools
 import operator
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -150,9 +149,10 @@ def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
     count, run = product(sizes), _run(shape, axes)
     if count < 2 or run is None or numbers(shape) < ROWS * count or not _is_window(axes, len(shape), count, run):
         return None
-    places = [dict(zip(axes, place, strict=True)) for place in itertools.product(*map(range, sizes))]
-    v = Variable(graph, x)
-    y = reduce(operator.add, [v[tuple(place.get(i, slice(None)) for i in range(len(shape)))] for place in places])
+    y = Variable(graph, x)
+    for before, axis in enumerate(axes):  # the first one has the longest rows behind it
+        lead = (slice(None),) * (axis - before)
+        y = reduce(operator.add, [y[(*lead, i)] for i in range(shape[axis])])
     y = y / count if node.op is MEAN else y
     return with_axes(graph, y, axes, len(shape)) if params.get("keepdims") else y
 

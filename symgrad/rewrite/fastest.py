@@ -120,6 +120,18 @@ def untruth_by_cast(c):
     return np.where(c, 0, 1), ~c
 
 
+def _exact_choice(c, a, b):
+    if not _mask(c) or not all(isinstance(x, float | np.floating) for x in (a, b)) or a == 0:
+        return False
+    return bool(np.isfinite(a) and np.isfinite(b) and (a - b) + b == a)
+
+
+@rule(c=BOOLEAN, when=_exact_choice)
+def choice_by_product(c, a=0.5, b=1.5):
+    """33 us to 13: the slope of a maximum, half where it is tied."""
+    return np.where(c, a, b), (a - b) * c + b
+
+
 # ---- fewer passes
 
 

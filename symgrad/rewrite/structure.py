@@ -19,6 +19,7 @@ from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.keys import Slice
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite import blocks, factors, scatter
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.shapes import product, same_shape
@@ -29,6 +30,7 @@ SMALL = 64
 
 _EVERYTHING = Slice(None, None, None)
 _LARGEST_EXACT = 2**31
+_SCATTERED = frozenset({TRANSPOSE, BROADCAST_TO, WINDOWS})  # what a reshape has to copy
 
 
 # ---- constants
@@ -219,6 +221,8 @@ def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
         return x
     if x.op is FULL:
         return full(graph, x.inputs[0], node.aval)
+    if x.op is RESHAPE and x.inputs[0].op in _SCATTERED and not factors.alone(graph, x):
+        return None  # a copy, which is better made once
     if x.op is RESHAPE or (x.op is GET and all(item in (None, _EVERYTHING) for item in dict(x.params)["key"])):
         return graph.add(RESHAPE, (x.inputs[0],), node.params)
     if x.op is BROADCAST_TO and not x.inputs[0].aval.shape:

@@ -1,0 +1,92 @@
+"""`sliding_window_view`: every window of an array as a view, for filters, patches and lags."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from symgrad.dims import Dim
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import matched
+from symgrad.graph import Aval
+from symgrad.ops.define import as_input, axis_index, is_traced, operator, refuse
+from symgrad.ops.index import ADD
+from symgrad.ops.keys import encode
+from symgrad.ops.shape import as_size
+from symgrad.shapes import render_shape
+from symgrad.spelling import call, spell_param
+
+_NAME = "lib.stride_tricks.sliding_window_view"
+
+
+def _bind_windows(x, window_shape, axis=None, *, subok=False, writeable=False):
+    if subok or writeable:
+        refuse(_NAME, "subok" if subok else "writeable")
+    x = as_input(x)
+    windows = tuple(map(as_size, _as_tuple(window_shape)))
+    axes = range(np.ndim(x)) if axis is None else [axis_index(_NAME, i, np.ndim(x)) for i in _as_tuple(axis)]
+    if len(windows) != len(axes):
+        raise ShapeError(f"np.{_NAME}: {len(windows)} windows for {len(axes)} axes", "Give one window for each axis.")
+    return (x,), {"window_shape": windows, "axis": tuple(axes)}
+
+
+def _as_tuple(sizes):
+    if is_traced(sizes):
+        raise UnsupportedError(
+            f"np.{_NAME}: a window or an axis is traced, and the size of the result would depend on its value",
+            "Give windows and axes as numbers that do not depend on the arguments of the function.",
+        )
+    return (sizes,) if isinstance(sizes, Dim) or np.ndim(sizes) == 0 else tuple(sizes)
+
+
+def _infer_windows(x, window_shape, axis):
+    shape = list(x.shape)
+    for i, w in zip(axis, window_shape, strict=True):
+        shape[i] = shape[i] - w + 1
+        if any(isinstance(n, int) and n < 0 for n in (w, shape[i])) or (isinstance(shape[i], int) and shape[i] < 1):
+            raise ShapeError(f"np.{_NAME}: a window of {w} along axis {i} of shape ({render_shape(x.shape)})")
+    return Aval((*shape, *window_shape), x.dtype)
+
+
+def _vjp_windows(g, y, x, window_shape, axis):
+    """One window after the other, from the last: each is a sum of shifted slices."""
+    for i, w in reversed([*zip(axis, window_shape, strict=True)]):
+        if isinstance(w, Dim):
+            raise UnsupportedError(f"the derivative of np.{_NAME} with a window of symbolic size {w}", "Give a number.")
+        shape = (*g.shape[:i], g.shape[i] + w - 1, *g.shape[i + 1 : -1])
+        total = np.full(shape, 0, g.dtype, like=g)
+        for k in range(w):
+            key = encode(total, (slice(None),) * i + (slice(k, k - w + 1 or None),))[0]
+            total = ADD(total, g[..., k], key=key)
+        g = total
+    return (g,)
+
+
+def _spell_windows(node, x):
+    params = dict(node.params)
+    windows, axes = params["window_shape"], params["axis"]
+    if axes == tuple(range(len(node.inputs[0].aval.shape))):
+        return call(f"np.{_NAME}", [x.text, spell_param(windows)])
+    if len(axes) == 1:
+        windows, axes = windows[0], axes[0]
+    return call(f"np.{_NAME}", [x.text, spell_param(windows), f"axis={spell_param(axes)}"])
+
+
+def _flow_windows(y, x, window_shape, axis):
+    labels = [None if i in axis else i for i in range(x.ndim)]
+    return matched(y, (x,), [labels], [*labels, *[None] * len(axis)])
+
+
+WINDOWS = operator(
+    sliding_window_view,
+    name=_NAME,
+    infer=_infer_windows,
+    bind=_bind_windows,
+    vjp=_vjp_windows,
+    batch=lambda batched, x, window_shape, axis: WINDOWS(x, window_shape, axis=tuple(i + 1 for i in axis)),
+    spell=_spell_windows,
+    flow=_flow_windows,
+    linear=True,
+    view=True,
+    read_only=True,
+)
