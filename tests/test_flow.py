@@ -21,6 +21,7 @@ from symgrad.derive import pullback
 from symgrad.flow import Flow, aligned, flow_of, reduced, signature
 from symgrad.graph import reached
 from symgrad.interpret import interpret
+from symgrad.rewrite.turned import COPY
 
 # ---- a flow as text: "ab,bc->ac add", with a dot for an opaque axis
 
@@ -42,7 +43,7 @@ def call(source, *shapes):
     xs = [rng.uniform(0.2, 1.8, shape) for shape in shapes]
     f = eval(
         f"lambda {', '.join('xyz'[: len(xs)])}: {source}",
-        {"np": np, "sg": sg, "I": np.array([2, 0]), "J": np.array([[1]]), "windows": sliding_window_view},
+        {"np": np, "sg": sg, "I": np.array([2, 0]), "J": np.array([[1]]), "windows": sliding_window_view, "COPY": COPY},
     )
     _, inputs, outputs = trace(f, *xs)
     return outputs, dict(zip(inputs, xs, strict=True))
@@ -86,7 +87,7 @@ CALLS = [
     ("reshape", "np.reshape(x, (2, 6, 2, 1))", T, "a..->a..."),
     ("reshape", "np.reshape(x, (6, 1, 5, 4))", (2, 3, 5, 2, 2), "..a..->..a."),
     ("transpose", "x.T", T, "abc->cba"), ("transpose", "np.moveaxis(x, 0, 1)", T, "abc->bac"),
-    ("broadcast_to", "np.broadcast_to(x, (2, 3, 4))", M, "ab->cab"),
+    ("broadcast_to", "np.broadcast_to(x, (2, 3, 4))", M, "ab->cab"), ("copy", "COPY(x.T)", T, "abc->abc"),
     ("broadcast_to", "np.broadcast_to(x, (3, 4))", (3, 1), "a.->ab"),
     ("concatenate", "np.concatenate([x, y])", M, (2, 4), ".a,.a->.a"),
     ("concatenate", "np.concatenate([x, x], 2)", T, "ab.,ab.->ab."),

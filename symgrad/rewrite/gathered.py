@@ -20,7 +20,7 @@ from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.rewrite.contractions import numbers, plain
 from symgrad.rewrite.engine import copied
-from symgrad.rewrite.slices import Sliced, run_of, sliced
+from symgrad.rewrite.slices import SINGLE, Sliced, run_of, sliced
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
@@ -112,8 +112,10 @@ def _in_order(group: list[tuple[Node, Term]]) -> list[tuple[Node, Term]]:
 
 def _copies_pay(group: Sequence[tuple[Node, Term]]) -> bool:
     """Whether to copy the operands takes less than to add the products to a sum."""
-    copied = [side[0] for side, axis in zip(_sides(group), _axes(group[0][1]), strict=True) if not _lie(side, axis)]
-    return 2 * sum(numbers(x.aval.shape) for x in copied) < 3 * numbers(group[0][0].aval.shape)
+    product, term = group[0]
+    copied = [side[0] for side, axis in zip(_sides(group), _axes(term), strict=True) if not _lie(side, axis)]
+    few = copied or numbers(term.left.aval.shape) * numbers(product.aval.shape[-1:]) < SINGLE
+    return bool(few) and 2 * sum(numbers(x.aval.shape) for x in copied) < 3 * numbers(product.aval.shape)
 
 
 def _sides(group: Sequence[tuple[Node, Term]]) -> tuple[list[Node], list[Node]]:

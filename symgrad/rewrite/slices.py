@@ -32,7 +32,7 @@ SEVERAL = 4
 DENSE = 0.75
 """And so large a part of the slices between the first and the last must be multiplied."""
 
-SINGLE = 1 << 22
+SINGLE = 1 << 18
 """From so many multiplications on a product has BLAS at its best by itself."""
 
 WIDER = 4
@@ -99,7 +99,8 @@ def join_slices(graph: Graph, numerics: str = "stable") -> Graph:
     instead: dict[Node, Any] = {}
     for factor, group in groups.items():
         added = addends.taken(list(group.values())) if addends else None
-        instead |= {node: _part(factor, min(group), max(group) + 1, place, added) for place, node in group.items()}
+        whole = Whole(factor, group, added)
+        instead |= {node: whole.part(place) for place, node in group.items()}
     return copied(graph, instead | dict(addends.replacements() if addends else {}))
 
 
@@ -119,16 +120,31 @@ def _pays(factor: Factor, group: Group) -> bool:
     return len(group) >= max(SEVERAL, DENSE * length) and work < SINGLE and not wide
 
 
-def _part(factor: Factor, start: int, stop: int, place: int, added: Node | None) -> Any:
-    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        matrix = Variable(graph, image[factor.matrix])
-        array = run_of(Variable(graph, image[factor.array]), factor.axis, start, stop)
-        y = array @ (matrix.T if factor.turned else matrix)
-        if added is not None:
-            y = y + Variable(graph, image.get(added) or graph.add(CONSTANT, (), added.params))
-        return y[(slice(None),) * factor.axis + (place - start,)]
+class Whole:
+    """The product of all slices from one to another, made where the first of them is needed."""
 
-    return made
+    def __init__(self, factor: Factor, group: Group, added: Node | None) -> None:
+        self.factor, self.added = factor, added
+        self.start, self.stop = min(group), max(group) + 1
+        self._made: Variable | None = None
+
+    def part(self, place: int) -> Any:
+        def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+            if self._made is None:
+                self._made = self._product(graph, image)
+            axis, y = self.factor.axis, self._made.node
+            key = (*(FULL,) * axis, place - self.start, *(FULL,) * (len(y.aval.shape) - axis - 1))
+            return Variable(graph, graph.add(GET, (y,), (("key", key),)))
+
+        return made
+
+    def _product(self, graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        matrix = Variable(graph, image[self.factor.matrix])
+        array = run_of(Variable(graph, image[self.factor.array]), self.factor.axis, self.start, self.stop)
+        y = array @ (matrix.T if self.factor.turned else matrix)
+        if self.added is None:
+            return y
+        return y + Variable(graph, image.get(self.added) or graph.add(CONSTANT, (), self.added.params))
 
 
 # ---- what is added to each of them

@@ -54,14 +54,17 @@ def _is_turned(x: Node) -> bool:
 
 
 def _small_work(product: Node) -> int:
-    """The multiplications of a product, or of a stack of them, that are small; 0 if they are not."""
+    """The multiplications of a product, or of a stack of them, that are small; 0 if they are not.
+
+    Or if the turned matrix has few columns, which BLAS reads as fast.
+    """
     shapes = [x.aval.shape for x in product.inputs]
     known = all(isinstance(n, int) for shape in shapes for n in shape)
     if not known or not plain(*product.inputs) or len(shapes[0]) != len(shapes[1]):
         return 0
-    rows, inner = shapes[0][-2:]
-    one = rows * inner * shapes[1][-1]
-    return one * numbers(product.aval.shape[:-2]) if one <= SMALL else 0
+    (rows, inner), columns = shapes[0][-2:], shapes[1][-1]
+    one = rows * inner * columns
+    return one * numbers(product.aval.shape[:-2]) if one <= SMALL and 2 * columns >= inner else 0
 
 
 def _copy(turned: Node) -> Any:
