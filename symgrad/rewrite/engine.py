@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,7 +169,7 @@ def number(node: Node) -> Any:
     """The Python or NumPy scalar that a node is, or None."""
     if node.op is not CONSTANT or node.aval.shape:
         return None
-    literal = dict(node.params)["value"]
+    literal = node.params[0][1]
     return literal.value if literal.weak else literal.value[()]
 
 
@@ -221,25 +222,48 @@ def _wildcards(node: Node, examples: dict[str, Any]) -> Iterable[tuple[str, str]
 
 # ---- sets of rules
 
+EVERYWHERE = frozenset((0, 1, -1, 2, 0.5))
+"""Numbers that rules look for, and that are the same in every dtype."""
+
+
+def features(node: Node) -> set[tuple[Op, Any]]:
+    """Operators and numbers two levels deep: a pattern matches nothing that lacks one of its own."""
+    found: set[tuple[Op, Any]] = set()
+    for x in node.inputs:
+        found.add((x.op, None))
+        if x.op is CONSTANT:
+            found.add((CONSTANT, number(x)))
+        for y in x.inputs:
+            found.add((x.op, y.op))
+    return found
+
+
+def needed_features(pattern: Pattern) -> set[tuple[Op, Any]]:
+    """Those of a left side that do not come from an argument."""
+    known = EVERYWHERE - {number(x) for x in pattern.numbers}
+    return {
+        (op, inner)
+        for op, inner in features(pattern.root)
+        if INPUT not in (op, inner) and (inner is None or isinstance(inner, Op) or inner in known)
+    }
+
 
 @dataclass
 class Entry:
     """The rules whose left side has one operator at its root."""
 
     procedures: list[Procedure] = field(default_factory=list)
-    by_input: dict[Op, list[tuple[Rule, set[Op]]]] = field(
-        default_factory=dict
-    )  # by an input's operator; and the others'
+    by_input: dict[Op, list[tuple[Rule, set[tuple[Op, Any]]]]] = field(default_factory=dict)  # with their features
     repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
     general: list[Rule] = field(default_factory=list)
 
     def candidates(self, node: Node) -> Iterable[Rule]:
-        if self.by_input:
-            ops = dict.fromkeys([x.op for x in node.inputs])
-            for op in ops:
-                for r, needed in self.by_input.get(op, ()):
-                    if needed <= ops.keys():
-                        yield r
+        filed = [self.by_input[op] for op in dict.fromkeys([x.op for x in node.inputs]) if op in self.by_input]
+        if filed:
+            found = features(node)
+            for r, needed in chain.from_iterable(filed):
+                if needed <= found:
+                    yield r
         if self.repeated and len(set(node.inputs)) < len(node.inputs):
             yield from self.repeated
         yield from self.general
@@ -267,7 +291,7 @@ class Rules:
         known = [x.op for x in root.inputs if x.op is not INPUT]
         special = [op for op in known if op is not CONSTANT] or known
         if special:
-            entry.by_input.setdefault(special[0], []).append((r, set(known)))
+            entry.by_input.setdefault(special[0], []).append((r, needed_features(r.pattern)))
         elif len(set(root.inputs)) < len(root.inputs):
             entry.repeated.append(r)
         else:
