@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -251,14 +252,14 @@ def reached(outputs: Iterable[Node]) -> list[Node]:
 
 def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
     """The nodes to evaluate for `outputs`, in creation order, where some values are given."""
-    seen: set[Node] = set()
-    stack = [y for y in outputs if y not in given]
+    seen = {y for y in outputs if y not in given}
+    stack = list(seen)
     while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(x for x in node.inputs if x not in given)
-    return sorted(seen, key=lambda node: node.id)
+        for x in stack.pop().inputs:
+            if x not in seen and x not in given:
+                seen.add(x)
+                stack.append(x)
+    return sorted(seen, key=attrgetter("id"))
 
 
 def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:

@@ -257,6 +257,9 @@ class Entry:
     repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
     general: list[Rule] = field(default_factory=list)
 
+    def __bool__(self) -> bool:
+        return bool(self.procedures or self.by_input or self.repeated or self.general)
+
     def candidates(self, node: Node) -> Iterable[Rule]:
         filed = [self.by_input[op] for op in dict.fromkeys([x.op for x in node.inputs]) if op in self.by_input]
         if filed:
@@ -404,10 +407,15 @@ class Rewriting(Graph):
 
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:
-    """A new graph that computes the same outputs, rewritten by `rules`; replaced nodes are still in it, unused."""
+    """A graph that computes the same outputs, rewritten by `rules`; replaced nodes are still in it, unused.
+
+    It is the same graph if no rule is met with any of its operators.
+    """
+    nodes = _ordered(graph)
+    if not any(map(rules.of, {node.op for node in nodes})):
+        return graph
     new = Rewriting(rules)
     image: dict[Node, Node] = {}
-    nodes = _ordered(graph)
     shared = _shared(nodes, graph.outputs)
     for node in nodes:
         new.provenance = moved(node.where, image)
