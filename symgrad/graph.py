@@ -86,7 +86,7 @@ class Op:
         return f"<Op {self.name}>"
 
 
-@dataclass(eq=False, slots=True, repr=False)
+@dataclass(eq=False, slots=True, repr=False, weakref_slot=True)
 class Node:
     """One application of an operator. Identity is equality: nodes are interned. Never edited once made."""
 
