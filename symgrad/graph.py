@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +33,7 @@ class Aval(NamedTuple):
     weak: bool = False  # a Python scalar: by NEP 50 it never widens float32
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{render_shape(self.shape)}]"
+        return f"{_dtype_name(self.dtype)}[{render_shape(self.shape)}]"
 
     @property
     def ndim(self) -> int:
@@ -42,6 +42,12 @@ class Aval(NamedTuple):
     @property
     def differentiable(self) -> bool:
         return self.dtype.kind == "f"
+
+
+@cache
+def _dtype_name(dtype: np.dtype) -> str:
+    """NumPy puts it together each time, in Python; and there are few dtypes."""
+    return str(dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

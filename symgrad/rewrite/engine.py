@@ -132,24 +132,32 @@ class Pattern(NamedTuple):
                 if known is not n:
                     return None
                 continue
-            if not self._fits(p, n):
+            if not self._fits(p, n, bound):
                 return None
             bound[p] = n
             if not p.inputs:
                 continue
-            straight = list(zip(p.inputs, n.inputs, strict=True))
             if p.op.commutes and p.inputs[0] is not p.inputs[1]:
-                crossed = list(zip(p.inputs, n.inputs[::-1], strict=True))
-                return self._match(pairs + straight, dict(bound)) or self._match(pairs + crossed, bound)
-            pairs += straight
+                (a, b), (x, y) = p.inputs, n.inputs
+                straight = self._fits(a, x, bound) and self._fits(b, y, bound)
+                crossed = self._fits(a, y, bound) and self._fits(b, x, bound)
+                if straight and crossed:  # which is rare
+                    first = self._match([*pairs, (a, x), (b, y)], dict(bound))
+                    return first or self._match([*pairs, (a, y), (b, x)], bound)
+                if not straight and not crossed:
+                    return None
+                pairs += [(a, x), (b, y)] if straight else [(a, y), (b, x)]
+            else:
+                pairs += zip(p.inputs, n.inputs, strict=True)
         return bound
 
-    def _fits(self, p: Node, n: Node) -> bool:
+    def _fits(self, p: Node, n: Node, bound: dict[Node, Node]) -> bool:
+        """Whether a node, its inputs aside, may be what one of the pattern stands for."""
         if p.op is INPUT:
-            return type(n.aval) is Aval
+            return type(n.aval) is Aval and bound.get(p, n) is n
         if p.op is CONSTANT:
             value = number(n)
-            return value is not None and (p in self.numbers or bool(value == dict(p.params)["value"].value))
+            return value is not None and (p in self.numbers or bool(value == p.params[0][1].value))
         return p.op is n.op and len(p.inputs) == len(n.inputs)
 
     def arguments(self, graph: Graph, bound: dict[Node, Node]) -> dict[str, Any] | None:
@@ -511,7 +519,7 @@ def _shared(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
 def moved(where: Where, image: dict[Node, Node]) -> Where:
     """A derivative node goes on deriving the image; where that has none, the node of the graph before."""
     of = where.of if where is not None else None
-    return where if of is None else where._replace(of=image.get(of, of))
+    return where if of is None else Where(where.file, where.line, image.get(of, of), where.again)
 
 
 def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
