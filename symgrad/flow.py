@@ -73,10 +73,11 @@ def opaque(y: Aval, *xs: Aval, **params: Any) -> Flow:
 
 def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
     """Axes broadcast: they are counted from the last."""
-    if all(x.ndim == 0 or x.shape is y.shape or same_shape(x.shape, y.shape) for x in xs):  # nearly always
-        labels = tuple(range(-y.ndim, 0))
-        return Flow(tuple([labels if x.ndim else () for x in xs]), labels)
-    return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))
+    for x in xs:
+        if x.shape and not same_shape(x.shape, y.shape):
+            return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))
+    labels = tuple(range(-y.ndim, 0))  # nearly always
+    return Flow(tuple([labels if x.shape else () for x in xs]), labels)
 
 
 def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]:

@@ -177,8 +177,8 @@ class BlockBody(Body):
     @property
     def block_lines(self) -> list[str]:
         lines = [line.text for line in self._lines]
-        mentioned = re.compile(rf"\b{self.rows}\b")
-        length = [f"{self.rows} = {self.j} - {self.i}"] if any(mentioned.search(_code(x)) for x in lines) else []
+        mentioned = re.search(rf"\b{self.rows}\b", "\n".join(map(_code, lines)))
+        length = [f"{self.rows} = {self.j} - {self.i}"] if mentioned else []
         return [*length, *lines]
 
     def visit(self, node: Node) -> None:

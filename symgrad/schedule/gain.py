@@ -97,6 +97,8 @@ def _cores_of(node: Node) -> int:
 def _traffic(figures: Figures, scale: float) -> float:
     """The time that memory takes beyond what the kernel does."""
     near, written = machine.cache_bytes(), figures.written * scale
+    if max((figures.written, *figures.read)) * scale <= 2 * near:  # all of it is in the cache
+        return 0.0
     words = sum(size for n in (*figures.read, figures.written) if (size := n * scale) > 2 * near) / 8
     return words * WORD + (written / 8 * FAR if written > 6 * near else 0.0)
 
