@@ -143,6 +143,9 @@ def matched(
     for x, labels in zip(xs, inputs, strict=True):
         axes += zip(labels, x.shape, strict=True)
     sizes: dict[Label, Size] = {}
+    if all(same(sizes.setdefault(label, size), size) for label, size in axes if label is not None):  # nearly always
+        return Flow(tuple(map(tuple, inputs)), tuple(result), combine)
+    sizes.clear()
     for label, size in axes:
         if label not in sizes or (label not in result and same(sizes[label], 1)):
             sizes[label] = size

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from symgrad.spelling import Code
 
 Params = tuple[tuple[str, Any], ...]
+_T = TypeVar("_T")
 
 
 class Aval(NamedTuple):
@@ -244,6 +246,20 @@ class Graph:
         import networkx as nx  # as slow to import as NumPy, and not needed to compile
 
         return nx.DiGraph()
+
+
+def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
+    """Keep what a function finds out about a node as long as the node is there."""
+    known: WeakKeyDictionary[Node, _T] = WeakKeyDictionary()
+
+    @wraps(function)
+    def kept(node: Node) -> _T:
+        found = known.get(node)
+        if found is None:
+            found = known[node] = function(node)
+        return found
+
+    return kept
 
 
 def is_view(node: Node) -> bool:

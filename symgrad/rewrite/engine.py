@@ -269,9 +269,9 @@ class Entry:
         return bool(self.procedures or self.by_input or self.repeated or self.general)
 
     def candidates(self, node: Node) -> Iterable[Rule]:
-        filed = [self.by_input[op] for op in dict.fromkeys([x.op for x in node.inputs]) if op in self.by_input]
-        if filed:
-            found = features(node)
+        if self.by_input:
+            filed = [self.by_input[op] for op in dict.fromkeys([x.op for x in node.inputs]) if op in self.by_input]
+            found = features(node) if filed else set()
             for r, needed in chain.from_iterable(filed):
                 if needed <= found:
                     yield r

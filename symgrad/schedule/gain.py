@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from symgrad.cost import flops_of, nbytes
-from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view, per_node
 from symgrad.schedule import machine
 from symgrad.schedule.layout import SHORT
 from symgrad.schedule.sizes import likely
@@ -57,20 +56,12 @@ def is_work(node: Node) -> bool:
     return node.op not in (INPUT, CONSTANT, SIZE, ITEM) and not is_view(node)
 
 
-_known: WeakKeyDictionary[Node, Figures] = WeakKeyDictionary()
-
-
+@per_node  # each is asked for by every way to divide a program
 def figures_of(node: Node) -> Figures:
-    """Kept as long as the node is: each is asked for by every way to divide a program."""
-    figures = _known.get(node)
-    if figures is None:
-        numbers = {x: _numbers(x.aval) for x in (*node.inputs, node)}
-        read = tuple([likely(nbytes(x.aval)) for x in numbers if x is not node])
-        figures = Figures(
-            _kernel(node, numbers), _cores_of(node), _short(node, numbers), read, likely(nbytes(node.aval))
-        )
-        _known[node] = figures
-    return figures
+    numbers = {x: _numbers(x.aval) for x in (*node.inputs, node)}
+    read = tuple([likely(nbytes(x.aval)) for x in numbers if x is not node])
+    written = likely(nbytes(node.aval))
+    return Figures(_kernel(node, numbers), _cores_of(node), _short(node, numbers), read, written)
 
 
 def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
