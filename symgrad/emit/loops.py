@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -177,7 +178,8 @@ class BlockBody(Body):
     @property
     def block_lines(self) -> list[str]:
         lines = [line.text for line in self._lines]
-        mentioned = re.search(rf"\b{self.rows}\b", "\n".join(map(_code, lines)))
+        code = "\n".join(map(_code, lines))
+        mentioned = self.rows in code and re.search(rf"\b{self.rows}\b", code)
         length = [f"{self.rows} = {self.j} - {self.i}"] if mentioned else []
         return [*length, *lines]
 
@@ -221,25 +223,24 @@ class BlockBody(Body):
     def vacate(self, home: Home, node: Node) -> None:
         """Expressions that wait must read a buffer before it is overwritten; those inside of the node's come first."""
         resident = self.residents.get(home.buffer)
-        for x in [x for x, expr in self.pending.items() if any(self.roots.get(r, r) is resident for r in expr.reads)]:
-            if x not in node.inputs:
+        if resident is not None:
+            waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
+            for x in [x for x, reads in waiting if any(self.roots.get(r, r) is resident for r in reads)]:
                 self.flush(x)
         self.residents[home.buffer] = node
 
-    def _spelled(self, node: Node) -> Any:
-        expr = super()._spelled(node)
+    def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         target = self.target(node)
         if target is None:
-            return expr
+            return super().spell(node, inputs)
         if node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1]:  # reads its operand once
-            return expr._replace(code=call("np.square", [expr.inputs[0].text, f"out={target}"]))
+            return call("np.square", [inputs[0].text, f"out={target}"])
         if node.op.name == "outer":
-            column, row = expr.inputs
-            return expr._replace(code=call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"]))
+            column, row = inputs
+            return call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"])
         if isinstance(node.op.evaluate, np.ufunc):
-            arguments = [code.text for code in with_floats(node, expr.inputs)]
-            return expr._replace(code=call(f"np.{node.op.name}", [*arguments, f"out={target}"]))
-        return expr._replace(code=Code(f"{expr.code.text[:-1]}, out={target})"))
+            return call(f"np.{node.op.name}", [*(x.text for x in with_floats(node, inputs)), f"out={target}"])
+        return Code(f"{super().spell(node, inputs).text[:-1]}, out={target})")
 
     def target(self, node: Node) -> str | None:
         """Where NumPy writes the value: into a buffer, or right into the result."""
@@ -313,6 +314,7 @@ def _dtype(aval: Aval) -> str:
     return "" if aval.dtype == float else f", np.{aval.dtype.name}"
 
 
+@cache  # NumPy puts the name together each time
 def _dtype_text(dtype: np.dtype) -> str:
     return {"float64": "float", "bool": "bool"}.get(dtype.name, f"np.{dtype.name}")
 
