@@ -235,10 +235,9 @@ EVERYWHERE = frozenset((0, 1, -1, 2, 0.5))
 
 
 def features(node: Node) -> set[tuple[Op, Any]]:
-    """Operators and numbers two levels deep: a pattern matches nothing that lacks one of its own."""
+    """Operators below those of the inputs, and numbers: a pattern matches nothing that lacks one of its own."""
     found: set[tuple[Op, Any]] = set()
     for x in node.inputs:
-        found.add((x.op, None))
         if x.op is CONSTANT:
             found.add((CONSTANT, number(x)))
         for y in x.inputs:
@@ -252,8 +251,16 @@ def needed_features(pattern: Pattern) -> set[tuple[Op, Any]]:
     return {
         (op, inner)
         for op, inner in features(pattern.root)
-        if INPUT not in (op, inner) and (inner is None or isinstance(inner, Op) or inner in known)
+        if INPUT not in (op, inner) and (isinstance(inner, Op) or inner in known)
     }
+
+
+class Filed(NamedTuple):
+    """A rule, and what it needs: operators of inputs, and features."""
+
+    rule: Rule
+    ops: frozenset[Op]
+    features: set[tuple[Op, Any]]
 
 
 @dataclass
@@ -261,23 +268,28 @@ class Entry:
     """The rules whose left side has one operator at its root."""
 
     procedures: list[Procedure] = field(default_factory=list)
-    by_input: dict[Op, list[tuple[Rule, set[tuple[Op, Any]]]]] = field(default_factory=dict)  # with their features
+    by_input: dict[Op, list[Filed]] = field(default_factory=dict)
+    met: dict[tuple[Op, ...], list[Filed]] = field(default_factory=dict)  # by the inputs' operators, as they come up
     repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
     general: list[Rule] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.procedures or self.by_input or self.repeated or self.general)
 
-    def candidates(self, node: Node) -> Iterable[Rule]:
-        if self.by_input:
-            filed = [self.by_input[op] for op in dict.fromkeys([x.op for x in node.inputs]) if op in self.by_input]
-            found = features(node) if filed else set()
-            for r, needed in chain.from_iterable(filed):
-                if needed <= found:
-                    yield r
+    def candidates(self, node: Node) -> list[Rule]:
+        filed = self._filed(tuple([x.op for x in node.inputs])) if self.by_input else []
+        found = features(node) if filed else set()
+        rules = [each.rule for each in filed if each.features <= found]
         if self.repeated and len(set(node.inputs)) < len(node.inputs):
-            yield from self.repeated
-        yield from self.general
+            rules += self.repeated
+        return rules + self.general
+
+    def _filed(self, ops: tuple[Op, ...]) -> list[Filed]:
+        filed = self.met.get(ops)
+        if filed is None:
+            found = chain.from_iterable(self.by_input.get(op, ()) for op in dict.fromkeys(ops))
+            filed = self.met[ops] = [each for each in found if each.ops.issubset(ops)]
+        return filed
 
 
 class Rules:
@@ -302,7 +314,8 @@ class Rules:
         known = [x.op for x in root.inputs if x.op is not INPUT]
         special = [op for op in known if op is not CONSTANT] or known
         if special:
-            entry.by_input.setdefault(special[0], []).append((r, needed_features(r.pattern)))
+            filed = Filed(r, frozenset(known), needed_features(r.pattern))
+            entry.by_input.setdefault(special[0], []).append(filed)
         elif len(set(root.inputs)) < len(root.inputs):
             entry.repeated.append(r)
         else:
