@@ -122,7 +122,7 @@ class Literal:
         if self.weak:
             self.key: Any = (type(value), repr(value))
         else:
-            data = self.value.tobytes() if self.value.nbytes <= 64 else hashlib.blake2b(self.value).digest()
+            data = self.value.tobytes() if self.value.nbytes <= 64 else hashlib.sha256(self.value).digest()
             self.key = (self.value.dtype.str, self.value.shape, data)
         self._hash = hash(self.key)
 
