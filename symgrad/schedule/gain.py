@@ -32,7 +32,7 @@ class Figures(NamedTuple):
     """What the time of a node is reckoned with, whatever it is a part of."""
 
     kernel: float  # seconds, with all numbers in the cache
-    cores: int
+    spreads: bool  # whether it works with all cores by itself
     short: float  # seconds that are lost where axes are short
     read: tuple[int, ...]  # bytes, of each input
     written: int
@@ -40,8 +40,8 @@ class Figures(NamedTuple):
 
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
     """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
-    figures = map(figures_of, nodes)
-    return sum(CALL + (f.kernel / f.cores + f.short) * scale + _traffic(f, scale) for f in figures)
+    figures, cores = map(figures_of, nodes), machine.cores()
+    return sum(CALL + (f.kernel / (cores if f.spreads else 1) + f.short) * scale + _traffic(f, scale) for f in figures)
 
 
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
@@ -61,7 +61,7 @@ def figures_of(node: Node) -> Figures:
     numbers = {x: _numbers(x.aval) for x in (*node.inputs, node)}
     read = tuple([likely(nbytes(x.aval)) for x in numbers if x is not node])
     written = likely(nbytes(node.aval))
-    return Figures(_kernel(node, numbers), _cores_of(node), _short(node, numbers), read, written)
+    return Figures(_kernel(node, numbers), _spreads(node), _short(node, numbers), read, written)
 
 
 def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
@@ -79,10 +79,10 @@ def _numbers(aval: object) -> int:
     return likely(product(aval.shape)) if isinstance(aval, Aval) else 0
 
 
-def _cores_of(node: Node) -> int:
+def _spreads(node: Node) -> bool:
     """BLAS works on a large product with all cores by itself, if it is one product."""
     plain = node.op.name in PRODUCTS and all(x.aval.ndim <= 2 for x in node.inputs)
-    return machine.cores() if plain and likely(flops_of(node)) > 1e5 else 1
+    return plain and likely(flops_of(node)) > 1e5
 
 
 def _traffic(figures: Figures, scale: float) -> float:
