@@ -19,6 +19,7 @@ from symgrad.ops.elementwise import WHERE
 from symgrad.recompute import computed_again, enter, leave, segment_of
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
+from symgrad.where import Where
 
 Rule = Callable[..., Any]
 
@@ -124,7 +125,7 @@ class _Pullback:
             g = self.cotangents.pop(node, None)
             if g is None and node not in self.parts:
                 continue
-            graph.provenance = node.where._replace(of=node, again=False)
+            graph.provenance = Where(node.where.file, node.where.line, node)
             if node in wanted and g is not None:
                 g = Cotangent(g.settled(), g.mask)
                 found[node] = g.value.node

@@ -73,10 +73,11 @@ def opaque(y: Aval, *xs: Aval, **params: Any) -> Flow:
 
 def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
     """Axes broadcast: they are counted from the last."""
-    if all(x.ndim == 0 or x.shape is y.shape or same_shape(x.shape, y.shape) for x in xs):  # nearly always
-        labels = tuple(range(-y.ndim, 0))
-        return Flow(tuple([labels if x.ndim else () for x in xs]), labels)
-    return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))
+    for x in xs:
+        if x.shape and not same_shape(x.shape, y.shape):
+            return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))
+    labels = tuple(range(-y.ndim, 0))  # nearly always
+    return Flow(tuple([labels if x.shape else () for x in xs]), labels)
 
 
 def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]:
@@ -142,6 +143,9 @@ def matched(
     for x, labels in zip(xs, inputs, strict=True):
         axes += zip(labels, x.shape, strict=True)
     sizes: dict[Label, Size] = {}
+    if all(same(sizes.setdefault(label, size), size) for label, size in axes if label is not None):  # nearly always
+        return Flow(tuple(map(tuple, inputs)), tuple(result), combine)
+    sizes.clear()
     for label, size in axes:
         if label not in sizes or (label not in result and same(sizes[label], 1)):
             sizes[label] = size

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, cached_property, wraps
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from symgrad.spelling import Code
 
 Params = tuple[tuple[str, Any], ...]
+_T = TypeVar("_T")
 
 
 class Aval(NamedTuple):
@@ -32,7 +35,7 @@ class Aval(NamedTuple):
     weak: bool = False  # a Python scalar: by NEP 50 it never widens float32
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{render_shape(self.shape)}]"
+        return f"{_dtype_name(self.dtype)}[{render_shape(self.shape)}]"
 
     @property
     def ndim(self) -> int:
@@ -41,6 +44,12 @@ class Aval(NamedTuple):
     @property
     def differentiable(self) -> bool:
         return self.dtype.kind == "f"
+
+
+@cache
+def _dtype_name(dtype: np.dtype) -> str:
+    """NumPy puts it together each time, in Python; and there are few dtypes."""
+    return str(dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +94,7 @@ class Op:
         return f"<Op {self.name}>"
 
 
-@dataclass(eq=False, slots=True, repr=False)
+@dataclass(eq=False, slots=True, repr=False, weakref_slot=True)
 class Node:
     """One application of an operator. Identity is equality: nodes are interned. Never edited once made."""
 
@@ -113,7 +122,7 @@ class Literal:
         if self.weak:
             self.key: Any = (type(value), repr(value))
         else:
-            data = self.value.tobytes() if self.value.nbytes <= 64 else hashlib.blake2b(self.value).digest()
+            data = self.value.tobytes() if self.value.nbytes <= 64 else hashlib.sha256(self.value).digest()
             self.key = (self.value.dtype.str, self.value.shape, data)
         self._hash = hash(self.key)
 
@@ -239,6 +248,20 @@ class Graph:
         return nx.DiGraph()
 
 
+def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
+    """Keep what a function finds out about a node as long as the node is there."""
+    known: WeakKeyDictionary[Node, _T] = WeakKeyDictionary()
+
+    @wraps(function)
+    def kept(node: Node) -> _T:
+        found = known.get(node)
+        if found is None:
+            found = known[node] = function(node)
+        return found
+
+    return kept
+
+
 def is_view(node: Node) -> bool:
     """Whether a value may share memory with its first input: under index arrays NumPy copies, under numbers not."""
     return node.op.view and all(x.aval.ndim == 0 for x in node.inputs[1:])
@@ -251,14 +274,14 @@ def reached(outputs: Iterable[Node]) -> list[Node]:
 
 def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
     """The nodes to evaluate for `outputs`, in creation order, where some values are given."""
-    seen: set[Node] = set()
-    stack = [y for y in outputs if y not in given]
+    seen = {y for y in outputs if y not in given}
+    stack = list(seen)
     while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(x for x in node.inputs if x not in given)
-    return sorted(seen, key=lambda node: node.id)
+        for x in stack.pop().inputs:
+            if x not in seen and x not in given:
+                seen.add(x)
+                stack.append(x)
+    return sorted(seen, key=attrgetter("id"))
 
 
 def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:

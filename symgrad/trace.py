@@ -156,7 +156,7 @@ def trace(
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
-    kinds = signature(function).parameters
+    kinds = bound.signature.parameters
     return Program(
         graph,
         dict(bound.arguments),

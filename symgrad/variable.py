@@ -280,8 +280,7 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
     for x in inputs:
         if type(x) is Variable and x._permuted:
             result._permuted = True
-    copies = any(x.aval.ndim for x in nodes[1:])  # an index array does
-    if op.view and isinstance(inputs[0], Variable) and not copies:
+    if op.view and isinstance(inputs[0], Variable) and not any(x.aval.ndim for x in nodes[1:]):  # an index array copies
         result.attach(inputs[0])
     return result
 

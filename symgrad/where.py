@@ -64,7 +64,8 @@ def boundary(function: _F) -> _F:
 def user_frame() -> FrameType | None:
     """The innermost frame that is neither symgrad's nor NumPy's."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and internal(frame.f_code):
+    known = _is_internal.get  # at each value that is recorded all frames up to the user's are met
+    while frame is not None and (known(frame.f_code) or internal(frame.f_code)):
         frame = frame.f_back
     return frame
 
@@ -90,7 +91,8 @@ def assigned_name() -> str | None:
     next instruction counts. Looking at one instruction costs a tenth of what parsing the source would.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (inside := internal(frame.f_code)):
+    known = _is_internal.get
+    while frame is not None and (inside := known(frame.f_code) or internal(frame.f_code)):
         if inside == _BOUNDARY:
             return None
         frame = frame.f_back

@@ -1,7 +1,9 @@
 """Rewriting: each rule on arrays and in a graph, whole programs before and after, and what a graph carries along."""
 
+import gc
 import re
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import symgrad as sg
 from symgrad.derive import pullback
 from symgrad.errors import ArgumentError
-from symgrad.graph import CONSTANT, Aval, Graph, Literal, verify
+from symgrad.graph import CONSTANT, Aval, Graph, Literal, per_node, verify
 from symgrad.interpret import interpret
 from symgrad.ops.core import ALIAS, STOP
 from symgrad.rewrite import (
@@ -24,6 +26,7 @@ from symgrad.rewrite import (
     matrices,
     optimise,
     prepare,
+    rules_of,
     simplify,
     stable,
 )  # fmt: skip
@@ -202,6 +205,48 @@ def test_a_rule_may_decline():
 
     graph = program(lambda x: np.sin(x), (3,))
     assert operators(drop_dead(rewrite(graph, Rules([never], lambda op: [])))) == ["sin"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("stage", ["improve", "finish", "hasten"])
+def test_no_rule_that_matches_is_passed_over(stage, dtype):
+    rules, matches = rules_of(stage, "stable"), 0
+    for r in ALL_RULES:
+        avals = [Aval(d.shape, np.dtype(dtype if d.dtype is float else d.dtype)) for d in r.draws.values()]
+        for node in program(lambda *xs, r=r: r(*xs, **r.examples)[0], *avals).nodes:
+            entry = rules.of(node.op)
+            filed = [each.rule for some in entry.by_input.values() for each in some]
+            matching = {r for r in (*filed, *entry.repeated, *entry.general) if r.pattern.match(node)}
+            assert matching <= set(entry.candidates(node))
+            matches += len(matching)
+    assert matches > 100
+
+
+def test_a_graph_that_no_rule_is_met_with_stays():
+    @rule
+    def changes(x):
+        return np.sin(x), np.cos(x)
+
+    graph = program(lambda x: np.tan(x), (3,))
+    assert rewrite(graph, Rules([changes], lambda op: [])) is graph
+    assert rewrite(program(lambda x: np.sin(x), (3,)), Rules([changes], lambda op: [])) is not graph
+
+
+def test_what_is_kept_of_a_node_goes_with_it():
+    calls = []
+
+    @per_node
+    def counted(node):
+        calls.append(node.id)
+        return node.op.name
+
+    graph = program(lambda x: np.sin(x), (3,))
+    assert [counted(graph.outputs[0]) for _ in range(3)] == ["sin"] * 3
+    assert calls == [1]
+    gone = weakref.ref(graph.outputs[0])
+    del graph
+    gc.collect()
+    assert gone() is None
 
 
 def test_commutative_operators_match_both_ways_and_repeats_must_be_the_same():

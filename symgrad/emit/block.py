@@ -124,9 +124,8 @@ class BlockBody(Body):
             return super().goes_straight(node, value)
         return value in self.pending and goes_straight(node, value)
 
-    def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
-        if node.op is not WINDOW:
-            return super().spell(node, inputs)
+    def window(self, node: Node, inputs: Sequence[Code]) -> Code:
+        """Rows of a value of the block."""
         x, start, stop, _ = inputs
         by, axis = dict(node.params)["by"], dict(node.params)["axis"]
         rows = self.among(node.inputs[0], start.text, stop.text, by)
@@ -173,24 +172,26 @@ class BlockBody(Body):
     def vacate(self, home: Home, node: Node) -> None:
         """Expressions that wait must read a buffer before it is overwritten; those inside of the node's come first."""
         resident = self.residents.get(home.buffer)
-        for x in [x for x, expr in self.pending.items() if any(self.roots.get(r, r) is resident for r in expr.reads)]:
-            if x not in node.inputs:
+        if resident is not None:
+            waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
+            for x in [x for x, reads in waiting if any(self.roots.get(r, r) is resident for r in reads)]:
                 self.flush(x)
         self.residents[home.buffer] = node
 
-    def _spelled(self, node: Node) -> Any:
-        expr = super()._spelled(node)
+    def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
+        if node.op is WINDOW:
+            return self.window(node, inputs)
         target = self.target(node)
         if target is None:
-            return expr
+            return super().spell(node, inputs)
         if node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1]:  # reads its operand once
-            return expr._replace(code=call("np.square", [expr.inputs[0].text, f"out={target}"]))
+            return call("np.square", [inputs[0].text, f"out={target}"])
         if node.op.name == "outer":
-            column, row = expr.inputs
-            return expr._replace(code=call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"]))
+            column, row = inputs
+            return call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"])
         if isinstance(node.op.evaluate, np.ufunc):
-            return expr._replace(code=written_into(node, expr.inputs, target))
-        return expr._replace(code=Code(f"{expr.code.text[:-1]}, out={target})"))
+            return written_into(node, inputs, target)
+        return Code(f"{super().spell(node, inputs).text[:-1]}, out={target})")
 
     def target(self, node: Node) -> str | None:
         """Where NumPy writes the value: into a buffer, or right into the result."""

@@ -391,6 +391,8 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
 
 def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
     """Python's integers as floats beside arrays of floats: NumPy converts them in half of the time."""
+    if not any(x.op is CONSTANT and x.aval.weak for x in node.inputs):
+        return inputs
     if not node.op.elementwise or node.op.name in EXPONENTS or not node.aval.shape:
         return inputs
     kinds = {x.aval.dtype.kind for x in node.inputs if not (x.op is CONSTANT and x.aval.weak)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -161,6 +163,8 @@ def _dtype(aval: Aval) -> str:
     return "" if aval.dtype == float else f", np.{aval.dtype.name}"
 
 
+@cache  # NumPy puts the name together each time
+@cache  # NumPy puts the name together each time
 def _dtype_text(dtype: np.dtype) -> str:
     return {"float64": "float", "bool": "bool"}.get(dtype.name, f"np.{dtype.name}")
 

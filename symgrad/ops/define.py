@@ -55,7 +55,7 @@ _PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Dim)
 
 def as_input(x: Any) -> Array:
     """An operand as NumPy takes it: a list becomes an array, a Python scalar stays weak."""
-    return x if isinstance(x, _PLAIN) or is_traced(x) else np.asarray(x)
+    return x if is_traced(x) or isinstance(x, _PLAIN) else np.asarray(x)
 
 
 def display_name(function: Callable[..., Any]) -> str:

@@ -112,9 +112,10 @@ FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
 FASTEST: tuple[Pass, ...] = (
-    *(strips, join_slices, gather, hasten, share_exponentials, take_out, regroup, settle, copy_turned, drop_dead),
+    *(finish, strips, join_slices, gather),
+    *(hasten, share_exponentials, take_out, regroup, settle, copy_turned, drop_dead),
 )
-"""And what follows at the highest level of optimisation."""
+"""The same at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "improve": (algebra, prepare, stable),
@@ -166,10 +167,7 @@ def improved(
 
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """What runs at a level of optimisation: at 0 the graph as it is, but for what is not needed."""
-    if not optimize:
-        return drop_dead(graph)
-    graph = simplify(graph, numerics, final=True)
-    for each in FASTEST if optimize > 1 else ():
+    for each in ((drop_dead,), FINAL, FASTEST)[optimize]:
         graph = each(graph, numerics)
     return graph
 

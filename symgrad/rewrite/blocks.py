@@ -55,9 +55,9 @@ def _identity(node: Node) -> tuple[Any, Any] | None:
 
 def _blocks(graph: Graph, node: Node) -> Blocks | None:
     """A value as blocks, if it was written as such."""
-    shape = node.aval.shape
-    if node.op is not RESHAPE or len(shape) != 3 or node.inputs[0].op is not SET:
+    if node.op is not RESHAPE or len(node.aval.shape) != 3 or node.inputs[0].op is not SET:
         return None
+    shape = node.aval.shape
     y = node.inputs[0]
     if dict(y.params)["key"] != _KEY or not is_zeros(y.inputs[0]) or y.inputs[2] is not y.inputs[3]:
         return None
@@ -88,6 +88,8 @@ def product_with_blocks(graph: Graph, node: Node) -> Variable | None:
 def scaled_blocks(graph: Graph, node: Node) -> Variable | None:
     """A product with what is the same for each unit vector, or a quotient."""
     for i, x in enumerate(node.inputs[:1] if node.op is DIVIDE else node.inputs):
+        if x.op is not RESHAPE:
+            continue
         other = Variable(graph, node.inputs[1 - i])
         known = _identity(x)
         if known is not None and same_shape(other.shape, known) and node.op is MULTIPLY and other.dtype == x.aval.dtype:

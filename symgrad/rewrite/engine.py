@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,24 +132,32 @@ class Pattern(NamedTuple):
                 if known is not n:
                     return None
                 continue
-            if not self._fits(p, n):
+            if not self._fits(p, n, bound):
                 return None
             bound[p] = n
             if not p.inputs:
                 continue
-            straight = list(zip(p.inputs, n.inputs, strict=True))
             if p.op.commutes and p.inputs[0] is not p.inputs[1]:
-                crossed = list(zip(p.inputs, n.inputs[::-1], strict=True))
-                return self._match(pairs + straight, dict(bound)) or self._match(pairs + crossed, bound)
-            pairs += straight
+                (a, b), (x, y) = p.inputs, n.inputs
+                straight = self._fits(a, x, bound) and self._fits(b, y, bound)
+                crossed = self._fits(a, y, bound) and self._fits(b, x, bound)
+                if straight and crossed:  # which is rare
+                    first = self._match([*pairs, (a, x), (b, y)], dict(bound))
+                    return first or self._match([*pairs, (a, y), (b, x)], bound)
+                if not straight and not crossed:
+                    return None
+                pairs += [(a, x), (b, y)] if straight else [(a, y), (b, x)]
+            else:
+                pairs += zip(p.inputs, n.inputs, strict=True)
         return bound
 
-    def _fits(self, p: Node, n: Node) -> bool:
+    def _fits(self, p: Node, n: Node, bound: dict[Node, Node]) -> bool:
+        """Whether a node, its inputs aside, may be what one of the pattern stands for."""
         if p.op is INPUT:
-            return type(n.aval) is Aval
+            return type(n.aval) is Aval and bound.get(p, n) is n
         if p.op is CONSTANT:
             value = number(n)
-            return value is not None and (p in self.numbers or bool(value == dict(p.params)["value"].value))
+            return value is not None and (p in self.numbers or bool(value == p.params[0][1].value))
         return p.op is n.op and len(p.inputs) == len(n.inputs)
 
     def arguments(self, graph: Graph, bound: dict[Node, Node]) -> dict[str, Any] | None:
@@ -168,7 +177,7 @@ def number(node: Node) -> Any:
     """The Python or NumPy scalar that a node is, or None."""
     if node.op is not CONSTANT or node.aval.shape:
         return None
-    literal = dict(node.params)["value"]
+    literal = node.params[0][1]
     return literal.value if literal.weak else literal.value[()]
 
 
@@ -221,28 +230,66 @@ def _wildcards(node: Node, examples: dict[str, Any]) -> Iterable[tuple[str, str]
 
 # ---- sets of rules
 
+EVERYWHERE = frozenset((0, 1, -1, 2, 0.5))
+"""Numbers that rules look for, and that are the same in every dtype."""
+
+
+def features(node: Node) -> set[tuple[Op, Any]]:
+    """Operators below those of the inputs, and numbers: a pattern matches nothing that lacks one of its own."""
+    found: set[tuple[Op, Any]] = set()
+    for x in node.inputs:
+        if x.op is CONSTANT:
+            found.add((CONSTANT, number(x)))
+        for y in x.inputs:
+            found.add((x.op, y.op))
+    return found
+
+
+def needed_features(pattern: Pattern) -> set[tuple[Op, Any]]:
+    """Those of a left side that do not come from an argument."""
+    known = EVERYWHERE - {number(x) for x in pattern.numbers}
+    return {
+        (op, inner)
+        for op, inner in features(pattern.root)
+        if INPUT not in (op, inner) and (isinstance(inner, Op) or inner in known)
+    }
+
+
+class Filed(NamedTuple):
+    """A rule, and what it needs: operators of inputs, and features."""
+
+    rule: Rule
+    ops: frozenset[Op]
+    features: set[tuple[Op, Any]]
+
 
 @dataclass
 class Entry:
     """The rules whose left side has one operator at its root."""
 
     procedures: list[Procedure] = field(default_factory=list)
-    by_input: dict[Op, list[tuple[Rule, set[Op]]]] = field(
-        default_factory=dict
-    )  # by an input's operator; and the others'
+    by_input: dict[Op, list[Filed]] = field(default_factory=dict)
+    met: dict[tuple[Op, ...], list[Filed]] = field(default_factory=dict)  # by the inputs' operators, as they come up
     repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
     general: list[Rule] = field(default_factory=list)
 
-    def candidates(self, node: Node) -> Iterable[Rule]:
-        if self.by_input:
-            ops = dict.fromkeys([x.op for x in node.inputs])
-            for op in ops:
-                for r, needed in self.by_input.get(op, ()):
-                    if needed <= ops.keys():
-                        yield r
+    def __bool__(self) -> bool:
+        return bool(self.procedures or self.by_input or self.repeated or self.general)
+
+    def candidates(self, node: Node) -> list[Rule]:
+        filed = self._filed(tuple([x.op for x in node.inputs])) if self.by_input else []
+        found = features(node) if filed else set()
+        rules = [each.rule for each in filed if each.features <= found]
         if self.repeated and len(set(node.inputs)) < len(node.inputs):
-            yield from self.repeated
-        yield from self.general
+            rules += self.repeated
+        return rules + self.general
+
+    def _filed(self, ops: tuple[Op, ...]) -> list[Filed]:
+        filed = self.met.get(ops)
+        if filed is None:
+            found = chain.from_iterable(self.by_input.get(op, ()) for op in dict.fromkeys(ops))
+            filed = self.met[ops] = [each for each in found if each.ops.issubset(ops)]
+        return filed
 
 
 class Rules:
@@ -267,7 +314,8 @@ class Rules:
         known = [x.op for x in root.inputs if x.op is not INPUT]
         special = [op for op in known if op is not CONSTANT] or known
         if special:
-            entry.by_input.setdefault(special[0], []).append((r, set(known)))
+            filed = Filed(r, frozenset(known), needed_features(r.pattern))
+            entry.by_input.setdefault(special[0], []).append(filed)
         elif len(set(root.inputs)) < len(root.inputs):
             entry.repeated.append(r)
         else:
@@ -380,10 +428,15 @@ class Rewriting(Graph):
 
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:
-    """A new graph that computes the same outputs, rewritten by `rules`; replaced nodes are still in it, unused."""
+    """A graph that computes the same outputs, rewritten by `rules`; replaced nodes are still in it, unused.
+
+    It is the same graph if no rule is met with any of its operators.
+    """
+    nodes = _ordered(graph)
+    if not any(map(rules.of, {node.op for node in nodes})):
+        return graph
     new = Rewriting(rules)
     image: dict[Node, Node] = {}
-    nodes = _ordered(graph)
     shared = _shared(nodes, graph.outputs)
     for node in nodes:
         new.provenance = moved(node.where, image)
@@ -479,7 +532,7 @@ def _shared(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
 def moved(where: Where, image: dict[Node, Node]) -> Where:
     """A derivative node goes on deriving the image; where that has none, the node of the graph before."""
     of = where.of if where is not None else None
-    return where if of is None else where._replace(of=image.get(of, of))
+    return where if of is None else Where(where.file, where.line, image.get(of, of), where.again)
 
 
 def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:

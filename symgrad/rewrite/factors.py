@@ -69,6 +69,8 @@ def _thin_together(big: Node, *small: Node) -> bool:
     """Whether what the others make of each other has fewer numbers than `big`, and they are of one dtype."""
     if big.aval.dtype.kind != "f" or any(x.aval.dtype != big.aval.dtype and not x.aval.weak for x in small):
         return False
+    if any(same_shape(x.aval.shape, big.aval.shape) for x in small):
+        return False
     if all(number(x) is not None for x in small):  # rules join numbers, and look whether they overflow
         return False
     try:
@@ -115,6 +117,8 @@ def _factors(graph: Graph, node: Node, *others: Node) -> Iterator[Factor]:
 def product_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) * w`` and ``(A / v) * w``."""
     for p, w, before in ((*node.inputs, False), (*node.inputs[::-1], True)):
+        if p.op is not MULTIPLY and p.op is not DIVIDE:
+            continue
         for f in _factors(graph, p, w):
             return f.times(Variable(graph, w), before)
     return None

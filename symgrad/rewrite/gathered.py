@@ -40,9 +40,12 @@ class Term(NamedTuple):
 
 def gather(graph: Graph, numerics: str = "stable") -> Graph:
     """One product for a sum of many. It stands before rules that take single products to other forms."""
-    uses = Counter(x for node in reached(graph.outputs) for x in node.inputs)
+    nodes = reached(graph.outputs)
+    if sum(node.op is ADD for node in nodes) < SEVERAL - 1:
+        return graph
+    uses = Counter(x for node in nodes for x in node.inputs)
     uses.update(graph.outputs)
-    sums = [(node, terms) for node in _ends(graph, uses) if len(terms := _terms(node, uses)) >= SEVERAL]
+    sums = [(node, terms) for node in _ends(nodes, uses) if len(terms := _terms(node, uses)) >= SEVERAL]
     if not sums:
         return graph
     together = {node: found for node, terms in sums if (found := _products(terms, uses))}
@@ -59,9 +62,8 @@ def gather(graph: Graph, numerics: str = "stable") -> Graph:
 # ---- what is added
 
 
-def _ends(graph: Graph, uses: Mapping[Node, int]) -> list[Node]:
+def _ends(nodes: Sequence[Node], uses: Mapping[Node, int]) -> list[Node]:
     """The sums that are no term of another sum."""
-    nodes = reached(graph.outputs)
     inner = {x for node in nodes if node.op is ADD for x in node.inputs if x.op is ADD and uses[x] == 1}
     return [node for node in nodes if node.op is ADD and node not in inner]
 

@@ -128,6 +128,8 @@ def pairs_of_many(graph: Graph, node: Node) -> Variable | None:
 
 def contraction_of_contraction(graph: Graph, node: Node) -> Variable | None:
     """Three operands, of which two have met, in the order that takes least."""
+    if not any(_may_join(graph, x) for x in node.inputs):
+        return None
     c = contraction_of(node)
     if c is None or len(c.terms) != 2 or not plain(*c.operands) or any(map(c.own, (0, 1))):
         return None
@@ -139,6 +141,12 @@ def contraction_of_contraction(graph: Graph, node: Node) -> Variable | None:
             if work <= GAIN * (inner.work() + c.work()):
                 return in_order(graph, three, tree)
     return None
+
+
+def _may_join(graph: Graph, x: Node) -> bool:
+    """Whether an operand looks like a contraction that nothing else needs."""
+    made = x.inputs[0] if x.op is TRANSPOSE else x
+    return alone(graph, x) and (made.op is MULTIPLY or made.op in CONTRACTIONS)
 
 
 def _inner(graph: Graph, c: Contraction, i: int) -> Contraction | None:

@@ -39,7 +39,7 @@ def _arrays(node: Node) -> bool:
 
 def scalars_meet(graph: Graph, node: Node) -> Variable | None:
     """``(a * X) * (b * Y)`` is ``(a * b) * (X * Y)``, and so for quotients and where the scalars are 0-d arrays."""
-    if not _arrays(node):
+    if not all(x.op is MULTIPLY or x.op is DIVIDE for x in node.inputs) or not _arrays(node):
         return None
     p, q = (pulled(graph, x, NEAR) for x in node.inputs)
     if p is None or q is None or not _moderate(p, q):
@@ -73,7 +73,7 @@ def _known(graph: Graph, op: Op, x: Node, y: Node) -> Variable | None:
 
 def product_from_parts(graph: Graph, node: Node) -> Variable | None:
     """``(x * y) * z`` where ``y * z`` is needed anyway, and ``(x / y) * z`` where ``z / y`` is."""
-    if not _arrays(node):
+    if not any(x.op is MULTIPLY or x.op is DIVIDE for x in node.inputs) or not _arrays(node):
         return None
     for inner, z in (node.inputs, node.inputs[::-1]):
         if inner is z or inner.op not in (MULTIPLY, DIVIDE) or not alone(graph, inner) or not _arrays(inner):

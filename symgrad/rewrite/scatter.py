@@ -90,7 +90,7 @@ def is_range(array: Node, size: Any) -> bool:
 
 def _scattered(node: Node) -> bool:
     """Whether a value is an array of zeros with numbers written or added to places of which none is hit twice."""
-    if node.op not in (SET, ADD) or len(node.inputs) < 3 or not is_zeros(node.inputs[0]):
+    if (node.op is not SET and node.op is not ADD) or len(node.inputs) < 3 or not is_zeros(node.inputs[0]):
         return False
     return node.op is ADD or hits_once(node)
 
@@ -158,8 +158,9 @@ def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
 def scaled_scattered(graph: Graph, node: Node) -> Node | None:
     """A multiple of what was scattered: the numbers are scaled first."""
     for i, x in enumerate(node.inputs[:1] if node.op is DIVIDE else node.inputs):
-        others = (*node.inputs[:i], *node.inputs[i + 1 :])
-        if not _scattered(x) or any(type(c.aval) is not Aval or c.aval.shape for c in others):
+        if not _scattered(x):
+            continue
+        if any(type(c.aval) is not Aval or c.aval.shape for c in (*node.inputs[:i], *node.inputs[i + 1 :])):
             continue
         if node.aval.dtype != x.aval.dtype or x.aval.dtype.kind != "f" or x in graph.shared:  # type: ignore[attr-defined]
             continue

@@ -41,7 +41,10 @@ _NEVER_FOLDED = _MARKS | {INPUT, CONSTANT, SIZE, SEED, ITEM, FULL, BROADCAST_TO,
 
 def fold(graph: Graph, node: Node) -> Node | None:
     """An operation on constants is a constant, unless it would raise, warn or be larger than what it is made of."""
-    if not all(x.op is CONSTANT for x in node.inputs) or not _worth_folding(node):
+    for x in node.inputs:  # of most nodes the first tells
+        if x.op is not CONSTANT:
+            return None
+    if not _worth_folding(node):
         return None
     values = [dict(x.params)["value"].value for x in node.inputs]
     try:
@@ -125,7 +128,7 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
     for i, x in enumerate(node.inputs):
-        plain = _as_python(graph, x)
+        plain = None if x.aval.shape else _as_python(graph, x)
         if plain is not None:
             trial = [*inputs[:i], plain, *inputs[i + 1 :]]
             if all(y.aval.weak for y in trial):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from symgrad.cost import flops_of, nbytes
-from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view, per_node
 from symgrad.schedule import machine
 from symgrad.schedule.layout import SHORT
 from symgrad.schedule.sizes import likely
@@ -27,15 +28,26 @@ KERNEL = {  # nanoseconds for a number of eight bytes, in the cache
 USUAL = 0.2
 
 
+class Figures(NamedTuple):
+    """What the time of a node is reckoned with, whatever it is a part of."""
+
+    kernel: float  # seconds, with all numbers in the cache
+    spreads: bool  # whether it works with all cores by itself
+    short: float  # seconds that are lost where axes are short
+    read: tuple[int, ...]  # bytes, of each input
+    written: int
+
+
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
     """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
-    return sum(CALL + (_kernel(x) / _cores_of(x) + _short(x)) * scale + _traffic(x, scale) for x in nodes)
+    figures, cores = map(figures_of, nodes), machine.cores()
+    return sum(CALL + (f.kernel / (cores if f.spreads else 1) + f.short) * scale + _traffic(f, scale) for f in figures)
 
 
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
     """The same in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
-    work = sum(map(_kernel, nodes)) * scale + 1.3 * CALL * len(nodes) * blocks
+    work = sum(figures_of(x).kernel for x in nodes) * scale + 1.3 * CALL * len(nodes) * blocks
     return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
 
 
@@ -44,11 +56,18 @@ def is_work(node: Node) -> bool:
     return node.op not in (INPUT, CONSTANT, SIZE, ITEM) and not is_view(node)
 
 
-def _kernel(node: Node) -> float:
+@per_node  # each is asked for by every way to divide a program
+def figures_of(node: Node) -> Figures:
+    numbers = {x: _numbers(x.aval) for x in (*node.inputs, node)}
+    read = tuple([likely(nbytes(x.aval)) for x in numbers if x is not node])
+    written = likely(nbytes(node.aval))
+    return Figures(_kernel(node, numbers), _spreads(node), _short(node, numbers), read, written)
+
+
+def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
     if node.op.name in PRODUCTS:
         return likely(flops_of(node)) / 2 * FLOP
-    numbers = max(_numbers(x.aval) for x in (*node.inputs, node))
-    return numbers * KERNEL.get(node.op.name, USUAL) * 1e-9 * _width(node.aval)
+    return max(numbers.values()) * KERNEL.get(node.op.name, USUAL) * 1e-9 * _width(node.aval)
 
 
 def _width(aval: object) -> float:
@@ -60,24 +79,26 @@ def _numbers(aval: object) -> int:
     return likely(product(aval.shape)) if isinstance(aval, Aval) else 0
 
 
-def _cores_of(node: Node) -> int:
+def _spreads(node: Node) -> bool:
     """BLAS works on a large product with all cores by itself, if it is one product."""
     plain = node.op.name in PRODUCTS and all(x.aval.ndim <= 2 for x in node.inputs)
-    return machine.cores() if plain and likely(flops_of(node)) > 1e5 else 1
+    return plain and likely(flops_of(node)) > 1e5
 
 
-def _traffic(node: Node, scale: float) -> float:
+def _traffic(figures: Figures, scale: float) -> float:
     """The time that memory takes beyond what the kernel does."""
-    sizes = [likely(nbytes(x.aval)) * scale for x in (*dict.fromkeys(node.inputs), node)]
-    words = sum(size for size in sizes if size > 2 * machine.cache_bytes()) / 8
-    return words * WORD + (sizes[-1] / 8 * FAR if sizes[-1] > 6 * machine.cache_bytes() else 0.0)
+    near, written = machine.cache_bytes(), figures.written * scale
+    if max((figures.written, *figures.read)) * scale <= 2 * near:  # all of it is in the cache
+        return 0.0
+    words = sum(size for n in (*figures.read, figures.written) if (size := n * scale) > 2 * near) / 8
+    return words * WORD + (written / 8 * FAR if written > 6 * near else 0.0)
 
 
-def _short(node: Node) -> float:
+def _short(node: Node, numbers: Mapping[Node, int]) -> float:
     """The time that is lost where the last axis is short and the operands do not lie alike, or it is summed over."""
-    largest = max((node, *node.inputs), key=lambda x: _numbers(x.aval))
+    largest = max((node, *node.inputs), key=numbers.__getitem__)
     if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.name in PRODUCTS:
         return 0.0
     last = likely(largest.aval.shape[-1])
-    alike = all(_numbers(x.aval) in (1, _numbers(largest.aval)) for x in (*node.inputs, node))
-    return 0.0 if alike or last >= SHORT else SHORT_LOOP * _numbers(largest.aval) / last
+    alike = all(n in (1, numbers[largest]) for n in numbers.values())
+    return 0.0 if alike or last >= SHORT else SHORT_LOOP * numbers[largest] / last

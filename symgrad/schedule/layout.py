@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.cost import nbytes
 from symgrad.dims import Size, is_rows
 from symgrad.graph import INPUT, Graph, Node, is_view
 from symgrad.ops.create import EMPTY, FULL
@@ -74,7 +73,10 @@ class Layout:
 
 def row_axis(node: Node) -> int | None:
     """Which axis of a value of a block is that of the rows."""
-    return next((i for i, n in enumerate(node.aval.shape) if is_rows(n)), None)
+    for i, n in enumerate(node.aval.shape):
+        if is_rows(n):
+            return i
+    return None
 
 
 def length_of(node: Node) -> int:
@@ -179,8 +181,8 @@ def _fills(put: Node) -> bool:
 
 
 def nbytes_of_row(node: Node) -> int:
-    axis = row_axis(node)
-    return 0 if axis is None else likely(nbytes(node.aval._replace(shape=_others(node.aval.shape, axis))))
+    axis, aval = row_axis(node), node.aval
+    return 0 if axis is None else likely(math.prod(_others(aval.shape, axis))) * aval.dtype.itemsize
 
 
 def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
@@ -211,8 +213,9 @@ def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[No
         for x in graph.nodes
         if row_axis(x) is not None and (takes_out(x) or _is_filled(x, users) or order.is_packed(x))
     ]
-    largest = max(map(nbytes_of_row, able), default=0)
-    return {x for x in able if nbytes_of_row(x) * MINOR >= largest}
+    sizes = {x: nbytes_of_row(x) for x in able}
+    largest = max(sizes.values(), default=0)
+    return {x for x in able if sizes[x] * MINOR >= largest}
 
 
 class Order:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symgrad.dims import same
 from symgrad.flow import Flow, flow_of
-from symgrad.graph import Node
+from symgrad.graph import Node, per_node
 from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.keys import Slot
 from symgrad.rewrite.scatter import is_range
@@ -27,6 +27,7 @@ def numbering(node: Node) -> int | None:
     return first + key[0].input if is_range(picks[key[0].input], rows) else None
 
 
+@per_node  # which axes there are asks for it, and then every way to divide the program
 def row_flow(node: Node) -> Flow:
     """How axes flow, which for an index into each row the operator alone cannot tell."""
     if numbering(node) is None:
