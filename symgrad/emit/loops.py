@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from functools import cache
 from itertools import groupby
 from typing import Any
 
