@@ -163,7 +163,6 @@ def _dtype(aval: Aval) -> str:
 
 
 @cache  # NumPy puts the name together each time
-@cache  # NumPy puts the name together each time
 def _dtype_text(dtype: np.dtype) -> str:
     return {"float64": "float", "bool": "bool"}.get(dtype.name, f"np.{dtype.name}")
 
