@@ -43,9 +43,9 @@ def values(graph, *arrays, of=None):
 @st.composite
 def programs(draw):
     """Steps, each of two earlier values and a number, and which values are wanted."""
-    kinds = "mmmmmaasncCrq"
+    kinds = draw(st.sampled_from(["mmmmmaasncCrq", "mmasf", "fff"]))
     step = st.tuples(st.sampled_from(kinds), st.integers(0, 30), st.integers(0, 30), st.sampled_from(NUMBERS))
-    return draw(st.lists(step, min_size=2, max_size=14)), draw(st.lists(st.integers(0, 30), min_size=1, max_size=4))
+    return draw(st.lists(step, min_size=2, max_size=18)), draw(st.lists(st.integers(0, 30), min_size=1, max_size=6))
 
 
 def run(program, *arrays):
@@ -59,6 +59,8 @@ def run(program, *arrays):
             found.append(x * y), size.append(most)
         elif kind in "as" and max(size[i], size[j]) <= 6:
             found.append(x + y if kind == "a" else x - y), size.append(max(size[i], size[j]) + 1)
+        elif kind == "f" and most <= 6:
+            found.append(x * y + c * x * arrays[j % len(arrays)]), size.append(most + 2)
         elif kind == "n":
             found.append(-x), size.append(size[i])
         elif kind in "cC" and size[i] <= 6:
@@ -113,6 +115,11 @@ def test_random_programs_and_their_gradients(program):
 # ---- how many passes
 
 
+def shared_sum(x, y, z):
+    """It has a common factor, and is needed whole twice."""
+    return z * x - y * z
+
+
 @pytest.mark.parametrize(
     ("f", "most"),
     [
@@ -133,6 +140,7 @@ def test_random_programs_and_their_gradients(program):
         (lambda x, y, z: (-(x * y) + x * z,), 2),
         (lambda x, y, z: (-(x * y) - x * z,), 3),
         (lambda x, y, z: (0.2 * x * y + x * z + 0.7 * x,), 4),
+        (lambda x, y, z: (shared_sum(x, y, z) * x - 0.3 * x * z, shared_sum(x, y, z) * y), 6),
         (lambda x, y, z: (2.5 * x * (1 + 0.3 * y), x * (1 + 0.3 * y)), 4),
     ],
 )

@@ -23,11 +23,17 @@ from symgrad.variable import Variable
 NEGATIVE, ADD, SUBTRACT = TABLE[np.negative], TABLE[np.add], TABLE[np.subtract]
 
 
+class Rest(NamedTuple):
+    """What is left of a sum when its common factors have been taken out."""
+
+    sum: Node
+
+
 class Term(NamedTuple):
-    """A number times factors; a sum among them stands for what is left of it."""
+    """A number times factors."""
 
     scale: float
-    factors: Counter[Node]
+    factors: Counter[Node | Rest]
 
 
 class Sum(NamedTuple):
@@ -73,8 +79,8 @@ def _term(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], depth:
     """What is multiplied in products that nothing else needs."""
     if node in sums:
         common = sums[node].common
-        return Term(common.scale, common.factors + Counter([node]))
-    scale, factors = -1.0 if node.op is NEGATIVE else 1.0, Counter[Node]()
+        return Term(common.scale, common.factors + Counter([Rest(node)]))
+    scale, factors = -1.0 if node.op is NEGATIVE else 1.0, Counter[Node | Rest]()
     for x in node.inputs:
         c = number(x)
         if c is not None:
@@ -95,8 +101,8 @@ def _writer(node: Node, found: Sum, rests: dict[Node, Variable]) -> Callable[[Gr
     """Of the whole sum, which may not be needed if another one takes it."""
 
     def make(new: Graph, image: Mapping[Node, Node]) -> Variable:
-        def arrays(factors: Counter[Node]) -> list[Variable]:
-            return [rests[x] if x in rests else Variable(new, image[x]) for x in factors.elements()]
+        def arrays(factors: Counter[Node | Rest]) -> list[Variable]:
+            return [rests[x.sum] if isinstance(x, Rest) else Variable(new, image[x]) for x in factors.elements()]
 
         rest = _sum(*[(t.scale, arrays(t.factors)) for t in found.rests])
         result = _scaled(found.common.scale, [*arrays(found.common.factors), rest])
