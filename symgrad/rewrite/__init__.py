@@ -88,8 +88,8 @@ PASSES: tuple[Pass, ...] = (improve, drop_dead)
 FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
-FASTEST: tuple[Pass, ...] = (finish, gather, hasten, settle, drop_dead)
-"""The same at the highest level of optimisation."""
+FASTEST: tuple[Pass, ...] = (gather, hasten, settle, drop_dead)
+"""And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "improve": (algebra, prepare, stable),
@@ -140,7 +140,7 @@ def improved(
 
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """What runs at a level of optimisation: at 0 the graph as it is, but for what is not needed."""
-    for each in ((drop_dead,), FINAL, FASTEST)[optimize]:
+    for each in ((drop_dead,), FINAL, (finish, *FASTEST))[optimize]:
         graph = each(graph, numerics)
     return graph
 
