@@ -167,7 +167,7 @@ def improved(
 
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """What runs at a level of optimisation: at 0 the graph as it is, but for what is not needed."""
-    for each in ((drop_dead,), FINAL, FASTEST)[optimize]:
+    for each in ((drop_dead,), FINAL, (finish, *FASTEST))[optimize]:
         graph = each(graph, numerics)
     return graph
 
