@@ -112,10 +112,10 @@ FINAL: tuple[Pass, ...] = (finish, drop_dead)
 """Before scheduling."""
 
 FASTEST: tuple[Pass, ...] = (
-    *(finish, strips, join_slices, gather),
+    *(strips, join_slices, gather),  # what looks at products of matrices as they were written
     *(hasten, share_exponentials, take_out, regroup, settle, copy_turned, drop_dead),
 )
-"""The same at the highest level of optimisation."""
+"""And what follows at the highest level of optimisation."""
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "improve": (algebra, prepare, stable),
