@@ -160,7 +160,7 @@ STEPS = {
     "shift": lambda y: np.concatenate([y[1:], y[:1]]) + y,
     "write": lambda y: written(y),
     "split": lambda y: np.reshape(np.reshape(y, (y.shape[0], -1)), y.shape) * 2,
-    "attend": lambda y: y @ np.swapaxes(y, 1, 2) @ y / 10,
+    "attend": lambda y: np.tanh(y @ np.swapaxes(y, 1, 2) / 5) @ np.tanh(y),
     "where": lambda y: np.where(y > 0.1, y, np.sum(y, axis=(0, 1))),
 }
 
