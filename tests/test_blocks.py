@@ -651,14 +651,21 @@ def test_blocks_are_as_large_as_the_cache(monkeypatch):
     def f(x):
         return np.sum(np.exp(np.sin(x)) * np.tanh(x))
 
-    rows = []
-    for megabytes in (1, 4):
-        monkeypatch.setattr(machine, "cache_bytes", lambda megabytes=megabytes: megabytes << 20)
+    rows = {}
+    for near, share in ((1, 64), (4, 64), (1, 0), (1, 12), (4, 1)):
+        monkeypatch.setattr(machine, "cache_bytes", lambda near=near: near << 20)
+        monkeypatch.setattr(machine, "share_bytes", lambda share=share: share << 20)
         block = block_of(f, "float64[10000000, 10]")
-        rows.append(block.layout.rows)
+        rows[near, share] = block.layout.rows
         kept = scratch_bytes(block.layout.buffers, block.layout.rows)
-        assert kept <= 3 * (megabytes << 20)
-    assert rows[1] == 4 * rows[0]
+        assert kept <= 6 * (near << 20)
+    assert rows[4, 64] == 4 * rows[1, 64] == 8 * rows[1, 0]
+    assert rows[1, 0] < rows[1, 12] <= rows[1, 64]
+    assert rows[4, 1] == 4 * rows[1, 0]
+
+
+def test_how_many_cores_a_list_has():
+    assert [machine._number_of(text) for text in ("0", "0-1\n", "0-3,8", "0,2,4-7")] == [1, 2, 5, 6]
 
 
 @pytest.mark.parametrize("n", [10, 1000])

@@ -28,7 +28,7 @@ from symgrad.variable import Variable
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
 FEWEST_ROWS = 128
 GAIN = 0.8  # the part of its time that a program may still take in blocks
-LEAST, WORTH = 20e-6, 0.05  # seconds, and the part of the program's, that must be saved beyond that
+LEAST, WORTH = 20e-6, 0.1  # seconds, and the part of the program's, that must be saved beyond that
 WORTH_THREADS = 400e-6  # seconds of work
 
 

@@ -21,7 +21,7 @@ from symgrad.schedule.windows import PUT
 from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
-SMALLEST, LARGEST = 16, 1 << 16  # rows of a block
+SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
 SLOW_IN_PLACE = frozenset(("sign",))  # NumPy's loop branches there, five times as long where signs are mixed
 WITH_OUT = frozenset((np.sum, np.max, np.min, np.clip, np.outer))
@@ -196,9 +196,12 @@ def _row_bytes(buffer: Buffer) -> int:
 def _rows(row_bytes: int, size: Size) -> int:
     """So many rows that a block stays in the caches; shared evenly when they are few.
 
-    Up to some four times the level-2 cache a larger block is the better one, with fewer calls that threads meet in.
+    Up to some eight times the level-2 cache a larger block is the better one, with fewer calls that threads meet in,
+    if half of a core's share of the level-3 cache holds it.
     """
-    rows = 2 ** round(math.log2(max(4 * machine.cache_bytes() / max(row_bytes, 1), 1)))
+    near = machine.cache_bytes()
+    block = min(max(4 * near, machine.share_bytes() // 2), 8 * near)
+    rows = 2 ** round(math.log2(max(block / max(row_bytes, 1), 1)))
     rows = min(max(rows, SMALLEST), LARGEST)
     if isinstance(size, int) and size <= 4 * machine.cores() * rows:
         blocks = math.ceil(size / rows / machine.cores()) * machine.cores()
