@@ -17,7 +17,7 @@ from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
 from symgrad.ops.elementwise import WHERE
 from symgrad.recompute import computed_again, enter, leave, segment_of
-from symgrad.shapes import same_shape
+from symgrad.shapes import is_one, same_shape
 from symgrad.variable import Variable
 from symgrad.where import Where
 
@@ -272,7 +272,7 @@ class _Pullback:
         extra = len(shape) - len(aval.shape)
         axes = (
             *range(extra),
-            *(i + extra for i, n in enumerate(aval.shape) if _is_one(n) and not _is_one(shape[i + extra])),
+            *(i + extra for i, n in enumerate(aval.shape) if is_one(n) and not is_one(shape[i + extra])),
         )
         if mask is not None:
             mask = np.reshape(np.any(np.broadcast_to(mask, shape), axis=axes, keepdims=True), (*aval.shape,))
@@ -312,7 +312,3 @@ def _is_number(node: Node, number: float) -> bool:
         return False
     value = dict(node.params)["value"].value
     return np.ndim(value) == 0 and bool(value == number)
-
-
-def _is_one(size: Any) -> bool:
-    return isinstance(size, int) and size == 1

@@ -21,6 +21,11 @@ def same_shape(s: Shape, t: Shape) -> bool:
     return s is t or (len(s) == len(t) and all(map(same, s, t)))
 
 
+def is_one(n: object) -> bool:
+    """Whether a size is known to be one: an axis of such a size may stand for a longer one."""
+    return isinstance(n, int) and n == 1
+
+
 def render_shape(shape: Shape) -> str:
     """Python source of the sizes of a shape, without brackets."""
     return ", ".join(map(str, shape))

@@ -11,7 +11,7 @@ from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.contract import fits
 from symgrad.ops.define import as_input, common_dtype, implements, operator, refuse
-from symgrad.shapes import broadcast_shapes, product
+from symgrad.shapes import broadcast_shapes, is_one, product
 from symgrad.spelling import call
 
 LETTERS = "ijklmnopqrstuvwxyzabcdefghIJKLMNOPQRSTUVWXYZABCDEFGH"
@@ -46,19 +46,15 @@ def _split(subscripts):
     return terms.split(","), out
 
 
-def _is_one(size):
-    return isinstance(size, int) and size == 1
-
-
 def _sizes(avals, terms):
     """The size of each letter; a size of 1 is stretched, as everywhere in NumPy."""
     sizes = {}
     for i, (x, term) in enumerate(zip(avals, terms, strict=True)):
         for letter, size in zip(term, x.shape, strict=True):
             known = sizes.setdefault(letter, size)
-            if _is_one(known):
+            if is_one(known):
                 sizes[letter] = size
-            elif not _is_one(size) and not fits(known, size):
+            elif not is_one(size) and not fits(known, size):
                 shapes, named = ", ".join(map(str, avals)), ",".join(terms)
                 raise ShapeError(
                     f"np.einsum: index {letter!r} of {named!r} for {shapes} is {known} and, in operand {i}, {size}"
@@ -86,7 +82,7 @@ def _cotangent(g, xs, terms, out, i):
     gx = np.einsum(f"{','.join(letters)}->{kept}", *operands)
     if kept != terms[i]:
         gx = gx[tuple(slice(None) if letter in known else None for letter in terms[i])]
-    if any(_is_one(size) and not _is_one(n) for size, n in zip(gx.shape, xs[i].shape, strict=True)):
+    if any(is_one(size) and not is_one(n) for size, n in zip(gx.shape, xs[i].shape, strict=True)):
         gx = np.broadcast_to(gx, broadcast_shapes(gx.shape, xs[i].shape))
     return gx
 
@@ -210,7 +206,7 @@ def _matrix_product(x, y, a, b, out):
     if not shared:
         return np.outer(x, y) if rows and columns else None
     i, j = a.index(shared[0]), b.index(shared[0])
-    if _is_one(x.shape[i]) != _is_one(y.shape[j]) or not fits(x.shape[i], y.shape[j]):
+    if is_one(x.shape[i]) != is_one(y.shape[j]) or not fits(x.shape[i], y.shape[j]):
         return None  # stretched, or wrong: an einsum says it better
     return (x.T if i < len(a) - 1 else x) @ (y.T if j > 0 else y)
 

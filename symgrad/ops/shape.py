@@ -10,7 +10,7 @@ from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, Unsupporte
 from symgrad.flow import Flow, aligned, beside, regrouped
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
-from symgrad.shapes import broadcast_shapes, render_shape, reshape_shape, same_shape
+from symgrad.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.spelling import ATOM, Code, call, spell_param
 
 # ---- what is known before running
@@ -203,7 +203,7 @@ def squeeze(a, axis=None):
     else:
         axes = _axes("squeeze", axis, len(shape))
         for i in axes:
-            if not _is_one(shape[i]) and shape[i] != 1:
+            if not is_one(shape[i]) and shape[i] != 1:
                 raise ShapeError(f"np.squeeze: axis {i} has size {shape[i]}, not 1")
     return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
 
@@ -211,17 +211,13 @@ def squeeze(a, axis=None):
 def _squeezed(n):
     """Whether a size is 1. A symbol that stands for the sizes of calls never is: those of 1 are compiled apart."""
     if not isinstance(n, Dim) or n.scope.values is not None:
-        return _is_one(n)
+        return is_one(n)
     try:
         return bool(n == 1)
     except SymbolicSizeError:
         raise SymbolicSizeError(
             f"np.squeeze: the size {n} is a symbol here, and may be 1", "Name the axes: np.squeeze(x, axis=...)."
         ) from None
-
-
-def _is_one(n):
-    return isinstance(n, int) and n == 1
 
 
 def _axes(function, axis, ndim):

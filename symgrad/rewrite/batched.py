@@ -16,9 +16,9 @@ from symgrad.ops.contract import VECDOT
 from symgrad.ops.define import axis_tuple
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.reduce import MEAN, SUM
-from symgrad.rewrite.contractions import Contraction, contraction_of, is_one, numbers, plain, with_axes
+from symgrad.rewrite.contractions import Contraction, contraction_of, numbers, plain, with_axes
 from symgrad.rewrite.engine import Procedure
-from symgrad.shapes import product
+from symgrad.shapes import is_one, product
 from symgrad.variable import Variable
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.index import GET
 from symgrad.ops.keys import FULL as EVERYTHING
 from symgrad.ops.reduce import SUM
+from symgrad.shapes import is_one
 from symgrad.variable import Variable
 
 if TYPE_CHECKING:
@@ -46,10 +47,6 @@ def plain(*nodes: Node) -> bool:
         and first.itemsize in (4, 8)
         and all(x.aval.shape and x.aval.dtype == first and not x.aval.weak for x in nodes)
     )
-
-
-def is_one(n: object) -> bool:
-    return type(n) is int and n == 1
 
 
 # ---- how much there is

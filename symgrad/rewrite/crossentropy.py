@@ -15,9 +15,9 @@ from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import GET
 from symgrad.ops.keys import FULL, Slot
 from symgrad.ops.reduce import SUM
-from symgrad.rewrite.contractions import is_one
 from symgrad.rewrite.engine import Procedure
 from symgrad.rewrite.scatter import is_range
+from symgrad.shapes import is_one
 from symgrad.variable import Variable
 
 EXP, LOG, SUBTRACT = (TABLE[f] for f in (np.exp, np.log, np.subtract))

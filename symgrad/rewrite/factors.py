@@ -23,7 +23,7 @@ from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.rewrite.engine import Procedure, number
-from symgrad.shapes import broadcast_shapes, product, same_shape
+from symgrad.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.variable import Variable
 
 if TYPE_CHECKING:
@@ -56,13 +56,9 @@ def thin(small: Shape, big: Shape) -> bool:
     lead = len(big) - len(small)
     if lead < 0:
         return False
-    if not all(_is_one(n) or same(n, m) for n, m in zip(small, big[lead:], strict=True)):
+    if not all(is_one(n) or same(n, m) for n, m in zip(small, big[lead:], strict=True)):
         return False
-    return any(not _is_one(m) and (i < lead or _is_one(small[i - lead])) for i, m in enumerate(big))
-
-
-def _is_one(n: object) -> bool:
-    return type(n) is int and n == 1
+    return any(not is_one(m) and (i < lead or is_one(small[i - lead])) for i, m in enumerate(big))
 
 
 def _thin_together(big: Node, *small: Node) -> bool:

@@ -14,9 +14,10 @@ from symgrad.ops.define import TABLE, axis_tuple
 from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
-from symgrad.rewrite.contractions import Contraction, contraction_of, is_one, with_axes, without
+from symgrad.rewrite.contractions import Contraction, contraction_of, with_axes, without
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.rewrite.scatter import is_zeros
+from symgrad.shapes import is_one
 from symgrad.variable import Variable
 
 MULTIPLY, NOT_EQUAL = TABLE[np.multiply], TABLE[np.not_equal]

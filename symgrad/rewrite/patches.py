@@ -11,8 +11,9 @@ from symgrad.ops.index import GET
 from symgrad.ops.keys import Slice
 from symgrad.ops.shape import CONCATENATE
 from symgrad.ops.windows import WINDOWS
-from symgrad.rewrite.contractions import is_one, numbers
+from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Procedure
+from symgrad.shapes import is_one
 from symgrad.variable import Variable
 
 MANY = 1000

@@ -11,9 +11,9 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
-from symgrad.rewrite.contractions import alone, is_one, without
+from symgrad.rewrite.contractions import alone, without
 from symgrad.rewrite.engine import Procedure
-from symgrad.shapes import same_shape
+from symgrad.shapes import is_one, same_shape
 from symgrad.variable import Variable
 
 

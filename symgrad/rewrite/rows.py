@@ -20,10 +20,9 @@ from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.keys import FULL, Slice
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import RESHAPE
-from symgrad.rewrite.contractions import is_one
 from symgrad.rewrite.engine import Procedure, Rules, copied, rewrite
 from symgrad.rewrite.structure import merge_reshapes
-from symgrad.shapes import product, same_shape
+from symgrad.shapes import is_one, product, same_shape
 from symgrad.variable import Variable
 
 if TYPE_CHECKING:

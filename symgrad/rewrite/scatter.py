@@ -16,7 +16,7 @@ from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure, number
-from symgrad.shapes import broadcast_shapes, same_shape
+from symgrad.shapes import broadcast_shapes, is_one, same_shape
 from symgrad.variable import Variable
 
 MULTIPLY, DIVIDE, PLUS, MINUS, NEGATIVE = (TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative))
@@ -34,18 +34,14 @@ def hits_once(node: Node) -> bool:
     for item, size in _items(node):
         if isinstance(item, Slot) and _all_different(arrays[item.input], size):
             shape = arrays[item.input].aval.shape
-            apart.update(i - len(shape) for i, n in enumerate(shape) if not _is_one(n))
-    return all(_is_one(n) or i - len(joined) in apart for i, n in enumerate(joined))
+            apart.update(i - len(shape) for i, n in enumerate(shape) if not is_one(n))
+    return all(is_one(n) or i - len(joined) in apart for i, n in enumerate(joined))
 
 
 def _items(node: Node) -> list[tuple[Any, Any]]:
     """The items of a key that use up an axis, each with the size of that axis."""
     items = [item for item in dict(node.params)["key"] if item is not None and item is not Ellipsis]
     return list(zip(items, node.aval.shape, strict=True))
-
-
-def _is_one(n: object) -> bool:
-    return type(n) is int and n == 1
 
 
 def _all_different(array: Node, size: Any) -> bool:

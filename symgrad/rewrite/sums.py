@@ -21,7 +21,6 @@ from symgrad.rewrite.contractions import (
     Contraction,
     alone,
     contraction_of,
-    is_one,
     less,
     numbers,
     plain,
@@ -32,7 +31,7 @@ from symgrad.rewrite.contractions import (
     without,
 )
 from symgrad.rewrite.engine import Procedure, number
-from symgrad.shapes import product, same_shape
+from symgrad.shapes import is_one, product, same_shape
 from symgrad.variable import Variable
 
 MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (

@@ -41,9 +41,20 @@ def in_blocks(graph: Graph) -> Graph:
     if not large or _at_most_saved(large, scale) <= worth:
         return graph
     summed = _means_as_sums(graph)
-    divisions = [Division(summed, axis) for axis in _promising(summed, worth)]
-    best = max(divisions, key=lambda division: division.saved, default=None)
-    return best.rebuilt() if best is not None and best.saved > worth else graph
+    best = _best(summed, worth)
+    return best.rebuilt() if best is not None else graph
+
+
+def _best(graph: Graph, worth: float) -> Division | None:
+    """The division that saves most. Axes with stencils come first; of such a one parts without need not be tried."""
+    best: Division | None = None
+    for axis in _promising(graph, worth):
+        if best is not None and best.axis.stencils and axis.places.keys() <= best.axis.places.keys():
+            continue
+        division = Division(graph, axis)
+        if division.saved > (worth if best is None else best.saved):
+            best = division
+    return best
 
 
 def _numbers(node: Node) -> int:
