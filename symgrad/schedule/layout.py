@@ -22,6 +22,7 @@ from symgrad.shapes import same_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
+PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
 SLOW_IN_PLACE = frozenset(("sign",))  # NumPy's loop branches there, five times as long where signs are mixed
 WITH_OUT = frozenset((np.sum, np.max, np.min, np.clip, np.outer))
@@ -194,19 +195,20 @@ def _row_bytes(buffer: Buffer) -> int:
 
 
 def _rows(row_bytes: int, size: Size) -> int:
-    """So many rows that a block stays in the caches; shared evenly when they are few.
+    """So many rows that a block stays in the caches; known sizes are shared evenly between blocks and threads.
 
-    Up to some eight times the level-2 cache a larger block is the better one, with fewer calls that threads meet in,
-    if half of a core's share of the level-3 cache holds it.
+    Up to some eight times the level-2 cache a larger block is the better one, with fewer calls that threads meet in, if
+    half of a core's share of the level-3 cache holds it. An odd multiple: of buffers that lie a power of two apart
+    the same rows compete for the same places in a cache.
     """
     near = machine.cache_bytes()
-    block = min(max(4 * near, machine.share_bytes() // 2), 8 * near)
-    rows = 2 ** round(math.log2(max(block / max(row_bytes, 1), 1)))
+    rows = min(max(4 * near, machine.share_bytes() // 2), 8 * near) // max(row_bytes, 1)
     rows = min(max(rows, SMALLEST), LARGEST)
-    if isinstance(size, int) and size <= 4 * machine.cores() * rows:
-        blocks = math.ceil(size / rows / machine.cores()) * machine.cores()
-        rows = math.ceil(size / blocks)
-    return rows
+    if isinstance(size, int):
+        parts = machine.cores() if size <= 4 * machine.cores() * rows else PARTS
+        return max(math.ceil(size / (parts * max(math.ceil(size / rows / parts), 1))), 1)
+    unit = 1 << max(rows.bit_length() - 6, 0)
+    return (rows // unit | 1) * unit
 
 
 def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[Node]:

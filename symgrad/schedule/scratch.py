@@ -5,10 +5,8 @@ from __future__ import annotations
 from symgrad.dims import Size
 from symgrad.graph import Graph, reached
 from symgrad.schedule import machine
-from symgrad.schedule.layout import Buffer, scratch_bytes
+from symgrad.schedule.layout import PARTS, Buffer, scratch_bytes
 from symgrad.schedule.loop import LOOP, Block
-
-PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 
 
 def scratch_of(graph: Graph, threads: int | None) -> Size:

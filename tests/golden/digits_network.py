@@ -36,18 +36,18 @@ def loss_value_and_grad(params, x, labels, decay):
     t7 = np.empty((n, 64))  # float64[n, 64]
 
     def share(start, stop):
-        """Rows start to stop, 4096 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, 3648 at a time: what is computed of them stays in the cache."""
         t5 = 0.0
         with _scratch(
-            4096,
+            3648,
             ((64,), 0, float),
             ((10,), 0, float),
             ((1,), 0, float),
             ((10,), 0, float),
             *[((), 0, float)] * 2,
         ) as buffers:
-            for i in range(start, stop, 4096):
-                j = min(i + 4096, stop)
+            for i in range(start, stop, 3648):
+                j = min(i + 3648, stop)
                 s1, s2, s3, s4, s5, s6 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
@@ -81,7 +81,7 @@ def loss_value_and_grad(params, x, labels, decay):
         return t5
 
     with _blas_on_one_thread():
-        t5 = sum(_in_parts(share, n, 4096))
+        t5 = sum(_in_parts(share, n, 3648))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t5 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -93,11 +93,11 @@ def loss_value_and_grad(params, x, labels, decay):
     t20 = params_1_W.T  # float64[10, 64]
 
     def share_2(start, stop):
-        """Rows start to stop, 4096 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, 3136 at a time: what is computed of them stays in the cache."""
         d_params_1_b = t21 = d_params_0_b = t22 = 0.0
-        with _scratch(4096, *[((64,), 0, float)] * 2) as buffers:
-            for i in range(start, stop, 4096):
-                j = min(i + 4096, stop)
+        with _scratch(3136, *[((64,), 0, float)] * 2) as buffers:
+            for i in range(start, stop, 3136):
+                j = min(i + 3136, stop)
                 s1, s2 = (s[: j - i] for s in buffers)
                 d_scores_ = d_scores[i:j]  # float64[rows, 10]
                 # derivative of digits.py:24
@@ -115,7 +115,7 @@ def loss_value_and_grad(params, x, labels, decay):
         return d_params_1_b, t21, d_params_0_b, t22
 
     with _blas_on_one_thread():
-        d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_in_parts(share_2, n, 4096)))
+        d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_in_parts(share_2, n, 3136)))
     d_params_1_W = t2 * params_1_W + t21  # float64[64, 10]
     # derivative of digits.py:23
     d_params_0_W = t2 * params_0_W + t22  # float64[64, 64]

@@ -27,17 +27,17 @@ def loss_value_and_grad(params, x, labels, decay):
     t4 = np.empty((n, 10))  # float64[n, 10]
 
     def share(start, stop):
-        """Rows start to stop, 8192 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, 10496 at a time: what is computed of them stays in the cache."""
         t3 = 0.0
         with _scratch(
-            8192,
+            10496,
             ((10,), 1, float),
             ((1,), 1, float),
             ((10,), 1, float),
             *[((), 0, float)] * 2,
         ) as buffers:
-            for i in range(start, stop, 8192):
-                j = min(i + 8192, stop)
+            for i in range(start, stop, 10496):
+                j = min(i + 10496, stop)
                 s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:24  return h @ last["W"] + last["b"]
@@ -66,7 +66,7 @@ def loss_value_and_grad(params, x, labels, decay):
         return t3
 
     with _blas_on_one_thread():
-        t3 = sum(_in_parts(share, n, 8192))
+        t3 = sum(_in_parts(share, n, 10496))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t3 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -76,10 +76,10 @@ def loss_value_and_grad(params, x, labels, decay):
     d_scores[np.arange(n)[:, None], t2] -= t1
 
     def share_2(start, stop):
-        """Rows start to stop, 16384 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, 14080 at a time: what is computed of them stays in the cache."""
         d_b = t16 = 0.0
-        for i in range(start, stop, 16384):
-            j = min(i + 16384, stop)
+        for i in range(start, stop, 14080):
+            j = min(i + 14080, stop)
             d_scores_ = d_scores[i:j]  # float64[rows, 10]
             # derivative of digits.py:24
             d_b += np.einsum("ij->j", d_scores_)
@@ -88,7 +88,7 @@ def loss_value_and_grad(params, x, labels, decay):
         return d_b, t16
 
     with _blas_on_one_thread():
-        d_b, t16 = map(sum, zip(*_in_parts(share_2, n, 16384)))
+        d_b, t16 = map(sum, zip(*_in_parts(share_2, n, 14080)))
     # derivative of digits.py:24
     d_W = 2 * decay * W + t16  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]

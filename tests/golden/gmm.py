@@ -39,10 +39,10 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     t7 = alpha + q.sum(axis=1)  # float64[5]
 
     def share(start, stop):
-        """Rows start to stop, 16384 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, 13056 at a time: what is computed of them stays in the cache."""
         t8 = t9 = t10 = t11 = t12 = 0.0
         with _scratch(
-            16384,
+            13056,
             ((4,), 1, float),
             *[((5, 4), 2, float)] * 3,
             ((5,), 1, float),
@@ -50,8 +50,8 @@ def loss_value_and_grad(alpha, mu, q, l, x):
             *[((), 0, float)] * 2,
             ((5, 1), 2, float),
         ) as buffers:
-            for i in range(start, stop, 16384):
-                j = min(i + 16384, stop)
+            for i in range(start, stop, 13056):
+                j = min(i + 13056, stop)
                 s1, s2, s3, s4, s5, s6, s7, s8, s9 = (s[: j - i] for s in buffers)
                 x_ = np.positive(x[i:j], out=s1)  # float64[rows, 4]
                 # gmm.py:20  centred = x[:, None, :] - mu
@@ -90,7 +90,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
         return t8, t9, t10, t11, t12
 
     with _blas_on_one_thread():
-        t8, t9, t10, t11, t12 = map(sum, zip(*_in_parts(share, n, 16384)))
+        t8, t9, t10, t11, t12 = map(sum, zip(*_in_parts(share, n, 13056)))
     # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
     value = n * (t3[0] + np.log(t5)) - t8
     # derivative of gmm.py:20

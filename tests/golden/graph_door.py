@@ -23,11 +23,11 @@ def function(x):
     d3_x = np.empty(n)  # float64[n]
 
     def share(start, stop):
-        """Rows start to stop, 65536 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, 88064 at a time: what is computed of them stays in the cache."""
         y = 0.0
-        with _scratch(65536, *[((), 0, float)] * 8) as buffers:
-            for i in range(start, stop, 65536):
-                j = min(i + 65536, stop)
+        with _scratch(88064, *[((), 0, float)] * 8) as buffers:
+            for i in range(start, stop, 88064):
+                j = min(i + 88064, stop)
                 s1, s2, s3, s4, s5, s6, s7, s8 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows]
                 # graph_door.py:18  h = np.sin(x)
@@ -62,7 +62,7 @@ def function(x):
         return y
 
     with _blas_on_one_thread():
-        y = sum(_in_parts(share, n, 65536))
+        y = sum(_in_parts(share, n, 88064))
     return [y, d_x, d2_x, d3_x]
 
 
