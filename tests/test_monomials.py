@@ -43,7 +43,7 @@ def values(graph, *arrays, of=None):
 @st.composite
 def programs(draw):
     """Steps, each of two earlier values and a number, and which values are wanted."""
-    kinds = draw(st.sampled_from(["mmmmmaasncCrq", "mmasf", "fff"]))
+    kinds = draw(st.sampled_from(["mmmmmaasncCrq", "mmasf", "fff", "gg", "ggh"]))
     step = st.tuples(st.sampled_from(kinds), st.integers(0, 30), st.integers(0, 30), st.sampled_from(NUMBERS))
     return draw(st.lists(step, min_size=2, max_size=18)), draw(st.lists(st.integers(0, 30), min_size=1, max_size=6))
 
@@ -61,6 +61,10 @@ def run(program, *arrays):
             found.append(x + y if kind == "a" else x - y), size.append(max(size[i], size[j]) + 1)
         elif kind == "f" and most <= 6:
             found.append(x * y + c * x * arrays[j % len(arrays)]), size.append(most + 2)
+        elif kind in "gh" and size[-1 - i % 3] <= 5:  # what was made last is a factor of sums, or of products, again
+            last, y, z = found[-1 - i % 3], arrays[j % len(arrays)], arrays[(j + 1) % len(arrays)]
+            size.append(size[-1 - i % 3] + (2 if kind == "g" else 1))
+            found.append(last * y if kind == "h" else last * y + last * z if c > 0 else last * y - last * z)
         elif kind == "n":
             found.append(-x), size.append(size[i])
         elif kind in "cC" and size[i] <= 6:
