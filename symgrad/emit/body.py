@@ -269,14 +269,7 @@ class Body:
         elif not self.adds(node):
             text = f"{target}[{key}] = {content.text}"
         elif node.op is index.ADD and arrays and not hits_once(node):
-            at = (
-                key
-                if key == self.code(arrays[0]).text
-                else f"np.s_[{key}]"
-                if ":" in key or "..." in key
-                else f"({key})"
-            )
-            text = f"np.add.at({target}, {at}, {content.text})"
+            text = f"np.add.at({target}, {_as_argument(key, self.code(arrays[0]).text)}, {content.text})"
         elif content.text.startswith("-") and content.level == UNARY:
             text = f"{target}[{key}] -= {content.text[1:]}"
         else:
@@ -399,6 +392,13 @@ def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
     if kinds - {"b"} != {"f"}:
         return inputs
     return [_as_float(x, code) for x, code in zip(node.inputs, inputs, strict=True)]
+
+
+def _as_argument(key: str, array: str) -> str:
+    """What stands in brackets as a value: an index array alone, slices, or several arrays."""
+    if key == array:
+        return key
+    return f"np.s_[{key}]" if ":" in key or "..." in key else f"({key})"
 
 
 def written_into(node: Node, inputs: Sequence[Code], out: str) -> Code:

@@ -200,11 +200,9 @@ class Bodies:
             axis += item is not None
             if axis == moved.axis and item is not None:
                 items[i] = FULL
-        return (
-            x
-            if all(item == FULL for item in items)
-            else body.graph.add(GET, (x,), (("key", tuple(items)),), node.where)
-        )
+        if all(item == FULL for item in items):
+            return x
+        return body.graph.add(GET, (x,), (("key", tuple(items)),), node.where)
 
     def _put(self, body: Body, node: Node, inputs: tuple[Node, ...], span: Span, moved: Moved) -> Node:
         """An assignment to some rows, as far as they are among those of a span."""
