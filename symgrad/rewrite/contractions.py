@@ -34,11 +34,6 @@ ABREAST = 8
 """How many multiplications of a matrix product take as long as one number takes to be read or written."""
 
 
-def alone(graph: Graph, node: Node) -> bool:
-    """Whether nothing else needs the value."""
-    return node not in graph.shared  # type: ignore[attr-defined]
-
-
 def plain(*nodes: Node) -> bool:
     """Whether values are arrays of one dtype that BLAS and einsum have fast loops for."""
     first = nodes[0].aval.dtype

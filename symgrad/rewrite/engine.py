@@ -529,6 +529,11 @@ def _shared(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
     return shared
 
 
+def alone(graph: Graph, node: Node) -> bool:
+    """Whether nothing else needs the value."""
+    return node not in graph.shared  # type: ignore[attr-defined]
+
+
 def moved(where: Where, image: dict[Node, Node]) -> Where:
     """A derivative node goes on deriving the image; where that has none, the node of the graph before."""
     of = where.of if where is not None else None

@@ -22,7 +22,7 @@ from symgrad.ops.index import GET
 from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
-from symgrad.rewrite.engine import Procedure, number
+from symgrad.rewrite.engine import Procedure, alone, number
 from symgrad.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.variable import Variable
 
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
     TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
 )
-
-
-def alone(graph: Graph, node: Node) -> bool:
-    """Whether nothing else needs the value."""
-    return node not in graph.shared  # type: ignore[attr-defined]
 
 
 def _apart(graph: Graph, node: Node) -> bool:

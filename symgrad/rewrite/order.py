@@ -20,7 +20,6 @@ from symgrad.rewrite.contractions import (
     GAIN,
     MULTIPLY,
     Contraction,
-    alone,
     contraction_of,
     plain,
     product_of,
@@ -28,7 +27,7 @@ from symgrad.rewrite.contractions import (
     trimmed,
     work_of,
 )
-from symgrad.rewrite.engine import Procedure
+from symgrad.rewrite.engine import Procedure, alone
 from symgrad.rewrite.scatter import is_zeros
 from symgrad.variable import Variable
 

@@ -10,8 +10,8 @@ import numpy as np
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE
 from symgrad.rewrite.algebra import RANGE
-from symgrad.rewrite.contractions import alone, numbers
-from symgrad.rewrite.engine import Procedure, number
+from symgrad.rewrite.contractions import numbers
+from symgrad.rewrite.engine import Procedure, alone, number
 from symgrad.rewrite.factors import Pulled, pulled
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable

@@ -11,8 +11,8 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
-from symgrad.rewrite.contractions import alone, without
-from symgrad.rewrite.engine import Procedure
+from symgrad.rewrite.contractions import without
+from symgrad.rewrite.engine import Procedure, alone
 from symgrad.shapes import is_one, same_shape
 from symgrad.variable import Variable
 

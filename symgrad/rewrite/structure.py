@@ -21,7 +21,7 @@ from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite import blocks, factors, scatter
-from symgrad.rewrite.engine import Procedure, number
+from symgrad.rewrite.engine import Procedure, alone, number
 from symgrad.shapes import product, same_shape
 from symgrad.variable import Variable
 
@@ -224,7 +224,7 @@ def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
         return x
     if x.op is FULL:
         return full(graph, x.inputs[0], node.aval)
-    if x.op is RESHAPE and x.inputs[0].op in _SCATTERED and not factors.alone(graph, x):
+    if x.op is RESHAPE and x.inputs[0].op in _SCATTERED and not alone(graph, x):
         return None  # a copy, which is better made once
     if x.op is RESHAPE or (x.op is GET and all(item in (None, _EVERYTHING) for item in dict(x.params)["key"])):
         return graph.add(RESHAPE, (x.inputs[0],), node.params)

@@ -19,7 +19,6 @@ from symgrad.rewrite.contractions import (
     CONTRACTIONS,
     GAIN,
     Contraction,
-    alone,
     contraction_of,
     less,
     numbers,
@@ -30,7 +29,7 @@ from symgrad.rewrite.contractions import (
     with_axes,
     without,
 )
-from symgrad.rewrite.engine import Procedure, number
+from symgrad.rewrite.engine import Procedure, alone, number
 from symgrad.shapes import is_one, product, same_shape
 from symgrad.variable import Variable
 
