@@ -271,7 +271,7 @@ def scope_of(*sizes: Size) -> Sizes:
 
 def _is_size(x: object) -> bool:
     """Whether x takes part in integer arithmetic."""
-    return isinstance(x, (int, Dim, np.integer))
+    return issubclass(type(x), (int, Dim, np.integer))  # a traced number says of itself that it is an int
 
 
 def _plain(x: Any) -> Size:
@@ -295,7 +295,7 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         a, b = _plain(a), _plain(b)
         if op in _EXACT or (op is operator.pow and type(b) is int and b >= 0):
             return _size(calculate(op, _expr(a), _expr(b)), scope_of(a, b))
-    elif not all(isinstance(x, (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
+    elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
         return NotImplemented
     return op(_lifted(a), _lifted(b))
 
@@ -343,7 +343,7 @@ def difference(a: Size, b: Size) -> Size:
 
 def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
     """The answer for every value of the symbols where there is one; else they are pinned."""
-    if not _is_size(b) and not isinstance(b, (float, np.floating)):
+    if not _is_size(b) and not issubclass(type(b), (float, np.floating)):
         return NotImplemented
     pinned, right = a, b
     if _is_size(b):

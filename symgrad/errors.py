@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 from symgrad.where import UNKNOWN, Where, here
+
+refused: ContextVar[list[Refusal] | None] = ContextVar("refused", default=None)
+"""What the running trace has refused so far; None outside of a trace."""
 
 
 class SymgradError(Exception):
@@ -32,6 +37,25 @@ class SymgradError(Exception):
         return "\n".join(lines)
 
 
+class Refusal(SymgradError):
+    """What NumPy does and symgrad cannot. It ends the trace even where the function that is traced catches it.
+
+    Its ``except`` was written for errors of NumPy: the branch behind it would silently become the program.
+    """
+
+    def __init__(self, fact: str, instead: str = "", where: Where | None = None) -> None:
+        super().__init__(fact, instead, where)
+        noted = refused.get()
+        if noted is not None:
+            noted.append(self)
+
+    def forget(self) -> None:
+        """symgrad itself goes on without what it was refused."""
+        noted = refused.get()
+        if noted is not None and self in noted:
+            noted.remove(self)
+
+
 class ShapeError(SymgradError, ValueError):
     """Shapes that do not fit together."""
 
@@ -40,23 +64,23 @@ class DTypeError(SymgradError, TypeError):
     """A dtype that the operation cannot take, such as an integer where a gradient is asked for."""
 
 
-class ConcreteValueError(SymgradError, TypeError):
+class ConcreteValueError(Refusal, TypeError):
     """Python asked for the value of something that has none before the program runs: ``if x``, ``float(x)``."""
 
 
-class SymbolicSizeError(SymgradError, ValueError):  # NumPy swallows a TypeError of __index__
+class SymbolicSizeError(Refusal, ValueError):  # NumPy swallows a TypeError of __index__
     """Python asked for the number behind a size that is a symbol."""
 
 
-class UnsupportedError(SymgradError, TypeError):
+class UnsupportedError(Refusal, TypeError):
     """A NumPy function, or an argument of one, that symgrad does not support."""
 
 
-class NotDifferentiableError(SymgradError, TypeError):
+class NotDifferentiableError(Refusal, TypeError):
     """A derivative that does not exist or has no rule."""
 
 
-class WriteError(SymgradError, ValueError):
+class WriteError(Refusal, ValueError):
     """An assignment that cannot be carried out, such as one into the caller's argument."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import Dim, Rows, evaluate as evaluate_size
+from symgrad.dims import Dim, Rows, evaluate as number_of
 from symgrad.errors import GraphError
 from symgrad.graph import INPUT, SIZE, Aval, Node, needed
 
@@ -29,11 +29,12 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[
                 sizes[size.expr.name] = number
     values = dict(feeds)
     for node in needed(outputs, feeds):
-        values[node] = _value(node, values, sizes)
+        values[node] = evaluate(node, values, sizes)
     return [values[y] for y in outputs]
 
 
-def _value(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
+def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
+    """The value of a node, given those of its inputs and the numbers of symbolic sizes."""
     if node.op is INPUT:
         raise GraphError(f"the input {dict(node.params)['name']!r} is needed but not fed", where=node.where)
     if node.op is SIZE:
@@ -48,7 +49,7 @@ def _value(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> 
 def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
     """A parameter with numbers for its symbols."""
     if isinstance(value, Dim):
-        return evaluate_size(value, sizes)
+        return number_of(value, sizes)
     if isinstance(value, Rows):
         return sizes[str(value)]
     if isinstance(value, tuple) and not isinstance(value, Aval):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from operator import index as index_of
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ import numpy as np
 from symgrad.calls import Operators, call_function, call_ufunc
 from symgrad.dims import Dim, no_number
 from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError
-from symgrad.graph import CONSTANT, ITEM, SIZE, Aval, Graph, Node, Op, reached
+from symgrad.graph import ITEM, Aval, Graph, Node, Op
 from symgrad.memory import Memory
 from symgrad.ops import core, create, index, shape
+from symgrad.ops.define import as_input
+from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
 from symgrad.shapes import product
 from symgrad.where import assigned_name
+
+_PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
 """The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""
@@ -49,7 +54,21 @@ class Variable(Memory, Operators):
     """
 
     __slots__ = ()
-    __hash__ = object.__hash__
+
+    @property
+    def __class__(self) -> type:  # what isinstance() finds: an array, a number of NumPy's or of Python's
+        if self.writes_in_place:
+            return np.ndarray
+        return _PYTHON[self.dtype.kind] if self.aval.weak and self.dtype.kind in _PYTHON else self.dtype.type
+
+    @__class__.setter
+    def __class__(self, _: type) -> None:
+        raise TypeError("a Variable keeps its class")
+
+    def __hash__(self) -> int:
+        """As the number that it is where that is known; arrays of NumPy have none, a Variable has its own."""
+        value = None if self.shape else self.known_value()
+        return object.__hash__(self) if value is None else hash(value)
 
     @property
     def dtype(self) -> np.dtype:
@@ -114,29 +133,41 @@ class Variable(Memory, Operators):
         self.node  # noqa: B018  up to date before it is overwritten
         self.rebind(lift(self.graph, value))
 
-    # ---- what has no value before the program runs
+    # ---- where Python asks for a value: known is that of what is made of constants, or of sizes that are at hand
+
+    def known_value(self, asked: str = "for its number") -> Any:
+        """The value, an array of the caller's own or a number; None where it has none before the program runs.
+
+        Symbolic sizes that it was made of are pinned to the numbers at hand.
+        """
+        node = self.node
+        if not (is_constant(self) or known(node) is Known.SIZED):
+            return None
+        sizes = sizes_of(node)
+        if sizes and sizes[0].scope.value(sizes[0]) is None:
+            raise no_number(sizes[0], asked)
+        value = value_of(node)
+        return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
+
+    def _number(self, what: str, more: str = "") -> Any:
+        """The value, or an error that says for what it was needed."""
+        value = self.known_value()
+        if value is None:
+            raise ConcreteValueError(
+                f"{what} needs the value of a {self._described()}, which has none before the program runs",
+                "Write it with NumPy functions (np.exp instead of math.exp, x.astype(float) instead of float(x)), "
+                f"or return it and convert the result.{more}",
+            )
+        return value
 
     def __bool__(self) -> bool:
-        sizes = self._sizes()
-        if sizes:
-            raise no_number(sizes[0], "for the truth of what was computed with it")
-        raise ConcreteValueError(
-            f"Python needs the truth of a {self._described()}, which has no value before the program runs",
-            "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not.",
-        )
-
-    def _sizes(self) -> list[Dim]:
-        """The symbolic sizes that a number was made of, if it was made of nothing else."""
-        leaves = [] if self._node.aval.shape else [node for node in reached([self._node]) if not node.inputs]
-        sizes = [dict(node.params)["value"] for node in leaves if node.op is SIZE]
-        return sizes if all(node.op in (SIZE, CONSTANT) for node in leaves) else []
-
-    def _no_number(self, what: str, more: str = "") -> ConcreteValueError:
-        return ConcreteValueError(
-            f"{what} needs the value of a {self._described()}, which has none before the program runs",
-            "Write it with NumPy functions (np.exp instead of math.exp, x.astype(float) instead of float(x)), "
-            f"or return it and convert the result.{more}",
-        )
+        value = self.known_value("for the truth of what was computed with it")
+        if value is None:
+            raise ConcreteValueError(
+                f"Python needs the truth of a {self._described()}, which has no value before the program runs",
+                "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not.",
+            )
+        return bool(value)
 
     def _described(self) -> str:
         name = self._name()
@@ -151,30 +182,39 @@ class Variable(Memory, Operators):
         return name if isinstance(name, str) else None
 
     def __float__(self) -> float:
-        raise self._no_number("float()", _BUILD)
+        return float(self._number("float()", _BUILD))
 
     def __int__(self) -> int:
-        raise self._no_number("int()", _BUILD)
+        return int(self._number("int()", _BUILD))
 
     def __complex__(self) -> complex:
-        raise self._no_number("complex()", _BUILD)
+        return complex(self._number("complex()", _BUILD))
 
     def __index__(self) -> int:
-        raise self._no_number("An index, range() or int()", " Index an array of NumPy with np.take(a, i).")
+        return index_of(self._number("An index, range() or int()", " Index an array of NumPy with np.take(a, i)."))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()", " Or np.round(x)."))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._number(f"format() by {spec!r}"), spec) if spec else str(self)
 
     def item(self, *args: Any) -> Any:
-        raise self._no_number(".item()")
+        return np.asarray(self._number(".item()")).item(*args)
 
     def tolist(self) -> Any:
-        raise self._no_number(".tolist()")
+        return np.asarray(self._number(".tolist()")).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise ConcreteValueError(
-            f"np.array() or np.asarray() needs the value of a {self._described()}, "
-            "which has none before the program runs",
-            "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
-            f"to index one, np.take(a, i).{_BUILD}",
-        )
+        value = self.known_value()
+        if value is None:
+            raise ConcreteValueError(
+                f"np.array() or np.asarray() needs the value of a {self._described()}, "
+                "which has none before the program runs",
+                "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
+                f"to index one, np.take(a, i).{_BUILD}",
+            )
+        return np.asarray(value, dtype)
 
     # ---- attributes and methods of arrays
 
@@ -325,5 +365,5 @@ def lift(graph: Graph, x: Any) -> Node:
             raise UnsupportedError(f"an array of dtype {x.dtype} cannot take part in a traced computation")
         return graph.constant(x)
     if isinstance(x, (list, tuple)):
-        return graph.constant(np.asarray(x))
+        return lift(graph, as_input(x))
     raise UnsupportedError(f"a {type(x).__name__} cannot take part in a traced computation")

@@ -129,7 +129,7 @@ class Run:
 
     def _mark(self, x: Any, path: str) -> Variable:
         """A leaf under an identity of its own, apart from other uses of the same value."""
-        if isinstance(x, (np.ndarray, np.generic, float)):
+        if not isinstance(x, Variable) and isinstance(x, (np.ndarray, np.generic, float)):
             x = Variable(self.graph, self.graph.constant(x))
         if not isinstance(x, Variable):
             raise DTypeError(f"no derivative with respect to {path}, which is {x!r}", _float_of(x))
@@ -273,7 +273,7 @@ class Run:
 
 def _is_number(x: Any) -> bool:
     """Whether a result is an array that depends on nothing."""
-    return isinstance(x, (int, float, complex, np.number, np.bool, np.ndarray))
+    return not isinstance(x, Variable) and isinstance(x, (int, float, complex, np.number, np.bool, np.ndarray))
 
 
 def _is_floating(x: Any) -> bool:

@@ -161,7 +161,7 @@ def diff(a, n=1, axis=-1, prepend=_UNSET, append=_UNSET):
 def _end(a, axis, x):
     if x is _UNSET:
         return None
-    x = np.asarray(x) if isinstance(x, (int, float)) else as_input(x)
+    x = np.asarray(x) if type(x) in (int, float) else as_input(x)
     return x if x.ndim else np.broadcast_to(x, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
 
 

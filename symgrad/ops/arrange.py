@@ -283,7 +283,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
     widths = tuple((as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), np.ndim(array)))
     if any(isinstance(n, int) and n < 0 for pair in widths for n in pair):
         raise ShapeError("np.pad: widths cannot be negative")
-    if not (isinstance(fill, (int, float, np.number)) and fill == 0):
+    if is_traced(fill) or not (isinstance(fill, (int, float, np.number)) and fill == 0):
         return _pad_with(array, widths, fill)
     return PAD(array, widths, mode)
 

@@ -55,7 +55,25 @@ _PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Dim)
 
 def as_input(x: Any) -> Array:
     """An operand as NumPy takes it: a list becomes an array, a Python scalar stays weak."""
-    return x if is_traced(x) or isinstance(x, _PLAIN) else np.asarray(x)
+    if is_traced(x) or (isinstance(x, _PLAIN) and not _holds_objects(x)):
+        return x
+    traced = traced_in(x)
+    return np.asarray(x) if traced is None else np.array(x.tolist() if _holds_objects(x) else x, like=traced)
+
+
+def traced_in(x: Any) -> Any:
+    """The first Variable in nested lists, tuples or an array of objects; None if there is none."""
+    if is_traced(x):
+        return x
+    if isinstance(x, Dim):
+        return x.scope.lift and x.scope.lift(x)
+    if isinstance(x, (list, tuple)):
+        return next((found for found in map(traced_in, x) if found is not None), None)
+    return traced_in(x.ravel().tolist()) if _holds_objects(x) else None
+
+
+def _holds_objects(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype == object
 
 
 def display_name(function: Callable[..., Any]) -> str:

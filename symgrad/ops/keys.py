@@ -7,8 +7,8 @@ import numpy as np
 
 from symgrad.dims import Dim, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.graph import CONSTANT
 from symgrad.ops.define import as_input, is_traced
+from symgrad.ops.known import is_constant, value_of
 from symgrad.ops.masks import is_mask
 from symgrad.ops.shape import shortened
 from symgrad.shapes import broadcast_shapes, slice_indices
@@ -53,6 +53,9 @@ def key_items(x, key):
 
 
 def _item(x, item):
+    if is_traced(item) and is_constant(item):
+        item = np.asarray(value_of(item.node))
+        item = item if item.ndim else item[()]
     if item is None or item is Ellipsis or isinstance(item, (slice, Dim)) or is_traced(item):
         return item
     if isinstance(item, (bool, np.bool_)):
@@ -126,9 +129,9 @@ def _encode_item(item, size, axis, arrays):
         return _encode_slice(item, size)
     if isinstance(item, Dim):
         return item
-    if isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype.kind in "iu":
+    if type(item) is np.ndarray and item.ndim == 0 and item.dtype.kind in "iu":
         item = int(item)
-    if isinstance(item, int):
+    if type(item) is int:
         if isinstance(size, int) and not -size <= item < size:
             raise ShapeError(f"index {item} is out of bounds for axis {axis} of size {size}")
         return item
@@ -153,7 +156,7 @@ def known_value(x):
     """The array that a value is before the program runs, None where it has none."""
     if not is_traced(x):
         return np.asarray(x)
-    return np.asarray(dict(x.node.params)["value"].value) if x.node.op is CONSTANT else None
+    return np.asarray(value_of(x.node)) if is_constant(x) else None
 
 
 def _encode_slice(item, size):

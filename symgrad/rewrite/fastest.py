@@ -111,7 +111,7 @@ def untruth_by_cast(c):
 
 
 def _exact_choice(c, a, b):
-    if not _mask(c) or not all(isinstance(x, float | np.floating) for x in (a, b)) or a == 0:
+    if not _mask(c) or not all(issubclass(type(x), (float, np.floating)) for x in (a, b)) or a == 0:
         return False
     return bool(np.isfinite(a) and np.isfinite(b) and (a - b) + b == a)
 
