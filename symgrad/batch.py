@@ -118,7 +118,7 @@ def _row_by_row(node: Node, flags: Sequence[bool], inputs: Sequence[Variable], s
     """For an operator without a rule: right, if long."""
     if isinstance(size, Dim):
         raise UnsupportedError(
-            f"np.{node.op.name} has no batch rule, and {size} rows are not a number of rows to take one by one",
+            f"{node.op.path} has no batch rule, and {size} rows are not a number of rows to take one by one",
             "Give its operator(...) batch=, or compile for exact sizes.",
             node.where,
         )

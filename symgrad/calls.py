@@ -8,27 +8,35 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
+from symgrad.graph import Op
 from symgrad.ops import masks, shape
 from symgrad.ops.define import TABLE, display_name, is_traced, refuse
+from symgrad.ops.scipy import load
 
 
 def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
-    call = TABLE.get(function)
-    if call is None:
-        raise _unsupported(function)
+    call = _known(function)
     out = kwargs.pop("out", None)
     result = call(*args, **kwargs)
     return result if out is None else deliver(result, out)
+
+
+def _known(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs instead of a function; that of a package which was imported since the trace began, too."""
+    if function not in TABLE:
+        load()
+    call = TABLE.get(function)
+    if call is None:
+        raise _unsupported(function)
+    return call
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
     """What NumPy's ufunc machinery does: methods, ``out=``, ``where=`` and ``dtype=``, once for all ufuncs."""
     if method != "__call__":
         return _call_method(ufunc, method, inputs, **kwargs)
-    call = TABLE.get(ufunc)
-    if call is None:
-        raise _unsupported(ufunc)
+    call = _known(ufunc)
     if not kwargs:
         strong = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
         return call(*map(_strong, inputs)) if strong else call(*inputs)
@@ -38,7 +46,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
 def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
     call = TABLE.get(getattr(ufunc, method))
     if call is None:
-        raise UnsupportedError(f"np.{ufunc.__name__}.{method} is not supported")
+        raise UnsupportedError(f"{_path(ufunc)}.{method} is not supported")
     result = call(*inputs, **kwargs)
     return result if out is None else deliver(result, out)
 
@@ -53,15 +61,16 @@ def _call_with_options(
     casting: str = "same_kind",
     **unknown: Any,
 ) -> Any:
+    package = call.package or "np" if isinstance(call, Op) else "np"
     for argument in unknown:
-        refuse(ufunc.__name__, argument)
+        refuse(ufunc.__name__, argument, package)
     if dtype is not None:
         inputs = [shape.ASTYPE(x, np.dtype(dtype)) for x in inputs]
     result = call(*inputs)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if where is not True:
         if target is None:
-            fact = f"np.{ufunc.__name__}: where= without out= leaves numbers undefined"
+            fact = f"{package}.{ufunc.__name__}: where= without out= leaves numbers undefined"
             raise UnsupportedError(fact, "Write np.where(mask, result, other).")
         result = np.where(where, result, target)
     return result if out is None else deliver(result, target)
@@ -92,11 +101,18 @@ def deliver(result: Any, out: Any) -> Any:
     return out
 
 
-def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
-    name = display_name(function)
+def _path(function: Callable[..., Any]) -> str:
+    """``np.add``, ``scipy.special.gamma``; of a function whose home is not known, ``the function f``."""
+    known, name = TABLE.get(function), display_name(function)
+    if isinstance(known, Op):
+        return known.path
     foreign = "." not in name and getattr(np, name, None) is not function
+    return f"the function {name}" if foreign else f"np.{name}"
+
+
+def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
     return UnsupportedError(
-        f"{f'the function {name}' if foreign else f'np.{name}'} is not supported",
+        f"{_path(function)} is not supported",
         "Write it with other functions, or give it to symgrad.operator with its derivative.",
     )
 

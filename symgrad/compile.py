@@ -21,7 +21,7 @@ from symgrad.cost import Cost, cost_of
 from symgrad.dims import Dim, symbols_of
 from symgrad.emit.guard import Guard
 from symgrad.emit.module import Header, Source, emit
-from symgrad.emit.preamble import CALLED, shared, text_for
+from symgrad.emit.preamble import CALLED
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.options import Options, checked, current, in_force, resolve
@@ -106,7 +106,8 @@ class Compiled:
     def save(self, path: str | Path) -> Path:
         """Write a module that does not need symgrad and checks the shapes that it is given.
 
-        It needs NumPy, and threadpoolctl where several threads compute products of matrices; its docstring says so.
+        It needs NumPy, SciPy where the function calls it, and threadpoolctl where several threads compute products of
+        matrices; its docstring says so.
 
         Parameters
         ----------
@@ -182,12 +183,12 @@ def _is_plain(x: Any) -> bool:
 def _load(source: Source) -> Callable[..., Any]:
     """The function of a generated module; tracebacks show its lines.
 
-    The functions of the runtime at its end need not be compiled again and again: it gets them from the runtime itself.
+    The functions at its end need not be compiled again and again: it gets them as they are.
     """
     filename = f"<symgrad {source.function} {next(_serial)}>"
     linecache.cache[filename] = (len(source.text), None, source.text.splitlines(keepends=True), filename)
-    namespace: dict[str, Any] = {**source.constants, **source.functions, **shared(source.called)}
-    own = source.text.removesuffix(f"{text_for(source.called)}\n") if source.called else source.text
+    namespace: dict[str, Any] = {**source.constants, **source.functions, **source.defined}
+    own = source.text.removesuffix(f"{source.end}\n") if source.end else source.text
     exec(compile(own, filename, "exec"), namespace)
     return namespace[source.function]
 

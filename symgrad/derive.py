@@ -159,7 +159,7 @@ class _Pullback:
             return
         if any(x in self.needed and isinstance(x.aval, Aval) and x.aval.dtype.kind == "c" for x in node.inputs):
             raise NotDifferentiableError(
-                f"np.{node.op.name} of a complex array lies on the way to the gradient",
+                f"{node.op.path} of a complex array lies on the way to the gradient",
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )
@@ -171,7 +171,7 @@ class _Pullback:
         elif node.op.vjp is not None:
             pairs = self.through_vjp(node, node.op.vjp, g)
         else:
-            raise NotDifferentiableError(f"np.{node.op.name} has no derivative rule", where=node.where)
+            raise NotDifferentiableError(f"{node.op.path} has no derivative rule", where=node.where)
         for x, gx in pairs:
             self.accumulate(x, gx)
 

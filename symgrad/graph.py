@@ -79,6 +79,8 @@ class Op:
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
     view: bool = False  # the result may share memory with the first input
     read_only: bool = False  # and NumPy does not let it be written into
+    package: str = ""  # the module that its source needs, if not NumPy: scipy.special
+    written: bool = False  # the text of `evaluate` stands in the module that calls it
     defaults: dict[str, Any] = field(default_factory=dict)
     domain: tuple[tuple[float, float], ...] | None = None
 
@@ -92,6 +94,11 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
+
+    @property
+    def path(self) -> str:
+        """``np.linalg.solve`` or ``scipy.special.gammaln``."""
+        return f"{self.package or 'np'}.{self.name}"
 
 
 @dataclass(eq=False, slots=True, repr=False, weakref_slot=True)

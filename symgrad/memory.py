@@ -121,7 +121,7 @@ class Memory:
         elif op is shape.TRANSPOSE:
             self._permuted = len(self.shape) > 1
         elif op.read_only:
-            self._lock = f"np.{op.name} gives a read-only array"
+            self._lock = f"{op.path} gives a read-only array"
         self._lock = base._lock or self._lock
         self._view, self._base, self._root, self._sure = self._node, base, base.owner, sure
         self._version = self._root._version

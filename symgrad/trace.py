@@ -17,6 +17,7 @@ from symgrad import tree
 from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError
 from symgrad.graph import Aval, Graph, Node
+from symgrad.ops.scipy import load
 from symgrad.specs import parse_size, parse_spec
 from symgrad.variable import Variable, tracing
 from symgrad.where import UNKNOWN, Where, boundary
@@ -138,6 +139,7 @@ def trace(
     -------
     Program
     """
+    load()
     bound = bind(function, args, kwargs or {}, name)
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))

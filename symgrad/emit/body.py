@@ -26,7 +26,7 @@ DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
 PAGE = 1 << 12  # and from which on where values are computed again lest they be kept
 EXACT = 2048  # up to which integers are floats of any precision
-EXPONENTS = ("power", "ldexp")  # which keep their integers
+EXPONENTS = ("power", "ldexp")  # which keep their integers, as do functions of packages: jn(2, x)
 
 
 class Expr(NamedTuple):
@@ -55,7 +55,7 @@ class Body:
         self.names, self.hints, self.nested, self.quick = names, hints, nested, quick
         self._lines: list[Line] = []
         self.constants: dict[Node, str] = {}
-        self.functions: dict[Op, str] = {}  # of the user, which NumPy does not have
+        self.functions: dict[Op, str] = {}  # which no package has
         self.outputs = set(outputs)
         self.nodes = reached(outputs)
         self.uses = _users(self.nodes)
@@ -200,11 +200,12 @@ class Body:
     def call(self, node: Node, inputs: Sequence[Code]) -> Code:
         """The spelling of an operator that has none of its own: a call of the NumPy function, or of the user's."""
         arguments = [x.text for x in inputs] + [f"{key}={spell_param(value)}" for key, value in node.params]
-        if is_numpy(node.op):
-            return call(f"np.{node.op.name}", arguments)
+        if (node.op.package and not node.op.written) or is_numpy(node.op):
+            return call(node.op.path, arguments)
         name = self.functions.get(node.op)
         if name is None:
-            name = self.functions[node.op] = self.names.fresh(identifier(node.op.name))
+            own = node.op.evaluate.__name__ if node.op.written else identifier(node.op.name)
+            name = self.functions[node.op] = self.names.fresh(own)
         return call(name, arguments)
 
     def may_nest(self, node: Node) -> bool:
@@ -386,7 +387,7 @@ def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
     """Python's integers as floats beside arrays of floats: NumPy converts them in half of the time."""
     if not any(x.op is CONSTANT and x.aval.weak for x in node.inputs):
         return inputs
-    if not node.op.elementwise or node.op.name in EXPONENTS or not node.aval.shape:
+    if not node.op.elementwise or node.op.name in EXPONENTS or node.op.package or not node.aval.shape:
         return inputs
     kinds = {x.aval.dtype.kind for x in node.inputs if not (x.op is CONSTANT and x.aval.weak)}
     if kinds - {"b"} != {"f"}:
@@ -403,12 +404,12 @@ def _as_argument(key: str, array: str) -> str:
 
 def written_into(node: Node, inputs: Sequence[Code], out: str) -> Code:
     """The call of a ufunc that writes its result into memory that is there."""
-    name, arguments = node.op.name, [x.text for x in with_floats(node, inputs)]
-    if name == "negative" and node.aval.dtype.itemsize == 4:
+    path, arguments = node.op.path, [x.text for x in with_floats(node, inputs)]
+    if node.op.evaluate is np.negative and node.aval.dtype.itemsize == 4:
         # NumPy 2.4 reads wrong numbers there where neither operand lies in one piece
-        name, first = ("multiply", "-1.0") if node.aval.dtype.kind == "f" else ("subtract", "0")
+        path, first = ("np.multiply", "-1.0") if node.aval.dtype.kind == "f" else ("np.subtract", "0")
         arguments.insert(0, first)
-    return call(f"np.{name}", [*arguments, f"out={out}"])
+    return call(path, [*arguments, f"out={out}"])
 
 
 def _as_float(node: Node, code: Code) -> Code:
@@ -418,6 +419,8 @@ def _as_float(node: Node, code: Code) -> Code:
 
 def is_numpy(op: Op) -> bool:
     """Whether an operator is the NumPy function of its name, rather than a user's that may be called the same."""
+    if op.written:
+        return False
     named = reduce(lambda place, part: getattr(place, part, None), op.name.split("."), np)
     home = getattr(op.evaluate, "__module__", None) or ""
     return named is not None and (named is op.evaluate or home.split(".")[0] in ("numpy", "symgrad"))

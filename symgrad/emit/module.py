@@ -27,6 +27,7 @@ from symgrad.version import VERSION
 SMALL = 64  # elements of a constant array that are still written out
 WIDTH = 118
 CLIPPED = ("minimum", "clip")
+CALLED_OTHERWISE = {"scipy": "SciPy"}
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
 
 
@@ -45,8 +46,10 @@ class Source:
         Functions of the user's own operators, likewise.
     steps : callable
         Gives what the lines make and release; None for the program node by node.
-    called : set of str
-        The functions of the runtime whose text stands at the end of the module.
+    end : str
+        The text at the end of the module that defines functions which its own calls.
+    defined : dict of str to callable
+        Those functions.
     """
 
     text: str
@@ -54,7 +57,8 @@ class Source:
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     steps: Callable[[], list[Step] | None] = lambda: None
-    called: frozenset[str] = frozenset()
+    end: str = ""
+    defined: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -109,15 +113,30 @@ def emit(
         f"return {_spell_tree(header.results, _results(body, graph.outputs))}",
     ]
     written, kept = _constants(body.constants)
+    packages = _packages(everything)
+    own = {name: op.evaluate for op, name in body.functions.items() if not op.written}
+    defined = {name: op.evaluate for op, name in body.functions.items() if op.written}
+    end = _end(body.preamble, defined)
     parts = [
-        _docstring(header, graph.inputs, body.preamble),
-        _top(written, kept, body.functions.values(), body.preamble, standalone=checks is not None),
+        _docstring(header, graph.inputs, body.preamble, packages),
+        _top(written, kept, own, body.preamble, packages, standalone=checks is not None),
         "",
         _definition(header, lines, everything),
-        *(["", preamble.text_for(body.preamble), ""] if body.preamble else []),
+        *(["", end, ""] if end else []),
     ]
-    functions = {name: op.evaluate for op, name in body.functions.items()}
-    return Source("\n".join(parts), header.function, kept, functions, lambda: body.steps, frozenset(body.preamble))
+    defined |= preamble.shared(body.preamble)
+    return Source("\n".join(parts), header.function, kept, own, lambda: body.steps, end, defined)
+
+
+def _packages(nodes: Iterable[Node]) -> list[str]:
+    """The modules beside NumPy that a program calls functions of."""
+    return sorted({node.op.package for node in nodes} - {""})
+
+
+def _end(called: Collection[str], defined: Mapping[str, Callable[..., Any]]) -> str:
+    """What defines the functions of the runtime, and those of operators, which arguments may share a name with."""
+    again = [f"{name} = {f.__name__}" for name, f in defined.items() if name != f.__name__]
+    return "\n\n\n".join(filter(None, [preamble.text_for(called), preamble.definitions(defined.values()), *again]))
 
 
 def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()) -> str:
@@ -151,8 +170,10 @@ def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
     plain = Body(graph.outputs, _names(graph, flat), graph.names, nested=True)
     plain.write()
     numpy_lines = [*plain.lines, f"return {_spell_tree(header.results, _results(plain, graph.outputs))}"]
+    packages = _packages(body.nodes)
+    imports = "\n".join(["import math", "", *_package_imports(packages), ""])
     parts = [
-        _docstring(header, graph.inputs) + "\nimport math\n\nimport numpy as np\n",
+        f"{_docstring(header, graph.inputs, (), packages)}\n{imports}",
         *body.definitions,
         _definition(header, lines),
         _definition(flat, numpy_lines, plain.nodes),
@@ -195,13 +216,14 @@ def _top(
     kept: Mapping[str, np.ndarray],
     functions: Iterable[str],
     called: Collection[str],
+    packages: Iterable[str],
     standalone: bool,
 ) -> str:
     """Imports, and constants: written out, or where they come from."""
     standard = preamble.imports_for(called)
     described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
     standard += ["from pathlib import Path"] * (bool(kept) and standalone)
-    imports = [*sorted(standard, key=_import_order), *[""] * bool(standard), "import numpy as np"]
+    imports = [*sorted(standard, key=_import_order), *[""] * bool(standard), *_package_imports(packages)]
     if kept and standalone:
         loaded = ['_constants = np.load(Path(__file__).with_suffix(".npz"))']
         loaded += [f'{name} = _constants["{name}"]  # {text}' for name, text in described.items()]
@@ -210,6 +232,10 @@ def _top(
     own = [f"# {name}: the function of your operator, kept beside this source" for name in functions]
     definitions = [*loaded, *written, *own]
     return "\n".join([*imports, *([""] if definitions else []), *definitions, ""])
+
+
+def _package_imports(packages: Iterable[str]) -> list[str]:
+    return ["import numpy as np", *(f"import {package}" for package in packages)]
 
 
 def _import_order(line: str) -> tuple[bool, str]:
@@ -344,9 +370,11 @@ def spell_array(value: np.ndarray) -> str | None:
     return f"np.array({numbers}{'' if usual and value.size else f', {dtype}'})"
 
 
-def _docstring(header: Header, inputs: Sequence[Node], called: Collection[str] = ()) -> str:
+def _docstring(header: Header, inputs: Sequence[Node], called: Collection[str], packages: Iterable[str]) -> str:
     described = textwrap.fill(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
-    needs = " and ".join(["NumPy", *preamble.packages_for(called)])
+    tops = dict.fromkeys(package.split(".")[0] for package in packages)
+    *others, last = ["NumPy", *(CALLED_OTHERWISE.get(top, top) for top in tops), *preamble.packages_for(called)]
+    needs = f"{', '.join(others)} and {last}" if others else last
     return f'"""{header.summary}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs {needs}.\n"""\n'
 
 

@@ -10,7 +10,7 @@ from symgrad.graph import Node
 
 RESERVED = (
     frozenset(keyword.kwlist)
-    | {"np", "math", "self", "_scratch", "_in_parts", "_blas_on_one_thread"}
+    | {"np", "scipy", "math", "self", "_scratch", "_in_parts", "_blas_on_one_thread"}
     | {name for name in dir(builtins) if name.islower()}
 )
 

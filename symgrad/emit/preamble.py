@@ -1,10 +1,16 @@
-"""What stands at the top of a generated module so that its loops can run: the text of `symgrad.runtime`, in parts."""
+"""What stands at the end of a generated module: the text of functions that neither NumPy nor a package has.
+
+Loops call those of `symgrad.runtime`, in parts; operators may be functions written with NumPy, in any module.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Collection
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from symgrad import runtime
@@ -79,3 +85,55 @@ def _text(name: str) -> str:
 def shared(names: Collection[str]) -> dict[str, Any]:
     """The runtime's own functions, which are those that the text defines."""
     return {name: getattr(runtime, name) for name in PARTS if name in names}
+
+
+def definitions(functions: Iterable[Callable[..., Any]]) -> str:
+    """The text of functions and of what they use of their modules, in the order in which it stands there."""
+    wanted: dict[str, set[str]] = {}
+    for function in functions:
+        wanted.setdefault(function.__module__, set()).add(function.__name__)
+    return "\n\n\n".join(_excerpt(sys.modules[module], names) for module, names in wanted.items())
+
+
+class _Statement(NamedTuple):
+    """A statement of a module: the names that it defines, those that it reads, and its text."""
+
+    defines: frozenset[str]
+    reads: frozenset[str]
+    text: str
+
+
+def _excerpt(module: ModuleType, names: set[str]) -> str:
+    """Those statements of a module that define the names, and what these need."""
+    statements = _statements(module)
+    found: set[_Statement] = set()
+    while more := {s for s in statements if s.defines & names} - found:
+        found |= more
+        names = names.union(*(s.reads for s in more))
+    return "\n\n\n".join(s.text for s in statements if s in found)
+
+
+@cache
+def _statements(module: ModuleType) -> tuple[_Statement, ...]:
+    source = inspect.getsource(module)
+    lines = source.splitlines()
+    return tuple(
+        _Statement(
+            frozenset(_stored(node)), frozenset(_read(node)), "\n".join(lines[node.lineno - 1 : node.end_lineno])
+        )
+        for node in ast.parse(source).body
+        if isinstance(node, (ast.FunctionDef, ast.Assign))
+    )
+
+
+def _stored(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement of a module defines."""
+    if isinstance(statement, ast.FunctionDef):
+        yield statement.name
+    elif isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def _read(statement: ast.stmt) -> Iterator[str]:
+    return (node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))

@@ -19,7 +19,7 @@ from symgrad.spelling import Code, call
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
-USED = frozenset({"math", "abs", "float", "bool", "round"})  # names that arguments must not hide
+USED = frozenset({"math", "scipy", "abs", "float", "bool", "round"})  # names that arguments must not hide
 SAME = (ALIAS, STOP, ASTYPE, *BOUNDARIES)
 
 

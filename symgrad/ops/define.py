@@ -26,6 +26,9 @@ from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infi
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
 
+PLACES: list[tuple[Any, str]] = []
+"""Where functions lie that know nothing of Variables: (holder, name). What holds for them stands in TABLE."""
+
 Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not tell them apart
 
 
@@ -40,6 +43,24 @@ def implements(*functions: Callable[..., Any] | str) -> Callable[[Callable[..., 
             known = getattr(np, function, None) if isinstance(function, str) else function
             if known is not None:
                 TABLE[known] = written
+        return written
+
+    return register
+
+
+def implements_at(holder: Any, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register how functions that do not dispatch on their arguments are written with others.
+
+    Parameters
+    ----------
+    holder : module, class or instance
+        Where the functions are found by name: `scipy.linalg`, or `scipy.stats.norm`, whose methods they are.
+    """
+
+    def register(written: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            TABLE[getattr(holder, name)] = written
+            PLACES.append((holder, name))
         return written
 
     return register
@@ -98,6 +119,9 @@ def elementwise(
     commutes: bool = False,
     singular: bool = False,
     domain: tuple[float, float] | tuple[tuple[float, float], ...] | None = None,
+    name: str | None = None,
+    package: str = "",
+    written: bool = False,
 ) -> Op:
     """Define an operator that broadcasts its inputs and works number by number.
 
@@ -125,13 +149,17 @@ def elementwise(
         Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
     domain : (low, high), optional
         Where tests draw inputs from, or one such pair an input.
+    name, package, written
+        See `operator`.
 
     Returns
     -------
     Op
     """
-    resolve = dtype or (lambda *kinds: ufunc_dtypes(function, kinds)[0])
+    resolve = dtype or (lambda *kinds: ufunc_dtypes(function, kinds, package or "np")[0])
     keeps_weak = infix is not None or prefix is not None
+    if package and not written and scalar is None:
+        scalar = _scalar_call
 
     def infer(*xs: Aval) -> Aval:
         result = resolve(*[_kind(x) for x in xs])
@@ -139,7 +167,7 @@ def elementwise(
         try:
             return Aval(broadcast_shapes(*[x.shape for x in xs]), result, weak)
         except ShapeError as error:
-            raise _named(error, function) from None
+            raise ShapeError(f"{op.path}: {error.fact}", error.instead, error.where) from None
 
     if infix is not None and spell is None:
         spell = _spell_infix(infix, display_name(function))
@@ -148,7 +176,7 @@ def elementwise(
         spell = _spell_prefix(prefix)
         scalar = scalar or spell
     op = Op(
-        display_name(function),
+        name or display_name(function),
         function,
         infer,
         _bind_operands,
@@ -161,6 +189,8 @@ def elementwise(
         commutes=commutes,
         singular=singular,
         domain=domain if domain is None or isinstance(domain[0], tuple) else (domain,),
+        package=package,
+        written=written,
     )
     TABLE[function] = op
     return op
@@ -171,12 +201,13 @@ def flat(y: Array, *inputs: Array) -> tuple[None, ...]:
     return (None,) * len(inputs)
 
 
-def _named(error: ShapeError, function: Callable[..., Any]) -> ShapeError:
-    return ShapeError(f"np.{display_name(function)}: {error.fact}", error.instead, error.where)
-
-
 def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
     return [as_input(x) for x in args], {}
+
+
+def _scalar_call(node: Node, *xs: Code) -> Code:
+    """A function that neither `math` nor NumPy has, of Python floats."""
+    return call("float", [call(node.op.path, [x.text for x in xs]).text])
 
 
 _DIVISIONS = ("/", "//", "%")
@@ -204,13 +235,13 @@ def _kind(x: Aval) -> np.dtype | type:
 
 
 @cache
-def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...]) -> tuple[np.dtype, ...]:
+def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...], package: str = "np") -> tuple[np.dtype, ...]:
     """The dtypes of a ufunc's results."""
     try:
         return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[ufunc.nin :]
     except TypeError:
         names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
-        raise DTypeError(f"np.{ufunc.__name__} does not take {names}") from None
+        raise DTypeError(f"{package}.{ufunc.__name__} does not take {names}") from None
 
 
 def result_dtype(*kinds: np.dtype | type) -> np.dtype:
@@ -263,6 +294,8 @@ def operator(
     singular: bool = False,
     view: bool = False,
     read_only: bool = False,
+    package: str = "",
+    written: bool = False,
 ) -> Op:
     """Define an operator. The public door for a user's own operators, too.
 
@@ -307,6 +340,11 @@ def operator(
         Whether the result may share memory with the first input.
     read_only : bool
         Whether that view cannot be written into.
+    package : str
+        The module that the function is called from in the source, if that is not NumPy: ``"scipy.linalg"``.
+    written : bool
+        Whether the text of `evaluate` is put into the modules that call it, with what it uses of its own module: for a
+        function that neither NumPy nor a package has, written with these alone.
 
     Returns
     -------
@@ -339,7 +377,7 @@ def operator(
         label,
         evaluate or function,
         infer,
-        bind or _binder(label, arrays, names, defaults),
+        bind or _binder(label, arrays, names, defaults, package or "np"),
         vjp=vjp,
         batch=batch,
         spell=spell,
@@ -351,6 +389,8 @@ def operator(
         singular=singular,
         view=view,
         read_only=read_only,
+        package=package,
+        written=written,
         defaults=defaults,
     )
     TABLE[function] = op
@@ -370,7 +410,7 @@ def _signature(infer: Callable[..., Any], arrays: int) -> tuple[list[str], dict[
 
 
 def _binder(
-    label: str, arrays: int, names: list[str], defaults: dict[str, Any]
+    label: str, arrays: int, names: list[str], defaults: dict[str, Any], package: str
 ) -> Callable[..., tuple[Sequence[Any], dict[str, Any]]]:
     def bind(*args: Any, **kwargs: Any) -> tuple[Sequence[Any], dict[str, Any]]:
         if arrays < 0:
@@ -378,20 +418,22 @@ def _binder(
         else:
             inputs, rest = [as_input(x) for x in args[:arrays]], args[arrays:]
         if len(rest) > len(names):
-            raise UnsupportedError(f"np.{label} takes {arrays + len(names)} arguments, {len(args)} were given")
+            raise UnsupportedError(f"{package}.{label} takes {arrays + len(names)} arguments, {len(args)} were given")
         params = defaults | dict(zip(names, rest, strict=False)) | kwargs
         for key in params:
             if key not in names:
-                refuse(label, key)
+                refuse(label, key, package)
         first = inputs[0] if inputs else None
         return inputs, {key: canonical(label, key, value, first) for key, value in params.items()}
 
     return bind
 
 
-def refuse(function: str, argument: str) -> None:
-    """Refuse an argument of a NumPy function by name."""
-    raise UnsupportedError(f"np.{function}: the argument {argument}= is not supported", f"Leave {argument}= out.")
+def refuse(function: str, argument: str, package: str = "np") -> None:
+    """Refuse an argument of a function by name."""
+    raise UnsupportedError(
+        f"{package}.{function}: the argument {argument}= is not supported", f"Leave {argument}= out."
+    )
 
 
 def canonical(function: str, key: str, value: Any, x: Array) -> Any:

@@ -1,0 +1,13 @@
+"""SciPy's functions: entries of the table that are there when the user's program has imported the module of SciPy."""
+
+import sys
+from importlib import import_module
+
+_WAITING = {"special"}
+
+
+def load() -> None:
+    """Add the entries for those modules of SciPy that are imported by now; symgrad itself imports none."""
+    for name in [name for name in _WAITING if f"scipy.{name}" in sys.modules]:
+        import_module(f"symgrad.ops.scipy.{name}")
+        _WAITING.discard(name)  # another thread may have been first
