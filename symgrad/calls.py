@@ -7,19 +7,48 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
+from symgrad.dims import Dim
+from symgrad.errors import DTypeError, Refusal, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import Op
 from symgrad.ops import masks, shape
-from symgrad.ops.define import TABLE, display_name, is_traced, refuse
+from symgrad.ops.define import TABLE, display_name, is_traced, refuse, traced_in
+from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 
 
 def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
-    call = _known(function)
     out = kwargs.pop("out", None)
-    result = call(*args, **kwargs)
+    try:
+        result = _known(function)(*args, **kwargs)
+    except Refusal as refusal:
+        result = _on_values(function, args, kwargs, refusal)
     return result if out is None else deliver(result, out)
+
+
+def _on_values(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], refusal: Refusal) -> Any:
+    """The result of a function that cannot be recorded, where the values of all its arguments are known."""
+    values = _values((args, kwargs), refusal)
+    refusal.forget()
+    traced = traced_in([*args, *kwargs.values()])
+    result = function(*values[0], **values[1])
+    return tuple(_kept(y, traced) for y in result) if type(result) is tuple else _kept(result, traced)
+
+
+def _values(x: Any, refusal: Refusal) -> Any:
+    if is_traced(x):
+        if not is_constant(x):
+            raise refusal
+        return x.known_value()
+    if isinstance(x, Dim):
+        raise refusal
+    if type(x) in (list, tuple):
+        return type(x)(_values(item, refusal) for item in x)
+    return {key: _values(item, refusal) for key, item in x.items()} if type(x) is dict else x
+
+
+def _kept(y: Any, like: Any) -> Any:
+    return np.array(y, like=like) if type(y) is np.ndarray and y.dtype.kind in "biufc" else y
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.preamble import CALLED
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
+from symgrad.interception import inside
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
@@ -299,11 +300,8 @@ class Function:
     @boundary
     def _append(self, graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called inside a trace: the program becomes part of that graph."""
-        token = tracing.set(graph)
-        try:
+        with inside(graph, self._body):
             return self._body(*args, **kwargs)
-        finally:
-            tracing.reset(token)
 
     def _compile_for(self, args: Any, kwargs: Any, seen: Sequence[Sizes], here: Sizes) -> Compiled:
         options = resolve(self._explicit)

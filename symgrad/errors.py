@@ -28,6 +28,12 @@ class SymgradError(Exception):
         self.where = here() if where is None else where
         super().__init__(self._message())
 
+    def forget(self) -> None:
+        """It does not end the trace: symgrad itself goes on without what was refused."""
+        noted = refused.get()
+        if noted is not None and self in noted:
+            noted.remove(self)
+
     def _message(self) -> str:
         lines = [self.fact]
         if self.where is not UNKNOWN and self.where.line:
@@ -48,12 +54,6 @@ class Refusal(SymgradError):
         noted = refused.get()
         if noted is not None:
             noted.append(self)
-
-    def forget(self) -> None:
-        """symgrad itself goes on without what it was refused."""
-        noted = refused.get()
-        if noted is not None and self in noted:
-            noted.remove(self)
 
 
 class ShapeError(SymgradError, ValueError):
@@ -90,6 +90,10 @@ class GraphError(SymgradError, ValueError):
 
 class ArgumentError(SymgradError, TypeError):
     """A wrong call of a public function of symgrad or of a compiled function."""
+
+
+class FrozenRandomWarning(UserWarning):
+    """Random numbers that are drawn while a function is traced: every call of the program has the same."""
 
 
 class GradientCheckError(SymgradError, AssertionError):

@@ -11,10 +11,11 @@ from symgrad import tree
 from symgrad.derive import pushforward
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
+from symgrad.interception import inside
 from symgrad.ops.core import AGAIN
 from symgrad.symbolic import function
 from symgrad.trace import graph_at_hand, trace
-from symgrad.variable import Variable, tracing
+from symgrad.variable import Variable
 from symgrad.where import boundary
 from symgrad.wrt import Choice, Run, described, leaves_like, matching, zeros
 
@@ -111,12 +112,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]
 
 
 @boundary
-def _within(graph: Graph, append: Callable[..., Any], *args: Any) -> Any:
-    token = tracing.set(graph)
-    try:
-        return append(*args)
-    finally:
-        tracing.reset(token)
+def _within(graph: Graph, append: Callable[..., Any], f: Callable[..., Any], *args: Any) -> Any:
+    with inside(graph, f):
+        return append(f, *args)
 
 
 def _run(f: Callable[..., Any], primals: Sequence[Tree]) -> Run:

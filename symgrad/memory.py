@@ -11,6 +11,7 @@ from symgrad.dims import Dim, Shape
 from symgrad.errors import WriteError
 from symgrad.graph import Aval, Graph, Node
 from symgrad.ops import index, keys, shape
+from symgrad.ops.core import ALIAS, BOUNDARIES
 from symgrad.shapes import same_shape
 
 
@@ -108,9 +109,10 @@ class Memory:
         op = self._node.op
         if op is index.GET and not self.shape:
             return  # a scalar
+        if not base.writes_in_place:
+            self._array = op is not ALIAS and op not in BOUNDARIES  # of a scalar NumPy makes an array
+            return
         self._array = True
-        if not base.writes_in_place and not base._lock:
-            return  # of a scalar NumPy makes an array
         sure = base._sure
         if op is shape.RESHAPE and (base._base is not None or base._permuted):
             is_view = _reshape_is_view(self, base)

@@ -19,8 +19,9 @@ from typing import Any
 import numpy
 
 from symgrad.graph import Graph
+from symgrad.interception import create
 from symgrad.ops.create import CREATE
-from symgrad.variable import Variable, created, tracing
+from symgrad.variable import Variable, tracing
 
 
 def _graph(values: Iterable[Any]) -> Graph | None:
@@ -37,15 +38,14 @@ def _graph_of(value: Any) -> Graph | None:
 
 def _creating(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
-    def create(*args: Any, **kwargs: Any) -> Any:
+    def creating(*args: Any, **kwargs: Any) -> Any:
         like = kwargs.get("like")
         graph = _graph((like, *args, *kwargs.values()))
         if graph is None:
             return function(*args, **kwargs)
-        kwargs.pop("like", None)
-        return created(graph, function, args, kwargs)
+        return create(graph, function, args, kwargs)
 
-    return create
+    return creating
 
 
 for _function in CREATE:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -15,9 +16,9 @@ import optree
 
 from symgrad import tree
 from symgrad.dims import Dim, Shape, Sizes
-from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError
+from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
 from symgrad.graph import Aval, Graph, Node
-from symgrad.ops.scipy import load
+from symgrad.interception import inside
 from symgrad.specs import parse_size, parse_spec
 from symgrad.variable import Variable, tracing
 from symgrad.where import UNKNOWN, Where, boundary
@@ -139,22 +140,14 @@ def trace(
     -------
     Program
     """
-    load()
     bound = bind(function, args, kwargs or {}, name)
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
     where = definition(function)
     leaves, variables, structure = _inputs(graph, bound.arguments, sizes, shapes or {}, where)
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
-    token = tracing.set(graph)
-    try:
+    with inside(graph, function), _refusals():
         outputs = of_graph(graph, function(*bound.args, **bound.kwargs))
-    except ValueError as error:
-        if isinstance(error.__cause__, SymgradError):  # np.zeros(3)[0] = x: NumPy hides what was raised
-            raise error.__cause__ from None
-        raise
-    finally:
-        tracing.reset(token)
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
@@ -170,6 +163,24 @@ def trace(
         [kinds[key] for key in bound.arguments],
         sizes,
     )
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What was refused ends the trace, also where the function goes on without it, or NumPy hides it."""
+    token = refused.set([])
+    try:
+        yield
+        error = None
+    except Exception as raised:
+        error = raised
+    finally:
+        found = refused.get()
+        refused.reset(token)
+    if found and not isinstance(error, SymgradError):
+        raise found[0] from None
+    if error is not None:
+        raise error
 
 
 def bind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from operator import index as index_of
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,7 @@ tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
 """The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""
 
 
-_BUILD = (
-    " Where it is written into an array, make that array with np.zeros(shape, like=x) or symgrad.numpy.zeros(shape)."
-)
+_BUILD = " Where it is written into an array, make that array inside of the function: np.zeros(shape), np.array(a)."
 
 
 class Variable(Memory, Operators):
@@ -115,6 +114,10 @@ class Variable(Memory, Operators):
         if function in create.CREATE:
             return created(self.graph, function, args, kwargs)
         return call_function(function, args, kwargs)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Functions on arrays for code that is written for any library of arrays: those of NumPy."""
+        return np
 
     # ---- indexing and assignment
 
@@ -217,6 +220,20 @@ class Variable(Memory, Operators):
         return np.asarray(value, dtype)
 
     # ---- attributes and methods of arrays
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def flags(self) -> SimpleNamespace:
+        contiguous = bool(self.contiguous)
+        return SimpleNamespace(
+            writeable=not self._lock,
+            c_contiguous=contiguous,
+            f_contiguous=contiguous and self.ndim < 2,
+            owndata=self.owner is self,
+        )
 
     @property
     def T(self) -> Variable:
@@ -330,6 +347,8 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
 
     def new(op: Op, *inputs: Any, **params: Any) -> Variable:
         result = record(graph, op, inputs, params)
+        if result.dtype.kind not in "biufc":
+            raise UnsupportedError(f"an array of dtype {result.dtype} cannot take part in a traced computation")
         result._array = True
         return result
 

@@ -111,11 +111,26 @@ def assigned_name() -> str | None:
     return None
 
 
-def _target(code: CodeType, last: int) -> object:
-    """What follows the instruction at `last`: a stored name, a return, or "" for anything else."""
+def looks_up(frame: FrameType) -> bool:
+    """Whether a frame of the user's is looking up an attribute, rather than calling compiled code that does so."""
+    code = frame.f_code
+    opname = dis.opname[_raw(code)[frame.f_lasti]]
+    return opname in _LOADS or (opname == "IMPORT_FROM" and code.co_name != "<module>")
+
+
+_LOADS = ("LOAD_ATTR", "LOAD_METHOD")
+
+
+def _raw(code: CodeType) -> bytes:
     raw = _bytecode.get(code)
     if raw is None:
         raw = _bytecode[code] = code.co_code
+    return raw
+
+
+def _target(code: CodeType, last: int) -> object:
+    """What follows the instruction at `last`: a stored name, a return, or "" for anything else."""
+    raw = _raw(code)
     i = last + 2
     while i < len(raw) and raw[i] == 0:  # inline caches of the instruction
         i += 2

@@ -131,35 +131,17 @@ def test_numbers_of_a_variable(f, asked):
     assert found.instead.startswith(NUMBER)
 
 
-def joined(x):
-    return np.sum(np.array([x, x]))  # array
+OUTSIDE = [0.0, np.zeros(3)]
 
 
-def converted(x):
-    return np.sum(np.asarray(x))  # asarray
+def into_outside(x):
+    OUTSIDE[1][0] = x  # outside
+    return OUTSIDE[1].sum()
 
 
-@pytest.mark.parametrize(("f", "marker"), [(joined, "array"), (converted, "asarray")])
-def test_arrays_of_variables(f, marker):
-    found = says(
-        lambda: sg.grad(f)(2.0),
-        ConcreteValueError,
-        "np.array() or np.asarray() needs the value of a traced float64[] named 'x', which has none before the "
-        "program runs",
-        marker=marker,
-    )
-    assert found.instead.startswith("To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy()")
-
-
-def into_numpy(x):
-    out = np.zeros(3)
-    out[0] = x  # into numpy
-    return np.sum(out)
-
-
-def test_writing_a_variable_into_an_array_of_numpy():
-    found = raised(lambda: sg.grad(into_numpy)(2.0), ConcreteValueError, "into numpy")
-    assert "np.zeros" in found.instead
+def test_writing_a_variable_into_an_array_from_outside():
+    found = raised(lambda: sg.grad(into_outside)(2.0), ConcreteValueError, "outside")
+    assert "make that array inside of the function" in found.instead
 
 
 # ---- sizes
@@ -182,10 +164,7 @@ def test_symbols_where_numbers_are_needed():
     assert found.instead.startswith('Call with arrays, or give a number in the spec, such as "float64[100]"')
     found = raised(lambda: sg.grad(lambda x: np.sum(x) if len(x) > 3 else x[0]).source("float64[k]"), SymbolicSizeError)
     assert found.fact.startswith("the size k is a symbol here, and Python asked ")
-    found = raised(lambda: sg.grad(lambda x: np.sum(x * np.arange(x.shape[0]))).source("float64[k]"), SymbolicSizeError)
-    assert found.fact.startswith("the size k is a symbol here, and Python asked for the truth of what")
-    assert "np.arange(n, like=x)" in found.instead
-    written = sg.grad(lambda x: np.sum(x * np.arange(x.shape[0], like=x)))
+    written = sg.grad(lambda x: np.sum(x * np.arange(x.shape[0])))
     np.testing.assert_array_equal(written.compile("float64[k]")(np.ones(3)), [0, 1, 2])
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = (
     "version runtime where errors options tree expressions bounds dims shapes specs graph flow interpret spelling",
     "ops",
-    "calls memory variable trace numpy checkpoint",
+    "reach calls memory variable interception trace numpy checkpoint",
     "recompute derive batch jacobian rewrite",
     "held cost",
     "schedule",

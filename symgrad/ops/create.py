@@ -167,6 +167,8 @@ def array(new, object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0
     _check("array", order)
     dtype = None if dtype is None else np.dtype(dtype)
     if _has_traced(object):
+        if dtype is not None and dtype.kind not in "biufc":
+            raise UnsupportedError(f"np.array: traced values in an array of dtype {dtype}", "Keep them in a list.")
         result = _gathered(new, object)
         result = result.copied(array=True) if dtype is None or result.dtype == dtype else result.astype(dtype)
     else:

@@ -407,7 +407,10 @@ class Rewriting(Graph):
         self._replay = [(p, bound.get(p)) for p in reversed(r.pattern.made)]
         try:
             _, after = r(**arguments)
-        except (SymgradError, ArithmeticError):
+        except SymgradError as error:
+            error.forget()
+            return None
+        except ArithmeticError:
             return None
         finally:
             self._replay = []

@@ -135,7 +135,8 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
                 continue
             try:
                 aval = node.op.infer(*[y.aval for y in trial])
-            except SymgradError:
+            except SymgradError as error:
+                error.forget()
                 continue
             if aval == node.aval and common_dtype(*[y.aval for y in trial]) == common_dtype(*[y.aval for y in inputs]):
                 inputs = trial
