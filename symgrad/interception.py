@@ -3,8 +3,8 @@
 ``np.zeros(3)`` has no Variable among its arguments by which NumPy could tell that it runs inside of a trace, and a
 list such as ``[a, b]`` hides those that it holds. So while a trace runs, attributes of the module `numpy` depend on who
 asks: the function that is traced, and the libraries that it calls, find `Seen` functions; other threads, compiled code,
-symgrad and NumPy itself find NumPy as it is. What the function can reach under a name of its own (``from numpy import zeros``, ``len``,
-an array that is indexed by a Variable) is replaced for the time of the trace.
+symgrad and NumPy itself find NumPy as it is. What the function can reach under a name of its own (``from numpy import
+zeros``, ``len``, an array that is indexed by a Variable) is replaced for the time of the trace.
 """
 
 from __future__ import annotations
