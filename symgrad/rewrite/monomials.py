@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.graph import Graph, Node
+from symgrad.graph import Aval, Graph, Node
 from symgrad.ops.define import TABLE
 from symgrad.rewrite.engine import number
 from symgrad.shapes import same_shape
@@ -72,6 +74,36 @@ def _joined(c: float, d: float, most: float) -> bool:
     return moderate(c, most) and moderate(d, most) and moderate(c * d, most)
 
 
+class Origins:
+    """Which arrays values are made of.
+
+    The factors of ``x * (x * exp(-x * x))`` balance each other: far from zero the last is nothing where ``x * x`` is
+    infinite. Those of ``x * y * z`` do so by chance only.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._bits: dict[Hashable, int] = {}  # one for each array
+        sources = 0
+        for node in nodes:
+            if node.inputs or (type(node.aval) is Aval and not node.aval.shape):
+                self.add(node, node.inputs)
+            else:
+                self._bits[node], sources = 1 << sources, sources + 1
+
+    def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
+        """What stands for a value that the graph does not have."""
+        self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
+
+    def balance(self, factors: Collection[Hashable]) -> bool:
+        """Whether a product may be right in the order in which it is written only."""
+        seen = 0
+        for x in dict.fromkeys(factors) if len(factors) > 2 else ():
+            if seen & self._bits[x]:
+                return True
+            seen |= self._bits[x]
+        return False
+
+
 class Products:
     """The products of a graph, by their factors.
 
@@ -91,6 +123,7 @@ class Products:
         self.of: dict[Node, Monomial] = {}
         self.parts: dict[Node, list[Node]] = {}
         self.scaled: dict[Node, float] = {}
+        self._origins = Origins(nodes)
         self._users: dict[Node, list[Node]] = {}
         wanted = set(outputs)
         for node in nodes:
@@ -119,6 +152,10 @@ class Products:
                 scale = scale.times(1.0, [x]) if c is None else scale.times(float(c))
         self.of[node] = Monomial(scale, tuple(sorted(factors, key=_by_id)))
         self.parts[node] = parts
+
+    def keeps_order(self, node: Node) -> bool:
+        """Whether only the numbers of a product may change places."""
+        return self._origins.balance([x for x in self.of[node].factors if x not in self.of])  # long ones are in parts
 
     def passes(self, group: Iterable[Node]) -> int:
         """How many products it has taken so far."""
