@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.graph import Graph, Node, reached
 from symgrad.ops.define import TABLE
 from symgrad.rewrite.engine import copied, number
-from symgrad.rewrite.monomials import MODERATE, MOST, Origins, is_product, moderate
+from symgrad.rewrite.monomials import MOST, NEAR_ONE, Origins, is_product, moderate
 from symgrad.variable import Variable
 
 NEGATIVE, ADD, SUBTRACT = TABLE[np.negative], TABLE[np.add], TABLE[np.subtract]
@@ -73,7 +73,7 @@ def _sum_of(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], orig
     scale = x.scale if x.scale == y.scale or abs(x.scale) == abs(y.scale) != 1 else 1.0
     if (not common and abs(scale) == 1) or x.factors == y.factors or any(n > 1 for n in common.values()):
         return None
-    if not all(moderate(c, MODERATE[node.aval.dtype.itemsize]) for c in (x.scale, y.scale)):
+    if not all(moderate(c, NEAR_ONE[node.aval.dtype.itemsize]) for c in (x.scale, y.scale)):
         return None
     rests = [Term(t.scale / scale, t.factors - common) for t in (x, y)]
     return Sum(Term(scale, common), (rests[0], rests[1]))
