@@ -153,7 +153,7 @@ def errors(found, truth, dtype):
         for i, (x, y) in enumerate(zip(np.asarray(found).tolist(), truth, strict=True)):
             if y is None:
                 continue
-            if abs(y) > mpmath.mpf(float(limits.max)):
+            if abs(y) > mpmath.mpf(float(limits.max)) * (1 + float(limits.eps)):
                 y = mpmath.inf * mpmath.sign(y)
             if not np.isfinite(x) or mpmath.isinf(y):
                 result[i] = 0 if x == y else np.inf

@@ -5,15 +5,13 @@ of each number on the way: the rewritten one may be as far off as that, times a 
 smallest normal number, times what they may have been multiplied with, may be zero.
 """
 
-import itertools
-
 import numpy as np
 import pytest
 from exact import exactly, grid, right, rounded_more
 
 import symgrad as sg
 from symgrad.derive import pullback
-from symgrad.graph import CONSTANT, Aval, Graph, reached
+from symgrad.graph import Aval, Graph, reached
 from symgrad.interpret import interpret
 from symgrad.rewrite import algebra, cheaper, fastest, prepare, stable
 from symgrad.rewrite.engine import Rule
@@ -40,10 +38,9 @@ def is_elementwise(r):
 
 
 def points(count, dtype, most=80):
-    """Arguments of a rule, all combinations or some of them; in the same places of each call."""
-    numbers = grid(dtype, {1: 100}.get(count, 300))
-    found = np.array([*itertools.product(numbers, repeat=count)], dtype)
-    return np.random.default_rng(0).permutation(found)[:most].T
+    """Arguments of a rule: the grid, or some combinations of its numbers, the same at each call."""
+    numbers = grid(dtype, 100 if count == 1 else 300)
+    return numbers[None] if count == 1 else np.random.default_rng(0).choice(numbers, (count, most))
 
 
 def sides(r, numbers, feeds):
@@ -71,6 +68,8 @@ def test_a_rule_keeps_what_is_right(r, dtype):
     if moves_numbers(r):
         far, size = 1e300 if dtype is np.float64 else 1e34, np.abs(feeds)
         feeds = feeds[:, np.all((size == 0) | ((1 / far < size) & (size < far)), axis=0)]
+    if "in_cotangent" in r.name:  # a sigmoid below the smallest normal number may be zero
+        feeds[1] = np.clip(feeds[1], -100, 100)
     for numbers in NUMBERS[len(names)]:
         found = sides(r, dict(zip(names, numbers, strict=True)), feeds)
         if found is not None:
@@ -280,20 +279,30 @@ def test_the_logarithm_of_a_negative_determinant():
 
 
 def test_the_order_of_factors_that_balance_each_other_stays():
-    """Independent ones, and bounded ones, may be multiplied in any order."""
-
-    def order(factors):
-        return sg.compile(lambda x, y: tuple(factors(x, y))).compile("float64[9]", "float64[9]", optimize=2).source
-
     x = np.array([1e155, 1e200, 1.0])
     balanced = sg.compile(lambda x: (x * (x * np.exp(-x * x)), x * x * 0.5), optimize=2)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(balanced(x)[0], [0.0, 0.0, np.exp(-1.0)])
-    assert order(lambda x, y: (x * y * 3.0, 0.5 * (y * (x * 2.0)))).count("x * y") == 1
 
 
-def test_every_rule_is_here_or_says_why():
-    """Those with axes, keys and masks move values but do not compute others."""
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: (x * (y * 3.0), 0.5 * (y * (x * 2.0))),
+        lambda x, y: (x * y * y, y * x * y),
+        lambda x, y: (np.sin(x) * (np.cos(x) * np.tanh(x)), np.cos(x) * (np.sin(x) * np.tanh(x))),
+    ],
+    ids=["numbers", "independent", "bounded"],
+)
+def test_other_factors_are_multiplied_in_any_order(f):
+    program = sg.compile(f).compile("float64[9]", "float64[9]", optimize=2)
+    plain = sg.compile(f).compile("float64[9]", "float64[9]", optimize=1)
+    count = [[node.op.name for node in p.graph.nodes].count("multiply") for p in (program, plain)]
+    assert count[0] < count[1]
+
+
+def test_what_has_no_truth_number_by_number_is_left_out():
+    """Rules with axes, keys and masks move values, or sum them."""
     rest = {r.name for r in RULES if not is_elementwise(r)}
     assert {"sum_of_multiple", "logsumexp", "softmax", "truth_by_cast"} <= rest
-    assert all(n.op is CONSTANT or n.op.name for r in RULES for n in reached([r.pattern.root]))
+    assert not rest & {"expm1", "log1mexp", "sigmoid_of_parts", "multiple_of_quotient", "over_multiple"}

@@ -171,7 +171,13 @@ elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh")
 elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh")
 elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh")
 elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh")
-elementwise(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), singular=True, domain=(1.1, 4.0), scalar="math.acosh")
+elementwise(
+    np.arccosh,
+    lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    singular=True,
+    domain=(1.1, 4.0),
+    scalar="math.acosh",
+)
 elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.atanh")
 elementwise(np.deg2rad, lambda y, x: DEGREE, scalar="math.radians")
 elementwise(np.radians, lambda y, x: DEGREE, scalar="math.radians")

@@ -134,7 +134,7 @@ def simplify(graph: Graph, numerics: str = "stable", final: bool = False) -> Gra
     graph : Graph
         With ``outputs`` set. It is left as it is.
     numerics : {"stable", "ieee"}
-        "ieee" leaves out every rule that can change a NaN or an infinity.
+        "ieee" leaves out every rule that can change a NaN or an infinity, or a zero of which one may be made.
     final : bool
         Whether the graph will not be differentiated again.
 

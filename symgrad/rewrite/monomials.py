@@ -28,8 +28,9 @@ MOST = 16
 MODERATE = {4: 1e10, 8: 1e30}
 """What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
 
-NEAR_ONE = {4: 1e3, 8: 1e6}
-"""What numbers are multiplied with another array than they were: results stay right so far from the ends."""
+NEAR_ONE = {4: 1e8, 8: 1e10}
+"""What numbers are multiplied with another array than they were, such as one over a size: results stay right so far from
+the ends of the range."""
 
 
 class Scale(NamedTuple):

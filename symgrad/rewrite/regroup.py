@@ -83,7 +83,7 @@ class Plan:
         """The pair that occurs most often becomes an atom, as long as one occurs twice."""
         lefts = list(dict.fromkeys(self.left.values()))
         now = {left: left for left in lefts}
-        counts = Counter[tuple[int, int]]()
+        counts = Counter(atom for atom in self.atoms if type(atom) is tuple)  # of products that stay as written
         for left in lefts:
             counts.update(_pairs(left))
         often = {pair for pair, n in counts.items() if n > 1}
