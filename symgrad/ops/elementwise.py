@@ -142,7 +142,7 @@ elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot")
 
 elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp")
 elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2")
-elementwise(np.expm1, lambda y, x: y + 1, singular=True, scalar="math.expm1")
+elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1")
 elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log")
 elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2")
 elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10")
@@ -155,14 +155,15 @@ elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), com
 elementwise(np.sin, lambda y, x: np.cos(x), scalar="math.sin")
 elementwise(np.cos, lambda y, x: -np.sin(x), scalar="math.cos")
 elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), scalar="math.tan")
-elementwise(np.arcsin, lambda y, x: 1 / np.sqrt(1 - x * x), singular=True, domain=UNIT, scalar="math.asin")
-elementwise(np.arccos, lambda y, x: -1 / np.sqrt(1 - x * x), singular=True, domain=UNIT, scalar="math.acos")
+elementwise(np.arcsin, lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.asin")
+elementwise(np.arccos, lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.acos")
 elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), scalar="math.atan")
 
 
 def _arctan2_partials(z, y, x):
-    square = x * x + y * y
-    return x / square, -y / square
+    """Squares would overflow, or vanish, where the partials are ordinary numbers."""
+    length = np.hypot(x, y)
+    return x / length / length, -y / length / length
 
 
 elementwise(np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), scalar="math.atan2")
@@ -170,8 +171,14 @@ elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh")
 elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh")
 elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh")
 elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh")
-elementwise(np.arccosh, lambda y, x: 1 / np.sqrt(x * x - 1), singular=True, domain=(1.1, 4.0), scalar="math.acosh")
-elementwise(np.arctanh, lambda y, x: 1 / (1 - x * x), singular=True, domain=UNIT, scalar="math.atanh")
+elementwise(
+    np.arccosh,
+    lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    singular=True,
+    domain=(1.1, 4.0),
+    scalar="math.acosh",
+)
+elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.atanh")
 elementwise(np.deg2rad, lambda y, x: DEGREE, scalar="math.radians")
 elementwise(np.radians, lambda y, x: DEGREE, scalar="math.radians")
 elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, scalar="math.degrees")

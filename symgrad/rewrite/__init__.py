@@ -134,7 +134,7 @@ def simplify(graph: Graph, numerics: str = "stable", final: bool = False) -> Gra
     graph : Graph
         With ``outputs`` set. It is left as it is.
     numerics : {"stable", "ieee"}
-        "ieee" leaves out every rule that can change a NaN or an infinity.
+        "ieee" leaves out every rule that can change a NaN or an infinity, or a zero of which one may be made.
     final : bool
         Whether the graph will not be differentiated again.
 
@@ -178,14 +178,16 @@ def rules_of(stage: str, numerics: str) -> Rules:
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics={numerics!r}", 'Write numerics="stable" or numerics="ieee".')
     rules = [r for table in TABLES[stage] for r in vars(table).values() if isinstance(r, Rule)]
-    return Rules((r for r in rules if numerics == "stable" or not r.changes_nan), _procedures(stage, numerics))
+    if numerics == "ieee":  # the two sides of a rule may be equal where their derivatives round differently
+        rules = [] if stage == "improve" else [r for r in rules if not r.changes_nan]
+    return Rules(rules, _procedures(stage, numerics))
 
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
     general = partial(procedures, final=stage != "improve", numerics=numerics)
-    if stage == "improve":
+    if stage == "improve" and numerics == "stable":
         return lambda op: [*general(op), *crossentropy.OF.get(op, [])]
-    if stage == "finish":
+    if stage in ("improve", "finish"):
         return general
     if stage == "settle":
         return lambda op: batched.OF.get(op, [])

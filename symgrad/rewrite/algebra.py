@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.ops import index, keys
 from symgrad.rewrite.engine import Draw, rule
+from symgrad.rewrite.monomials import NEAR_ONE, moderate
 from symgrad.shapes import same_shape
 
 POSITIVE, UNIT = (0.1, 3.0), (-0.9, 0.9)
@@ -33,6 +34,11 @@ def finite(a, b, x, **others):
         return False
     most = RANGE.get(x.dtype.itemsize, 1e250)
     return 1 / most < abs(a * b) < most and 1 / most < abs(a / b) < most
+
+
+def near_one(a, b, x, y):
+    """Whether the number that two make may be multiplied with the first of several arrays."""
+    return finite(a, b, x, y=y) and moderate(a * b, NEAR_ONE.get(x.dtype.itemsize, 1.0))
 
 
 # ---- signs and neutral numbers
@@ -186,7 +192,7 @@ def multiple_of_multiple(x, a=2.5, b=3.5):
     return a * (b * x), (a * b) * x
 
 
-@rule(changes_nan=True, alone=True, when=finite)
+@rule(changes_nan=True, alone=True, when=near_one)
 def multiple_of_product(x, y, a=2.5, b=3.5):
     return a * (b * x * y), (a * b) * x * y
 
@@ -216,7 +222,7 @@ def reciprocal_over(x, a=2.5, b=3.5):
     return (a / x) / b, (a / b) / x
 
 
-@rule(alone=True, when=finite)
+@rule(changes_nan=True, alone=True, when=finite)
 def sum_of_sum(x, a=2.5, b=3.5):
     return a + (b + x), (a + b) + x
 

@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.graph import Graph, Node, reached
 from symgrad.ops.define import TABLE
 from symgrad.rewrite.engine import copied, number
-from symgrad.rewrite.monomials import MODERATE, MOST, is_product, moderate
+from symgrad.rewrite.monomials import MOST, NEAR_ONE, Origins, is_product, moderate
 from symgrad.variable import Variable
 
 NEGATIVE, ADD, SUBTRACT = TABLE[np.negative], TABLE[np.add], TABLE[np.subtract]
@@ -50,26 +50,30 @@ def take_out(graph: Graph, numerics: str = "stable") -> Graph:
     nodes = reached(graph.outputs)
     uses = Counter(x for node in nodes for x in node.inputs)
     uses.update(graph.outputs)
+    origins = Origins(nodes)
     sums: dict[Node, Sum] = {}
     for node in nodes:
-        if node.op in (ADD, SUBTRACT) and (found := _sum_of(node, uses, sums)) is not None:
+        if node.op in (ADD, SUBTRACT) and (found := _sum_of(node, uses, sums, origins)) is not None:
             sums[node] = found
+            origins.add(Rest(node), [x for t in found.rests for x in t.factors])
     rests: dict[Node, Variable] = {}
     return copied(graph, {node: _writer(node, found, rests) for node, found in sums.items()}) if sums else graph
 
 
-def _sum_of(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum]) -> Sum | None:
+def _sum_of(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], origins: Origins) -> Sum | None:
     """Squares stay, since sums of them are taken apart."""
     if not all((is_product(x) or x in sums) and uses[x] == 1 for x in node.inputs):
         return None
     x, y = (_term(x, uses, sums) for x in node.inputs)
+    if any(origins.balance([*t.factors.elements()]) for t in (x, y)):
+        x, y = (_term(x, uses, sums, 0) for x in node.inputs)
     if node.op is SUBTRACT:
         y = y._replace(scale=-y.scale)
     common = x.factors & y.factors
     scale = x.scale if x.scale == y.scale or abs(x.scale) == abs(y.scale) != 1 else 1.0
     if (not common and abs(scale) == 1) or x.factors == y.factors or any(n > 1 for n in common.values()):
         return None
-    if not all(moderate(c, MODERATE[node.aval.dtype.itemsize]) for c in (x.scale, y.scale)):
+    if not all(moderate(c, NEAR_ONE[node.aval.dtype.itemsize]) for c in (x.scale, y.scale)):
         return None
     rests = [Term(t.scale / scale, t.factors - common) for t in (x, y)]
     return Sum(Term(scale, common), (rests[0], rests[1]))

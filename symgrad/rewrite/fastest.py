@@ -12,7 +12,7 @@ from symgrad.ops.define import TABLE
 from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, finite, floating
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
-from symgrad.rewrite.monomials import MODERATE, moderate
+from symgrad.rewrite.monomials import NEAR_ONE, moderate
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
@@ -140,11 +140,6 @@ def quotient_of_negative(x, y):
     return -x / y, -(x / y)
 
 
-@rule(changes_nan=True, alone=True, when=_of_one_size)
-def sum_with_product(x, y, a=0.3):
-    return x + a * (x * y), x * (1 + a * y)
-
-
 @rule(changes_nan=True, y=POSITIVE, z=POSITIVE, when=lambda x, y, z: _of_one_size(x, y) and _of_one_size(x, z))
 def over_what_it_was_multiplied_with(x, y, z):
     """The slope of the logarithm of a quotient."""
@@ -165,17 +160,22 @@ def negative_sum(x, y):
     return -x - y, -(x + y)
 
 
-def _moderate_of_one_size(x, y, a):
-    return _of_one_size(x, y) and moderate(a, MODERATE.get(x.dtype.itemsize, 1.0))
+def _near_one(x, y, a):
+    return _of_one_size(x, y) and moderate(a, NEAR_ONE.get(x.dtype.itemsize, 1.0))
 
 
-@rule(changes_nan=True, alone=True, y=POSITIVE, when=_moderate_of_one_size)
+@rule(changes_nan=True, alone=True, when=_near_one)
+def sum_with_product(x, y, a=0.3):
+    return x + a * (x * y), x * (1 + a * y)
+
+
+@rule(changes_nan=True, alone=True, y=POSITIVE, when=_near_one)
 def multiple_over(x, y, a=2.5):
     """Further out the number is more likely to meet another."""
     return (a * x) / y, a * (x / y)
 
 
-@rule(changes_nan=True, alone=True, y=POSITIVE, when=_moderate_of_one_size)
+@rule(changes_nan=True, alone=True, y=POSITIVE, when=_near_one)
 def over_multiple(x, y, a=2.5):
     return x / (a * y), (1 / a) * (x / y)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import operator
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.graph import Graph, Node
+from symgrad.graph import Aval, Graph, Node
 from symgrad.ops.define import TABLE
+from symgrad.ops.shape import BROADCAST_TO
 from symgrad.rewrite.engine import number
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
@@ -16,11 +20,17 @@ from symgrad.variable import Variable
 MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
     TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
 )
+ABSOLUTE, EXP = TABLE[np.absolute], TABLE[np.exp]
+_AT_MOST_ONE = frozenset(TABLE[f] for f in (np.sin, np.cos, np.tanh, np.sign))
 MOST = 16
 """So many factors are looked at together."""
 
 MODERATE = {4: 1e10, 8: 1e30}
 """What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
+
+NEAR_ONE = {4: 1e8, 8: 1e10}
+"""What numbers are multiplied with another array than they were, such as one over a size: results stay right so far from
+the ends of the range."""
 
 
 class Scale(NamedTuple):
@@ -72,6 +82,60 @@ def _joined(c: float, d: float, most: float) -> bool:
     return moderate(c, most) and moderate(d, most) and moderate(c * d, most)
 
 
+class Origins:
+    """Which arrays values are made of, and how large they can be.
+
+    The factors of ``x * (x * exp(-x * x))`` balance each other: far from zero the last is nothing where ``x * x`` is
+    infinite. Those of ``x * y * z`` do so by chance only, and those of ``sin(x) * cos(x) * tanh(x)`` never.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._bits: dict[Hashable, int] = {}  # one for each array
+        self._most: dict[Hashable, float] = {}
+        sources = 0
+        for node in nodes:
+            self.add(node, node.inputs)
+            if not node.inputs and (type(node.aval) is not Aval or node.aval.shape):
+                self._bits[node], sources = 1 << sources, sources + 1
+            self._most[node] = self._largest(node)
+
+    def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
+        """What stands for a value that the graph does not have."""
+        self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
+        self._most[x] = math.inf
+
+    def balance(self, factors: Collection[Hashable]) -> bool:
+        """Whether a product may be right in the order in which it is written only."""
+        if len(factors) < 3 or math.prod([self._most[x] for x in factors]) < min(MODERATE.values()):
+            return False
+        seen = 0
+        for x in dict.fromkeys(factors):
+            if seen & self._bits[x]:
+                return True
+            seen |= self._bits[x]
+        return False
+
+    def _largest(self, node: Node) -> float:
+        """A number that no absolute value exceeds."""
+        if node.op in _AT_MOST_ONE:
+            return 1.0
+        if (c := number(node)) is not None and node.aval.dtype.kind in "iuf":
+            return abs(float(c))
+        most = [self._most[x] for x in node.inputs]
+        if node.op in (ADD, SUBTRACT):
+            return sum(most)
+        if node.op is MULTIPLY:
+            return 0.0 if 0.0 in most else math.prod(most)
+        if node.op is DIVIDE and _is_above_one(node.inputs[1]):
+            return most[0]
+        return most[0] if node.op in (NEGATIVE, ABSOLUTE, BROADCAST_TO) else math.inf
+
+
+def _is_above_one(x: Node) -> bool:
+    """What a sigmoid divides by."""
+    return x.op is ADD and any(number(a) == 1 and b.op is EXP for a, b in (x.inputs, x.inputs[::-1]))
+
+
 class Products:
     """The products of a graph, by their factors.
 
@@ -91,6 +155,7 @@ class Products:
         self.of: dict[Node, Monomial] = {}
         self.parts: dict[Node, list[Node]] = {}
         self.scaled: dict[Node, float] = {}
+        self._origins = Origins(nodes)
         self._users: dict[Node, list[Node]] = {}
         wanted = set(outputs)
         for node in nodes:
@@ -105,8 +170,9 @@ class Products:
         self.wanted = [x for x in self.of if x in wanted and not (x.op is NEGATIVE and x.inputs[0] in wanted)]
 
     def _read(self, node: Node) -> None:
-        most = MODERATE[node.aval.dtype.itemsize]
         scale, factors, parts = Scale(-1.0) if node.op is NEGATIVE else ONE, [], []
+        count = sum(len(self.of[x].factors) if x in self.of else bool(x.aval.shape) for x in node.inputs)
+        most = (MODERATE if count == 1 else NEAR_ONE)[node.aval.dtype.itemsize]
         for x in sorted(node.inputs, key=lambda x: len(x.aval.shape)):  # numbers first
             known, c = self.of.get(x), number(x)
             if known and len(factors) + len(known.factors) < MOST and _joined(scale.value, known.scale.value, most):
@@ -119,6 +185,10 @@ class Products:
                 scale = scale.times(1.0, [x]) if c is None else scale.times(float(c))
         self.of[node] = Monomial(scale, tuple(sorted(factors, key=_by_id)))
         self.parts[node] = parts
+
+    def keeps_order(self, node: Node) -> bool:
+        """Whether only the numbers of a product may change places."""
+        return self._origins.balance([x for x in self.of[node].factors if x not in self.of])  # long ones are in parts
 
     def passes(self, group: Iterable[Node]) -> int:
         """How many products it has taken so far."""
@@ -189,7 +259,7 @@ class Products:
             c = self.of[y].scale.value
             if abs(c) == 1 or not same_shape(y.aval.shape, user.aval.shape):
                 return False
-        return moderate(c * scale.value, MODERATE[user.aval.dtype.itemsize])
+        return moderate(c * scale.value, NEAR_ONE[user.aval.dtype.itemsize])
 
     def _put(self, scale: float, x: Node, products: list[Node]) -> None:
         self.scaled[x] = scale

@@ -21,7 +21,7 @@ from itertools import combinations
 
 from symgrad.graph import Graph, Node, reached
 from symgrad.rewrite.engine import copied, number
-from symgrad.rewrite.monomials import ONE, Monomial, Products, Scale
+from symgrad.rewrite.monomials import ONE, Products, Scale
 from symgrad.variable import Variable
 
 
@@ -53,11 +53,21 @@ class Plan:
         self.atoms: list[Atom] = []
         self._index: dict[Atom, int] = {}
         self._terms: dict[Node, Variable] = {}  # of sums that have taken a number, with it
-        self.left = {node: self._atoms_of(products.of[node]) for node in group}
+        self.left = {node: self._atoms_of(products, node) for node in group}
         self._pair_up()
 
-    def _atoms_of(self, m: Monomial) -> tuple[int, ...]:
-        return tuple([self._atom(x) for x in ((m.scale,) if m.scale != ONE else ()) + m.factors])
+    def _atoms_of(self, products: Products, node: Node) -> tuple[int, ...]:
+        scale, factors = products.of[node]
+        left = [self._atom(scale)] if scale != ONE else []
+        if products.keeps_order(node):
+            return (*left, self._as_written(products, node))
+        return (*left, *map(self._atom, factors))
+
+    def _as_written(self, products: Products, node: Node) -> int:
+        """A product without its numbers."""
+        parts = products.parts[node]
+        made = [self._as_written(products, x) if x in parts else self._atom(x) for x in node.inputs if x.aval.shape]
+        return made[0] if len(made) == 1 else self._atom((min(made), max(made)))
 
     def _atom(self, atom: Atom) -> int:
         if atom not in self._index:
@@ -73,7 +83,7 @@ class Plan:
         """The pair that occurs most often becomes an atom, as long as one occurs twice."""
         lefts = list(dict.fromkeys(self.left.values()))
         now = {left: left for left in lefts}
-        counts = Counter[tuple[int, int]]()
+        counts = Counter(atom for atom in self.atoms if type(atom) is tuple)  # of products that stay as written
         for left in lefts:
             counts.update(_pairs(left))
         often = {pair for pair, n in counts.items() if n > 1}

@@ -15,27 +15,27 @@ LN2 = float(np.log(2.0))
 # ---- near zero and one
 
 
-@rule(x=(-0.9, 3), when=floating)
+@rule(changes_nan=True, x=(-0.9, 3), when=floating)
 def log1p(x):
     return np.log(1 + x), np.log1p(x)
 
 
-@rule(x=(-3, 0.9), when=floating)
+@rule(changes_nan=True, x=(-3, 0.9), when=floating)
 def log1p_negative(x):
     return np.log(1 - x), np.log1p(-x)
 
 
-@rule(when=floating)
+@rule(changes_nan=True, when=floating)
 def expm1(x):
     return np.exp(x) - 1, np.expm1(x)
 
 
-@rule(when=floating)
+@rule(changes_nan=True, when=floating)
 def expm1_negative(x):
     return 1 - np.exp(x), -np.expm1(x)
 
 
-@rule(x=NEGATIVE, when=floating)
+@rule(changes_nan=True, x=NEGATIVE, when=floating)
 def log1mexp(x):
     """Mächler, *Accurately computing log(1 - exp(-|a|))*, 2012."""
     return np.log(-np.expm1(x)), np.where(x > -LN2, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
@@ -54,7 +54,7 @@ def exp_of_log(x):
     return np.exp(np.log(x)), x
 
 
-@rule(when=floating)
+@rule(changes_nan=True, when=floating)
 def expm1_of_log1p(x):
     return np.expm1(np.log1p(np.abs(x))), np.abs(x)
 
@@ -104,6 +104,18 @@ def sqrt_of_square(x):
     return np.sqrt(x * x), np.abs(x)
 
 
+@rule(changes_nan=True, x=Draw((2, 2)), when=floating)
+def log_of_det(x):
+    """The determinant of a large matrix overflows; that of a negative sign has no logarithm here either."""
+    sign, log_of_absolute = np.linalg.slogdet(x)
+    return np.log(np.linalg.det(x)), log_of_absolute + np.log(sign)
+
+
+@rule(changes_nan=True, x=Draw((2, 2)), when=floating)
+def log_of_absolute_det(x):
+    return np.log(np.abs(np.linalg.det(x))), np.linalg.slogdet(x)[1]
+
+
 # ---- softplus: log(1 + exp(x))
 
 
@@ -147,7 +159,7 @@ def sigmoid_slope_in_cotangent(x, y):
     return y * (s / (1 + np.exp(x))) * np.exp(x), y * s / (1 + np.exp(-x))
 
 
-@rule(when=floating)
+@rule(changes_nan=True, when=floating)
 def one_minus_sigmoid(x):
     return 1 - 1 / (1 + np.exp(x)), 1 / (1 + np.exp(-x))
 
