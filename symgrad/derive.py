@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
+from symgrad.ops.define import Unknown
 from symgrad.ops.elementwise import WHERE
 from symgrad.recompute import computed_again, enter, leave, segment_of
 from symgrad.shapes import is_one, same_shape
@@ -199,6 +200,8 @@ class _Pullback:
         partials = rule(self.primal(node), *map(self.primal, node.inputs))
         for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
             if x in self.needed and x.aval.differentiable and p is not None:
+                if isinstance(p, Unknown):
+                    raise NotDifferentiableError(f"{node.op.path} has no derivative by {p.argument}", p.instead)
                 yield x, self.unbroadcast(self.times(g, p), x.aval)
 
     def times(self, g: Cotangent, p: Any) -> Cotangent:

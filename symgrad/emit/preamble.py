@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
+from itertools import groupby
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -110,7 +111,8 @@ def _excerpt(module: ModuleType, names: set[str]) -> str:
     while more := {s for s in statements if s.defines & names} - found:
         found |= more
         names = names.union(*(s.reads for s in more))
-    return "\n\n\n".join(s.text for s in statements if s in found)
+    groups = groupby((s for s in statements if s in found), key=lambda s: s.text.startswith(("def ", "@")))
+    return "\n\n\n".join(("\n\n\n" if functions else "\n").join(s.text for s in group) for functions, group in groups)
 
 
 @cache
@@ -119,11 +121,16 @@ def _statements(module: ModuleType) -> tuple[_Statement, ...]:
     lines = source.splitlines()
     return tuple(
         _Statement(
-            frozenset(_stored(node)), frozenset(_read(node)), "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            frozenset(_stored(node)), frozenset(_read(node)), "\n".join(lines[_first(node) - 1 : node.end_lineno])
         )
         for node in ast.parse(source).body
         if isinstance(node, (ast.FunctionDef, ast.Assign))
     )
+
+
+def _first(statement: ast.stmt) -> int:
+    """The line where it begins, decorators included."""
+    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
 
 
 def _stored(statement: ast.stmt) -> Iterator[str]:

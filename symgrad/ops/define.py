@@ -10,6 +10,7 @@ import inspect
 import math
 import operator as python_operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from symgrad.dims import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import Flow, aligned
-from symgrad.graph import Aval, Node, Op
+from symgrad.graph import CONSTANT, Aval, Node, Op
 from symgrad.shapes import broadcast_shapes
 from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, spell_param
 
@@ -131,7 +132,8 @@ def elementwise(
         A ufunc of one result, or a function with its behaviour.
     partials : callable, optional
         ``partials(y, *inputs)`` gives the partial derivative with respect to each input, a tuple when there are
-        several; None for an input without one. Written with NumPy. A partial of the form ``np.where(mask, p, 0)``
+        several; None for an input by which it is zero, an `Unknown` for one by which there is no formula. Written with
+        NumPy. A partial of the form ``np.where(mask, p, 0)``
         also says that nothing flows where the mask is false. Without `partials` the operator has no derivative;
         where that is right because the result is constant piece by piece, say `flat`.
     dtype : callable, optional
@@ -196,6 +198,14 @@ def elementwise(
     return op
 
 
+@dataclass(frozen=True)
+class Unknown:
+    """In the place of a partial derivative for which there is no formula: the name of the input, and what to do."""
+
+    argument: str
+    instead: str = ""
+
+
 def flat(y: Array, *inputs: Array) -> tuple[None, ...]:
     """Partials of a function that is constant piece by piece: zero."""
     return (None,) * len(inputs)
@@ -206,8 +216,15 @@ def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
 
 
 def _scalar_call(node: Node, *xs: Code) -> Code:
-    """A function that neither `math` nor NumPy has, of Python floats."""
-    return call("float", [call(node.op.path, [x.text for x in xs]).text])
+    """A function that neither `math` nor NumPy has, of Python floats; integers such as orders stay what they are."""
+    given = [_literal(x) for x in node.inputs]
+    texts = [repr(n) if type(n) is int else x.text for n, x in zip(given, xs, strict=True)]
+    return call("float", [call(node.op.path, texts).text])
+
+
+def _literal(x: Node) -> Any:
+    """The value of a constant, else None."""
+    return dict(x.params)["value"].value if x.op is CONSTANT else None
 
 
 _DIVISIONS = ("/", "//", "%")

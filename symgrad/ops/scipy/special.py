@@ -1,14 +1,325 @@
-"""The ufuncs of `scipy.special`."""
+"""`scipy.special`: error functions, the logistic function, entropies, powers, integrals; beside `gammas` and `bessel`.
 
-from functools import partial
+Derivatives hold over the whole range of their functions: where the usual formula cancels, another stands beside it.
+"""
+
+import math
 
 import numpy as np
 import scipy.special
+from scipy.special import (
+    airy,
+    cosdg,
+    dawsn,
+    ellipe,
+    ellipk,
+    erfcx,
+    expi,
+    expit,
+    expn,
+    exprel,
+    fresnel,
+    kl_div,
+    log_ndtr,
+    shichi,
+    sici,
+    sindg,
+)  # fmt: skip
 
-from symgrad.ops.define import elementwise
+from symgrad.flow import opaque
+from symgrad.graph import Aval
+from symgrad.ops.define import _kind, flat, implements_at, operator, ufunc_dtypes
+from symgrad.ops.elementwise import LN2, LN10, _power_partials, known_number
+from symgrad.ops.scipy import bessel as bessel, gammas as gammas
+from symgrad.ops.scipy.table import ANY, ORDER, POSITIVE, PROBABILITY, UNIT, near_zero, parameter, special
 
-special = partial(elementwise, package="scipy.special")
+ROOT_PI, ROOT_2, DEGREE = math.sqrt(math.pi), math.sqrt(2), math.pi / 180
 
-special(scipy.special.gammaln, lambda y, x: scipy.special.digamma(x), singular=True, domain=(0.1, 3.0))
-special(scipy.special.digamma, name="digamma", singular=True, domain=(0.1, 3.0))
-special(scipy.special.erf, lambda y, x: 2 / np.sqrt(np.pi) * np.exp(-x * x))
+# ---- error functions (7.2, 7.10)
+
+_FAR = 10.0
+_TAIL = [math.prod(range(1, 2 * k, 2)) / 2**k for k in range(1, 16)]
+"""Of 1 / x**2, 1 / x**4, ... in 1 - sqrt(pi) x erfcx(x), with changing signs (7.12.1), and in 2 x dawsn(x) - 1."""
+
+
+def _tail(x, sign):
+    """(mask, what those series give there)."""
+    far = x > _FAR
+    r, series = sign / np.square(np.where(far, x, _FAR)), _TAIL[-1]
+    for coefficient in _TAIL[-2::-1]:
+        series = series * r + coefficient
+    return far, sign * r * series
+
+
+def _erfcx_slope(y, x):
+    far, tail = _tail(x, -1)
+    return np.where(far, -2 / ROOT_PI * tail, 2 * x * y - 2 / ROOT_PI)
+
+
+def _dawsn_slope(y, x):
+    far, tail = _tail(np.abs(x), 1)
+    return np.where(far, -tail, 1 - 2 * x * y)
+
+
+def _mills(x):
+    """The normal density by its distribution function."""
+    return math.sqrt(2 / math.pi) / erfcx(-x / ROOT_2)
+
+
+special(scipy.special.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x))
+special(scipy.special.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x))
+special(scipy.special.erfi, lambda y, x: 2 / ROOT_PI * np.exp(x * x), singular=True)
+special(erfcx, _erfcx_slope, singular=True)
+special(dawsn, _dawsn_slope)
+special(scipy.special.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), singular=True, domain=UNIT)
+special(scipy.special.erfcinv, lambda y, x: -ROOT_PI / 2 * np.exp(y * y), singular=True, domain=PROBABILITY)
+special(scipy.special.ndtr, lambda y, x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+special(scipy.special.ndtri, lambda y, p: math.sqrt(2 * math.pi) * np.exp(y * y / 2), singular=True, domain=PROBABILITY)
+special(log_ndtr, lambda y, x: _mills(x), singular=True)
+special(scipy.special.ndtri_exp, lambda x, y: 1 / _mills(x), singular=True, domain=(-3.0, -0.1))
+
+
+def _owens_t_partials(y, h, a):
+    square = 1 + a * a
+    by_h = -np.exp(-h * h / 2) * scipy.special.erf(a * h / ROOT_2) / math.sqrt(8 * math.pi)
+    return by_h, np.exp(-h * h * square / 2) / (2 * math.pi * square)
+
+
+special(scipy.special.owens_t, _owens_t_partials)
+
+# ---- logistic functions, entropies: nothing flows from what is multiplied by zero
+
+special(expit, lambda y, x: y * expit(-x))
+special(scipy.special.logit, lambda y, x: 1 / (x * (1 - x)), singular=True, domain=PROBABILITY)
+special(scipy.special.log_expit, lambda y, x: expit(-x))
+
+
+def _log_ratio(x, y):
+    """log(x / y), near 1 to its last digits."""
+    near = np.abs(x - y) < 0.5 * np.abs(y)
+    return np.where(near, np.log1p(np.where(near, x - y, 0) / np.where(near, y, 1)), np.log(x) - np.log(y))
+
+
+special(
+    scipy.special.xlogy,
+    lambda z, x, y: (np.log(y), np.where(x != 0, x / y, 0)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    scipy.special.xlog1py,
+    lambda z, x, y: (np.log1p(y), np.where(x != 0, x / (1 + y), 0)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(scipy.special.entr, lambda y, x: -np.log(x) - 1, singular=True, domain=POSITIVE)
+special(
+    scipy.special.rel_entr,
+    lambda z, x, y: (_log_ratio(x, y) + 1, np.where(x != 0, -x / y, 0)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    kl_div,
+    lambda z, x, y: (_log_ratio(x, y), np.where(x != 0, (y - x) / np.where(x != 0, y, 1), 1)),
+    singular=True,
+    domain=POSITIVE,
+)
+
+
+def _huber_partials(z, delta, r):
+    size = np.abs(r)
+    return np.where(size > delta, size - delta, 0), np.where(size > delta, delta * np.sign(r), r)
+
+
+def _pseudo_huber_partials(z, delta, r):
+    """sqrt(1 + u * u) - 1 without a difference."""
+    u = r / delta
+    root = np.hypot(1, u)
+    return delta * np.square(u * u / (root + 1)) / root, r / root
+
+
+special(scipy.special.huber, _huber_partials, domain=((0.3, 1.0), ANY))
+special(scipy.special.pseudo_huber, _pseudo_huber_partials, singular=True, domain=(POSITIVE, ANY))
+
+# ---- exponentials, powers, angles
+
+special(scipy.special.expm1, lambda y, x: np.exp(x), singular=True)
+special(scipy.special.exp2, lambda y, x: LN2 * y, singular=True)
+special(scipy.special.exp10, lambda y, x: LN10 * y, singular=True)
+special(scipy.special.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=UNIT)
+special(scipy.special.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE)
+special(scipy.special.cosm1, lambda y, x: -np.sin(x))
+special(scipy.special.round, flat)
+special(
+    scipy.special.powm1,
+    lambda z, x, y: _power_partials(np.power(x, y), x, y),
+    singular=True,
+    domain=(POSITIVE, ANY),
+)
+special(sindg, lambda y, x: DEGREE * cosdg(x))
+special(cosdg, lambda y, x: -DEGREE * sindg(x))
+special(scipy.special.tandg, lambda y, x: DEGREE * (1 + y * y), singular=True, domain=UNIT)
+special(scipy.special.cotdg, lambda y, x: -DEGREE * (1 + y * y), singular=True, domain=(20.0, 70.0))
+special(scipy.special.radian, lambda y, d, m, s: (DEGREE, DEGREE / 60, DEGREE / 3600))
+
+_EXPREL = [(k + 1) / math.factorial(k + 2) for k in range(20)]
+
+
+def _exprel_slope(y, x):
+    """(exp(x) - y) / x, by its series near 0; where exp(x) overflows it is x * y + 1."""
+    near, series = near_zero(x, _EXPREL, 0.5)
+    r = 1 / np.where(near, 1, x)
+    return np.where(near, series, np.where(x > 0, y * (1 - r) + r, (np.exp(np.minimum(x, 0)) - y) * r))
+
+
+def _boxcox_by_power(y, log, power):
+    """The derivative by the power of (exp(power * log) - 1) / power; where the log is -inf, of -1 / power."""
+    zero = log == -np.inf
+    log = np.where(zero, 0, log)
+    t = power * log
+    return np.where(zero, -y / np.where(zero, power, 1), log * log * _exprel_slope(exprel(t), t))
+
+
+def _inverse_boxcox(y, log, power):
+    """Partials of x by (x**power - 1) / power = y and by the power."""
+    slope = np.exp((1 - power) * log)
+    return slope, -_boxcox_by_power(y, log, power) * slope
+
+
+special(exprel, _exprel_slope, singular=True)
+special(
+    scipy.special.boxcox,
+    lambda y, x, p: (np.power(x, p - 1), _boxcox_by_power(y, np.log(x), p)),
+    singular=True,
+    domain=(POSITIVE, ANY),
+)
+special(
+    scipy.special.boxcox1p,
+    lambda y, x, p: (np.exp((p - 1) * np.log1p(x)), _boxcox_by_power(y, np.log1p(x), p)),
+    singular=True,
+    domain=(POSITIVE, ANY),
+)
+special(
+    scipy.special.inv_boxcox,
+    lambda x, y, p: _inverse_boxcox(y, np.log(x), p),
+    singular=True,
+    domain=((-0.4, 0.9), (0.2, 1.0)),
+)
+special(
+    scipy.special.inv_boxcox1p,
+    lambda x, y, p: _inverse_boxcox(y, np.log1p(x), p),
+    singular=True,
+    domain=((-0.4, 0.9), (0.2, 1.0)),
+)
+special(scipy.special.wrightomega, lambda y, x: y / (1 + y))
+
+# ---- integrals
+
+special(expi, lambda y, x: np.exp(x) / x, singular=True, domain=POSITIVE)
+special(scipy.special.exp1, lambda y, x: -np.exp(-x) / x, singular=True, domain=POSITIVE)
+special(scipy.special.spence, lambda y, x: -1 / exprel(np.log(x)), singular=True, domain=POSITIVE)
+
+
+def _expn_partials(y, n, x):
+    """8.19.13; of order 0, exp(-x) / x."""
+    first = -y * (1 + 1 / x)
+    if known_number(n) is not None:
+        return ORDER, first if known_number(n) == 0 else -expn(n - 1, x)
+    return ORDER, np.where(n == 0, first, -expn(np.maximum(n - 1, 0), x))
+
+
+special(expn, _expn_partials, singular=True, domain=((1.0, 3.0), POSITIVE))
+
+_ELLIPK = [math.pi / 2 * (k + 1) * (math.comb(2 * k + 2, k + 1) / 4 ** (k + 1)) ** 2 for k in range(24)]
+_ELLIPE = [-math.pi / 2 * (k + 1) / (2 * k + 1) * (math.comb(2 * k + 2, k + 1) / 4 ** (k + 1)) ** 2 for k in range(24)]
+
+
+def _ellipk_slope(y, m, rest):
+    """19.4.1 in m = k**2, where 1 - m is `rest`; near 0 the derivative of 19.5.1."""
+    near, series = near_zero(m, _ELLIPK, 0.1)
+    return np.where(near, series, (ellipe(m) / rest - y) / (2 * np.where(near, 1, m)))
+
+
+def _ellipe_slope(y, m):
+    near, series = near_zero(m, _ELLIPE, 0.1)
+    return np.where(near, series, (y - ellipk(m)) / (2 * np.where(near, 1, m)))
+
+
+special(ellipk, lambda y, m: _ellipk_slope(y, m, 1 - m), singular=True, domain=UNIT)
+special(scipy.special.ellipkm1, lambda y, p: -_ellipk_slope(y, 1 - p, p), singular=True, domain=POSITIVE)
+special(ellipe, _ellipe_slope, singular=True, domain=UNIT)
+
+# ---- hypergeometric functions (13.3.15, 13.3.22, 15.5.1, 16.3.1)
+
+special(
+    scipy.special.hyp0f1,
+    lambda y, b, x: (parameter("v"), scipy.special.hyp0f1(b + 1, x) / b),
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    scipy.special.hyp1f1,
+    lambda y, a, b, x: (parameter("a"), parameter("b"), a / b * scipy.special.hyp1f1(a + 1, b + 1, x)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    scipy.special.hyperu,
+    lambda y, a, b, x: (parameter("a"), parameter("b"), -a * scipy.special.hyperu(a + 1, b + 1, x)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    scipy.special.hyp2f1,
+    lambda y, a, b, c, x: (
+        parameter("a"), parameter("b"), parameter("c"), a * b / c * scipy.special.hyp2f1(a + 1, b + 1, c + 1, x)
+    ),
+    singular=True,
+    domain=(POSITIVE, POSITIVE, POSITIVE, (-0.9, 0.5)),
+)  # fmt: skip
+
+# ---- several results
+
+
+def _several(ufunc, vjp):
+    return operator(
+        ufunc,
+        infer=lambda x: tuple(Aval(x.shape, dtype) for dtype in ufunc_dtypes(ufunc, (_kind(x),), "scipy.special")),
+        vjp=vjp,
+        batch=lambda batched, x: ufunc(x),
+        flow=opaque,
+        package="scipy.special",
+        singular=True,
+    )
+
+
+def _fresnel_vjp(g, y, x):
+    angle = math.pi / 2 * x * x
+    return (g[0] * np.sin(angle) + g[1] * np.cos(angle),)
+
+
+def _sici_vjp(g, y, x):
+    return (g[0] * np.sinc(x / math.pi) + g[1] * np.cos(x) / x,)
+
+
+def _shichi_vjp(g, y, x):
+    """Hyperbolic sine and cosine by x."""
+    return (g[0] * (exprel(x) + exprel(-x)) / 2 + g[1] * np.cosh(x) / x,)
+
+
+def _airy_vjp(g, y, x):
+    """9.2.1."""
+    return (g[0] * y[1] + g[1] * x * y[0] + g[2] * y[3] + g[3] * x * y[2],)
+
+
+_several(fresnel, _fresnel_vjp)
+_several(sici, _sici_vjp)
+_several(shichi, _shichi_vjp)
+_several(airy, _airy_vjp)
+
+if hasattr(scipy.special, "softplus"):  # SciPy 1.15
+
+    @implements_at(scipy.special, "softplus")
+    def softplus(x):
+        return np.logaddexp(0, x)

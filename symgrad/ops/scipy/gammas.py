@@ -1,0 +1,283 @@
+"""Gamma and beta functions, their incomplete forms, and the distributions that are made of these."""
+
+import numpy as np
+import scipy.special
+from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, jv, poch, psi, sindg
+
+from symgrad.errors import UnsupportedError
+from symgrad.ops.define import elementwise, flat, implements_at, is_traced, ufunc_dtypes
+from symgrad.ops.elementwise import known_number
+from symgrad.ops.scipy.incomplete import _beta_density, _betainc_by_a, _gamma_density, _gammainc_by_a
+from symgrad.ops.scipy.table import ANY, POSITIVE, PROBABILITY, TWICE, parameter, special
+
+# ---- complete
+
+
+def _rgamma_slope(y, x):
+    """By reflection (5.5.3) on the left, where digamma has poles and the derivative has none."""
+    left = x < 0.5
+    mirrored = np.where(left, 1 - x, 1.0)
+    angle = 180 * np.where(left, x, 0)
+    reflected = gamma(mirrored) * (cosdg(angle) - sindg(angle) * digamma(mirrored) / np.pi)
+    return np.where(left, reflected, -y * digamma(np.where(left, 1.0, x)))
+
+
+special(gammaln, lambda y, x: digamma(x), singular=True, domain=POSITIVE)
+special(scipy.special.loggamma, lambda y, x: digamma(x), singular=True, domain=POSITIVE)
+special(gamma, lambda y, x: y * digamma(x), singular=True, domain=POSITIVE)
+special(psi, lambda y, x: zeta(2.0, x), name="digamma", singular=True, domain=POSITIVE)
+special(scipy.special.rgamma, _rgamma_slope, singular=True)
+special(scipy.special.gammasgn, flat)
+special(
+    scipy.special.beta,
+    lambda y, a, b: (y * (digamma(a) - digamma(a + b)), y * (digamma(b) - digamma(a + b))),
+    commutes=True,
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    scipy.special.betaln,
+    lambda y, a, b: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)),
+    commutes=True,
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    poch,
+    lambda y, a, m: (y * (digamma(a + m) - digamma(a)), y * digamma(a + m)),
+    singular=True,
+    domain=POSITIVE,
+)
+
+
+def _binom_partials(y, n, k):
+    rest = digamma(n - k + 1)
+    return y * (digamma(n + 1) - rest), y * (rest - digamma(k + 1))
+
+
+special(scipy.special.binom, _binom_partials, singular=True, domain=((4.0, 6.0), (0.3, 3.0)))
+
+# ---- zeta, polygamma
+
+ZETA = special(  # 25.11.17
+    scipy.special.zeta,
+    lambda y, s, q: (parameter("s"), -s * zeta(s + 1, q)),
+    dtype=lambda *kinds: ufunc_dtypes(jv, kinds, "scipy.special")[0],  # the same
+    singular=True,
+    domain=((1.5, 4.0), POSITIVE),
+)
+RIEMANN = special(
+    lambda s: scipy.special.zeta(s),
+    lambda y, s: parameter("s"),
+    dtype=lambda s: ufunc_dtypes(gammaln, (s,), "scipy.special")[0],
+    name="zeta",
+    singular=True,
+)
+
+
+@implements_at(scipy.special, "zeta")
+def zeta(x, q=None, out=None):
+    if out is not None:
+        raise UnsupportedError("scipy.special.zeta: the argument out= is not supported", "Leave out= out.")
+    return RIEMANN(x) if q is None else ZETA(x, q)
+
+
+@implements_at(scipy.special, "polygamma")
+def polygamma(n, x):
+    """As in SciPy (25.11.12), in double precision."""
+    n, x = (v if is_traced(v) else np.asarray(v)[()] for v in (n, x))
+    order, x = n + 1.0, x.astype(float) if is_traced(x) else x
+    if known_number(n) == 0:
+        return digamma(x)
+    higher = (-1.0) ** order * gamma(order) * zeta(order, x)
+    return higher if known_number(n) is not None else np.where(n == 0, digamma(x), higher)
+
+
+@implements_at(scipy.special, "multigammaln")
+def multigammaln(a, d):
+    """The sum of 35.3.4."""
+    if is_traced(d):
+        raise UnsupportedError("scipy.special.multigammaln: d is traced", "Give d as a number that the program knows.")
+    total = gammaln(a)
+    for j in range(1, int(d)):
+        total = total + gammaln(a - j / 2)
+    return total + d * (d - 1) / 4 * np.log(np.pi)
+
+
+# ---- incomplete gamma functions
+
+GAMMA_DENSITY = elementwise(  # exp(-x) x**(a - 1) / gamma(a)
+    _gamma_density,
+    lambda y, a, x: (y * (np.log(x) - digamma(a)), y * ((a - 1) / x - 1)),
+    dtype=lambda a, x: ufunc_dtypes(gammainc, (a, x), "scipy.special")[0],
+    package="scipy.special",
+    written=True,
+    singular=True,
+    domain=POSITIVE,
+)
+GAMMAINC_BY_A = elementwise(
+    _gammainc_by_a,
+    lambda y, p, a, x: (None, TWICE, GAMMA_DENSITY(a, x) * (np.log(x) - digamma(a))),
+    dtype=lambda p, a, x: p,
+    package="scipy.special",
+    written=True,
+    singular=True,
+)
+
+
+def _gammainccinv_partials(x, a, q):
+    density = GAMMA_DENSITY(a, x)
+    return -GAMMAINC_BY_A(x, a, x) / density, -1 / density
+
+
+def _gammaincinv_partials(x, a, p):
+    density = GAMMA_DENSITY(a, x)
+    return -GAMMAINC_BY_A(x, a, x) / density, 1 / density
+
+
+special(  # 8.8.13
+    gammainc,
+    lambda y, a, x: (GAMMAINC_BY_A(y, a, x), GAMMA_DENSITY(a, x)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    scipy.special.gammaincc,
+    lambda y, a, x: (-GAMMAINC_BY_A(y, a, x), -GAMMA_DENSITY(a, x)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(scipy.special.gammaincinv, _gammaincinv_partials, singular=True, domain=(POSITIVE, PROBABILITY))
+special(scipy.special.gammainccinv, _gammainccinv_partials, singular=True, domain=(POSITIVE, PROBABILITY))
+
+# ---- incomplete beta functions: y is 1 - x, to which x does not tell when it is tiny
+
+BETA_DENSITY = elementwise(  # x**(a - 1) y**(b - 1) / beta(a, b)
+    _beta_density,
+    lambda z, a, b, x, y: (
+        z * (np.log(x) - digamma(a) + digamma(a + b)),
+        z * (np.log(y) - digamma(b) + digamma(a + b)),
+        z * ((a - 1) / x),
+        z * ((b - 1) / y),
+    ),
+    dtype=lambda a, b, x, y: ufunc_dtypes(betainc, (a, b, x), "scipy.special")[0],
+    package="scipy.special",
+    written=True,
+    singular=True,
+    domain=(POSITIVE, POSITIVE, PROBABILITY, PROBABILITY),
+)
+BETAINC_BY_A = elementwise(  # x moves with y
+    _betainc_by_a,
+    lambda z, p, a, b, x, y: (
+        None, TWICE, TWICE, BETA_DENSITY(a, b, x, y) * (np.log(x) - digamma(a) + digamma(a + b)), None
+    ),
+    dtype=lambda p, a, b, x, y: p,
+    package="scipy.special",
+    written=True,
+    singular=True,
+)  # fmt: skip
+
+
+def _betainc_partials(z, a, b, x):
+    """8.17.4 for the derivative by b."""
+    y = 1 - x
+    return BETAINC_BY_A(z, a, b, x, y), -BETAINC_BY_A(z, b, a, y, x), BETA_DENSITY(a, b, x, y)
+
+
+def _betaincc_partials(z, a, b, x):
+    y = 1 - x
+    return -BETAINC_BY_A(z, a, b, x, y), BETAINC_BY_A(z, b, a, y, x), -BETA_DENSITY(a, b, x, y)
+
+
+def _betaincinv_partials(x, a, b, p):
+    y = 1 - x
+    density = BETA_DENSITY(a, b, x, y)
+    return -BETAINC_BY_A(x, a, b, x, y) / density, BETAINC_BY_A(x, b, a, y, x) / density, 1 / density
+
+
+def _betainccinv_partials(x, a, b, q):
+    by_a, by_b, by_p = _betaincinv_partials(x, a, b, q)
+    return by_a, by_b, -by_p
+
+
+for name, partials in (
+    ("betainc", _betainc_partials), ("betaincc", _betaincc_partials),
+    ("betaincinv", _betaincinv_partials), ("betainccinv", _betainccinv_partials),
+):  # fmt: skip
+    special(getattr(scipy.special, name), partials, singular=True, domain=(POSITIVE, POSITIVE, PROBABILITY))
+
+# ---- distributions made of these; the numbers of successes are orders, as they are whole
+
+
+def _chdtr_partials(y, v, x):
+    return GAMMAINC_BY_A(y, v / 2, x / 2) / 2, GAMMA_DENSITY(v / 2, x / 2) / 2
+
+
+def _gdtr_partials(y, a, b, x):
+    density = GAMMA_DENSITY(b, a * x)
+    return x * density, GAMMAINC_BY_A(y, b, a * x), a * density
+
+
+def _negative(partials):
+    return lambda *values: tuple(-p for p in partials(*values))
+
+
+special(scipy.special.chdtr, _chdtr_partials, singular=True, domain=POSITIVE)
+special(scipy.special.chdtrc, _negative(_chdtr_partials), singular=True, domain=POSITIVE)
+special(scipy.special.gdtr, _gdtr_partials, singular=True, domain=POSITIVE)
+special(scipy.special.gdtrc, _negative(_gdtr_partials), singular=True, domain=POSITIVE)
+special(
+    scipy.special.pdtr,
+    lambda y, k, m: (parameter("k"), -GAMMA_DENSITY(np.floor(k) + 1, m)),
+    singular=True,
+    domain=POSITIVE,
+)
+special(
+    scipy.special.pdtrc,
+    lambda y, k, m: (parameter("k"), GAMMA_DENSITY(np.floor(k) + 1, m)),
+    singular=True,
+    domain=POSITIVE,
+)
+
+
+def _bdtr_slope(k, n, p):
+    return BETA_DENSITY(np.floor(k) + 1, n - np.floor(k), p, 1 - p)
+
+
+special(
+    scipy.special.bdtr,
+    lambda y, k, n, p: (parameter("k"), parameter("n"), -_bdtr_slope(k, n, p)),
+    singular=True,
+    domain=((1.0, 2.0), (5.0, 5.5), PROBABILITY),
+)
+special(
+    scipy.special.bdtrc,
+    lambda y, k, n, p: (parameter("k"), parameter("n"), _bdtr_slope(k, n, p)),
+    singular=True,
+    domain=((1.0, 2.0), (5.0, 5.5), PROBABILITY),
+)
+
+
+def _t_density(v, t):
+    """Student's, of v degrees of freedom."""
+    return poch(v / 2, 0.5) / np.sqrt(np.pi * v) * np.exp(-0.5 * (v + 1) * np.log1p(t * t / v))
+
+
+def _stdtr_by_df(y, v, t, density):
+    """From half of betainc(v / 2, 1 / 2, v / (v + t * t)), which is the part beyond abs(t)."""
+    whole = v + t * t
+    return -np.sign(t) / 4 * BETAINC_BY_A(y, v / 2, 0.5, v / whole, t * t / whole) - t * density / (2 * v)
+
+
+def _stdtr_partials(y, v, t):
+    density = _t_density(v, t)
+    return _stdtr_by_df(y, v, t, density), density
+
+
+def _stdtrit_partials(t, v, p):
+    density = _t_density(v, t)
+    return -_stdtr_by_df(t, v, t, density) / density, 1 / density
+
+
+special(scipy.special.stdtr, _stdtr_partials, singular=True, domain=(POSITIVE, ANY))
+special(scipy.special.stdtrit, _stdtrit_partials, singular=True, domain=(POSITIVE, PROBABILITY))

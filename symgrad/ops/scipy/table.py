@@ -1,0 +1,32 @@
+"""What the entries for `scipy.special` share.
+
+Numbers after a formula are those of the Digital Library of Mathematical Functions (DLMF, https://dlmf.nist.gov).
+"""
+
+from functools import partial
+
+import numpy as np
+
+from symgrad.ops.define import Unknown, elementwise
+
+POSITIVE, UNIT, ANY, PROBABILITY = (0.3, 3.0), (-0.9, 0.9), (-2.0, 2.0), (0.1, 0.9)
+
+special = partial(elementwise, package="scipy.special")
+"""An entry for a ufunc of `scipy.special`."""
+
+ORDER = Unknown("its order", "Keep the order constant.")
+TWICE = Unknown("a parameter once more", "Take at most one derivative by the parameters of an incomplete function.")
+
+
+def parameter(name):
+    """The partial by a parameter for which there is no formula but an integral or a series."""
+    return Unknown(name, f"Keep {name} constant.")
+
+
+def near_zero(x, coefficients, radius):
+    """(mask, polynomial): where a formula in x cancels, and what to take there, in powers of x from the lowest."""
+    near = np.abs(x) < radius
+    t, series = np.where(near, x, 0), coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        series = series * t + coefficient
+    return near, series
