@@ -4,8 +4,11 @@ import sys
 from importlib import import_module
 
 _WAITING = {
-    "special": ("special",),
+    "special": ("special", "softmax"),
     "linalg": ("linalg",),
+    "signal": ("signal",),
+    "interpolate": ("interpolate",),
+    "sparse": ("sparse",),
 }
 """Modules of SciPy, and those that have the entries for each."""
 
