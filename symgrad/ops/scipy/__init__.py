@@ -6,6 +6,7 @@ from importlib import import_module
 _WAITING = {
     "special": ("special", "softmax"),
     "linalg": ("linalg",),
+    "stats": ("special", "linalg", "stats", "multivariate"),
     "signal": ("signal",),
     "interpolate": ("interpolate",),
     "sparse": ("sparse",),
