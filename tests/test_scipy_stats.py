@@ -209,6 +209,19 @@ def test_multivariate_normal(x):
     )
 
 
+def test_sizes_may_be_symbols():
+    source = sg.grad(lambda m, c, x: np.sum(stats.multivariate_normal.logpdf(x, m, c))).compile(
+        "float64[d]", "float64[d, d]", "float64[n, d]"
+    )
+    mean = np.array([0.1, 0.2, -0.3])
+    np.testing.assert_allclose(source(mean, COV, POINTS), np.linalg.solve(COV, np.sum(POINTS - mean, axis=0)))
+    diagonal = sg.compile(lambda m, v, x: stats.multivariate_normal.logpdf(x, m, v)).compile(
+        "float64[d]", "float64[]", "float64[n, d]"
+    )
+    want = stats.multivariate_normal.logpdf(POINTS, mean, 2.0)
+    np.testing.assert_allclose(diagonal(mean, np.float64(2.0), POINTS), want)
+
+
 def test_multivariate_normal_of_one_number_or_a_diagonal():
     check_close(lambda x: stats.multivariate_normal.logpdf(x), DATA)
     check_close(lambda x, v: stats.multivariate_normal.logpdf(x, 0.3, v), DATA, np.float64(2.0))

@@ -5,6 +5,8 @@ and S. Kotz, *Univariate Discrete Distributions*, 3rd ed., 2005, in the paramete
 """
 
 from collections.abc import Callable
+from functools import reduce
+from operator import and_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +19,7 @@ LOG_SQRT_HALF_PI = float(np.log(np.pi / 2)) / 2
 
 def _positive(*shapes):
     """Whether the shapes, if there are any, are positive."""
-    valid = True
-    for shape in shapes:
-        valid = valid & (shape > 0)
-    return valid
+    return reduce(and_, [shape > 0 for shape in shapes]) if shapes else True
 
 
 def _everywhere(z, y):

@@ -10,8 +10,9 @@ import numpy as np
 from scipy import interpolate
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import as_input, implements_at, is_traced
+from symgrad.ops.define import implements_at, is_traced
 from symgrad.ops.gather import take
+from symgrad.ops.scipy.convert import double
 
 PACKAGE = "scipy.interpolate"
 
@@ -52,11 +53,6 @@ def _derivative(powers, nu):
     return powers
 
 
-def _place(x):
-    x = as_input(x)
-    return x if x.dtype == np.float64 else x.astype(float)
-
-
 def _order(nu):
     if is_traced(nu):
         raise UnsupportedError(f"{PACKAGE}: the order of the derivative, nu=, is traced", "Give it as a number.")
@@ -72,7 +68,7 @@ def _piecewise(self, x, nu=0, extrapolate=None):
     if isinstance(self, interpolate.BPoly):
         self = interpolate.PPoly.from_bernstein_basis(self)  # whose coefficients keep the axis in front
     extrapolate = self.extrapolate if extrapolate is None else extrapolate
-    return _evaluated(self._x, _derivative(self._c[::-1], _order(nu)), _place(x), self.axis, extrapolate)
+    return _evaluated(self._x, _derivative(self._c[::-1], _order(nu)), double(x), self.axis, extrapolate)
 
 
 _BASE = next(c for c in interpolate.PPoly.__mro__ if "__call__" in vars(c))  # of PPoly and BPoly
@@ -94,7 +90,7 @@ def _pieces(t, c, k):
 def _b_spline(self, x, nu=0, extrapolate=None):
     breaks, powers = _pieces(self._t, self._c, self.k)
     extrapolate = self.extrapolate if extrapolate is None else extrapolate
-    return _evaluated(breaks, _derivative(powers, _order(nu)), _place(x), self.axis, extrapolate)
+    return _evaluated(breaks, _derivative(powers, _order(nu)), double(x), self.axis, extrapolate)
 
 
 @implements_at(interpolate.UnivariateSpline, "__call__")
@@ -106,7 +102,7 @@ def _univariate_spline(self, x, nu=0, ext=None):
             "Give ext=0 or ext=3, and np.where for what lies outside.",
         )
     breaks, powers = _pieces(*self._eval_args)
-    x = _place(x)
+    x = double(x)
     x = x if ext in (0, "extrapolate") else np.clip(x, breaks[0], breaks[-1])
     return _evaluated(breaks, _derivative(powers, _order(nu)), x, 0, True)
 
@@ -117,7 +113,7 @@ def _univariate_spline(self, x, nu=0, ext=None):
 @implements_at(interpolate.interp1d, "__call__")
 def _interp1d(self, x):
     """Outside of the points, where SciPy would raise, stands NaN: a program does not raise."""
-    x = _place(x)
+    x = double(x)
     if self._kind == "linear":
         y = self._y.reshape(len(self.x), *self._y_extra_shape)
         rise = np.diff(y, axis=0) / np.diff(self.x).reshape(-1, *(1,) * (y.ndim - 1))

@@ -14,7 +14,8 @@ from symgrad.ops.contract import fits, transposed
 from symgrad.ops.define import as_input, implements_at, is_traced, operator, refuse
 from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, real, vjp_eigh, work
 from symgrad.ops.lstsq import infer_lstsq, infer_pinv, vjp_lstsq, vjp_pinv
-from symgrad.ops.scipy.matrix_functions import double
+from symgrad.ops.scipy import matrix_functions  # noqa: F401  its entries belong to scipy.linalg, too
+from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.triangular import PACKAGE, SOLVE_TRIANGULAR, by_columns, triangle
 from symgrad.spelling import Code
 

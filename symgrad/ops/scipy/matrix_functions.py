@@ -12,8 +12,9 @@ from symgrad.errors import ShapeError
 from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
-from symgrad.ops.define import as_input, implements_at, is_traced, operator, refuse
+from symgrad.ops.define import implements_at, operator, refuse
 from symgrad.ops.linalg import check_matrix, float_dtype, work
+from symgrad.ops.scipy.convert import double
 from symgrad.spelling import call
 
 PACKAGE = "scipy.linalg"
@@ -25,13 +26,6 @@ def _infer(name):
         return Aval(a.shape, float_dtype(name, a, package=PACKAGE))
 
     return infer
-
-
-def double(x):
-    """As SciPy computes what it has no routine of single precision for."""
-    x = as_input(x)
-    dtype = np.dtype(complex if x.dtype.kind == "c" else float)
-    return x if x.dtype == dtype else np.astype(x, dtype) if is_traced(x) else np.asarray(x, dtype)
 
 
 # ---- derivatives in a direction

@@ -4,16 +4,14 @@ import numpy as np
 from scipy import stats
 
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, implements_at, is_traced, refuse
+from symgrad.ops.contract import fits
+from symgrad.ops.define import implements_at, is_traced, refuse
+from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import LOG_SQRT_2PI
 from symgrad.ops.scipy.triangular import SOLVE_TRIANGULAR
+from symgrad.shapes import is_one
 
 NAME = "multivariate_normal"
-
-
-def _double(x):
-    x = as_input(x)
-    return np.asarray(x, float) if not is_traced(x) else x if x.dtype == np.float64 else x.astype(float)
 
 
 def _parameters(mean, cov, allow_singular):
@@ -22,27 +20,28 @@ def _parameters(mean, cov, allow_singular):
         refuse(NAME, "allow_singular", "scipy.stats")
     if isinstance(cov, stats.Covariance):
         raise UnsupportedError(f"scipy.stats.{NAME} with a Covariance object is not supported", "Give the matrix.")
-    cov = _double(1.0 if cov is None else cov)
-    mean = None if mean is None else _double(mean)
+    cov = double(1.0 if cov is None else cov)
+    mean = None if mean is None else double(mean)
     dim = (cov.shape[0] if cov.ndim == 2 else 1) if mean is None else mean.size
     if mean is not None and mean.ndim > 1:
         raise ShapeError(f"scipy.stats.{NAME}: a mean of shape {mean.shape}, and it must be one vector")
-    if cov.ndim > 2 or (cov.ndim == 2 and cov.shape[0] != cov.shape[1]):
+    if cov.ndim > 2 or (cov.ndim == 2 and not fits(*cov.shape)):
         raise ShapeError(f"scipy.stats.{NAME}: a covariance of shape {cov.shape}, and it must be a square matrix")
     if cov.ndim < 2:
-        cov = cov * np.eye(dim)  # of one number, or of the numbers of a diagonal
+        like = next(filter(is_traced, (cov, mean)), None)
+        cov = cov * np.eye(dim, like=like)  # of one number, or of the numbers of a diagonal
     mean = 0.0 if mean is None else np.reshape(mean, (-1,))
     return mean, np.linalg.cholesky(cov), dim
 
 
 def _log_density(x, mean, factor, dim):
-    x = _double(x)
-    x = np.reshape(x, (1,)) if x.ndim == 0 else x[:, None] if x.ndim == 1 and dim == 1 else x
+    x = double(x)
+    x = np.reshape(x, (1,)) if x.ndim == 0 else x[:, None] if x.ndim == 1 and is_one(dim) else x
     deviation = np.reshape(x - mean, (-1, dim))
     whitened = SOLVE_TRIANGULAR(factor, deviation.T, lower=True)
     log_volume = np.sum(np.log(np.diagonal(factor))) + dim * LOG_SQRT_2PI
     y = -0.5 * np.sum(whitened * whitened, axis=0) - log_volume
-    return np.squeeze(np.reshape(y, np.shape(x)[:-1]))
+    return np.reshape(y, tuple(n for n in np.shape(x)[:-1] if not is_one(n)))
 
 
 class Frozen:

@@ -11,7 +11,8 @@ import numpy as np
 from scipy import stats
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import as_input, implements_at, is_traced
+from symgrad.ops.define import implements_at, is_traced
+from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import DISTRIBUTIONS
 
 # ---- what the methods share
@@ -29,12 +30,6 @@ def _formula(distribution, method, *alternatives):
     )
 
 
-def _double(x):
-    """As scipy.stats computes whatever it is given."""
-    x = as_input(x)
-    return np.asarray(x, float) if not is_traced(x) else x if x.dtype == np.float64 else x.astype(float)
-
-
 def _nan_unless(valid, x):
     """`x`, or NaN where the parameters are not valid; nothing is done where they are known to be."""
     return x if not is_traced(valid) and np.all(valid) else np.where(valid, x, np.nan)
@@ -47,14 +42,14 @@ def _is(x, number):
 def _parameters(distribution, known, args, kwds):
     """Shapes, location and scale, with NaN in the place of what cannot be."""
     shapes, loc, scale = distribution._parse_args(*args, **kwds)
-    shapes, loc, scale = [_double(s) for s in shapes], _double(loc), _double(scale)
+    shapes, loc, scale = [double(s) for s in shapes], double(loc), double(scale)
     valid = known.valid(*shapes)
     return [_nan_unless(valid, s) for s in shapes], loc, _nan_unless(scale > 0, scale), valid
 
 
 def _place(x, loc, scale):
     """Where `x` is for a distribution of location 0 and scale 1."""
-    x = _double(x)
+    x = double(x)
     x = x if _is(loc, 0) else x - loc
     return x if _is(scale, 1) else x / scale
 
@@ -152,7 +147,7 @@ def _logarithm(probability, contrary):
 def _quantile(distribution, method, q, args, kwds):
     known, _ = _formula(distribution, method, "ppf")
     shapes, loc, scale, _ = _parameters(distribution, known, args, kwds)
-    q = _double(q)
+    q = double(q)
     z = known.ppf(np.where((q >= 0) & (q <= 1), q, np.nan), *shapes)
     z = z if _is(scale, 1) else z * scale
     return z if _is(loc, 0) else z + loc
