@@ -153,11 +153,16 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], 
     op = TABLE[ufunc]
 
     def method(self: Any, other: Any) -> Any:
-        if isinstance(other, (str, bytes, masks.Selected)):
+        if isinstance(other, (str, bytes, masks.Selected)) or _takes_over(other):
             return NotImplemented
         return op(other, self) if reflected else op(self, other)
 
     return method
+
+
+def _takes_over(other: Any) -> bool:
+    """Whether an operand has operators of its own for arrays, as a sparse matrix has."""
+    return not isinstance(other, (np.ndarray, np.generic)) and getattr(other, "__array_priority__", 0) > 0
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:

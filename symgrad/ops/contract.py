@@ -22,12 +22,12 @@ def fits(a, b):
     return number is not None and number == scope.value(b) and scope.pin(a) == scope.pin(b)
 
 
-def broadcast_batch(name, *shapes):
+def broadcast_batch(name, *shapes, package="np"):
     """Leading axes broadcast; an error names the function."""
     try:
         return broadcast_shapes(*shapes)
     except ShapeError as error:
-        raise ShapeError(f"np.{name}: {error.fact}", error.instead, error.where) from None
+        raise ShapeError(f"{package}.{name}: {error.fact}", error.instead, error.where) from None
 
 
 def spread(x, extra, at=1):

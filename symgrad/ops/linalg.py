@@ -21,11 +21,11 @@ from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 # ---- what the entries share
 
 
-def float_dtype(name, *xs):
+def float_dtype(name, *xs, package="np.linalg"):
     """The dtype that LAPACK works in: integers become float64, float16 is refused."""
     dtype = np.result_type(*[np.dtype(float) if x.dtype.kind in "biu" else x.dtype for x in xs])
     if dtype.char not in "fdFD":
-        raise DTypeError(f"np.linalg.{name} does not take {dtype}", "Convert first: x.astype(np.float64).")
+        raise DTypeError(f"{package}.{name} does not take {dtype}", "Convert first: x.astype(np.float64).")
     return dtype
 
 
@@ -33,10 +33,10 @@ def real(dtype):
     return np.zeros((), dtype).real.dtype
 
 
-def check_matrix(name, a, square=True):
+def check_matrix(name, a, square=True, package="np.linalg"):
     """Refuse what does not hold matrices, or square ones."""
     if a.ndim < 2 or (square and not fits(a.shape[-1], a.shape[-2])):
-        raise ShapeError(f"np.linalg.{name}: {a} does not hold {'square ' * square}matrices")
+        raise ShapeError(f"{package}.{name}: {a} does not hold {'square ' * square}matrices")
 
 
 # Arithmetic operations: G. Golub and C. Van Loan, *Matrix Computations*, 4th ed., 2013, tables 5.5.1 and 8.6.1, and the
@@ -251,7 +251,7 @@ def _infer_eigh(a, UPLO="L"):
     return Aval(a.shape[:-1], real(dtype)), Aval(a.shape, dtype)
 
 
-def _vjp_eigh(g, y, a, UPLO):
+def vjp_eigh(g, y, a, UPLO):
     """Infinite or NaN where eigenvalues coincide and the vectors matter: there it does not exist."""
     (dw, dv), (w, v) = g, y
     read = read_below if UPLO == "L" else read_above
@@ -273,7 +273,7 @@ EIGH = operator(
     np.linalg.eigh,
     infer=_infer_eigh,
     bind=_bind_eigh,
-    vjp=_vjp_eigh,
+    vjp=vjp_eigh,
     batch=lambda batched, a, UPLO: EIGH(a, UPLO=UPLO),
     flops=lambda y, a, UPLO: work(a, 9),
     flow=opaque,

@@ -13,12 +13,12 @@ from symgrad.spelling import Code
 # ---- least squares: for matrices of locally constant rank
 
 
-def _infer_pinv(a):
+def infer_pinv(a):
     check_matrix("pinv", a, square=False)
     return Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), float_dtype("pinv", a))
 
 
-def _vjp_pinv(g, y, a):
+def vjp_pinv(g, y, a):
     """G. Golub and V. Pereyra, *The differentiation of pseudo-inverses and nonlinear least squares* (1973)."""
     pt, gt = transposed(y), transposed(g)
     left, right = gt @ y @ pt, pt @ y @ gt
@@ -27,8 +27,8 @@ def _vjp_pinv(g, y, a):
 
 PINV = operator(
     np.linalg.pinv,
-    infer=_infer_pinv,
-    vjp=_vjp_pinv,
+    infer=infer_pinv,
+    vjp=vjp_pinv,
     batch=lambda batched, a: PINV(a),
     flow=signature("..->.."),
 )
@@ -42,13 +42,13 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     return PINV(a)
 
 
-def _infer_lstsq(a, b):
+def infer_lstsq(a, b):
     if a.ndim != 2 or b.ndim not in (1, 2) or not fits(a.shape[0], b.shape[0]):
         raise ShapeError(f"np.linalg.lstsq: {a} and the right-hand side {b} do not fit")
     return Aval((a.shape[1], *b.shape[1:]), float_dtype("lstsq", a, b))
 
 
-def _vjp_lstsq(g, y, a, b):
+def vjp_lstsq(g, y, a, b):
     """As for pinv: the solution is pinv(a) @ b."""
     p = np.linalg.pinv(a)
     gb = p.T @ g
@@ -74,8 +74,8 @@ LSTSQ = operator(
     lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0],
     name="linalg.lstsq",
     arrays=2,
-    infer=_infer_lstsq,
-    vjp=_vjp_lstsq,
+    infer=infer_lstsq,
+    vjp=vjp_lstsq,
     batch=_batch_lstsq,
     flow=flow_solve,
     spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),

@@ -1,0 +1,261 @@
+"""scipy.linalg: solving, spectra and special matrices.
+
+What NumPy has with the same meaning is written with np.linalg, which takes stacks. Arguments that only say how to
+compute (`overwrite_a`, `check_finite`, `driver`) change nothing. Derivatives as in `symgrad.ops.linalg`.
+"""
+
+import numpy as np
+from scipy import linalg
+
+from symgrad.errors import DTypeError, UnsupportedError
+from symgrad.flow import opaque, signature
+from symgrad.graph import Aval
+from symgrad.ops.contract import fits, transposed
+from symgrad.ops.define import as_input, implements_at, is_traced, operator, refuse
+from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, real, vjp_eigh, work
+from symgrad.ops.lstsq import infer_lstsq, infer_pinv, vjp_lstsq, vjp_pinv
+from symgrad.ops.scipy import matrix_functions  # noqa: F401  its entries belong to scipy.linalg, too
+from symgrad.ops.scipy.convert import double
+from symgrad.ops.scipy.triangular import PACKAGE, SOLVE_TRIANGULAR, by_columns, triangle
+from symgrad.spelling import Code
+
+# ---- solve, inv, det
+
+
+def _symmetric(a, lower, hermitian=True):
+    """The matrix of which one triangle is read."""
+    read, rest = (np.tril(a), np.tril(a, -1)) if lower else (np.triu(a), np.triu(a, 1))
+    return read + (np.conjugate(transposed(rest)) if hermitian else transposed(rest))
+
+
+def _with_structure(function, a, structure, lower):
+    """The matrix that is meant: of one that is said to have a structure, SciPy reads no more than that."""
+    structure = structure or "general"
+    if structure in ("general", "gen", "banded"):
+        return a
+    if structure in ("symmetric", "sym", "hermitian", "her", "positive definite", "pos"):
+        return _symmetric(a, lower, structure not in ("symmetric", "sym"))
+    if structure == "diagonal":
+        return np.tril(np.triu(a))
+    if structure == "tridiagonal":
+        return np.tril(np.triu(a, -1), 1)
+    if structure in ("lower triangular", "upper triangular"):
+        return triangle(a, structure == "lower triangular")
+    raise UnsupportedError(f"{PACKAGE}.{function}: assume_a={structure!r} is not supported", "Leave assume_a= out.")
+
+
+@implements_at(linalg, "solve")
+def solve(a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None, transposed=False):
+    a = _with_structure("solve", as_input(a), assume_a, lower)
+    return by_columns(np.linalg.solve, np.swapaxes(a, -1, -2) if transposed else a, b)
+
+
+@implements_at(linalg, "inv")
+def inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
+    return np.linalg.inv(_with_structure("inv", as_input(a), assume_a, lower))
+
+
+@implements_at(linalg, "det")
+def det(a, overwrite_a=False, check_finite=True):
+    return np.linalg.det(double(a))
+
+
+@implements_at(linalg, "norm")
+def norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
+    a = as_input(a)
+    whole = axis is None and not keepdims and (ord in (None, 2) if a.ndim == 1 else a.ndim == 2 and ord not in (2, -2))
+    return np.linalg.norm(double(a) if whole else a, ord, axis, keepdims)
+
+
+PINV = operator(
+    linalg.pinv,
+    infer=infer_pinv,
+    vjp=vjp_pinv,
+    batch=lambda batched, a: PINV(a),
+    flow=signature("..->.."),
+    package=PACKAGE,
+)
+"""SciPy's own, which takes other singular values for zero than NumPy's."""
+
+
+@implements_at(linalg, "pinv")
+def pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
+    for argument, given in (("atol", atol is not None), ("rtol", rtol is not None), ("return_rank", return_rank)):
+        if given:
+            refuse("pinv", argument, PACKAGE)
+    return PINV(a)
+
+
+LSTSQ = operator(
+    lambda a, b: linalg.lstsq(a, b)[0],
+    name="lstsq",
+    arrays=2,
+    infer=infer_lstsq,
+    vjp=vjp_lstsq,
+    flow=flow_solve,
+    spell=lambda node, a, b: Code(f"scipy.linalg.lstsq({a.text}, {b.text})[0]"),
+    package=PACKAGE,
+)
+
+
+@implements_at(linalg, "lstsq")
+def lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None):
+    """The residuals are those of a matrix of full rank; SciPy leaves them out where the rank is lower."""
+    if cond is not None:
+        refuse("lstsq", "cond", PACKAGE)
+    a, b = as_input(a), as_input(b)
+    x, s = LSTSQ(a, b), np.linalg.svdvals(a)
+    residual = b - a @ x
+    squares = np.sum(residual * residual, axis=0) if a.shape[0] > a.shape[1] else np.zeros_like(x, shape=(0,))
+    return x, squares, np.count_nonzero(s > np.finfo(s.dtype).eps * s[0]), s
+
+
+# ---- spectra
+
+
+def _infer_eigh(a, lower=True):
+    check_matrix("eigh", a, package=PACKAGE)
+    dtype = float_dtype("eigh", a, package=PACKAGE)
+    return Aval(a.shape[:-1], real(dtype)), Aval(a.shape, dtype)
+
+
+EIGH = operator(
+    linalg.eigh,
+    infer=_infer_eigh,
+    vjp=lambda g, y, a, lower: vjp_eigh(g, y, a, "L" if lower else "U"),
+    batch=lambda batched, a, lower: EIGH(a, lower=lower),
+    flops=lambda y, a, lower: work(a, 9),
+    flow=opaque,
+    singular=True,
+    package=PACKAGE,
+)
+"""SciPy's own, since the signs of the vectors are not NumPy's."""
+
+
+@implements_at(linalg, "eigh")
+def eigh(
+    a,
+    b=None,
+    *,
+    lower=True,
+    eigvals_only=False,
+    overwrite_a=False,
+    overwrite_b=False,
+    type=1,
+    check_finite=True,
+    subset_by_index=None,
+    subset_by_value=None,
+    driver=None,
+):
+    if subset_by_value is not None:
+        refuse("eigh", "subset_by_value", PACKAGE)
+    a, lower = as_input(a), bool(lower)
+    root = None if b is None else np.linalg.cholesky(_symmetric(as_input(b), lower))
+    if root is not None:
+        if "c" in (a.dtype.kind, root.dtype.kind):
+            raise DTypeError(f"{PACKAGE}.eigh of a pencil of complex matrices is not supported")
+        a, lower = _reduced(_symmetric(a, lower), root, type), True
+    chosen = slice(None) if subset_by_index is None else slice(subset_by_index[0], subset_by_index[1] + 1)
+    if eigvals_only:
+        return np.linalg.eigvalsh(a, "L" if lower else "U")[..., chosen]
+    w, v = EIGH(a, lower=lower)
+    if root is not None:
+        v = root @ v if type == 3 else SOLVE_TRIANGULAR(root, v, trans=1, lower=True)
+    return w[..., chosen], v[..., chosen]
+
+
+def _reduced(a, root, kind):
+    """The symmetric matrix with the eigenvalues of a pencil whose second matrix is ``root @ root.T``."""
+    if kind != 1:
+        return transposed(root) @ a @ root
+    half = SOLVE_TRIANGULAR(root, a, lower=True)
+    return SOLVE_TRIANGULAR(root, transposed(half), lower=True)
+
+
+@implements_at(linalg, "eigvalsh")
+def eigvalsh(a, b=None, **kwargs):
+    return eigh(a, b, eigvals_only=True, **kwargs)
+
+
+@implements_at(linalg, "svd")
+def svd(a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
+    result = np.linalg.svd(as_input(a), full_matrices=full_matrices, compute_uv=compute_uv)
+    return tuple(result) if compute_uv else result
+
+
+@implements_at(linalg, "svdvals")
+def svdvals(a, overwrite_a=False, check_finite=True):
+    return np.linalg.svdvals(as_input(a))
+
+
+@implements_at(linalg, "qr")
+def qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
+    if pivoting:
+        refuse("qr", "pivoting", PACKAGE)
+    a = as_input(a)
+    if mode not in ("full", "r", "economic"):
+        raise UnsupportedError(f"{PACKAGE}.qr: mode={mode!r} is not supported", "Pass mode='economic'.")
+    if mode != "economic" and not fits(a.shape[-1], a.shape[-2]):
+        raise UnsupportedError(
+            f"{PACKAGE}.qr: the vectors that mode={mode!r} adds to those of a matrix of shape {a.shape} are not "
+            "determined by it",
+            "Pass mode='economic'.",
+        )
+    q, r = np.linalg.qr(a)
+    return (r,) if mode == "r" else (q, r)
+
+
+# ---- matrices that repeat what they are given
+
+
+def _vector(function, x):
+    x = as_input(x)
+    if np.ndim(x) > 1:
+        raise UnsupportedError(f"{PACKAGE}.{function} of an array of {np.ndim(x)} dimensions is not supported")
+    return np.reshape(x, (-1,))
+
+
+@implements_at(linalg, "toeplitz")
+def toeplitz(c, r=None):
+    c = _vector("toeplitz", c)
+    r = np.conjugate(c) if r is None else _vector("toeplitz", r)
+    m, n = c.shape[0], r.shape[0]
+    numbers = np.concatenate([c[::-1], r[1:]])
+    return np.take(numbers, m - 1 - np.arange(m, like=numbers)[:, None] + np.arange(n, like=numbers))
+
+
+@implements_at(linalg, "circulant")
+def circulant(c):
+    c = _vector("circulant", c)
+    return toeplitz(c, np.concatenate([c[:1], c[:0:-1]]))
+
+
+@implements_at(linalg, "hankel")
+def hankel(c, r=None):
+    c = _vector("hankel", c)
+    r = np.zeros_like(c) if r is None else _vector("hankel", r)
+    m, n = c.shape[0], r.shape[0]
+    numbers = np.concatenate([c, r[1:]])
+    return np.take(numbers, np.arange(m, like=numbers)[:, None] + np.arange(n, like=numbers))
+
+
+@implements_at(linalg, "block_diag")
+def block_diag(*arrs):
+    blocks = [np.atleast_2d(as_input(a)) for a in arrs]
+    for a in blocks:
+        if a.ndim > 2:
+            raise UnsupportedError(f"{PACKAGE}.block_diag of an array of {a.ndim} dimensions is not supported")
+    dtype, width = np.result_type(*blocks), sum(a.shape[1] for a in blocks)
+    rows, start = [], 0
+    for a in blocks:
+        left, right = ((a.shape[0], n) for n in (start, width - start - a.shape[1]))
+        like = next(filter(is_traced, blocks))
+        rows.append(np.concatenate([np.zeros(left, dtype, like=like), a, np.zeros(right, dtype, like=like)], axis=1))
+        start = start + a.shape[1]
+    return np.concatenate(rows)
+
+
+@implements_at(linalg, "solve_toeplitz")
+def solve_toeplitz(c_or_cr, b, check_finite=True):
+    matrix = toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
+    return by_columns(np.linalg.solve, double(matrix), b)

@@ -1,0 +1,80 @@
+"""scipy.sparse: products of a constant sparse matrix and a traced vector or matrix.
+
+The numbers of the matrix and their places are constants of the program, which makes the matrix of them.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from symgrad import shapes
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.flow import signature
+from symgrad.graph import Aval
+from symgrad.ops.contract import fits
+from symgrad.ops.define import common_dtype, implements_at, operator
+from symgrad.spelling import call, infix, spell_param
+
+PACKAGE = "scipy.sparse"
+_MADE = {"csr": sparse.csr_array, "csc": sparse.csc_array}
+_OTHER = {"csr": "csc", "csc": "csr"}
+
+
+def _infer(data, indices, indptr, x, form, size):
+    if not fits(x.shape[0], size[1]):
+        raise ShapeError(
+            f"{PACKAGE}: a matrix of shape {size} @ {x} does not contract: {size[1]} and {x.shape[0]} differ"
+        )
+    return Aval((size[0], *x.shape[1:]), common_dtype(data, x))
+
+
+def _vjp(g, y, data, indices, indptr, x, form, size):
+    """The arrays that are the rows of the matrix are the columns of its transpose."""
+    return None, None, None, SPARSE_MATMUL(data, indices, indptr, g, form=_OTHER[form], size=size[::-1])
+
+
+def _batch(batched, data, indices, indptr, x, form, size):
+    """All vectors are columns of one matrix."""
+    columns = np.reshape(np.moveaxis(x, 0, -1), (size[1], -1))
+    y = SPARSE_MATMUL(data, indices, indptr, columns, form=form, size=size)
+    return np.moveaxis(np.reshape(y, (size[0], *x.shape[2:], x.shape[0])), -1, 0)
+
+
+def _spell(node, data, indices, indptr, x):
+    params = dict(node.params)
+    parts = f"({data.text}, {indices.text}, {indptr.text})"
+    matrix = call(f"scipy.sparse.{params['form']}_array", [parts, f"shape={spell_param(params['size'])}"])
+    return infix("@", matrix, x)
+
+
+_OF_VECTOR, _OF_COLUMNS = signature(".,.,.,.->."), signature(".,.,.,.j->.j")
+
+SPARSE_MATMUL = operator(
+    lambda data, indices, indptr, x, form, size: _MADE[form]((data, indices, indptr), shape=size) @ x,
+    name="sparse_matmul",
+    arrays=4,
+    infer=_infer,
+    vjp=_vjp,
+    batch=_batch,
+    flops=lambda y, data, indices, indptr, x, form, size: 2 * shapes.product((*data.shape, *x.shape[1:])),
+    flow=lambda y, data, indices, indptr, x, form, size: (_OF_COLUMNS if x.ndim > 1 else _OF_VECTOR)(
+        y, data, indices, indptr, x
+    ),
+    linear=True,
+    spell=_spell,
+    package=PACKAGE,
+)
+
+
+def _matmul(self, other):
+    if self.ndim != 2 or other.ndim not in (1, 2):
+        raise UnsupportedError(
+            f"{PACKAGE}: a product of a sparse array of {self.ndim} dimensions and an array of {other.ndim} is not "
+            "supported"
+        )
+    matrix = self if self.format in _MADE else self.tocsr()
+    return SPARSE_MATMUL(matrix.data, matrix.indices, matrix.indptr, other, form=matrix.format, size=matrix.shape)
+
+
+for _class in (sparse.csr_array, sparse.coo_array):  # what A @ x, A.dot(x), x @ A and A * x of a spmatrix come down to
+    _holder = next(c for c in _class.__mro__ if "_matmul_dispatch" in vars(c))
+    implements_at(_holder, "_matmul_dispatch")(_matmul)
