@@ -334,7 +334,7 @@ def test_after_a_fork(tiny_blocks):
     program = sg.value_and_grad(mixed, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
     args = draw(50)
     expected = program(*args)
-    lock, *_ = runtime._limiting[os.getpid()]
+    lock = runtime._blas().lock
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     with lock:
