@@ -8,37 +8,21 @@ its own pullback with respect to the seed is the tangent map, and no trace of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from symgrad.cotangent import Cotangent, Linearised, Mask
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
 from symgrad.ops.define import Unknown
 from symgrad.ops.elementwise import WHERE
 from symgrad.recompute import computed_again, enter, leave, segment_of
-from symgrad.shapes import is_one, same_shape
 from symgrad.variable import Variable
 from symgrad.where import Where
 
 Rule = Callable[..., Any]
-
-
-class Cotangent(NamedTuple):
-    """A cotangent in the making.
-
-    Nothing flows where `mask` is false: there the value is zero, or is to become zero. Where `valid` is false it may
-    hold anything as yet: the partial of the branch that was not taken, or a NaN, which is an infinite partial times
-    zero. It is cleaned once, where it leaves the elementwise part of the program.
-    """
-
-    value: Variable
-    mask: Variable | None = None
-    valid: Variable | None = None
-
-    def settled(self) -> Variable:
-        return self.value if self.valid is None else np.where(self.valid, self.value, 0)
 
 
 def pullback(
@@ -170,7 +154,7 @@ class _Pullback:
         if node.op.partials is not None and g is not None:
             pairs = self.through_partials(node, node.op.partials, g)
         elif node.op.vjp is not None:
-            pairs = self.through_vjp(node, node.op.vjp, g)
+            pairs = self.through_vjp(node, g)
         else:
             raise NotDifferentiableError(f"{node.op.path} has no derivative rule", where=node.where)
         for x, gx in pairs:
@@ -202,7 +186,7 @@ class _Pullback:
             if x in self.needed and x.aval.differentiable and p is not None:
                 if isinstance(p, Unknown):
                     raise NotDifferentiableError(f"{node.op.path} has no derivative by {p.argument}", p.instead)
-                yield x, self.unbroadcast(self.times(g, p), x.aval)
+                yield x, self.times(g, p).unbroadcast(x.aval)
 
     def times(self, g: Cotangent, p: Any) -> Cotangent:
         """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""
@@ -233,25 +217,28 @@ class _Pullback:
             flags.append(n.op.singular or any(flags[x.id] for x in n.inputs))
         return flags[node.id]
 
-    def through_vjp(self, node: Node, rule: Rule, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
-        params = {**node.op.defaults, **dict(node.params)}
-        xs = [self.primal(x) for x in node.inputs]
+    def through_vjp(self, node: Node, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
         y, value, mask = self.result_and_cotangent(node, g)
-        cotangents = rule(value, y, *xs, **params)
-        masks: Sequence[Any] = [None] * len(xs)
-        if mask is not None and node.op.linear:
-            # numbers that take part in a product, unlike indices, could cancel: ones cannot
-            ones = [x if gx is None else np.ones_like(x) for x, gx in zip(xs, cotangents, strict=True)]
-            ones = ones if len(xs) > 1 else xs
-            masks = rule(np.broadcast_to(mask.astype(value.dtype), value.shape), y, *ones, **params)
+        rule = Linearised(node, y, [self.primal(x) for x in node.inputs])
+        cotangents = rule(value)
+        masks: Sequence[Mask] = [None] * len(node.inputs)
+        if mask is not None:
+            masks = rule.masks(mask, value, cotangents)
+            clean = rule.cleaned(mask, masks, cotangents, self.may_blow)
+            cotangents = cotangents if clean is rule else clean(value)
         for i, (x, gx, m) in enumerate(zip(node.inputs, cotangents, masks, strict=True)):
             if gx is not None and x in self.needed and x.aval.differentiable:
-                mask = self.mask_of(gx) if m is None else m != 0
-                others = node.inputs[:i] + node.inputs[i + 1 :]
-                valid = mask if m is not None and any(map(self.may_blow, others)) else None
-                yield x, self.unbroadcast(Cotangent(gx, mask, valid), x.aval)
+                own = self.mask_of(gx)
+                valid = m if own is None and self.blows_up(node, i) else None
+                yield x, Cotangent(gx, _and(m, own), valid).unbroadcast(x.aval)
 
-    def mask_of(self, gx: Any) -> Variable | None:
+    def blows_up(self, node: Node, i: int) -> bool:
+        """Whether the cotangent of an input may be infinite or NaN where that of the result is zero."""
+        if node.op.linear:
+            return any(map(self.may_blow, node.inputs[:i] + node.inputs[i + 1 :]))
+        return node.op.singular or any(map(self.may_blow, node.inputs))
+
+    def mask_of(self, gx: Any) -> Mask:
         """Where a rule says that anything flows: its cotangent is ``np.where(mask, g, 0)``."""
         masked = self.as_mask(gx) if isinstance(gx, Variable) else None
         return masked and masked[0]
@@ -265,21 +252,6 @@ class _Pullback:
         return ys, gs, None
 
     # ---- what every rule needs
-
-    def unbroadcast(self, g: Cotangent, aval: Aval) -> Cotangent:
-        """Sum over the axes along which the input was repeated."""
-        shape = g.value.shape
-        if len(shape) == len(aval.shape) and same_shape(shape, aval.shape):
-            return g
-        value, mask = g.settled(), g.mask
-        extra = len(shape) - len(aval.shape)
-        axes = (
-            *range(extra),
-            *(i + extra for i, n in enumerate(aval.shape) if is_one(n) and not is_one(shape[i + extra])),
-        )
-        if mask is not None:
-            mask = np.reshape(np.any(np.broadcast_to(mask, shape), axis=axes, keepdims=True), (*aval.shape,))
-        return Cotangent(np.reshape(np.sum(value, axis=axes), aval.shape), mask)
 
     def accumulate(self, x: Node, g: Cotangent) -> None:
         """Add a use's share to the cotangent of a node, in its dtype."""
@@ -306,8 +278,10 @@ def _prefix(graph: Graph, nodes: Sequence[Node]) -> str:
     return "d_" if order == 1 else f"d{order}_"
 
 
-def _and(a: Variable | None, b: Variable) -> Variable:
-    return b if a is None or a.node is b.node else a & b
+def _and(a: Mask, b: Mask) -> Mask:
+    if a is None or b is None:
+        return b if a is None else a
+    return a if a.node is b.node else a & b
 
 
 def _is_number(node: Node, number: float) -> bool:

@@ -54,9 +54,12 @@ class Flow(NamedTuple):
     combine: np.ufunc | None = None
 
 
-def flow_of(node: Node) -> Flow:
-    """The flow of a node; opaque where its operator has none, and with no axes in the place of several results."""
-    avals = [x.aval for x in node.inputs]
+def flow_of(node: Node, inputs: Sequence[Aval] = ()) -> Flow:
+    """The flow of a node; opaque where its operator has none, and with no axes in the place of several results.
+
+    With `inputs` it is that of a node whose inputs are these, axes of size 1 stretched.
+    """
+    avals = inputs or [x.aval for x in node.inputs]
     if node.op.flow is None or not all(type(aval) is Aval for aval in (node.aval, *avals)):
         return opaque(node.aval, *avals)
     return node.op.flow(node.aval, *avals, **{**node.op.defaults, **dict(node.params)})

@@ -334,7 +334,7 @@ def test_after_a_fork(tiny_blocks):
     program = sg.value_and_grad(mixed, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
     args = draw(50)
     expected = program(*args)
-    lock, *_ = runtime._limiting[os.getpid()]
+    lock = runtime._blas().lock
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     with lock:
@@ -407,11 +407,11 @@ atexit.register(lambda: print(sum(runtime._in_parts(lambda a, b: b - a, 100, 1, 
 def test_blas_gets_its_threads_back(tiny_blocks):
     program = sg.value_and_grad(mixed, (0, 1)).compile(*draw(50))
     assert "_blas_on_one_thread" in program.source
-    before = [each["num_threads"] for each in runtime._blas().info()]
+    before = [library.get_num_threads() for library, _ in runtime._blas().libraries]
     with ThreadPoolExecutor(4) as callers:
         for future in [callers.submit(program, *draw(50)) for _ in range(20)]:
             future.result()
-    assert [each["num_threads"] for each in runtime._blas().info()] == before
+    assert [library.get_num_threads() for library, _ in runtime._blas().libraries] == before
 
 
 # ---- scratch memory

@@ -134,9 +134,8 @@ class Loop:
         if not self.threaded:
             return [f"{names} = {self.share}(0, {n})" if names else f"{self.share}(0, {n})"]
         threads = "" if self.outer.threads is None else f", threads={self.outer.threads}"
-        parts = f"_in_parts({self.share}, {n}, {rows}{threads})"
-        line = self._joined(names, parts)
-        return ["with _blas_on_one_thread():", *_indented(line)] if self.blas else line
+        call = "_blas_on_one_thread(_in_parts, " if self.blas else "_in_parts("
+        return self._joined(names, f"{call}{self.share}, {n}, {rows}{threads})")
 
     def _joined(self, names: str, parts: str) -> list[str]:
         joins = [join for join in self.block.joins if not isinstance(join, int)]

@@ -49,10 +49,10 @@ PARTS = {
         ("_cores", "_pool", "_in_parts"),
     ),
     "_blas_on_one_thread": Part(
-        ("import os", "import threading", "from contextlib import contextmanager", "from functools import cache"),
+        ("import os", "import threading", "from functools import cache"),
         ("threadpoolctl",),
-        ("_limiting = {}  # by process, for forks: a lock, the limit in force, whoever wants it",),
-        ("_blas", "_blas_on_one_thread"),
+        (),
+        ("_OneThread", "_set_threads", "_let_go", "_blas", "_blas_on_one_thread"),
     ),
 }
 

@@ -80,8 +80,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 np.square(h_2, out=t7[i:j])
         return t5
 
-    with _blas_on_one_thread():
-        t5 = sum(_in_parts(share, n, 3648))
+    t5 = sum(_blas_on_one_thread(_in_parts, share, n, 3648))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t5 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -114,8 +113,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 t22 += x_.T @ t24
         return d_params_1_b, t21, d_params_0_b, t22
 
-    with _blas_on_one_thread():
-        d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_in_parts(share_2, n, 3136)))
+    d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, 3136)))
     d_params_1_W = t2 * params_1_W + t21  # float64[64, 10]
     # derivative of digits.py:23
     d_params_0_W = t2 * params_0_W + t22  # float64[64, 64]
@@ -189,28 +187,85 @@ def _in_parts(share, n, rows, threads=None):
     return [given[start] for start in starts]
 
 
-_limiting = {}  # by process, for forks: a lock, the limit in force, whoever wants it
+class _OneThread:
+    """Calls functions while BLAS is on one thread, and gives it back its threads when nobody is in such a call.
+
+    All modules of a process share one. A call counts as long as it holds a lock of its own, which is released whatever
+    interrupts it; and what an interrupt has broken off is done again.
+    """
+
+    def __init__(self, libraries):
+        self.libraries, self.lock = libraries, threading.RLock()  # a handler of a signal may call while it is held
+        self.calls = []  # a lock for each, and its thread
+        self.before = {}  # how many threads, by library and by the thread that they are for: None is all
+        if hasattr(os, "register_at_fork"):
+            lock = self.lock
+            os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=self.forked)
+
+    def __call__(self, function, *args, **options):
+        call = threading.Lock()
+        try:
+            with call:
+                self.enter(call)
+                return function(*args, **options)
+        finally:
+            try:
+                self.leave()
+            finally:
+                if self.before:
+                    self.leave()
+
+    def enter(self, call):
+        thread = threading.get_ident()
+        with self.lock:
+            self.calls.append((call, thread))
+            for library, own in self.libraries:
+                threads = library.get_num_threads()
+                self.before.setdefault((library, thread if own else None), threads)
+                if threads != 1:
+                    _set_threads(library, 1)
+
+    def leave(self):
+        with self.lock:
+            self.calls[:] = [(call, thread) for call, thread in self.calls if call.locked()]
+            inside = {thread for _, thread in self.calls}
+            mine = threading.get_ident()
+            for (library, thread), threads in list(self.before.items()):
+                if thread in inside or (inside if thread is None else thread != mine):
+                    continue
+                if library.get_num_threads() == 1 != threads:  # else somebody has set them meanwhile
+                    _set_threads(library, threads)
+                    _let_go(library)
+                self.before.pop((library, thread), None)
+
+    def forked(self):
+        self.calls.clear()  # the threads are gone
+        self.leave()
+        self.lock.release()
+
+
+def _set_threads(library, threads):
+    library.set_num_threads(threads)
+    if library.get_num_threads() != threads:
+        _let_go(library)
+        library.set_num_threads(threads)
+
+
+def _let_go(library):
+    """Some versions of threadpoolctl obey one thread alone, until that lets go."""
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
 
 
 @cache
 def _blas():
-    from threadpoolctl import ThreadpoolController
+    import threadpoolctl
 
-    return ThreadpoolController()
+    found = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
+    libraries = [(x, x.internal_api == "mkl" or getattr(x, "threading_layer", "") == "openmp") for x in found]
+    return vars(threadpoolctl).setdefault("_symgrad_one_thread", _OneThread(libraries))  # whoever comes first
 
 
-@contextmanager
-def _blas_on_one_thread():
-    """While anybody is in here, a product of matrices stays on the thread that calls for it."""
-    lock, limits, holders = _limiting.setdefault(os.getpid(), (threading.Lock(), [], []))
-    with lock:
-        if not holders:
-            limits.append(_blas().limit(limits=1, user_api="blas"))
-        holders.append(1)
-    try:
-        yield
-    finally:
-        with lock:
-            holders.pop()
-            if not holders:
-                limits.pop().restore_original_limits()
+def _blas_on_one_thread(function, *args, **options):
+    """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
+    return _blas()(function, *args, **options)

@@ -1,0 +1,275 @@
+"""Where no derivative flows no NaN or infinity comes through, whatever operators lie between the mask and the quotient.
+
+Each program divides by zero in rows that `np.where` leaves out. Its derivatives are those of the same program with
+another divisor in these rows, which is finite everywhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+RNG = np.random.default_rng(0)
+LIVE = np.array([True, False, True, True, False])
+X, V, W = RNG.uniform(0.5, 2, (5, 3)), RNG.uniform(0.5, 2, 3), RNG.uniform(0.5, 2, (3, 4))
+ROWS = RNG.uniform(0.5, 2, (5, 3))
+SCALE = np.where(LIVE, RNG.uniform(0.5, 2, 5), 0.0)[:, None]
+SPD = np.eye(3) * 4
+
+
+def _spaced(x):
+    """Into an array of zeros, at every second place."""
+    y = np.zeros_like(x, shape=(x.shape[0], 6))
+    y[:, ::2] = x
+    return y
+
+
+def _mixed(u):
+    """A matrix a row."""
+    return SPD + u[:, :, None] * u[:, None, :]
+
+
+WITH_VECTOR = {
+    "product": lambda u, v: u @ v,
+    "vecdot": lambda u, v: np.vecdot(u, v),
+    "inner": lambda u, v: np.inner(v, u),
+    "outer": lambda u, v: np.outer(u[:, 0], v),
+    "cross": lambda u, v: np.cross(u, v),
+    "cross from the left": lambda u, v: np.cross(v, u),
+    "cross along the first axis": lambda u, v: np.cross(u.T, v[:, None], axis=0).T,
+    "sum": lambda u, v: np.sum(u, axis=1) * v[0],
+    "mean": lambda u, v: np.mean(u * v, axis=1, keepdims=True),
+    "prod": lambda u, v: np.prod(u * v, axis=1),
+    "max": lambda u, v: np.max(u * v, axis=1),
+    "median": lambda u, v: np.median(u * v, axis=1),
+    "var": lambda u, v: np.var(u * v, axis=1),
+    "std": lambda u, v: np.std(u * v, axis=1),
+    "norm": lambda u, v: np.linalg.norm(u * v, axis=1),
+    "norm of what is small": lambda u, v: np.linalg.norm(u, axis=1) / np.linalg.norm(v * u, axis=1),
+    "logaddexp": lambda u, v: np.logaddexp.reduce(u * v, axis=1),
+    "cumsum": lambda u, v: np.cumsum(u, axis=1) * v,
+    "cumprod": lambda u, v: np.cumprod(u * v, axis=1),
+    "sort": lambda u, v: np.sort(u * v, axis=1) * v,
+    "take_along_axis": lambda u, v: np.take_along_axis(u, np.argsort(v)[None, :], 1) * v,
+    "gather": lambda u, v: u[:, [2, 0, 0]] * v,
+    "slice": lambda u, v: u[:, 1:] * v[:-1],
+    "number": lambda u, v: u[:, 1] * v[1],
+    "assignment": lambda u, v: _spaced(u * v),
+    "stack": lambda u, v: np.stack([u, np.broadcast_to(v, u.shape)], axis=1),
+    "concatenate": lambda u, v: np.concatenate([u, u * v], axis=1),
+    "transpose": lambda u, v: (v[:, None] * u.T).T,
+    "reshape": lambda u, v: np.reshape(u[:, :, None] * v, (5, 9)),
+    "repeat": lambda u, v: np.repeat(u, 2, axis=1) * v[0],
+    "tile": lambda u, v: np.tile(u, (1, 2)) * v[0],
+    "roll": lambda u, v: np.roll(u, 1, axis=1) * v,
+    "pad": lambda u, v: np.pad(u, ((0, 0), (1, 1))) * v[0],
+    "diff": lambda u, v: np.diff(u * v, axis=1),
+    "trapezoid": lambda u, v: np.trapezoid(u, v, axis=1),
+    "windows": lambda u, v: np.lib.stride_tricks.sliding_window_view(u, 2, axis=1) @ v[:2],
+    "diagonal": lambda u, v: np.diagonal(_mixed(u), axis1=1, axis2=2) * v,
+    "trace": lambda u, v: np.trace(_mixed(u), axis1=1, axis2=2) * v[0],
+    "tril": lambda u, v: np.tril(_mixed(u)) @ v,
+    "interp": lambda u, v: np.interp(u, np.cumsum(v), v * v),
+    "quantile": lambda u, v: np.quantile(u * v, 0.3, axis=1),
+    "quadratic form": lambda u, v: np.einsum("ni,nij,j->n", u, _mixed(u), v),
+    "inv": lambda u, v: np.linalg.inv(_mixed(u)) @ v,
+    "det": lambda u, v: np.linalg.det(_mixed(u)) * v[0],
+    "solve": lambda u, v: np.linalg.solve(_mixed(u), v),
+    "solve for columns": lambda u, v: np.linalg.solve(SPD + v[:, None] * v, u.T).T,
+    "solve for rows": lambda u, v: np.linalg.solve(SPD + v[:, None] * v, u[:, :, None])[..., 0],
+    "a choice between": lambda u, v: np.where(u > 0, u, 0) @ v,
+    "the largest": lambda u, v: np.maximum(u @ v, 0),
+}
+WITH_MATRIX = {
+    "product": lambda u, w: u @ w,
+    "product of transposes": lambda u, w: (w.T @ u.T).T,
+    "products in a row": lambda u, w: np.tanh(u @ w) @ w.T,
+    "einsum": lambda u, w: np.einsum("ij,jk->ki", u, w).T,
+    "einsum of three": lambda u, w: np.einsum("ni,nj,jk->nik", u, u, w),
+    "tensordot": lambda u, w: np.tensordot(u, w, axes=(1, 0)),
+    "tensordot of rank three": lambda u, w: np.tensordot(_mixed(u), w, axes=(2, 0)),
+    "stack of products": lambda u, w: _mixed(u) @ w,
+    "stack of products from the left": lambda u, w: w.T @ _mixed(u),
+    "kron": lambda u, w: np.kron(u, w[:1]),
+    "distances": lambda u, w: np.sum((u[:, None, :] - w.T) ** 2, axis=2),
+    "nearest": lambda u, w: np.min(np.sum((u[:, None, :] - w.T) ** 2, axis=2), axis=1),
+    "softmax": lambda u, w: np.exp(u @ w) / np.sum(np.exp(u @ w), axis=1, keepdims=True) @ w.T,
+}
+PROGRAMS = [
+    *[pytest.param(f, V, id=f"{name}, vector") for name, f in WITH_VECTOR.items()],
+    *[pytest.param(f, W, id=f"{name}, matrix") for name, f in WITH_MATRIX.items()],
+    pytest.param(np.cross, ROWS, id="cross, rows"),
+    pytest.param(np.vecdot, ROWS, id="vecdot, rows"),
+]
+
+
+def losses(f):
+    """The program that divides by zero, and the one that does not: equal, and equal in all derivatives."""
+
+    def loss(x, scale, w, divisor):
+        y = f(x / divisor, w)
+        live = np.reshape(scale != 0, (5, *(1,) * (y.ndim - 1)))
+        return np.sum(np.where(live, y, 0) ** 2)
+
+    def safe(x, scale, w):
+        return loss(x, scale, w, np.where(scale != 0, scale, 1.0))
+
+    return (lambda x, scale, w: loss(x, scale, w, scale)), safe
+
+
+@pytest.mark.parametrize(("f", "w"), PROGRAMS)
+def test_no_nan_comes_through(f, w):
+    loss, safe = losses(f)
+    with np.errstate(all="ignore"):
+        expected = sg.grad(safe, argnums=(0, 1, 2), optimize=0)(X, SCALE, w)
+        for optimize in (0, 2):
+            found = sg.grad(loss, argnums=(0, 1, 2), optimize=optimize)(X, SCALE, w)
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("f", "w"), PROGRAMS)
+def test_no_nan_comes_through_at_the_second_order(f, w):
+    """In a product with the Hessian, which is forward over reverse."""
+    loss, safe = losses(f)
+    directions = tuple(np.random.default_rng(1).normal(size=x.shape) for x in (X, SCALE, w))
+    with np.errstate(all="ignore"):
+        expected = sg.hvp(safe, argnums=(0, 1, 2), optimize=0)(X, SCALE, w, directions)
+        found = sg.hvp(loss, argnums=(0, 1, 2))(X, SCALE, w, directions)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
+
+
+# ---- programs as people write them
+
+
+def agree(found, expected, rtol=1e-9):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-11)
+
+
+def skew(axis):
+    zero = np.zeros_like(axis[:, 0])
+    x, y, z = axis[:, 0], axis[:, 1], axis[:, 2]
+    return np.stack([np.stack([zero, -z, y], 1), np.stack([z, zero, -x], 1), np.stack([-y, x, zero], 1)], 1)
+
+
+def rodrigues(r, points, write):
+    """Points rotated about `r` by its length, of which the first row is zero."""
+    square = np.sum(r**2, axis=1, keepdims=True)
+    angle = np.sqrt(square)
+    return write(r / angle, angle, square > 0, r, points)
+
+
+def _with_crosses(axis, angle, turned, r, points):
+    along = np.sum(axis * points, axis=1, keepdims=True) * (1 - np.cos(angle))
+    rotated = np.cos(angle) * points + np.sin(angle) * np.cross(axis, points) + axis * along
+    return np.where(turned, rotated, points + np.cross(r, points))
+
+
+def _with_matrices(axis, angle, turned, r, points):
+    k, eye = skew(axis), np.eye(3)
+    matrix = eye + np.sin(angle)[..., None] * k + (1 - np.cos(angle))[..., None] * (k @ k)
+    matrix = np.where(turned[..., None], matrix, eye + skew(r))
+    return np.einsum("nij,nj->ni", matrix, points)
+
+
+@pytest.mark.parametrize("write", [_with_crosses, _with_matrices])
+def test_the_rotation_of_a_camera_that_is_not_rotated(write):
+    """At r = 0 the derivative of the rotated point is that of the cross product."""
+    r, points, weights = np.array([[0.0, 0, 0], [0.3, -0.2, 0.1]]), ROWS[:2], X[:2]
+
+    def loss(r, points):
+        return np.sum(weights * rodrigues(r, points, write))
+
+    with np.errstate(all="ignore"):
+        for optimize in (0, 1, 2):
+            d_r, d_points = sg.grad(loss, argnums=(0, 1), optimize=optimize)(r, points)
+            np.testing.assert_allclose(d_r[0], np.cross(points[0], weights[0]), rtol=1e-12)
+            np.testing.assert_allclose(d_points[0], weights[0], rtol=1e-12)
+            moved = np.array([[0, 0, 0], [1e-6, 2e-6, -1e-6]])
+            slope = (loss(r + moved, points) - loss(r - moved, points)) / 2
+            np.testing.assert_allclose(np.sum(d_r * moved), slope, rtol=1e-6)
+        second = sg.hessian(lambda r: loss(r, points))(r)
+        assert np.isfinite(second).all()
+
+
+def attention(q, k, v, real):
+    """Of rows of which some are padding: their scores are -inf, and a row with no key at all is left out."""
+    scores = np.where(real[None, :], q @ k.T, -np.inf)
+    weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+    return weights / np.sum(weights, axis=1, keepdims=True) @ v
+
+
+def test_attention_with_padding():
+    q, k, v = (RNG.normal(size=(5, 3)) for _ in range(3))
+
+    def loss(q, k, v, real):
+        return np.sum(np.where(real[:, None], attention(q, k, v, real), 0) ** 2)
+
+    with np.errstate(all="ignore"):
+        for optimize in (0, 2):
+            found = sg.grad(loss, argnums=(0, 1, 2), optimize=optimize)(q, k, v, LIVE)
+            few = [x[LIVE] for x in (q, k, v)]
+            expected = sg.grad(lambda *args: np.sum(attention(*args, np.full(3, True)) ** 2), argnums=(0, 1, 2))(*few)
+            agree([g[LIVE] for g in found], expected)
+            assert all((g[~LIVE] == 0).all() for g in found)
+            nobody = np.full(5, False)
+            assert all((g == 0).all() for g in sg.grad(loss, argnums=(0, 1, 2), optimize=optimize)(q, k, v, nobody))
+
+
+def test_rows_without_a_key():
+    """Each row has its own keys; where there are none the softmax is NaN, and something else is taken."""
+    q, k, v = (RNG.normal(size=(5, 3)) for _ in range(3))
+    pairs = RNG.uniform(size=(5, 5)) < 0.5
+    pairs[1] = False
+
+    def loss(q, k, v):
+        scores = np.where(pairs, q @ k.T, -np.inf)
+        weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+        weights = weights / np.sum(weights, axis=1, keepdims=True)
+        return np.sum(np.where(np.any(pairs, axis=1, keepdims=True), weights @ v, q) ** 2)
+
+    def by_rows(q, k, v):
+        total = 0.0
+        for i in range(5):
+            y = attention(q[i : i + 1], k[pairs[i]], v[pairs[i]], np.full(pairs[i].sum(), True)) if i != 1 else q[1]
+            total = total + np.sum(y**2)
+        return total
+
+    with np.errstate(all="ignore"):
+        agree(sg.grad(loss, argnums=(0, 1, 2))(q, k, v), sg.grad(by_rows, argnums=(0, 1, 2))(q, k, v))
+
+
+def test_a_condition_for_everything():
+    def f(x, t):
+        return np.where(t > 0, np.linalg.norm(np.cumsum(x / t)), t)
+
+    with np.errstate(all="ignore"):
+        for optimize in (0, 2):
+            d_x, d_t = sg.grad(f, argnums=(0, 1), optimize=optimize)(V, np.array(0.0))
+            assert (d_x == 0).all() and d_t == 1
+
+
+def test_a_result_that_does_not_count_makes_no_nan_in_a_filter():
+    """A filter reads its signal at several places, and some of what it gives is left out."""
+    x, w, scale = RNG.normal(size=7), RNG.normal(size=3), np.array([0.0, 1, 2, 1, 1, 2, 1])
+
+    def loss(x, w, divisor):
+        y = np.convolve(x / divisor, w)
+        return np.sum(np.where(np.arange(9) > 2, y, 0) ** 2)
+
+    with np.errstate(all="ignore"):
+        for optimize in (0, 2):
+            found = sg.grad(loss, argnums=(0, 1), optimize=optimize)(x, w, scale)
+            agree(found, sg.grad(loss, argnums=(0, 1))(x, w, np.maximum(scale, 0.5)))
+
+
+def test_a_guard_costs_nothing_where_nothing_is_singular():
+    def loss(x, w):
+        return np.sum(np.where(x[:, :1] > 0, np.cross(np.tanh(x @ w[:, :3]), x), 0))
+
+    source = sg.grad(loss, argnums=(0, 1)).source(X, W, optimize=1)
+    assert sum("np.where" in line for line in source.split("\n") if not line.strip().startswith("#")) == 1  # the mask

@@ -1,0 +1,195 @@
+"""BLAS is held to one thread while threads of a program run, and has its own back afterwards, whatever happens."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import threading
+import types
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import ThreadpoolController
+
+import symgrad as sg
+from symgrad import runtime
+from symgrad.emit.preamble import imports_for, text_for
+
+MANY = 3  # as many threads as BLAS has outside, on a machine of any size
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """How many threads each BLAS has: `MANY` before the test, and after it."""
+    libraries = [library for library, _ in runtime._blas().libraries]
+    before = [library.get_num_threads() for library in libraries]
+
+    def found():
+        return [library.get_num_threads() for library in libraries]
+
+    for library in libraries:
+        runtime._set_threads(library, MANY)
+        runtime._let_go(library)
+    if found() != [MANY] * len(libraries):
+        pytest.skip("this BLAS has a single thread")
+    try:
+        yield found
+        assert found() == [MANY] * len(libraries)
+    finally:
+        for library, n in zip(libraries, before, strict=True):
+            runtime._set_threads(library, n)
+            runtime._let_go(library)
+
+
+def copy_of_runtime():
+    """The functions as a saved module has them."""
+    module = types.ModuleType("copy_of_runtime")
+    text = "\n".join([*imports_for(["_blas_on_one_thread"]), text_for(["_blas_on_one_thread"])])
+    exec(compile(text, "copy_of_runtime", "exec"), vars(module))
+    return module._blas_on_one_thread
+
+
+def loss(x, w):
+    return np.sum(np.tanh(x @ w) ** 2)
+
+
+def test_many_callers_of_programs_and_saved_modules(tiny_blocks, threads, tmp_path):
+    """1,000 calls from eight threads, of a program and of two modules with functions of their own."""
+    x, w = np.random.default_rng(0).normal(size=(9, 4)), np.eye(4)
+    program = sg.value_and_grad(loss, (0, 1)).compile(x, w)
+    assert "_blas_on_one_thread" in program.source
+    calls = [program]
+    for name in ("first", "second"):
+        spec = importlib.util.spec_from_file_location(name, program.save(tmp_path / f"{name}.py"))
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        calls.append(module.loss_value_and_grad)
+    expected = program(x, w)
+    with ThreadPoolExecutor(8) as callers:
+        for value, gradients in callers.map(lambda i: calls[i % 3](x, w), range(1000)):
+            assert value == expected[0]
+            np.testing.assert_array_equal(gradients[1], expected[1][1])
+    assert set(threads()) == {MANY}
+
+
+@pytest.mark.parametrize("last", ["first", "second"])
+@pytest.mark.parametrize("second", [runtime._blas_on_one_thread, copy_of_runtime()], ids=["shared", "copy"])
+def test_whoever_leaves_last_gives_the_threads_back(second, last, threads):
+    """The one that came first is the only one that threadpoolctl obeys, as long as its thread lives."""
+    inside, leave = ([threading.Event(), threading.Event()] for _ in range(2))
+
+    def stay(i):
+        inside[i].set()
+        assert leave[i].wait(60)
+        return threads()
+
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
+        stays = [one.submit(runtime._blas_on_one_thread, stay, 0)]
+        assert inside[0].wait(60)
+        stays.append(two.submit(second, stay, 1))
+        assert inside[1].wait(60)
+        for i in (1, 0) if last == "first" else (0, 1):
+            assert set(threads()) == {1}
+            leave[i].set()
+            assert set(stays[i].result()) == {1}
+        assert set(threads()) == {MANY}
+
+
+def test_nested_and_failing(threads):
+    def fails():
+        assert set(runtime._blas_on_one_thread(threads)) == {1}
+        assert set(threads()) == {1}
+        raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        runtime._blas_on_one_thread(fails)
+
+
+def test_a_setting_of_somebody_else_stays(threads):
+    """What is set meanwhile, and what a limit around the call says."""
+    controller = ThreadpoolController()
+
+    def sets():
+        controller.limit(limits=2, user_api="blas")
+
+    runtime._blas_on_one_thread(sets)
+    assert set(threads()) == {2}
+    for library, _ in runtime._blas().libraries:
+        runtime._set_threads(library, MANY)
+    with controller.limit(limits=1, user_api="blas"):
+        runtime._blas_on_one_thread(lambda: None)
+        assert set(threads()) == {1}
+
+
+def test_threads_of_others_can_set_it_afterwards(threads):
+    def limit():
+        with ThreadpoolController().limit(limits=2, user_api="blas"):
+            return threads()
+
+    runtime._blas_on_one_thread(lambda: None)
+    with ThreadPoolExecutor(1) as other:
+        assert set(other.submit(limit).result()) == {2}
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of POSIX")
+def test_a_signal_that_calls_a_program(threads):
+    """The handler runs in the thread that it interrupts, wherever that is."""
+    found, calls = [], []
+
+    def handler(number, frame):
+        found.extend(runtime._blas_on_one_thread(threads))
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-3, 3e-4)
+        while len(found) < 100:
+            calls.extend(runtime._blas_on_one_thread(threads))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert set(found) == set(calls) == {1}
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of POSIX")
+def test_an_interrupt_at_any_time(threads):
+    """Ctrl-C, 500 times, wherever it comes while program after program runs."""
+
+    def handler(number, frame):
+        raise KeyboardInterrupt
+
+    one_thread, rng = runtime._blas(), np.random.default_rng(0)
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for delay in rng.uniform(5e-5, 1e-3, size=500):
+            with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                while True:
+                    one_thread(int)
+            assert set(threads()) == {MANY}
+            assert not one_thread.before
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_meanwhile(threads):
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay():
+        inside.set()
+        assert leave.wait(60)
+
+    with ThreadPoolExecutor(1) as other:
+        stays = other.submit(runtime._blas_on_one_thread, stay)
+        assert inside.wait(60)
+        child = os.fork()
+        if not child:
+            within = runtime._blas_on_one_thread(threads)
+            os._exit(0 if set(threads()) == {MANY} and set(within) == {1} else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert set(threads()) == {1}
+        leave.set()
+        stays.result()
