@@ -16,8 +16,9 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, reached
 from symgrad.ops.define import TABLE
+from symgrad.rewrite.algebra import MODERATE
 from symgrad.rewrite.engine import copied, number
-from symgrad.rewrite.monomials import MODERATE, MOST, is_product, moderate
+from symgrad.rewrite.monomials import MOST, is_product, moderate
 from symgrad.variable import Variable
 
 NEGATIVE, ADD, SUBTRACT = TABLE[np.negative], TABLE[np.add], TABLE[np.subtract]

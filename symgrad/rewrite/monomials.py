@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.graph import Graph, Node
 from symgrad.ops.define import TABLE
+from symgrad.rewrite.algebra import MODERATE
 from symgrad.rewrite.engine import number
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
@@ -18,9 +19,6 @@ MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
 )
 MOST = 16
 """So many factors are looked at together."""
-
-MODERATE = {4: 1e10, 8: 1e30}
-"""What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
 
 
 class Scale(NamedTuple):
