@@ -11,7 +11,7 @@ from symgrad.dims import Dim
 from symgrad.errors import DTypeError, Refusal, ShapeError, UnsupportedError, WriteError
 from symgrad.graph import Op
 from symgrad.ops import masks, shape
-from symgrad.ops.define import TABLE, display_name, is_traced, refuse, traced_in
+from symgrad.ops.define import TABLE, display_name, is_traced, refuse, strong, traced_in
 from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 
@@ -67,8 +67,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
         return _call_method(ufunc, method, inputs, **kwargs)
     call = _known(ufunc)
     if not kwargs:
-        strong = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
-        return call(*map(_strong, inputs)) if strong else call(*inputs)
+        weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
+        return call(*map(strong, inputs)) if weak else call(*inputs)  # np.multiply(2.0, 3.0) is no Python float
     return _call_with_options(call, ufunc, inputs, **kwargs)
 
 
@@ -107,11 +107,6 @@ def _call_with_options(
 
 def _is_weak(x: Any) -> bool:
     return x.aval.weak if is_traced(x) else type(x) in (int, float, complex)
-
-
-def _strong(x: Any) -> Any:
-    """np.multiply(2.0, 3.0) is a NumPy float64, unlike 2.0 * 3.0."""
-    return shape.ASTYPE(x, x.dtype) if is_traced(x) else x
 
 
 def deliver(result: Any, out: Any) -> Any:
@@ -178,6 +173,13 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _power(self: Any, other: Any) -> Any:
+    """As arrays do: they square booleans as int8, where np.power gives int64."""
+    if self.dtype == bool and self.ndim and type(other) is int and other == 2:
+        return np.square(self)
+    return _operator(np.power)(self, other)
+
+
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
     return lambda self: TABLE[ufunc](self)
 
@@ -213,6 +215,7 @@ def _methods() -> dict[str, Callable[..., Any]]:
     for name, ufunc in _BINARY.items():
         found[f"__r{name}__"] = _operator(ufunc, reflected=True)
         found[f"__i{name}__"] = _in_place(ufunc)
+    found["__pow__"] = _power
     for name in _METHODS:
         if getattr(np, name, None) in TABLE:
             found[name] = _method(getattr(np, name))

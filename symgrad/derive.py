@@ -16,7 +16,7 @@ from symgrad.cotangent import Cotangent, Linearised, Mask
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
-from symgrad.ops.define import Unknown
+from symgrad.ops.define import Unknown, operand_dtypes
 from symgrad.ops.elementwise import WHERE
 from symgrad.recompute import computed_again, enter, leave, segment_of
 from symgrad.variable import Variable
@@ -181,12 +181,30 @@ class _Pullback:
         return Variable(self.graph, self.again.get(node, node))
 
     def through_partials(self, node: Node, rule: Rule, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
-        partials = rule(self.primal(node), *map(self.primal, node.inputs))
+        operands = self.converted(node)
+        partials = rule(self.primal(node), *operands)
+        given = {y.node: x for x, y in zip(node.inputs, operands, strict=True)}
         for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
             if x in self.needed and x.aval.differentiable and p is not None:
                 if isinstance(p, Unknown):
                     raise NotDifferentiableError(f"{node.op.path} has no derivative by {p.argument}", p.instead)
+                if isinstance(p, Variable) and p.node in given:  # a product converts it again
+                    p = self.primal(given[p.node])
                 yield x, self.times(g, p).unbroadcast(x.aval)
+
+    def converted(self, node: Node) -> list[Variable]:
+        """The inputs in the dtypes in which an elementwise operator computes: a partial has no fewer digits."""
+        xs, dtype = node.inputs, node.aval.dtype
+        if all(x.aval.weak or x.aval.dtype == dtype for x in xs):
+            return [*map(self.primal, xs)]
+        dtypes = operand_dtypes(node.op, dtype, *[x.aval for x in xs])
+        return [self.primal(x) if x.aval.weak else self.cast(x, to) for x, to in zip(xs, dtypes, strict=True)]
+
+    def cast(self, x: Node, dtype: np.dtype) -> Variable:
+        """A value in a dtype; a constant stays one, so that rules know its number."""
+        if x.aval.dtype == dtype or x.op is not CONSTANT:
+            return np.astype(self.primal(x), dtype, copy=False)
+        return Variable(self.graph, self.graph.constant(dict(x.params)["value"].value.astype(dtype)))
 
     def times(self, g: Cotangent, p: Any) -> Cotangent:
         """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""

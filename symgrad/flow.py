@@ -62,7 +62,9 @@ def flow_of(node: Node, inputs: Sequence[Aval] = ()) -> Flow:
     avals = inputs or [x.aval for x in node.inputs]
     if node.op.flow is None or not all(type(aval) is Aval for aval in (node.aval, *avals)):
         return opaque(node.aval, *avals)
-    return node.op.flow(node.aval, *avals, **{**node.op.defaults, **dict(node.params)})
+    flow = node.op.flow(node.aval, *avals, **{**node.op.defaults, **dict(node.params)})
+    adds_truths = flow.combine is np.add and node.aval.dtype == bool
+    return flow._replace(combine=np.logical_or) if adds_truths else flow
 
 
 # ---- flows that entries share

@@ -71,7 +71,8 @@ def options(**changed: Any) -> Iterator[None]:
     optimize : int
         0 the graph as it is, 1 simplified straight-line code, 2 what runs fastest.
     numerics : str
-        ``"stable"``, or ``"ieee"`` to leave out rewrites that can change a NaN or an infinity.
+        ``"stable"``, or ``"ieee"`` to leave out rewrites that can change a NaN or an infinity, and to keep factors in
+        their order, which matters where the product of some of them leaves the range of the dtype.
     threads : int or None
         How many threads may work on one call; None for as many as cores.
 

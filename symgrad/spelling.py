@@ -43,6 +43,19 @@ def call(function: str, arguments: Iterable[str]) -> Code:
     return Code(f"{function}({', '.join(arguments)})")
 
 
+def spell_plain(value: Any) -> str:
+    """A Python number, or nested lists of them, as source."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(spell_plain, value))}]"
+    if isinstance(value, complex):
+        parts = value.real, value.imag
+        if not np.all(np.isfinite(parts)) or any(x == 0 and np.signbit(x) for x in parts):
+            return f"complex({', '.join(map(spell_plain, parts))})"
+    if isinstance(value, float) and not np.isfinite(value):
+        return "np.nan" if np.isnan(value) else "np.inf" if value > 0 else "-np.inf"
+    return repr(value)
+
+
 def spell_param(value: Any) -> str:
     """A parameter of a node as Python source."""
     if isinstance(value, tuple) and type(value) is tuple:

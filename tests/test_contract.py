@@ -243,8 +243,10 @@ def test_source_of_einsum():
         'np.einsum("nki,nkj->kij", g, x1)',
         'np.einsum("kij,nki->nkj", x0, g)',
     ]
-    _, inputs, (y,) = trace(lambda a, b, c: np.einsum("ij,jk,kl->il", a, b, c), *draw((2, 3), (3, 4), (4, 2)))
-    assert spelled(y, dict(zip(inputs, "abc", strict=True))).text == 'np.einsum("ij,jk,kl->il", a, b, c, optimize=True)'
+    for asked, end in (({}, ""), ({"optimize": True}, ", optimize=True"), ({"optimize": "greedy"}, ", optimize=True")):
+        f = lambda a, b, c, asked=asked: np.einsum("ij,jk,kl->il", a, b, c, **asked)
+        _, inputs, (y,) = trace(f, *draw((2, 3), (3, 4), (4, 2)))
+        assert spelled(y, dict(zip(inputs, "abc", strict=True))).text == f'np.einsum("ij,jk,kl->il", a, b, c{end})'
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from symgrad.derive import pullback
 from symgrad.flow import Flow, aligned, flow_of, reduced, signature
 from symgrad.graph import reached
 from symgrad.interpret import interpret
+from symgrad.ops.determinants import COFACTORS, SLOPE
 from symgrad.rewrite.turned import COPY
 
 # ---- a flow as text: "ab,bc->ac add", with a dot for an opaque axis
@@ -37,13 +38,16 @@ def written(flow):
     return f"{text} {flow.combine.__name__}" if reduces else text
 
 
+OWN = {"COPY": COPY, "COFACTORS": COFACTORS, "SLOPE": SLOPE}
+
+
 def call(source, *shapes):
     """A call of positive numbers, traced: the nodes of its results, and what they are fed."""
     rng = np.random.default_rng(0)
     xs = [rng.uniform(0.2, 1.8, shape) for shape in shapes]
     f = eval(
         f"lambda {', '.join('xyz'[: len(xs)])}: {source}",
-        {"np": np, "sg": sg, "I": np.array([2, 0]), "J": np.array([[1]]), "windows": sliding_window_view, "COPY": COPY},
+        {"np": np, "sg": sg, "I": np.array([2, 0]), "J": np.array([[1]]), "windows": sliding_window_view, **OWN},
     )
     _, inputs, outputs = trace(f, *xs)
     return outputs, dict(zip(inputs, xs, strict=True))
@@ -143,6 +147,8 @@ CALLS = [
     ("linalg.lstsq", "np.linalg.lstsq(x, y)[0]", (4, 3), (4,), "..,.->."),
     ("linalg.inv", f"np.linalg.inv({SPD})", (2, 3, 3), "a..->a.."),
     ("linalg.pinv", "np.linalg.pinv(x)", T, "a..->a.."), ("linalg.det", "np.linalg.det(x)", (2, 3, 3), "a..->a"),
+    ("cofactors", "COFACTORS(x)", (2, 3, 3), "a..->a.."),
+    ("cofactors_slope", "SLOPE(x, y)", (2, 3, 3), (3, 3), "a..,..->a.."),
     ("linalg.matrix_rank", "np.linalg.matrix_rank(x)", T, "a..->a"),
     ("linalg.cholesky", f"np.linalg.cholesky({SPD})", (2, 3, 3), "a..->a.."),
     ("linalg.eigvalsh", f"np.linalg.eigvalsh({SPD})", (2, 3, 3), "a..->a."),

@@ -5,6 +5,7 @@ import pytest
 from oracle import check_derivatives, trace
 from sweep import check_batch, check_close, inferred
 
+import symgrad as sg
 from symgrad.derive import pullback
 from symgrad.dims import Sizes
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
@@ -67,6 +68,76 @@ def test_slogdet_of_a_negative_determinant():
     check_close(np.linalg.slogdet, a)
     check_derivatives(lambda a: np.linalg.slogdet(a).logabsdet, a)
     assert all(g is None or not np.any(g) for g in gradient(lambda a: np.linalg.slogdet(a).sign, a))
+
+
+# ---- determinants of singular matrices
+
+SINGULAR = {
+    "rank 2 of 3": np.arange(1.0, 10).reshape(3, 3),
+    "rank 1 of 3": np.outer([1.0, 2, 3], [4.0, 5, 6]),
+    "zeros": np.zeros((3, 3)),
+    "one number": np.zeros((1, 1)),
+    "nothing": np.zeros((0, 0)),
+    "a number": np.array([[2.0]]),
+    "rank 1 of 2": np.array([[1.0, 2], [2, 4]]),
+    "rank 5 of 6": matrix(6, 5) @ matrix(5, 6),
+    "rank 4 of 6": matrix(6, 4) @ matrix(4, 6),
+    "nearly": np.diag([1.0, 1.0, 1e-14]),
+    "of determinant 0 by underflow": 1e-120 * matrix(3, 3),
+    "of infinite determinant": 1e110 * matrix(3, 3),
+    "one of several": np.stack([matrix(3, 3), np.arange(1.0, 10).reshape(3, 3), np.ones((3, 3)), np.zeros((3, 3))]),
+}
+
+
+def cofactors(a):
+    """By minors, of complex matrices as well."""
+    n = a.shape[-1]
+    found = np.empty_like(a)
+    for i, j in np.ndindex(n, n):
+        found[..., i, j] = (-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, -2), j, -1))
+    return found
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("name", SINGULAR)
+def test_the_gradient_of_det_is_the_cofactors(name, level):
+    a = SINGULAR[name]
+    with np.errstate(over="ignore"):
+        slope = sg.grad(lambda a: np.sum(np.linalg.det(a)), optimize=level)(a)
+    scale = np.max(np.abs(a), initial=0) ** max(a.shape[-1] - 1, 0)
+    np.testing.assert_allclose(slope, cofactors(a), rtol=1e-12, atol=1e-14 * scale)
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_the_hessian_of_det_at_singular_matrices(name):
+    a, v = SINGULAR[name], np.random.default_rng(0).standard_normal(SINGULAR[name].shape)
+    scale = np.max(np.abs(a), initial=0) or 1.0
+    expected = cofactors(a + 1e-30j * scale * v).imag / (1e-30 * scale)
+    found = sg.hvp(lambda a: np.sum(np.linalg.det(a)))(a, v)
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13 * scale ** max(a.shape[-1] - 2, 0))
+
+
+def test_derivatives_of_det_to_third_order():
+    sg.check_grads(lambda a: np.sin(np.linalg.det(a) / 40), (matrix(4, 4),), order=3)
+    slopes = sg.hessian(np.linalg.det)(np.array([[1.0, 2], [2, 4]])).reshape(4, 4)
+    np.testing.assert_allclose(slopes, [[0, 0, 0, 1], [0, 0, -1, 0], [0, -1, 0, 0], [1, 0, 0, 0]], atol=1e-15)
+
+
+def test_det_of_what_is_not_finite_has_no_finite_gradient():
+    assert np.isnan(sg.grad(np.linalg.det)(np.array([[np.nan, 1], [1, 2]]))).all()
+
+
+def test_slogdet_of_a_singular_matrix_has_no_derivative():
+    with pytest.raises(np.linalg.LinAlgError):
+        sg.grad(lambda a: np.linalg.slogdet(a)[1])(np.zeros((2, 2)))
+
+
+def test_the_source_of_the_gradient_of_det_stands_alone():
+    source = sg.grad(np.linalg.det).source("float64[3, 3]", optimize=1)
+    assert "d_a = _cofactors(a)" in source
+    module = {}
+    exec(source, module)
+    np.testing.assert_allclose(module["det_grad"](np.diag([1.0, 2, 0])), np.diag([0.0, 0, 2]), atol=1e-15)
 
 
 # ---- factorisations that read one triangle

@@ -184,7 +184,7 @@ class BlockBody(Body):
         target = self.target(node)
         if target is None:
             return super().spell(node, inputs)
-        if node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1]:  # reads its operand once
+        if _is_square(node):  # reads its operand once
             return call("np.square", [inputs[0].text, f"out={target}"])
         if node.op.name == "outer":
             column, row = inputs
@@ -251,3 +251,8 @@ class BlockBody(Body):
 
 def _is_negated(code: Code) -> bool:
     return code.text.startswith("-") and code.level == UNARY
+
+
+def _is_square(node: Node) -> bool:
+    """Whether np.square does the same; of booleans it makes integers."""
+    return node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1] and node.aval.dtype != bool

@@ -17,7 +17,7 @@ from symgrad.ops.core import AGAIN, BOUNDARIES, STOP
 from symgrad.ops.define import is_small
 from symgrad.rewrite.scatter import hits_once
 from symgrad.shapes import same_shape
-from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
+from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param, spell_plain
 from symgrad.where import Where
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
@@ -439,9 +439,7 @@ def spell_number(value: Any, weak: bool) -> Code:
     """A number as source; a NumPy scalar keeps its dtype."""
     number = value if weak else value[()]
     plain = number if weak else number.item()
-    text = repr(plain)
-    if isinstance(plain, float) and not np.isfinite(plain):
-        text = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}[text]
+    text = spell_plain(plain)
     if weak or isinstance(plain, bool):
         return Code(text, UNARY if text.startswith("-") else ATOM)
     return Code(f"np.{number.dtype.name}({text})")

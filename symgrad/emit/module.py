@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from symgrad.emit.scalars import USED, ScalarBody, is_scalar
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
 from symgrad.schedule.loop import Block, with_nested
-from symgrad.spelling import ATOM
+from symgrad.spelling import ATOM, spell_param, spell_plain
 from symgrad.version import VERSION
 
 SMALL = 64  # elements of a constant array that are still written out
@@ -356,18 +355,22 @@ def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.n
 
 def spell_array(value: np.ndarray) -> str | None:
     """An array as source: as the call that makes it, or number by number while it is small."""
-    dtype = f"dtype=np.{value.dtype}"
-    usual = value.dtype in (np.dtype(int), np.dtype(float), np.dtype(bool))
+    dtype = f"dtype={spell_param(value.dtype)}"
+    of_float, of_int = ("" if value.dtype == usual else f", {dtype}" for usual in (float, int))
+    if not value.size:
+        return f"np.empty({spell_param(value.shape)}{of_float})"
     if value.ndim == 1 and value.dtype.kind == "i" and value.size > 2 and np.array_equal(value, np.arange(value.size)):
-        return f"np.arange({value.size}{'' if value.dtype == int else f', {dtype}'})"
-    if value.ndim == 2 and value.size > 1 and np.array_equal(value, np.eye(*value.shape)):
-        return (
-            f"np.eye({', '.join(map(str, dict.fromkeys(value.shape)))}{'' if value.dtype == float else f', {dtype}'})"
-        )
+        return f"np.arange({value.size}{of_int})"
+    if value.ndim == 2 and value.size > 1 and _is_identity(value):
+        return f"np.eye({', '.join(map(str, dict.fromkeys(value.shape)))}{of_float})"
     if value.size > SMALL:
         return None
-    numbers = re.sub(r"\b(nan|inf)\b", r"np.\1", repr(value.tolist()))
-    return f"np.array({numbers}{'' if usual and value.size else f', {dtype}'})"
+    usual = value.dtype in (np.dtype(int), np.dtype(float), np.dtype(bool))
+    return f"np.array({spell_plain(value.tolist())}{'' if usual else f', {dtype}'})"
+
+
+def _is_identity(value: np.ndarray) -> bool:
+    return value.tobytes() == np.eye(*value.shape, dtype=value.dtype).tobytes()  # zeros have signs
 
 
 def _docstring(header: Header, inputs: Sequence[Node], called: Collection[str], packages: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from symgrad.dims import Dim, same
 from symgrad.errors import ShapeError
 from symgrad.flow import Flow, signature
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, common_dtype, implements, is_small, operator
+from symgrad.ops.define import as_input, axis_index, common_dtype, implements, is_small, operator, strong
 from symgrad.shapes import broadcast_shapes, product
 from symgrad.spelling import ATOM, PRODUCT, UNARY, Code, call, infix, spell_param
 
@@ -230,7 +230,7 @@ def vecmat(x1, x2, /):
 def dot(a, b):
     a, b = as_input(a), as_input(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return np.multiply(a, b)
+        return np.multiply(strong(a), strong(b))
     if a.ndim == 1 or b.ndim <= 2:
         return np.matmul(a, b)
     return np.tensordot(a, b, axes=((a.ndim - 1,), (b.ndim - 2,)))
@@ -240,7 +240,7 @@ def dot(a, b):
 def inner(a, b, /):
     a, b = as_input(a), as_input(b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return np.multiply(a, b)
+        return np.multiply(strong(a), strong(b))
     if b.ndim == 1:
         return np.matmul(a, b)
     return np.matmul(b, a) if a.ndim == 1 else np.tensordot(a, b, axes=((a.ndim - 1,), (b.ndim - 1,)))

@@ -98,6 +98,13 @@ def _holds_objects(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype == object
 
 
+def strong(x: Any) -> Array:
+    """A Python number as NumPy's, where a NumPy function makes arrays of what it is given."""
+    if is_traced(x):
+        return x.astype(x.dtype, copy=False)
+    return np.asarray(x)[()] if type(x) in (int, float, complex) else x
+
+
 def display_name(function: Callable[..., Any]) -> str:
     """``linalg.solve`` for `np.linalg.solve`."""
     name, home = function.__name__, getattr(function, "__module__", None) or ""
@@ -117,6 +124,7 @@ def elementwise(
     spell: Callable[..., Code] | None = None,
     quick: Callable[..., Code | None] | None = None,
     scalar: str | Callable[..., Code] | None = None,
+    keeps_weak: bool = False,
     commutes: bool = False,
     singular: bool = False,
     domain: tuple[float, float] | tuple[tuple[float, float], ...] | None = None,
@@ -147,6 +155,8 @@ def elementwise(
         their `Code`. Its value is NumPy's, but it may raise ArithmeticError or ValueError where NumPy's would be
         infinite or NaN. Python's operators are their own such form unless another is given; without one, programs with
         this operator stay with NumPy.
+    keeps_weak : bool
+        Whether it is an operator of Python, which gives a Python number for one; `infix` and `prefix` say so as well.
     commutes, singular : bool
         Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
     domain : (low, high), optional
@@ -159,7 +169,7 @@ def elementwise(
     Op
     """
     resolve = dtype or (lambda *kinds: ufunc_dtypes(function, kinds, package or "np")[0])
-    keeps_weak = infix is not None or prefix is not None
+    keeps_weak = keeps_weak or infix is not None or prefix is not None
     if package and not written and scalar is None:
         scalar = _scalar_call
 
@@ -188,6 +198,7 @@ def elementwise(
         quick=quick,
         scalar=scalar,
         elementwise=True,
+        keeps_weak=keeps_weak,
         commutes=commutes,
         singular=singular,
         domain=domain if domain is None or isinstance(domain[0], tuple) else (domain,),
@@ -234,6 +245,8 @@ def _spell_infix(symbol: str, name: str) -> Callable[..., Code]:
     def spell(node: Node, a: Code, b: Code) -> Code:
         if all(x.aval.weak for x in node.inputs) and (not node.aval.weak or (symbol in _DIVISIONS and b.text == "0")):
             return call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
+        if symbol == "**" and node.inputs[0].aval.dtype == bool:
+            return call(f"np.{name}", [a.text, b.text])  # ** 2 is np.square, which gives int8
         return spell_infix(symbol, a, b)
 
     return spell
@@ -259,6 +272,14 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...], package: s
     except TypeError:
         names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
         raise DTypeError(f"{package}.{ufunc.__name__} does not take {names}") from None
+
+
+def operand_dtypes(op: Op, result: np.dtype, *xs: Aval) -> Sequence[np.dtype]:
+    """The dtypes to which an elementwise operator converts its inputs before it computes."""
+    if isinstance(op.evaluate, np.ufunc):
+        kinds = (*[_kind(x) for x in xs], *[None] * op.evaluate.nout)
+        return op.evaluate.resolve_dtypes(kinds)[: op.evaluate.nin]
+    return [result if x.dtype.kind == "f" else x.dtype for x in xs]
 
 
 def result_dtype(*kinds: np.dtype | type) -> np.dtype:

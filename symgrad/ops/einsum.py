@@ -10,7 +10,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.contract import fits
-from symgrad.ops.define import as_input, common_dtype, implements, operator, refuse
+from symgrad.ops.define import as_input, common_dtype, implements, is_traced, operator, refuse, strong
 from symgrad.shapes import broadcast_shapes, is_one, product
 from symgrad.spelling import call
 
@@ -62,24 +62,24 @@ def _sizes(avals, terms):
     return sizes
 
 
-def _infer_einsum(*xs, subscripts):
+def _infer_einsum(*xs, subscripts, optimize=False):
     terms, out = _split(subscripts)
     sizes = _sizes(xs, terms)
     return Aval(tuple(sizes[letter] for letter in out), common_dtype(*xs))
 
 
-def _vjp_einsum(g, y, *xs, subscripts):
+def _vjp_einsum(g, y, *xs, subscripts, optimize):
     terms, out = _split(subscripts)
-    return tuple(_cotangent(g, xs, terms, out, i) for i in range(len(xs)))
+    return tuple(_cotangent(g, xs, terms, out, i, optimize) for i in range(len(xs)))
 
 
-def _cotangent(g, xs, terms, out, i):
+def _cotangent(g, xs, terms, out, i, optimize):
     """The einsum with the cotangent in the place of operand i; indices that only it has are repeated."""
     operands, letters = [*xs], [*terms]
     operands[i], letters[i] = g, out
     known = {letter for term in letters for letter in term}
     kept = "".join(letter for letter in terms[i] if letter in known)
-    gx = np.einsum(f"{','.join(letters)}->{kept}", *operands)
+    gx = np.einsum(f"{','.join(letters)}->{kept}", *operands, optimize=optimize)
     if kept != terms[i]:
         gx = gx[tuple(slice(None) if letter in known else None for letter in terms[i])]
     if any(is_one(size) and not is_one(n) for size, n in zip(gx.shape, xs[i].shape, strict=True)):
@@ -87,21 +87,24 @@ def _cotangent(g, xs, terms, out, i):
     return gx
 
 
-def _batch_einsum(batched, *xs, subscripts):
+def _batch_einsum(batched, *xs, subscripts, optimize):
     terms, out = _split(subscripts)
     extra = next(letter for letter in LETTERS if letter not in subscripts)
     terms = [extra + term if flag else term for flag, term in zip(batched, terms, strict=True)]
-    return np.einsum(f"{','.join(terms)}->{extra}{out}", *xs)
+    return np.einsum(f"{','.join(terms)}->{extra}{out}", *xs, optimize=optimize)
 
 
 PLANNING = 5000
 """Multiplications from which on it pays to look for products of matrices: NumPy takes 10 us to do so."""
 
 
-def _pays(shapes, subscripts):
-    """Whether NumPy should plan before it runs: for two operands, if they make a product of matrices."""
+def _pays(shapes, subscripts, optimize):
+    """Whether NumPy should plan before it runs: where it is asked to, and for two operands that are matrices.
+
+    More of them it would multiply in another order, and sum early what one of them alone has: 0.0 becomes a NaN.
+    """
     if len(shapes) > 2:
-        return True
+        return optimize
     terms, out = _split(subscripts)
     if len(terms) < 2 or not any(letter not in out for letter in terms[0] if letter in terms[1]):
         return False
@@ -120,17 +123,17 @@ def _multiplications(shapes, terms):
     return math.prod(sizes.values())
 
 
-def _evaluate_einsum(*xs, subscripts):
-    return np.einsum(str(subscripts), *xs, optimize=_pays([x.shape for x in xs], subscripts))
+def _evaluate_einsum(*xs, subscripts, optimize=False):
+    return np.einsum(str(subscripts), *xs, optimize=_pays([x.shape for x in xs], subscripts, optimize))
 
 
 def _spell_einsum(node, *xs):
-    subscripts = dict(node.params)["subscripts"]
-    optimize = ["optimize=True"] if _pays([x.aval.shape for x in node.inputs], subscripts) else []
-    return call("np.einsum", [f'"{subscripts}"', *(x.text for x in xs), *optimize])
+    params = node.op.defaults | dict(node.params)
+    planned = ["optimize=True"] if _pays([x.aval.shape for x in node.inputs], **params) else []
+    return call("np.einsum", [f'"{params["subscripts"]}"', *(x.text for x in xs), *planned])
 
 
-def _flops_einsum(y, *xs, subscripts):
+def _flops_einsum(y, *xs, subscripts, optimize):
     """As if pair by pair were of no use: each place of all indices once."""
     terms, _ = _split(subscripts)
     sizes = _sizes(xs, terms)
@@ -140,14 +143,17 @@ def _flops_einsum(y, *xs, subscripts):
 EINSUM = operator(
     np.einsum,
     arrays=-1,
-    bind=lambda *xs, subscripts: ([as_input(x) for x in xs], {"subscripts": Subscripts(subscripts)}),
+    bind=lambda *xs, subscripts, optimize=False: (
+        [as_input(x) for x in xs],
+        {"subscripts": Subscripts(subscripts), "optimize": optimize},
+    ),
     infer=_infer_einsum,
     vjp=_vjp_einsum,
     batch=_batch_einsum,
     evaluate=_evaluate_einsum,
     spell=_spell_einsum,
     flops=_flops_einsum,
-    flow=lambda y, *xs, subscripts: signature(subscripts, np.add)(y, *xs),
+    flow=lambda y, *xs, subscripts, optimize: signature(subscripts, np.add)(y, *xs),
     linear=True,
 )
 
@@ -156,24 +162,25 @@ EINSUM = operator(
 
 @implements(np.einsum)
 def einsum(*operands, optimize=False, dtype=None, order="K", casting="safe"):
-    """`optimize` is not needed: the generated call carries it where there is an order to choose."""
     if order != "K":
         refuse("einsum", "order")
     xs, terms, out = _parse(operands)
-    if dtype is not None:
-        xs = [np.astype(x, np.dtype(dtype)) for x in xs]
+    # before anything is summed: the sum of booleans is whether any is true, and small integers wrap around
+    xs = [x if is_traced(x) else np.asarray(x) for x in map(strong, xs)]
+    dtype = np.dtype(dtype) if dtype is not None else np.result_type(*[x.dtype for x in xs])
+    xs = [np.astype(x, dtype, copy=False) for x in xs]
     terms, out = _without_ellipsis(xs, terms, out)
     _check(terms, out)
     xs, terms = zip(*map(_without_repeats, xs, terms), strict=True)
     scalars = [x for x, term in zip(xs, terms, strict=True) if not term]
     rest = [(x, term) for x, term in zip(xs, terms, strict=True) if term]
-    y = _contract(*zip(*rest, strict=True), out) if rest else None
+    y = _contract(*zip(*rest, strict=True), out, bool(optimize)) if rest else None
     for x in scalars:
         y = x if y is None else np.multiply(x, y)
     return y
 
 
-def _contract(xs, terms, out):
+def _contract(xs, terms, out, optimize):
     if len(xs) == 1 and xs[0].dtype.kind in "fc":  # np.sum would widen small integers
         return _permute(xs[0], list(terms[0]), out)
     if len(xs) == 2:
@@ -182,7 +189,7 @@ def _contract(xs, terms, out):
             return y
     names = _named(list(dict.fromkeys(label for term in terms for label in term)))
     spelled = ["".join(names[label] for label in term) for term in (*terms, out)]
-    return EINSUM(*xs, subscripts=f"{','.join(spelled[:-1])}->{spelled[-1]}")
+    return EINSUM(*xs, subscripts=f"{','.join(spelled[:-1])}->{spelled[-1]}", optimize=optimize)
 
 
 def _named(labels):

@@ -23,6 +23,7 @@ from symgrad.ops.define import (
     operator,
     refuse,
     result_dtype,
+    strong,
     ufunc_dtypes,
 )
 from symgrad.shapes import broadcast_shapes, same_shape
@@ -49,11 +50,6 @@ def _no_positional(function, out):
     """``out=`` by keyword is delivered before a function is called."""
     if out is not None:
         refuse(function, "out")
-
-
-def _strong(x):
-    """A Python number as NumPy's, where a NumPy function makes arrays of what it is given."""
-    return np.asarray(x)[()] if type(x) in (int, float) else x
 
 
 def scalar(number, dtype):
@@ -94,12 +90,17 @@ def _power_by_exponent(z, x, y):
     return z * np.log(np.where(x == 0, 1, x))
 
 
+def _spell_absolute(node, x):
+    text = f"np.abs({x.text})"
+    return Code(f"{text}.item()" if node.aval.weak else text)
+
+
 elementwise(np.add, lambda z, x, y: (1, 1), infix="+", commutes=True)
 elementwise(np.subtract, lambda z, x, y: (1, -1), infix="-")
 elementwise(np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True)
 elementwise(np.true_divide, lambda z, x, y: (1 / y, -z / y), infix="/", singular=True, domain=(ANY, POSITIVE))
 elementwise(np.floor_divide, flat, infix="//", domain=(ANY, POSITIVE))
-elementwise(np.remainder, lambda z, x, y: (1, -np.floor_divide(x, y)), infix="%", singular=True, domain=(ANY, POSITIVE))
+elementwise(np.remainder, lambda z, x, y: (1, -(x // y)), infix="%", singular=True, domain=(ANY, POSITIVE))
 # x / y may round up to an integer that fmod, which is exact, has not reached
 elementwise(
     np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(ANY, POSITIVE), scalar="math.fmod"
@@ -119,7 +120,7 @@ elementwise(
 elementwise(np.square, lambda y, x: 2 * x, scalar="a * a")
 elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt")
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt")
-elementwise(np.absolute, lambda y, x: np.sign(x), spell=lambda node, x: spelled("np.abs", [x.text]), scalar="abs")
+elementwise(np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs")
 elementwise(np.fabs, lambda y, x: np.sign(x), scalar="math.fabs")
 elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0")
 elementwise(
@@ -262,7 +263,7 @@ def clip(a, a_min=_UNSET, a_max=_UNSET, out=None, *, min=_UNSET, max=_UNSET, **u
     if (min is not _UNSET or max is not _UNSET) and (a_min is not _UNSET or a_max is not _UNSET):
         raise ArgumentError("np.clip: min= or max= together with a_min or a_max", "Write np.clip(x, low, high).")
     low, high = low if min is _UNSET else min, high if max is _UNSET else max
-    a = _strong(a)
+    a = strong(a)
     if low is None:
         return np.positive(a) if high is None else np.minimum(a, high)
     return np.maximum(a, low) if high is None else CLIP(a, low, high)
@@ -525,7 +526,7 @@ def _outer(call, name):
     def outer(a, b, /, **unknown):
         for argument in unknown:
             refuse(f"{name}.outer", argument)
-        a, b = (_strong(as_input(x)) for x in (a, b))
+        a, b = (strong(as_input(x)) for x in (a, b))
         return call(a[(..., *[None] * np.ndim(b))] if np.ndim(a) and np.ndim(b) else a, b)
 
     return outer

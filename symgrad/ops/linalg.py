@@ -169,52 +169,6 @@ INV = operator(
     flow=signature("..->.."),
 )
 
-# ---- determinants
-
-
-def _infer_det(a):
-    check_matrix("det", a)
-    return Aval(a.shape[:-2], float_dtype("det", a))
-
-
-def _vjp_det(g, y, a):
-    """Exact for invertible matrices; a singular one has a derivative, its cofactors, but raises LinAlgError in inv."""
-    return ((g * y)[..., None, None] * transposed(np.linalg.inv(a)),)
-
-
-DET = operator(
-    np.linalg.det,
-    infer=_infer_det,
-    vjp=_vjp_det,
-    batch=lambda batched, a: np.linalg.det(a),
-    flops=lambda y, a: work(a, 2, 3),
-    flow=signature("..->"),
-    singular=True,
-)
-
-
-def _infer_slogdet(a):
-    check_matrix("slogdet", a)
-    dtype = float_dtype("slogdet", a)
-    return Aval(a.shape[:-2], dtype), Aval(a.shape[:-2], real(dtype))
-
-
-SLOGDET = operator(
-    np.linalg.slogdet,
-    infer=_infer_slogdet,
-    vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),
-    batch=lambda batched, a: SLOGDET(a),
-    flops=lambda y, a: work(a, 2, 3),
-    flow=opaque,
-    singular=True,
-)
-
-
-@implements(np.linalg.slogdet)
-def slogdet(a):
-    return named(SLOGDET(a), np.linalg.slogdet)
-
-
 # ---- Cholesky
 
 

@@ -215,6 +215,6 @@ def convolve(a, v, mode="full"):
 
 @implements(np.correlate)
 def correlate(a, v, mode="valid"):
-    a, v = _sequence(a), conjugate(_sequence(v))
+    a, v = _sequence(a), _sequence(v)
     swap = _check_mode("correlate", mode) != "full" and a.ndim == v.ndim == 1 and a.shape[0] < v.shape[0]
-    return CORRELATE(v, a, mode=mode)[::-1] if swap else CORRELATE(a, v, mode=mode)
+    return conjugate(CORRELATE(v, a, mode=mode))[::-1] if swap else CORRELATE(a, v, mode=mode)

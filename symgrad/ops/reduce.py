@@ -251,8 +251,10 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=_UNSET, *, where=_UNSET):
     if where is _UNSET or where is True:
         return _into(out, MEAN(x, **options))
     mask = _mask("mean", x, where)
-    total = np.sum(np.where(mask, x, 0), dtype=_mean_dtype(x.dtype), **options)
-    return _into(out, total / as_divisor(np.count_nonzero(mask, **options), total.dtype))
+    dtype = _mean_dtype(x.dtype)
+    total = np.sum(np.where(mask, x, 0), dtype=np.float32 if dtype == np.float16 else dtype, **options)
+    result = total / as_divisor(np.count_nonzero(mask, **options), total.dtype)
+    return _into(out, np.astype(result, dtype, copy=False))
 
 
 @implements(np.average)

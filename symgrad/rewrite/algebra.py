@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.ops import index, keys
 from symgrad.rewrite.engine import Draw, rule
-from symgrad.rewrite.monomials import NEAR_ONE, moderate
+from symgrad.rewrite.monomials import MODERATE, NEAR_ONE, moderate
 from symgrad.shapes import same_shape
 
 POSITIVE, UNIT = (0.1, 3.0), (-0.9, 0.9)
@@ -20,19 +20,30 @@ def signed(x, **_):
     return x.dtype.kind in "if"
 
 
+def real(x, **_):
+    return x.dtype.kind != "c"
+
+
+def arithmetic(x, **_):
+    """Whether a product is one of numbers: that of booleans is `and`, where their powers are integers."""
+    return x.dtype.kind != "b"
+
+
 def floats(**arrays):
     """Whether nothing wraps around: all are floating, or Python's numbers."""
     return all(x.dtype.kind == "f" or x.aval.weak for x in arrays.values() if hasattr(x, "aval"))
 
 
-RANGE = {2: 1e3, 4: 1e30, 8: 1e250}
+def has_range(dtype):
+    """Whether factors may change places: products of float16 overflow at 65504."""
+    return dtype.kind == "f" and dtype.itemsize >= 4
 
 
 def finite(a, b, x, **others):
-    """Whether numbers joined stay numbers, for an array of floats."""
-    if not (floating(x) and floats(**others) and a and b):
+    """Whether numbers joined stay numbers, and lose no digit that an array of floats has."""
+    if not (floating(x) and floats(**others) and a and b) or x.dtype.itemsize not in MODERATE:
         return False
-    most = RANGE.get(x.dtype.itemsize, 1e250)
+    most = MODERATE[x.dtype.itemsize]
     return 1 / most < abs(a * b) < most and 1 / most < abs(a / b) < most
 
 
@@ -263,7 +274,7 @@ def reciprocal(x):
 # ---- powers and roots
 
 
-@rule
+@rule(when=arithmetic)
 def square(x):
     return np.square(x), x * x
 
@@ -278,7 +289,7 @@ def power_one(x):
     return x**1, x
 
 
-@rule
+@rule(when=arithmetic)
 def power_two(x):
     return x**2, x * x
 
@@ -384,7 +395,7 @@ def absolute_of_absolute(x):
     return np.abs(np.abs(x)), np.abs(x)
 
 
-@rule
+@rule(when=real)
 def absolute_squared(x):
     return np.abs(x) * np.abs(x), x * x
 
@@ -403,7 +414,7 @@ def column(v):
 
 
 def _scalar_factor(c, x, **_):
-    return c.ndim == 0 and x.ndim > 0 and floating(x) and (c.dtype == x.dtype or c.aval.weak)
+    return c.ndim == 0 and x.ndim > 0 and has_range(x.dtype) and (c.dtype == x.dtype or c.aval.weak)
 
 
 @rule(changes_nan=True, c=SCALAR, when=_scalar_factor)

@@ -340,6 +340,7 @@ class Rewriting(Graph):
         self._result: dict[Node, Node] = {}
         self._depth = 0
         self._replay: list[tuple[Node, Node | None]] = []
+        self._built: list[Node] = []  # what the right side of a rule has computed so far
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
         if self._replay:
@@ -348,7 +349,9 @@ class Rewriting(Graph):
                 raise _NotThisRule("the left side differs")
             if node is not None:
                 return node
-        return self.simplified(super().add(op, inputs, params, where))
+        node = super().add(op, inputs, params, where)
+        self._built.append(node)
+        return self.simplified(node)
 
     def known(self, op: Op, inputs: tuple[Node, ...], params: Params = ()) -> Node | None:
         """The value of an operation that several others need, if it has been met."""
@@ -404,17 +407,23 @@ class Rewriting(Graph):
         arguments = r.pattern.arguments(self, bound)
         if arguments is None or not r.admits(arguments):
             return None
+        after = self._right_side(r, bound, arguments, node.aval)
+        return None if after is NotImplemented else self.fitted(after, node.aval)
+
+    def _right_side(self, r: Rule, bound: dict[Node, Node], arguments: dict[str, Any], aval: Aval) -> Any:
+        """NotImplemented where it does not exist, or would compute in another dtype than the left side."""
+        outer, self._built = self._built, []
         self._replay = [(p, bound.get(p)) for p in reversed(r.pattern.made)]
         try:
             _, after = r(**arguments)
+            return after if all(_holds(x.aval, aval.dtype) for x in self._built) else NotImplemented
         except SymgradError as error:
             error.forget()
-            return None
+            return NotImplemented
         except ArithmeticError:
-            return None
+            return NotImplemented
         finally:
-            self._replay = []
-        return None if after is NotImplemented else self.fitted(after, node.aval)
+            self._replay, self._built = [], outer
 
     def fitted(self, value: Any, aval: Aval) -> Node | None:
         """A replacement as exactly what it replaces: cast and broadcast if need be; None where that cannot be."""
@@ -428,6 +437,14 @@ class Rewriting(Graph):
                 return None
             node = np.broadcast_to(Variable(self, node), aval.shape).node
         return node if node.aval.weak == aval.weak else None
+
+
+def _holds(aval: Any, dtype: np.dtype) -> bool:
+    """Whether a part of a result may be such a value: a mask, or a number of no fewer digits, nor of a smaller range.
+
+    The logarithm of an int8 is a float16, which is too little for a part of a float64.
+    """
+    return type(aval) is not Aval or aval.weak or aval.dtype.kind == "b" or np.can_cast(dtype, aval.dtype)
 
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:

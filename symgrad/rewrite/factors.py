@@ -22,6 +22,7 @@ from symgrad.ops.index import GET
 from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
+from symgrad.rewrite.algebra import has_range
 from symgrad.rewrite.engine import Procedure, alone, number
 from symgrad.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.variable import Variable
@@ -58,7 +59,7 @@ def thin(small: Shape, big: Shape) -> bool:
 
 def _thin_together(big: Node, *small: Node) -> bool:
     """Whether what the others make of each other has fewer numbers than `big`, and they are of one dtype."""
-    if big.aval.dtype.kind != "f" or any(x.aval.dtype != big.aval.dtype and not x.aval.weak for x in small):
+    if not has_range(big.aval.dtype) or any(x.aval.dtype != big.aval.dtype and not x.aval.weak for x in small):
         return False
     if any(same_shape(x.aval.shape, big.aval.shape) for x in small):
         return False
@@ -171,7 +172,7 @@ class Pulled(NamedTuple):
 
 def pulled(graph: Graph, x: Node, depth: int = 1000) -> Pulled | None:
     """A number that is a factor of `x`, and the rest."""
-    if not depth or x.op not in (MULTIPLY, DIVIDE) or not _apart(graph, x) or x.aval.dtype.kind != "f":
+    if not depth or x.op not in (MULTIPLY, DIVIDE) or not _apart(graph, x) or not has_range(x.aval.dtype):
         return None
     a, b = x.inputs
     found: Pulled | None = None
@@ -223,7 +224,7 @@ def _scaled(graph: Graph, y: Variable, p: Pulled) -> Variable:
 def multiple_of_part(graph: Graph, node: Node) -> Variable | None:
     """``(c * x)[key]`` is ``c * x[key]``, so that the number meets others; and so for a transpose."""
     x = node.inputs[0]
-    if len(node.inputs) > 1 or not node.aval.shape or not alone(graph, x) or x.aval.dtype.kind != "f":
+    if len(node.inputs) > 1 or not node.aval.shape or not alone(graph, x) or not has_range(x.aval.dtype):
         return None
     if node.op is GET and not _spreads_behind(dict(node.params)["key"]):
         return None

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE
-from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, finite, floating
+from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, finite, floating, has_range
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Draw, Procedure, number, rule
 from symgrad.rewrite.monomials import NEAR_ONE, moderate
@@ -204,7 +204,7 @@ HIGHEST = 16
 def power_by_products(graph: Graph, node: Node) -> Variable | None:
     """``x**5`` is three products, ``x**1.5`` one and a root: NumPy takes 1900 us where x is negative, and 87 else."""
     x, exponent = Variable(graph, node.inputs[0]), number(node.inputs[1])
-    if exponent is None or not x.shape or x.dtype.kind != "f" or x.dtype != node.aval.dtype:
+    if exponent is None or not x.shape or not has_range(x.dtype) or x.dtype != node.aval.dtype:
         return None
     if not abs(exponent) <= HIGHEST or 2 * exponent != int(2 * exponent) or abs(exponent) < 0.5:
         return None
@@ -252,7 +252,11 @@ def twice_the_negative_of_one(x):
     return -x - x, -2 * x
 
 
-@rule(changes_nan=True, alone=True, when=lambda x, y, a: floating(x) and floating(y) and same_shape(x.shape, y.shape))
+@rule(
+    changes_nan=True,
+    alone=True,
+    when=lambda x, y, a: has_range(x.dtype) and floating(y) and same_shape(x.shape, y.shape),
+)
 def common_number(x, y, a=0.3):
     """One product less."""
     return a * x + a * y, a * (x + y)

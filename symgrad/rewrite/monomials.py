@@ -29,8 +29,8 @@ MODERATE = {4: 1e10, 8: 1e30}
 """What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
 
 NEAR_ONE = {4: 1e8, 8: 1e10}
-"""What numbers are multiplied with another array than they were, such as one over a size: results stay right so far from
-the ends of the range."""
+"""What numbers are multiplied with another array than they were, such as one over a size: results stay right so far
+from the ends of the range."""
 
 
 class Scale(NamedTuple):

@@ -52,10 +52,23 @@ def _vanishes(x: Node) -> bool:
 def own_labels_first(graph: Graph, node: Node) -> Variable | None:
     """What one operand alone has is summed before anything is multiplied."""
     c = contraction_of(node)
-    if c is None or len(c.terms) < 2 or not plain(*c.operands):
+    if c is None or len(c.terms) < 2 or not plain(*c.operands) or _in_parts(c) > 2:
         return None
     own = {i: labels for i in range(len(c.terms)) if (labels := c.own(i))}
     return summed_first(graph, c, own).written(graph) if own else None
+
+
+def _in_parts(c: Contraction) -> int:
+    """How many groups of operands there are that share no label with each other.
+
+    Nothing is saved by contracting more than two of them in another order than as written, where zero times a large
+    number is zero, and times the product of two such is not.
+    """
+    groups: list[set[str]] = []
+    for term in c.terms:
+        met = [group for group in groups if group.intersection(term)]
+        groups = [group for group in groups if group not in met] + [set(term).union(*met)]
+    return len(groups)
 
 
 # ---- the cheapest order
@@ -78,9 +91,9 @@ def _cheapest(c: Contraction, which: tuple[int, ...], known: dict[tuple[int, ...
 
 
 def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Each way to part operands in two, by the part that has the first."""
+    """Each way to part operands in two, by the part that has the first; from left to right is the first way."""
     rest = which[1:]
-    return [(which[0], *more) for n in range(len(rest)) for more in combinations(rest, n)]
+    return [(which[0], *more) for n in reversed(range(len(rest))) for more in combinations(rest, n)]
 
 
 def _in_halves(c: Contraction, left: tuple[int, ...], which: tuple[int, ...], known: Any) -> tuple[float, Tree]:
@@ -120,7 +133,7 @@ def _leaves(tree: Tree) -> tuple[int, ...]:
 def pairs_of_many(graph: Graph, node: Node) -> Variable | None:
     """An einsum of many operands as contractions of two, so that nothing is planned at each call."""
     c = contraction_of(node)
-    if c is None or not 2 < len(c.terms) <= MOST or not plain(*c.operands):
+    if c is None or not 2 < len(c.terms) <= MOST or not plain(*c.operands) or _in_parts(c) > 2:
         return None
     return in_order(graph, c, cheapest(c)[1])
 

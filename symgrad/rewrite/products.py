@@ -9,10 +9,11 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE
-from symgrad.rewrite.algebra import RANGE
+from symgrad.rewrite.algebra import has_range
 from symgrad.rewrite.contractions import numbers
 from symgrad.rewrite.engine import Procedure, alone, number
 from symgrad.rewrite.factors import Pulled, pulled
+from symgrad.rewrite.monomials import MODERATE
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 
@@ -28,7 +29,7 @@ SMALLER = 8
 def _arrays(node: Node) -> bool:
     """Whether two arrays of floats meet, neither of which is repeated."""
     return (
-        node.aval.dtype.kind == "f"
+        has_range(node.aval.dtype)
         and bool(node.aval.shape)
         and all(x.aval.dtype == node.aval.dtype and same_shape(x.aval.shape, node.aval.shape) for x in node.inputs)
     )
@@ -55,7 +56,7 @@ def scalars_meet(graph: Graph, node: Node) -> Variable | None:
 def _moderate(*parts: Pulled) -> bool:
     """Whether numbers joined stay numbers."""
     known = [abs(float(value)) for p in parts if (value := number(p.scale)) is not None]
-    most = RANGE.get(parts[0].rest.dtype.itemsize, 1e250) ** 0.5
+    most = MODERATE.get(parts[0].rest.dtype.itemsize, 1.0) ** 0.5
     return all(1 / most < value < most for value in known)
 
 

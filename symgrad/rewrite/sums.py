@@ -15,6 +15,7 @@ from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import TABLE, axis_tuple
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import TRANSPOSE
+from symgrad.rewrite.algebra import has_range
 from symgrad.rewrite.contractions import (
     CONTRACTIONS,
     GAIN,
@@ -182,7 +183,7 @@ _READ: dict[Op, Callable[[Graph, Node, tuple[int, ...], int], Linear | None]] = 
 def sum_of_linear(graph: Graph, node: Node) -> Variable | None:
     """The sum, or the mean, of a linear function is that function of the sum."""
     x, axes = node.inputs[0], _axes_of(node)
-    if not axes or x.aval.dtype.kind != "f" or x.aval.dtype != node.aval.dtype:
+    if not axes or not has_range(x.aval.dtype) or x.aval.dtype != node.aval.dtype:
         return None
     f = _linear(graph, x, axes)
     if f.source is x or f.reduced + numbers(f.source.aval.shape) > GAIN * (f.work + numbers(x.aval.shape)):
