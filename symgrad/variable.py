@@ -261,6 +261,12 @@ class Variable(Memory, Operators):
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
         self[...] = np.sort(self, axis, kind, order, stable=stable)
 
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        self[...] = np.partition(self, kth, axis, kind, order)
+
+    def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Variable:
+        return np.compress(condition, self, axis, out)
+
     def resize(self, *sizes: Any, refcheck: bool = True) -> None:
         np.resize(self, sizes)
 

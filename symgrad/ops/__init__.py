@@ -2,9 +2,11 @@
 
 from symgrad.ops import (
     accumulate,
+    apply,
     arrange,
     assign,
     contract,
+    counting,
     create,
     diagonal,
     einsum,
@@ -14,6 +16,7 @@ from symgrad.ops import (
     interpolate,
     linalg,
     lstsq,
+    methods,
     norm,
     products,
     quantiles,
@@ -26,9 +29,11 @@ from symgrad.ops import (
 
 __all__ = [
     "accumulate",
+    "apply",
     "arrange",
     "assign",
     "contract",
+    "counting",
     "create",
     "diagonal",
     "einsum",
@@ -38,6 +43,7 @@ __all__ = [
     "interpolate",
     "linalg",
     "lstsq",
+    "methods",
     "norm",
     "products",
     "quantiles",

@@ -5,7 +5,18 @@ import numpy as np
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import beside
 from symgrad.graph import Aval
-from symgrad.ops.define import TABLE, as_input, as_method, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import (
+    TABLE,
+    as_input,
+    as_method,
+    axis_index,
+    implements,
+    is_traced,
+    operator,
+    refuse,
+    ufunc_dtypes,
+)
+from symgrad.ops.gather import add_along
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call
 
@@ -67,18 +78,18 @@ def _vjp_cumprod(g, y, x, axis):
     """
     before = np.ones_like(x)
     before[_key(axis, slice(1, None))] = along(y, axis, slice(None, -1))
-    return (before * _recurrence(g, x, axis),)
+    return (before * _recurrence(g, along(x, axis, slice(1, None)), axis),)
 
 
-def _recurrence(g, x, axis):
-    """h with ``h[j] = g[j] + x[j + 1] * h[j + 1]``, by doubling the reach of each step.
+def _recurrence(g, factor, axis):
+    """h with ``h[j] = g[j] + factor[j] * h[j + 1]``, by doubling the reach of each step.
 
     References
     ----------
     Hillis & Steele, *Data parallel algorithms*, Communications of the ACM 29 (1986).
     """
-    n = int(x.shape[axis])
-    h, factor, reach = g, along(x, axis, slice(1, None)), 1
+    n = int(g.shape[axis])
+    h, reach = g, 1
     while reach < n:
         reached = along(h, axis, slice(None, n - reach)) + factor * along(h, axis, slice(reach, None))
         h = np.concatenate([reached, along(h, axis, slice(n - reach, None))], axis=axis)
@@ -128,6 +139,9 @@ def nancumprod(a, axis=None, dtype=None, out=None):
     return np.cumprod(_without_nans(a, 1), axis, dtype, out)
 
 
+# ---- ufunc.accumulate
+
+
 def _accumulate(ufunc, function):
     def accumulate(array, axis=0, dtype=None, out=None):
         return function(array, axis, dtype, out)
@@ -135,8 +149,58 @@ def _accumulate(ufunc, function):
     TABLE[ufunc.accumulate] = accumulate
 
 
+def _running(ufunc, vjp):
+    """Define ``ufunc.accumulate`` as an operator."""
+    op = operator(
+        ufunc.accumulate,
+        name=f"{ufunc.__name__}.accumulate",
+        infer=lambda x, axis: Aval(x.shape, ufunc_dtypes(ufunc, (x.dtype, x.dtype))[0]),
+        vjp=vjp,
+        batch=lambda batched, x, axis: op(x, axis=axis + 1),
+        spell=lambda node, x: call(f"np.{node.op.name}", [x.text, *_unless_first(dict(node.params)["axis"])]),
+        flow=lambda y, x, axis: beside((axis,), y, x),
+    )
+
+    def signed(a, axis, dtype, out):
+        if out is not None:
+            refuse(op.name, "out")
+        x = as_input(a)
+        if not np.ndim(x):
+            raise ShapeError(f"np.{op.name}: a scalar has no axis")
+        return op(x if dtype is None else np.astype(x, np.dtype(dtype)), axis=axis)
+
+    _accumulate(ufunc, signed)
+
+
+def _unless_first(axis):
+    return [f"axis={axis}"] * (axis != 0)
+
+
+def _vjp_extreme(g, y, x, axis):
+    """The number that was the extreme last takes it: of equal ones the one that came last."""
+    places = np.reshape(np.arange(x.shape[axis], like=x), (-1, *(1,) * (x.ndim - axis - 1)))
+    last = np.maximum.accumulate(np.where(x == y, places, 0), axis=axis)
+    return (add_along(g, last, axis, x),)
+
+
+def _vjp_logaddexp(g, y, x, axis):
+    """Each number's share of the sum at its place, and of later ones what that sum is a share of."""
+    shares = np.exp(_difference(along(y, axis, slice(None, -1)), along(y, axis, slice(1, None))))
+    return (np.exp(_difference(x, y)) * _recurrence(g, shares, axis),)
+
+
+def _difference(a, b):
+    """Zero between equal infinities."""
+    return np.where(a == b, 0, a - b)
+
+
 _accumulate(np.add, np.cumsum)
 _accumulate(np.multiply, np.cumprod)
+for ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
+    _running(ufunc, _vjp_extreme)
+for ufunc in (np.logical_and, np.logical_or):
+    _running(ufunc, None)
+_running(np.logaddexp, _vjp_logaddexp)
 
 # ---- differences and integrals
 

@@ -56,10 +56,11 @@ def _bind_take_along(arr, indices, axis=-1):
     return (arr, indices), {"axis": axis}
 
 
-def _vjp_take_along(g, y, a, indices, axis):
+def add_along(g, indices, axis, a):
+    """Zeros in the shape of `a`, with `g` added at `indices` along an axis: what np.take_along_axis turns round."""
     places = along(a.shape, indices, axis, g)
     key = tuple(map(Slot, range(len(places))))
-    return ADD(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key), None
+    return ADD(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key)
 
 
 def _batch_take_along(batched, a, indices, axis):
@@ -86,7 +87,7 @@ TAKE_ALONG = operator(
     arrays=2,
     infer=_infer_take_along,
     bind=_bind_take_along,
-    vjp=_vjp_take_along,
+    vjp=lambda g, y, a, indices, axis: (add_along(g, indices, axis, a), None),
     batch=_batch_take_along,
     flow=_flow_take_along,
     quick=_rows_and_columns,
@@ -156,5 +157,11 @@ for function in (
     np.union1d,
     np.intersect1d,
     np.setdiff1d,
+    np.setxor1d,
+    np.unique_all,
+    np.unique_counts,
+    np.unique_inverse,
+    np.unique_values,
+    np.trim_zeros,
 ):
     _refuses(function)

@@ -361,22 +361,18 @@ def _batch_position(op):
 
 
 _NO_PLACE = "attempt to get {} of an empty sequence"
-ARGMAX = reduction(
-    np.argmax,
-    None,
-    dtype=_integer,
-    batch=_batch_position(lambda: ARGMAX),
-    empty=_NO_PLACE.format("argmax"),
-    quick=as_method,
-)
-ARGMIN = reduction(
-    np.argmin,
-    None,
-    dtype=_integer,
-    batch=_batch_position(lambda: ARGMIN),
-    empty=_NO_PLACE.format("argmin"),
-    quick=as_method,
-)
+
+
+def _place(function):
+    """Define where an extreme is."""
+    name = function.__name__
+    quick = as_method if hasattr(np.ndarray, name) else None
+    empty = _NO_PLACE.format(name)
+    op = reduction(function, None, dtype=_integer, batch=_batch_position(lambda: op), empty=empty, quick=quick)
+    return op
+
+
+ARGMAX, ARGMIN, NANARGMAX, NANARGMIN = map(_place, (np.argmax, np.argmin, np.nanargmax, np.nanargmin))
 
 
 def _position(function, op):
@@ -390,6 +386,8 @@ def _position(function, op):
 
 _position(np.argmax, ARGMAX)
 _position(np.argmin, ARGMIN)
+_position(np.nanargmax, NANARGMAX)
+_position(np.nanargmin, NANARGMIN)
 
 # ---- truth and counts
 
@@ -556,7 +554,8 @@ def _log_sum_exp_signed(x, initial=None, where=None, **options):
 
 
 for function, ufunc in (
-    (np.sum, np.add), (np.prod, np.multiply), (np.max, np.maximum), (np.min, np.minimum),
+    (np.sum, np.add), (np.prod, np.multiply), (np.max, np.maximum), (np.min, np.minimum), (np.nanmax, np.fmax),
+    (np.nanmin, np.fmin),
 ):  # fmt: skip
     _reduce(TABLE[function], ufunc)
 _reduce(_of_truth(TABLE[np.any], np.logical_or), np.logical_or)
