@@ -16,7 +16,7 @@ import optree
 from symgrad import tree
 from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError
-from symgrad.graph import Aval, Graph, Node
+from symgrad.graph import SEED, Aval, Graph, Node, reached
 from symgrad.ops.scipy import load
 from symgrad.specs import parse_size, parse_spec
 from symgrad.variable import Variable, tracing
@@ -158,6 +158,7 @@ def trace(
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
+    _check_seeds(graph)
     kinds = bound.signature.parameters
     return Program(
         graph,
@@ -170,6 +171,15 @@ def trace(
         [kinds[key] for key in bound.arguments],
         sizes,
     )
+
+
+def _check_seeds(graph: Graph) -> None:
+    """A function that is mapped over rows is traced with one that stands for all: it must not be seen elsewhere."""
+    if any(node.op is SEED for node in reached(graph.outputs)):
+        raise GraphError(
+            "the result needs what the function of np.apply_along_axis or np.vectorize has kept of one row",
+            "Return it from that function.",
+        )
 
 
 def bind(

@@ -22,7 +22,7 @@ FLOORS = (
     "version runtime where errors options tree expressions bounds dims shapes specs graph flow interpret spelling",
     "ops",
     "calls memory variable trace numpy checkpoint",
-    "recompute derive batch jacobian rewrite",
+    "recompute derive batch jacobian mapped rewrite",
     "held cost",
     "schedule",
     "emit",

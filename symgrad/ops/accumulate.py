@@ -191,7 +191,8 @@ def _vjp_logaddexp(g, y, x, axis):
 
 def _difference(a, b):
     """Zero between equal infinities."""
-    return np.where(a == b, 0, a - b)
+    equal = a == b
+    return np.where(equal, 0, a) - np.where(equal, 0, b)
 
 
 _accumulate(np.add, np.cumsum)

@@ -34,10 +34,14 @@ def piecewise(x, condlist, funclist, *args, **kw):
 def _conditions(condlist, ndim):
     """A list of masks; one alone needs no list around it."""
     masks = list(condlist) if isinstance(condlist, (list, tuple)) or np.ndim(condlist) else [condlist]
-    masks = [as_input(mask) for mask in masks]
+    masks = [_array(mask) for mask in masks]
     if ndim and all(np.ndim(mask) == 0 for mask in masks):
-        masks = [as_input(condlist)]
-    return [mask if np.result_type(mask) == bool else mask != 0 for mask in masks]
+        masks = [_array(condlist)]
+    return [mask if mask.dtype == bool else mask != 0 for mask in masks]
+
+
+def _array(mask):
+    return mask if is_traced(mask) else np.asarray(mask)
 
 
 @implements(np.apply_over_axes)

@@ -47,7 +47,9 @@ def bincount(x, /, weights=None, minlength=0):
     x, minlength = as_input(x), as_size(minlength)
     x = np.astype(x, int) if x.dtype == bool else x
     if np.ndim(x) != 1 or np.result_type(x.dtype, _INTEGER) != _INTEGER:
-        raise DTypeError(f"np.bincount: {x.dtype} of {np.ndim(x)} dimensions", "Give a vector of integers: x.astype(int).")
+        raise DTypeError(
+            f"np.bincount: {x.dtype} of {np.ndim(x)} dimensions", "Give a vector of integers: x.astype(int)."
+        )
     if is_traced(x):
         if isinstance(minlength, int) and minlength == 0:
             raise UnsupportedError(
@@ -158,8 +160,6 @@ RAVEL_MULTI = operator(
     bind=_bind_ravel_multi,
     evaluate=lambda *xs, dims, order="C": np.ravel_multi_index(xs, dims, order=order),
     vjp=lambda g, y, *xs, dims, order: (None,) * len(xs),
-    spell=lambda node, *xs: call(
-        "np.ravel_multi_index", [f"({', '.join(x.text for x in xs)},)", *_orders(node)]
-    ),
+    spell=lambda node, *xs: call("np.ravel_multi_index", [f"({', '.join(x.text for x in xs)},)", *_orders(node)]),
     flow=opaque,
 )

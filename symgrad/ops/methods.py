@@ -1,4 +1,4 @@
-"""``ufunc.reduceat``, and ``reduce`` and ``accumulate`` of ufuncs that have no operator for them: number after number."""
+"""``ufunc.reduceat``; ``reduce`` and ``accumulate``, number after number, of ufuncs without operators for them."""
 
 import numpy as np
 
@@ -25,8 +25,8 @@ def _operand(name, array, axis, dtype, out):
 
 def _prefixes(ufunc, name, x, axis, start=None):
     """What the ufunc makes of the first number, of the first two, and so on, each without the axis."""
-    dtype = ufunc_dtypes(ufunc, (x.dtype, x.dtype))[0]
-    x = x if x.dtype == dtype else x != 0 if dtype == bool else np.astype(x, dtype)
+    (dtype,) = ufunc_dtypes(ufunc, (x.dtype, x.dtype))
+    x = x if x.dtype == dtype else x != 0 if dtype.kind == "b" else np.astype(x, dtype)
     n = int(x.shape[axis])
     if n == 0:
         raise ShapeError(f"np.{name} of {x.aval}: there is nothing along axis {axis}")
@@ -105,7 +105,8 @@ def _reduceat(ufunc):
             raise ShapeError(f"np.{name}: indices {indices} are out of bounds for axis {axis} of size {n}")
         if ufunc is np.add and np.all(np.diff(indices) > 0):
             return SUMS(x, indices, axis=axis)
-        slices = [slice(i, j if j is None or j > i else i + 1) for i, j in zip(indices, [*indices[1:], None])]
+        stops = [*np.where(indices[1:] > indices[:-1], indices[1:], indices[:-1] + 1), None]
+        slices = map(slice, indices, stops)
         parts = [ufunc.reduce(along(x, axis, part), axis=axis, keepdims=True) for part in slices]
         return np.concatenate(parts, axis)
 
