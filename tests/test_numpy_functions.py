@@ -67,6 +67,25 @@ SMOOTH = {
     "a vector": (lambda x: np.apply_along_axis(lambda v: v[0] * v, 0, x), X),
     "sums over axes": (lambda x: np.apply_over_axes(np.sum, x**2, [0, -1]), T),
     "sum over one axis": (lambda x: np.apply_over_axes(np.mean, x**2, 1), T),
+    "unwrapped": (lambda x: np.unwrap(5 * x) ** 2, X),
+    "unwrapped columns": (lambda x: np.unwrap(5 * x, axis=0, discont=4.0) ** 2, A),
+    "another period": (lambda x: np.unwrap(5 * x, period=3), A),
+    "uneven steps": (lambda x: np.gradient(x, np.arange(7.0) ** 2) ** 2, X),
+    "uneven steps of integers": (lambda x: np.gradient(x, [0, 1, 3], axis=1, edge_order=2) ** 2, T),
+    "traced steps": (lambda x: np.gradient(x**2, np.cumsum(x**2 + 1)), X),
+    "steps of both kinds": (lambda x: np.gradient(x**2, 0.3, np.array([0.0, 1, 3, 4])), A),
+    "norm of reciprocals": (lambda x: np.linalg.norm(x, -2.5, axis=1), A),
+    "harmonic norm": (lambda x: np.linalg.norm(x, -1), X),
+    "halves": (lambda x: np.fft.fftshift(x) * x, T),
+    "halves of rows": (lambda x: np.fft.ifftshift(x, axes=1) * x, T),
+    "fit": (lambda x: np.polyfit(np.arange(7.0), x, 2), X),
+    "weighted fit": (lambda x: np.polyfit(x, x**3, 2, w=np.arange(1.0, 8)), X),
+    "fits": (lambda x: np.polyfit(x[0, :, 0], x[1], 1), T),
+    "derivative of a polynomial": (lambda x: np.polyder(x**2, 2), X),
+    "integral of a polynomial": (lambda x: np.polyint(x**2, 2, k=[1.0, 2]), X),
+    "sum of polynomials": (lambda x: np.polyadd([1.0, 2], x**2), X),
+    "difference of polynomials": (lambda x: np.polysub(x**2, x[:3]), X),
+    "product of polynomials": (lambda x: np.polymul(x, x[:3]), X),
     "numbers for NaNs": (lambda x: np.nan_to_num(x * 2, copy=False) * x, X),
     "place in a matrix": (lambda x: x[np.unravel_index(np.argmax(x), x.shape)] ** 2, A),
     "compressed": (lambda x: x.compress([True, False, True], axis=0) ** 2, A),
@@ -132,6 +151,22 @@ def test_dtypes(dtype):
     check_value(lambda x: np.partition(x, 1)[:, 1], x)
     if dtype in ("f2", "f4"):
         check_close(np.logaddexp.accumulate, x, rtol=1e-2)
+
+
+@pytest.mark.parametrize("period", [4, 5, 2.5])
+def test_unwrapping_integers(period):
+    check_value(lambda x: np.unwrap(x, period=period), np.array([0, 3, 7, 1, 5, 3, -2]))
+
+
+def test_phases_half_a_period_apart():
+    for x in ([0.0, 2.0, 4.0, 2.0, 0.0], [0.0, 6.0, -6.0, 1.0]):
+        check_value(lambda x: np.unwrap(x, period=4.0), np.array(x))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_cross_of_two_components():
+    check_close(lambda x: np.cross(x[:, :2], x[:, 2:]), A)
+    check_derivatives(lambda x: np.cross(x[:, :2], x[0, 2:]), A)
 
 
 # ---- ties, infinities, places that are not there

@@ -223,6 +223,34 @@ def _pair(item):
     return pair[0], pair[-1]
 
 
+def _shifted_halves(function, half):
+    @implements(function)
+    def shift(x, axes=None):
+        x = as_input(x)
+        axes = axis_tuple(f"fft.{function.__name__}", axes, np.ndim(x))
+        return np.roll(x, tuple(half(x.shape[i]) for i in axes), axes) if axes else np.copy(x)
+
+
+_shifted_halves(np.fft.fftshift, lambda n: n // 2)
+_shifted_halves(np.fft.ifftshift, lambda n: -(n // 2))
+
+
+def _refuse_transform(function):
+    @implements(function)
+    def refused(*args, **kwargs):
+        raise UnsupportedError(
+            f"np.fft.{function.__name__} is not supported: derivatives of complex numbers are not",
+            "Write the transform as products with matrices of cosines and sines.",
+        )
+
+
+for _name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split():
+    _refuse_transform(getattr(np.fft, _name))
+
+
+# ---- padding
+
+
 def _bind_pad(array, pad_width, mode):
     return (as_input(array),), {"pad_width": pad_width, "mode": mode}
 
