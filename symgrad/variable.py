@@ -249,6 +249,11 @@ class Variable(Memory, Operators):
     def copy(self, order: str = "C") -> Variable:
         return self.copied(order, self._array)
 
+    def view(self, dtype: Any = None, type: Any = None) -> Variable:
+        if dtype not in (None, np.ndarray) and np.dtype(dtype) != self.dtype:
+            raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
+        return self[...]
+
     def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Variable:
         return shape.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
 

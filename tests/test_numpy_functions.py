@@ -86,6 +86,8 @@ SMOOTH = {
     "sum of polynomials": (lambda x: np.polyadd([1.0, 2], x**2), X),
     "difference of polynomials": (lambda x: np.polysub(x**2, x[:3]), X),
     "product of polynomials": (lambda x: np.polymul(x, x[:3]), X),
+    "geometric": (lambda x: np.geomspace(1.0, x[0] ** 2, 5) ** 2, X),
+    "geometric below zero": (lambda x: np.geomspace(-(x[:2] ** 2), -3, 4, endpoint=False, axis=1), X),
     "numbers for NaNs": (lambda x: np.nan_to_num(x * 2, copy=False) * x, X),
     "place in a matrix": (lambda x: x[np.unravel_index(np.argmax(x), x.shape)] ** 2, A),
     "compressed": (lambda x: x.compress([True, False, True], axis=0) ** 2, A),
@@ -127,6 +129,9 @@ WHOLE = {
     "angle": np.angle,
     "angle in degrees": lambda x: np.angle(x, deg=True),
     "real_if_close": np.real_if_close,
+    "equivalent": lambda x: (np.array_equiv(x, x[0]), np.array_equiv(x, x[:1] + 0 * x), np.array_equiv(x, x[:2])),
+    "view": lambda x: x.view(),
+    "reshape in no order": lambda x: x.reshape((4, 3), order=None),
 }  # fmt: skip
 
 
