@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.batch import batch
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.graph import Aval, Graph, Node
-from symgrad.ops.define import TABLE, as_input, axis_index, implements, is_traced
+from symgrad.ops.define import as_input, axis_index, implements, implements_at, is_traced
 from symgrad.shapes import broadcast_shapes
 from symgrad.variable import Variable
 
@@ -63,9 +63,10 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 # ---- np.vectorize
 
 
+@implements_at(np.vectorize, "__call__")
 def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
     """What an instance of np.vectorize gives where an argument is traced."""
-    given = {**dict(enumerate(args)), **kwargs}
+    given: dict[Any, Any] = {**{i: x for i, x in enumerate(args)}, **kwargs}
     lifted = {key: as_input(x) for key, x in given.items() if key not in of.excluded}
     cores = _core_axes(of.signature, len(lifted))
     like = next(x for x in lifted.values() if is_traced(x))
@@ -106,6 +107,3 @@ def _places(x: Any, core: int) -> tuple[Any, ...]:
     if np.ndim(x) < core:
         raise ShapeError(f"np.vectorize: an argument of {np.ndim(x)} dimensions, and its signature has {core}")
     return tuple(np.shape(x)[: np.ndim(x) - core])
-
-
-TABLE[np.vectorize.__call__] = vectorized

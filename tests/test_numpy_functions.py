@@ -6,6 +6,7 @@ from oracle import check_derivatives, check_value, evaluate, trace
 from sweep import check_batch, check_close
 
 import symgrad as sg
+import symgrad.numpy as snp
 from symgrad.errors import (
     ArgumentError,
     DTypeError,
@@ -172,6 +173,22 @@ def test_phases_half_a_period_apart():
 def test_cross_of_two_components():
     check_close(lambda x: np.cross(x[:, :2], x[:, 2:]), A)
     check_derivatives(lambda x: np.cross(x[:, :2], x[0, 2:]), A)
+
+
+KNOWN = {
+    "bins": lambda x: np.bincount(snp.array(BINS), x),
+    "slices": lambda x: np.add.reduceat(x, snp.array([0, 2])),
+    "a place": lambda x: np.partition(x, snp.array(3))[3],
+    "counts": lambda x: np.repeat(x, snp.array(BINS)),
+    "a shift": lambda x: np.roll(x, snp.array(2)),
+    "a mask of pieces": lambda x: np.piecewise(x, [snp.arange(7) > 3, snp.arange(7) > 9], [np.max, np.max, 3.0]),
+    "a mask": lambda x: (np.compress(snp.arange(7) > 3, x), np.extract(snp.arange(7) > 3, x)),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_is_made_of_constants_is_known(name):
+    check_value(KNOWN[name], X)
 
 
 # ---- ties, infinities, places that are not there

@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ops.define import as_input, axis_index, implements, is_traced
+from symgrad.ops.keys import known_value
 
 
 @implements(np.piecewise)
@@ -26,7 +27,8 @@ def piecewise(x, condlist, funclist, *args, **kw):
     x = x if is_traced(x) else np.array(x, like=next(filter(is_traced, conditions)))
     y = np.zeros_like(x)
     for condition, function in zip(conditions, funclist, strict=True):
-        if is_traced(condition) or np.any(condition):
+        known = known_value(condition)
+        if known is None or known.any():
             y[condition] = function(x[condition], *args, **kw) if callable(function) else function
     return y
 

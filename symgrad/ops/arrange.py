@@ -11,7 +11,7 @@ from symgrad.graph import Aval
 from symgrad.ops import margins
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
 from symgrad.ops.index import ADD, put
-from symgrad.ops.keys import FULL, Slot
+from symgrad.ops.keys import FULL, Slot, known_value
 from symgrad.ops.shape import as_size
 from symgrad.shapes import product
 from symgrad.spelling import call, spell_param
@@ -19,12 +19,13 @@ from symgrad.spelling import call, spell_param
 
 def _known(function, argument, x):
     """An argument that must be known before the program runs."""
-    if is_traced(x):
+    known = known_value(x) if is_traced(x) else x
+    if known is None:
         raise UnsupportedError(
             f"np.{function}: {argument} is traced, and the size of the result would depend on its value",
             f"Give {argument} as a number that does not depend on the arguments of the function.",
         )
-    return x
+    return known
 
 
 # ---- repeating

@@ -5,7 +5,8 @@ import numpy as np
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import Flow, opaque, signature
 from symgrad.graph import CONSTANT, Aval
-from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, implements, operator, refuse
+from symgrad.ops.keys import known_value
 from symgrad.ops.shape import as_size
 from symgrad.shapes import broadcast_shapes, same_shape
 from symgrad.spelling import Code, call, spell_param
@@ -50,14 +51,15 @@ def bincount(x, /, weights=None, minlength=0):
         raise DTypeError(
             f"np.bincount: {x.dtype} of {np.ndim(x)} dimensions", "Give a vector of integers: x.astype(int)."
         )
-    if is_traced(x):
+    known = known_value(x)
+    if known is None:
         if isinstance(minlength, int) and minlength == 0:
             raise UnsupportedError(
                 "np.bincount of traced integers: the size of the result depends on values",
                 "Say how many bins there are: minlength=n, with all integers below n.",
             )
     elif isinstance(minlength, int):
-        minlength = max(minlength, int(np.max(x, initial=-1)) + 1)
+        minlength = max(minlength, int(np.max(known, initial=-1)) + 1)
     if weights is None:
         return BINCOUNT([x], minlength)
     weights = as_input(weights)

@@ -8,7 +8,7 @@ from symgrad.flow import matched
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
 from symgrad.ops.index import ADD, get
-from symgrad.ops.keys import Slot, check_bounds
+from symgrad.ops.keys import Slot, check_bounds, known_value
 from symgrad.shapes import broadcast_shapes
 from symgrad.spelling import ATOM, Code
 
@@ -99,16 +99,19 @@ TAKE_ALONG = operator(
 def compress(condition, a, axis=None, out=None):
     if out is not None:
         refuse("compress", "out")
-    if is_traced(condition):
-        raise _data_dependent("compress")
-    return np.take(a, np.flatnonzero(condition), axis)
+    return np.take(a, _places("compress", condition), axis)
 
 
 @implements(np.extract)
 def extract(condition, arr):
-    if is_traced(condition):
-        raise _data_dependent("extract")
-    return np.take(np.ravel(arr), np.flatnonzero(condition))
+    return np.take(np.ravel(arr), _places("extract", condition))
+
+
+def _places(function, condition):
+    known = known_value(as_input(condition))
+    if known is None:
+        raise _data_dependent(function)
+    return np.flatnonzero(known)
 
 
 @implements(np.choose)

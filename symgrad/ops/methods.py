@@ -6,7 +6,8 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import Flow
 from symgrad.graph import Aval
 from symgrad.ops.accumulate import along
-from symgrad.ops.define import TABLE, as_input, axis_index, is_traced, operator, refuse, ufunc_dtypes
+from symgrad.ops.define import TABLE, as_input, axis_index, operator, refuse, ufunc_dtypes
+from symgrad.ops.keys import known_value
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call
 
@@ -95,12 +96,13 @@ def _reduceat(ufunc):
     name = f"{ufunc.__name__}.reduceat"
 
     def reduceat(array, indices, axis=0, dtype=None, out=None):
-        if is_traced(indices):
+        known = known_value(as_input(indices))
+        if known is None:
             raise UnsupportedError(
                 f"np.{name}: indices are traced", "Give indices as numbers that do not depend on the arguments."
             )
         x, axis = _operand(name, array, axis, dtype, out)
-        indices, n = np.asarray(indices, dtype=np.intp), x.shape[axis]
+        indices, n = np.asarray(known, dtype=np.intp), x.shape[axis]
         if isinstance(n, int) and not np.all((indices >= 0) & (indices < n)):
             raise ShapeError(f"np.{name}: indices {indices} are out of bounds for axis {axis} of size {n}")
         if ufunc is np.add and np.all(np.diff(indices) > 0):

@@ -1,11 +1,14 @@
 """Functions of NumPy that sort, and that search in what is sorted."""
 
+from operator import index as operator_index
+
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import beside, signature
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, as_method, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, as_method, axis_index, implements, operator, refuse
+from symgrad.ops.keys import known_value
 from symgrad.spelling import call, spell_param
 
 
@@ -73,10 +76,10 @@ def _bind_argpartition(a, kth, axis=-1, kind="introselect", order=None):
         refuse("argpartition", "order")
     a = as_input(a)
     a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("argpartition", axis, np.ndim(a)))
-    if is_traced(kth):
+    known = known_value(as_input(kth))
+    if known is None:
         raise UnsupportedError("np.partition: kth is traced", "Give kth as a number, or write np.sort.")
-    n = a.shape[axis]
-    places = tuple(map(int, kth)) if np.ndim(kth) else (int(kth),)
+    n, places = a.shape[axis], tuple(map(operator_index, known.ravel()))
     for k in places:
         if isinstance(n, int) and not -n <= k < n:
             raise ShapeError(f"np.partition: kth={k} is out of bounds for axis {axis} of size {n}")

@@ -3,7 +3,8 @@
 import numpy as np
 
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError
-from symgrad.ops.define import as_input, implements, is_traced
+from symgrad.ops.define import as_input, implements
+from symgrad.ops.keys import known_value
 from symgrad.shapes import same_shape
 
 
@@ -37,7 +38,8 @@ def _weights(x, fweights, aweights):
         given = as_input(given)
         if not same_shape(np.shape(given), x.shape[1:]):
             raise ShapeError(f"np.cov: {name} of shape {np.shape(given)} for {x.shape[1]} observations")
-        if not is_traced(given) and np.any(given < 0):
+        known = known_value(given)
+        if known is not None and np.any(known < 0):
             raise ArgumentError(f"np.cov: {name} has negative numbers")
         if name == "fweights" and given.dtype.kind not in "iu":
             raise DTypeError(f"np.cov: fweights of dtype {given.dtype}, and they count", "Write aweights=.")
