@@ -200,7 +200,7 @@ class Place(NamedTuple):
             return before
         own = self.holder if type(self.holder) is dict else vars(self.holder)
         before = own.get(self.name, MISSING)
-        if type(self.holder) is type:
+        if isinstance(self.holder, type):
             setattr(self.holder, self.name, value)
         elif value is MISSING:
             own.pop(self.name, None)

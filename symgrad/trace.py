@@ -17,7 +17,7 @@ import optree
 from symgrad import tree
 from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
-from symgrad.graph import Aval, Graph, Node
+from symgrad.graph import SEED, Aval, Graph, Node, reached
 from symgrad.interception import inside
 from symgrad.specs import parse_size, parse_spec
 from symgrad.variable import Variable, tracing
@@ -151,6 +151,7 @@ def trace(
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
+    _check_seeds(graph)
     kinds = bound.signature.parameters
     return Program(
         graph,
@@ -181,6 +182,15 @@ def _refusals() -> Iterator[None]:
         raise found[0] from None
     if error is not None:
         raise error
+
+
+def _check_seeds(graph: Graph) -> None:
+    """A function that is mapped over rows is traced with one that stands for all: it must not be seen elsewhere."""
+    if any(node.op is SEED for node in reached(graph.outputs)):
+        raise GraphError(
+            "the result needs what the function of np.apply_along_axis or np.vectorize has kept of one row",
+            "Return it from that function.",
+        )
 
 
 def bind(

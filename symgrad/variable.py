@@ -266,6 +266,11 @@ class Variable(Memory, Operators):
     def copy(self, order: str = "C") -> Variable:
         return self.copied(order, self._array)
 
+    def view(self, dtype: Any = None, type: Any = None) -> Variable:
+        if dtype not in (None, np.ndarray) and np.dtype(dtype) != self.dtype:
+            raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
+        return self[...]
+
     def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Variable:
         return shape.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
 
@@ -277,6 +282,12 @@ class Variable(Memory, Operators):
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
         self[...] = np.sort(self, axis, kind, order, stable=stable)
+
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        self[...] = np.partition(self, kth, axis, kind, order)
+
+    def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Variable:
+        return np.compress(condition, self, axis, out)
 
     def resize(self, *sizes: Any, refcheck: bool = True) -> None:
         np.resize(self, sizes)

@@ -103,7 +103,7 @@ def test_gradient_of_matmul_reads_as_a_person_writes_it(a, b, expected):
          "np.linalg.outer: the inputs must be one-dimensional, but they have 2 and 1 dimensions"),
         (np.tensordot, (2, 3), (4, 3),
          "np.tensordot: axis 0 of float64[2, 3] and axis 0 of float64[4, 3] do not contract: 2 and 4 differ"),
-        (np.cross, (2,), (2,), "np.cross: float64[2] and float64[2] must have three components along the axis"),
+        (np.cross, (2,), (3,), "np.cross: float64[2] and float64[3] must have three components along the axis"),
         (np.cross, (4, 3), (2, 3), "np.cross: shapes (4,) and (2,) do not broadcast: 4 against 2"),
         (np.kron, (), (2,), "np.kron: a scalar has no axes"),
         (np.convolve, (2, 2), (2,), "np.convolve: float64[2, 2] and float64[2] must be one-dimensional"),

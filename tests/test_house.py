@@ -22,7 +22,7 @@ FLOORS = (
     "version runtime where errors options tree expressions bounds dims shapes specs graph flow interpret spelling",
     "ops",
     "reach calls memory variable interception trace numpy checkpoint",
-    "recompute cotangent derive batch jacobian rewrite",
+    "recompute cotangent derive batch jacobian mapped rewrite",
     "held cost",
     "schedule",
     "emit",

@@ -11,6 +11,7 @@ from symgrad.dims import Sizes
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError, SymgradError, UnsupportedError
 from symgrad.graph import Aval
 from symgrad.interpret import interpret
+from symgrad.ops.quantiles import METHODS
 from symgrad.shapes import same_shape
 
 RNG = np.random.default_rng(7)
@@ -222,6 +223,54 @@ def test_batches_of_interp(x):
     check_batch(np.interp, x.astype(F4), XP.astype(F4), FP.astype(F4), rtol=1e-12)
 
 
+# ---- methods
+
+NANS = np.where(np.arange(12).reshape(4, 3) % 5 == 1, np.nan, numbers(4, 3))
+Q = [0.0, 0.1, 0.37, 0.5, 0.81, 1.0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_of_quantiles(method):
+    """Values and dtypes are NumPy's; between the numbers the quantile has their slopes, and that by `q`."""
+    for f in (np.quantile, np.nanquantile):
+        check_value(lambda x, f=f: f(x, Q, axis=0, method=method), numbers(5, 3))
+        check_value(lambda x, f=f: f(x, 0.3, keepdims=True, method=method), numbers(5))
+        check_derivatives(lambda x, f=f: f(x, [0.04, 0.37, 0.93], axis=0, method=method) ** 2, numbers(5, 3))
+        check_derivatives(lambda x, q, f=f: f(x, q, method=method) ** 2, numbers(5), np.array([0.07, 0.33, 0.87]))
+        check_batch(lambda x, f=f: f(x, 0.37, axis=0, method=method), numbers(5, 3))
+    check_value(lambda x: np.percentile(x, 37, method=method), numbers(6))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "i4", "i8", "u1"])
+@pytest.mark.parametrize("q", [0.3, 1, np.float32(0.3), np.float64(0.3), [0.3, 0.5], np.array([0.3], "f4")])
+def test_dtypes_of_methods(dtype, q):
+    for method in METHODS:
+        check_value(lambda x, method=method: np.quantile(x, q, method=method), np.arange(6).astype(dtype))
+        check_value(lambda x, method=method: np.nanpercentile(x, q, method=method), np.arange(6).astype(dtype))
+
+
+SKIPPING = {
+    "median": lambda x: np.nanmedian(x),
+    "medians": lambda x: np.nanmedian(x, axis=0),
+    "kept": lambda x: np.nanmedian(x, axis=(0, 1), keepdims=True),
+    "quantile": lambda x: np.nanquantile(x, 0.3),
+    "quantiles": lambda x: np.nanquantile(x, [0.2, 0.7], axis=1),
+    "percentile": lambda x: np.nanpercentile(x, 30, axis=0, method="weibull"),
+}
+
+
+@pytest.mark.parametrize("name", SKIPPING)
+def test_nans_are_left_out(name):
+    f = SKIPPING[name]
+    check_value(f, NANS)
+    check_derivatives(lambda x: f(np.where(np.isnan(NANS), np.nan, x)), numbers(4, 3))
+    check_batch(f, NANS)
+    check_value(f, np.arange(12).reshape(4, 3))
+    (g,) = gradient_of(f, NANS)
+    assert np.all(g[np.isnan(NANS)] == 0)
+    np.testing.assert_allclose(np.sum(g), np.size(f(NANS)))
+
+
 # ---- covariances
 
 COV = {
@@ -229,6 +278,10 @@ COV = {
     "columns": lambda x: np.cov(x, rowvar=False),
     "bias": lambda x: np.cov(x, bias=True),
     "ddof": lambda x: np.cov(x, ddof=2),
+    "frequencies": lambda x: np.cov(x, fweights=[1, 2, 3, 2, 1]),
+    "importances": lambda x: np.cov(x, x[0], aweights=np.arange(1.0, 6)),
+    "both": lambda x: np.cov(x, fweights=[1, 2, 3, 2, 1], aweights=np.arange(1.0, 6), ddof=2),
+    "biased": lambda x: np.cov(x, aweights=np.exp(np.arange(5.0)), ddof=0),
     "two": lambda x: np.cov(x, x[::-1] ** 2),
     "two of columns": lambda x: np.cov(x, x * x, rowvar=False),
     "a vector": lambda x: np.cov(x[0]),
@@ -329,9 +382,9 @@ def test_indices_from():
 VECTOR = np.array([1.0, 2.0, 4.0])
 REFUSED = {
     "a method": (
-        lambda x: np.quantile(x, 0.3, method="lower"),
+        lambda x: np.quantile(x, 0.3, method="straight"),
         UnsupportedError,
-        "np.quantile: method='lower' is not supported",
+        "np.quantile: method='straight' is unknown",
     ),
     "weights": (
         lambda x: np.percentile(x, 30, weights=x, method="inverted_cdf"),
@@ -358,8 +411,11 @@ REFUSED = {
     "truth": (lambda x: np.quantile(x > 2, 0.5), DTypeError, "np.quantile does not take bool"),
     "complex": (lambda x: np.median(x * 1j), DTypeError, "np.median: complex128 has no order"),
     "an axis": (lambda x: np.median(x, axis=1), ShapeError, "np.median: axis 1 is out of bounds for 1 dimensions"),
-    "NaNs": (np.nanmedian, UnsupportedError, "np.nanmedian is not supported"),
-    "membership": (lambda x: np.isin(x, [1, 2]), UnsupportedError, "np.isin is not supported"),
+    "integers for q": (
+        lambda x: np.quantile(x.astype(int), [0, 1], method="weibull"),
+        DTypeError,
+        "np.quantile: integers for q and method='weibull'",
+    ),
     "a period": (
         lambda x: np.interp(x, x, x, period=2),
         UnsupportedError,
@@ -376,10 +432,20 @@ REFUSED = {
         DTypeError,
         "np.interp in complex128 is not supported",
     ),
-    "weights of observations": (
-        lambda x: np.cov(x, aweights=x),
-        UnsupportedError,
-        "np.cov: the argument aweights= is not supported",
+    "negative weights": (
+        lambda x: np.cov(x, aweights=[1, -1, 1]),
+        ArgumentError,
+        "np.cov: aweights has negative numbers",
+    ),
+    "few weights": (
+        lambda x: np.cov(x, aweights=[1, 1]),
+        ShapeError,
+        "np.cov: aweights of shape (2,) for 3 observations",
+    ),
+    "parts of a count": (
+        lambda x: np.cov(x, fweights=x),
+        DTypeError,
+        "np.cov: fweights of dtype float64, and they count",
     ),
     "no freedom": (lambda x: np.cov(x[:1]), ShapeError, "np.cov: 1 observations leave 0 degrees of freedom"),
     "half a degree": (lambda x: np.cov(x, ddof=0.5), ArgumentError, "np.cov: ddof=0.5 is not an integer"),

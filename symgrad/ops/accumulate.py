@@ -5,8 +5,21 @@ import numpy as np
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import beside
 from symgrad.graph import Aval
-from symgrad.ops.define import TABLE, as_input, as_method, axis_index, implements, is_traced, operator, refuse
+from symgrad.ops.core import STOP
+from symgrad.ops.define import (
+    TABLE,
+    as_input,
+    as_method,
+    axis_index,
+    implements,
+    is_traced,
+    operator,
+    refuse,
+    ufunc_dtypes,
+)
+from symgrad.ops.gather import add_along
 from symgrad.ops.reduce import sum_dtype
+from symgrad.shapes import same_shape
 from symgrad.spelling import call
 
 _UNSET = np._NoValue
@@ -67,18 +80,18 @@ def _vjp_cumprod(g, y, x, axis):
     """
     before = np.ones_like(x)
     before[_key(axis, slice(1, None))] = along(y, axis, slice(None, -1))
-    return (before * _recurrence(g, x, axis),)
+    return (before * _recurrence(g, along(x, axis, slice(1, None)), axis),)
 
 
-def _recurrence(g, x, axis):
-    """h with ``h[j] = g[j] + x[j + 1] * h[j + 1]``, by doubling the reach of each step.
+def _recurrence(g, factor, axis):
+    """h with ``h[j] = g[j] + factor[j] * h[j + 1]``, by doubling the reach of each step.
 
     References
     ----------
     Hillis & Steele, *Data parallel algorithms*, Communications of the ACM 29 (1986).
     """
-    n = int(x.shape[axis])
-    h, factor, reach = g, along(x, axis, slice(1, None)), 1
+    n = int(g.shape[axis])
+    h, reach = g, 1
     while reach < n:
         reached = along(h, axis, slice(None, n - reach)) + factor * along(h, axis, slice(reach, None))
         h = np.concatenate([reached, along(h, axis, slice(n - reach, None))], axis=axis)
@@ -128,6 +141,9 @@ def nancumprod(a, axis=None, dtype=None, out=None):
     return np.cumprod(_without_nans(a, 1), axis, dtype, out)
 
 
+# ---- ufunc.accumulate
+
+
 def _accumulate(ufunc, function):
     def accumulate(array, axis=0, dtype=None, out=None):
         return function(array, axis, dtype, out)
@@ -135,8 +151,59 @@ def _accumulate(ufunc, function):
     TABLE[ufunc.accumulate] = accumulate
 
 
+def _running(ufunc, vjp):
+    """Define ``ufunc.accumulate`` as an operator."""
+    op = operator(
+        ufunc.accumulate,
+        name=f"{ufunc.__name__}.accumulate",
+        infer=lambda x, axis: Aval(x.shape, ufunc_dtypes(ufunc, (x.dtype, x.dtype))[0]),
+        vjp=vjp,
+        batch=lambda batched, x, axis: op(x, axis=axis + 1),
+        spell=lambda node, x: call(f"np.{node.op.name}", [x.text, *_unless_first(dict(node.params)["axis"])]),
+        flow=lambda y, x, axis: beside((axis,), y, x),
+    )
+
+    def signed(a, axis, dtype, out):
+        if out is not None:
+            refuse(op.name, "out")
+        x = as_input(a)
+        if not np.ndim(x):
+            raise ShapeError(f"np.{op.name}: a scalar has no axis")
+        return op(x if dtype is None else np.astype(x, np.dtype(dtype)), axis=axis)
+
+    _accumulate(ufunc, signed)
+
+
+def _unless_first(axis):
+    return [f"axis={axis}"] * (axis != 0)
+
+
+def _vjp_extreme(g, y, x, axis):
+    """The number that was the extreme last takes it: of equal ones the one that came last."""
+    places = np.reshape(np.arange(x.shape[axis], like=x), (-1, *(1,) * (x.ndim - axis - 1)))
+    last = np.maximum.accumulate(np.where(x == y, places, 0), axis=axis)
+    return (add_along(g, last, axis, x),)
+
+
+def _vjp_logaddexp(g, y, x, axis):
+    """Each number's share of the sum at its place, and of later ones what that sum is a share of."""
+    shares = np.exp(_difference(along(y, axis, slice(None, -1)), along(y, axis, slice(1, None))))
+    return (np.exp(_difference(x, y)) * _recurrence(g, shares, axis),)
+
+
+def _difference(a, b):
+    """Zero between equal infinities."""
+    equal = a == b
+    return np.where(equal, 0, a) - np.where(equal, 0, b)
+
+
 _accumulate(np.add, np.cumsum)
 _accumulate(np.multiply, np.cumprod)
+for ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
+    _running(ufunc, _vjp_extreme)
+for ufunc in (np.logical_and, np.logical_or):
+    _running(ufunc, None)
+_running(np.logaddexp, _vjp_logaddexp)
 
 # ---- differences and integrals
 
@@ -190,15 +257,22 @@ def gradient(f, *varargs, axis=None, edge_order=1):
     if edge_order not in (1, 2):
         raise UnsupportedError(f"np.gradient: edge_order={edge_order!r}", "Write edge_order=1 or edge_order=2.")
     steps = varargs or (None,)
-    if any(np.ndim(h) for h in steps):
-        raise UnsupportedError(
-            "np.gradient: spacings that differ are not supported", "Give one number an axis, or interpolate first."
-        )
     if len(steps) not in (1, len(axes)):
         raise ArgumentError(f"np.gradient: {len(steps)} spacings for {len(axes)} axes")
     steps = steps * len(axes) if len(steps) == 1 else steps
-    slopes = tuple(_slope(f, h, i, edge_order) for i, h in zip(axes, steps, strict=True))
+    slopes = tuple(_slope(f, _widths(f, h, i), i, edge_order) for i, h in zip(axes, steps, strict=True))
     return slopes[0] if len(axes) == 1 else slopes
+
+
+def _widths(f, h, axis):
+    """The spacing along an axis: one number, or between coordinates what broadcasts against `f`."""
+    if np.ndim(h) == 0:
+        return h
+    h = as_input(h)
+    if h.ndim != 1 or not same_shape(h.shape, f.shape[axis : axis + 1]):
+        raise ShapeError(f"np.gradient: coordinates of shape {h.shape} for axis {axis} of size {f.shape[axis]}")
+    widths = np.diff(np.astype(h, float) if h.dtype.kind in "iu" else h)
+    return widths[(slice(None), *[None] * (f.ndim - 1 - axis))]
 
 
 def _slope(f, h, axis, edge_order):
@@ -206,17 +280,59 @@ def _slope(f, h, axis, edge_order):
     n = f.shape[axis]
     if isinstance(n, int) and n <= edge_order:
         raise ShapeError(f"np.gradient: size {n} of axis {axis} is too small for edge_order={edge_order}")
-    at = [along(f, axis, i) for i in range(edge_order + 1)]
-    back = [along(f, axis, -1 - i) for i in range(edge_order + 1)]
-    if edge_order == 1:
-        first, last = at[1] - at[0], back[0] - back[1]
-    else:
-        first, last = 2.0 * at[1] - 1.5 * at[0] - 0.5 * at[2], 1.5 * back[0] - 2.0 * back[1] + 0.5 * back[2]
-    inner = along(f, axis, slice(2, None)) - along(f, axis, slice(None, -2))
     y = np.empty_like(f)
-    y[_key(axis, slice(1, -1))] = inner / (2.0 if h is None else 2.0 * h)
-    y[_key(axis, 0)] = first if h is None else first / h
-    y[_key(axis, -1)] = last if h is None else last / h
+    if np.ndim(h) == 0:
+        inner = along(f, axis, slice(2, None)) - along(f, axis, slice(None, -2))
+        y[_key(axis, slice(1, -1))] = inner / (2.0 if h is None else 2.0 * h)
+    else:
+        y[_key(axis, slice(1, -1))] = _uneven(f, h, axis)
+    y[_key(axis, 0)] = _slope_at_end(f, h, axis, edge_order, 0)
+    y[_key(axis, -1)] = _slope_at_end(f, h, axis, edge_order, -1)
+    return y
+
+
+def _uneven(f, h, axis):
+    """That of the parabola through three neighbours: their two slopes, each weighted with the other's width."""
+    left, right = (h[part] for part in (slice(None, -1), slice(1, None)))
+    rises = along(f, axis, slice(1, None)) - along(f, axis, slice(None, -1))
+    slopes = rises / h
+    behind, before = along(slopes, axis, slice(None, -1)), along(slopes, axis, slice(1, None))
+    return (behind * right + before * left) / (left + right)
+
+
+def _slope_at_end(f, h, axis, edge_order, end):
+    """Of the straight line through two numbers, or of the parabola through three."""
+    towards = 1 if end == 0 else -1
+    at = [along(f, axis, end + towards * i) for i in range(edge_order + 1)]
+    if h is not None and np.ndim(h):
+        near, far = (h[end + towards * i] if edge_order == 2 or i == 0 else None for i in range(2))
+        first = (at[1] - at[0]) / near
+        if edge_order == 2:
+            first = first + (first - (at[2] - at[1]) / far) * (near / (near + far))
+        return first if end == 0 else -first
+    if edge_order == 1:
+        rise = at[1] - at[0] if end == 0 else at[0] - at[1]
+    elif end == 0:
+        rise = 2.0 * at[1] - 1.5 * at[0] - 0.5 * at[2]
+    else:
+        rise = 1.5 * at[0] - 2.0 * at[1] + 0.5 * at[2]
+    return rise if h is None else rise / h
+
+
+@implements(np.unwrap)
+def unwrap(p, discont=None, axis=-1, *, period=2 * np.pi):
+    """Whole periods are added behind each jump; they have no slope."""
+    p = as_input(p)
+    axis = axis_index("unwrap", axis, p.ndim)
+    steps = STOP(np.diff(p, axis=axis))
+    dtype = np.result_type(steps.dtype, period)
+    half = period / 2 if dtype.kind == "f" else period // 2
+    wrapped = np.mod(steps + half, period) - half
+    if dtype.kind == "f" or period % 2 == 0:  # half a period is as near from above as from below
+        wrapped = np.where((wrapped == -half) & (steps > 0), half, wrapped)
+    turns = np.where(np.abs(steps) < (half if discont is None else max(discont, half)), 0, wrapped - steps)
+    y = np.astype(p, dtype) if p.dtype != dtype else np.copy(p)
+    y[_key(axis, slice(1, None))] += np.cumsum(turns, axis=axis)
     return y
 
 

@@ -8,9 +8,10 @@ from symgrad.dims import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import Flow, beside, opaque
 from symgrad.graph import Aval
+from symgrad.ops import margins
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
 from symgrad.ops.index import ADD, put
-from symgrad.ops.keys import FULL, Slot
+from symgrad.ops.keys import FULL, Slot, known_value
 from symgrad.ops.shape import as_size
 from symgrad.shapes import product
 from symgrad.spelling import call, spell_param
@@ -18,12 +19,13 @@ from symgrad.spelling import call, spell_param
 
 def _known(function, argument, x):
     """An argument that must be known before the program runs."""
-    if is_traced(x):
+    known = known_value(x) if is_traced(x) else x
+    if known is None:
         raise UnsupportedError(
             f"np.{function}: {argument} is traced, and the size of the result would depend on its value",
             f"Give {argument} as a number that does not depend on the arguments of the function.",
         )
-    return x
+    return known
 
 
 # ---- repeating
@@ -200,7 +202,17 @@ ROLL = operator(
 
 # ---- padding
 
-_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+_OPTION = {
+    "constant": ("constant_values", 0),
+    "edge": (None, None),
+    "reflect": ("reflect_type", "even"),
+    "symmetric": ("reflect_type", "even"),
+    "wrap": (None, None),
+    **dict.fromkeys(margins.STATISTICS, ("stat_length", None)),
+    "linear_ramp": ("end_values", 0),
+    "empty": (None, None),
+}
+"""The modes of np.pad, each with the argument that it takes and what that is where it is not given."""
 
 
 def _widths(width, ndim):
@@ -221,6 +233,34 @@ def _pair(item):
     if len(pair) not in (1, 2):
         raise ShapeError(f"np.pad: {len(pair)} widths for one axis")
     return pair[0], pair[-1]
+
+
+def _shifted_halves(function, half):
+    @implements(function)
+    def shift(x, axes=None):
+        x = as_input(x)
+        axes = axis_tuple(f"fft.{function.__name__}", axes, np.ndim(x))
+        return np.roll(x, tuple(half(x.shape[i]) for i in axes), axes) if axes else np.copy(x)
+
+
+_shifted_halves(np.fft.fftshift, lambda n: n // 2)
+_shifted_halves(np.fft.ifftshift, lambda n: -(n // 2))
+
+
+def _refuse_transform(function):
+    @implements(function)
+    def refused(*args, **kwargs):
+        raise UnsupportedError(
+            f"np.fft.{function.__name__} is not supported: derivatives of complex numbers are not",
+            "Write the transform as products with matrices of cosines and sines.",
+        )
+
+
+for _name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split():
+    _refuse_transform(getattr(np.fft, _name))
+
+
+# ---- padding
 
 
 def _bind_pad(array, pad_width, mode):
@@ -271,21 +311,27 @@ PAD = operator(
 @implements(np.pad)
 def pad(array, pad_width, mode="constant", **kwargs):
     array = as_input(array)
-    if mode not in _MODES:
-        raise UnsupportedError(f"np.pad: mode={mode!r} is not supported", f"The modes are {', '.join(_MODES)}.")
-    fill = kwargs.pop("constant_values", 0) if mode == "constant" else 0
-    if kwargs.get("reflect_type") == "even" and mode in ("reflect", "symmetric"):
-        kwargs.pop("reflect_type")
+    if mode not in _OPTION:
+        raise UnsupportedError(f"np.pad: mode={mode!r} is not supported", f"The modes are {', '.join(_OPTION)}.")
+    name, default = _OPTION[mode]
+    option = kwargs.pop(name, default)
     for argument in kwargs:
         raise UnsupportedError(
             f"np.pad: the argument {argument}= is not supported with mode={mode!r}", f"Leave {argument}= out."
         )
-    widths = tuple((as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), np.ndim(array)))
+    ndim = np.ndim(array)
+    widths = tuple((as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), ndim))
     if any(isinstance(n, int) and n < 0 for pair in widths for n in pair):
         raise ShapeError("np.pad: widths cannot be negative")
-    if is_traced(fill) or not (isinstance(fill, (int, float, np.number)) and fill == 0):
-        return _pad_with(array, widths, fill)
-    return PAD(array, widths, mode)
+    if mode in margins.STATISTICS:
+        return margins.with_margins(array, widths, margins.statistic(mode, _widths(option, ndim)))
+    if mode == "linear_ramp":
+        return margins.with_margins(array, widths, margins.ramp(_widths(option, ndim)))
+    if option == "odd":
+        return margins.with_margins(array, widths, margins.odd(mode))
+    if mode == "constant" and (is_traced(option) or not (isinstance(option, (int, float, np.number)) and option == 0)):
+        return _pad_with(array, widths, option)
+    return PAD(array, widths, "constant" if mode == "empty" else mode)
 
 
 def _pad_with(x, widths, fill):

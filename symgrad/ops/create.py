@@ -6,7 +6,7 @@ from operator import index as operator_index
 import numpy as np
 
 from symgrad.dims import Dim, largest, same
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import aligned, matched, opaque
 from symgrad.graph import CONSTANT, Aval, Literal
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
@@ -322,6 +322,21 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     if np.ndim(base):
         refuse("logspace", "base")
     y = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    return y if dtype is None else y.astype(dtype)
+
+
+@implements(np.geomspace)
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    """Of numbers of one sign; the ends are what is given, and not their logarithms' powers."""
+    start, stop = (x if is_traced(x) else np.asarray(x) for x in (start, stop))
+    if start.dtype.kind == "c" or stop.dtype.kind == "c":
+        raise DTypeError("np.geomspace in complex numbers is not supported", "Write np.exp(np.linspace(...)).")
+    sign = np.sign(start)
+    y = sign * np.logspace(np.log10(sign * start), np.log10(sign * stop), num, endpoint)
+    y[:1] = start
+    if endpoint and num > 1:
+        y[-1:] = stop
+    y = np.moveaxis(y, 0, axis) if axis else y
     return y if dtype is None else y.astype(dtype)
 
 

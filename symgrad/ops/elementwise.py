@@ -8,9 +8,10 @@ import math
 import numpy as np
 
 from symgrad.dims import same
-from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.flow import aligned, opaque
 from symgrad.graph import CONSTANT, INPUT, Aval, is_view
+from symgrad.ops.core import STOP
 from symgrad.ops.define import (
     TABLE,
     _kind,
@@ -341,21 +342,22 @@ def select(condlist, choicelist, default=0):
     return result
 
 
-@implements(np.piecewise)
-def piecewise(x, condlist, funclist, *args, **kw):
-    raise UnsupportedError(
-        "np.piecewise is not supported: it calls each function on a part of x whose size depends on values",
-        "Write np.select, or np.where(condition, f(x), g(x)).",
-    )
-
-
 NAN_TO_NUM = elementwise(np.nan_to_num, lambda y, x: np.where(np.isfinite(x), 1.0, 0), dtype=lambda x: result_dtype(x))
 
 
 @implements(np.nan_to_num)
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
-    if not copy:
+    y = _numbers_for_nans(x, nan, posinf, neginf)
+    if copy:
+        return y
+    if not is_traced(x):
         refuse("nan_to_num", "copy")
+    if x.writes_in_place:
+        x[...] = y
+    return x if x.writes_in_place else y
+
+
+def _numbers_for_nans(x, nan, posinf, neginf):
     if posinf is None and neginf is None and known_number(nan) == 0.0:
         return NAN_TO_NUM(x)
     x = as_input(x)
@@ -448,6 +450,15 @@ def array_equal(a1, a2, equal_nan=False):
     return np.all(equal | (np.isnan(a) & np.isnan(b)) if equal_nan else equal)
 
 
+@implements(np.array_equiv)
+def array_equiv(a1, a2):
+    try:
+        equal = as_input(a1) == as_input(a2)
+    except ShapeError:
+        return False
+    return np.all(equal)
+
+
 def _comparable(m, n):
     return same(m, n) or (isinstance(m, int) and isinstance(n, int))
 
@@ -474,7 +485,19 @@ implements(np.iscomplex)(lambda x: np.zeros_like(_refuse_complex("iscomplex", x)
 
 @implements(np.angle)
 def angle(z, deg=False):
-    raise UnsupportedError("np.angle is not supported", "Write np.arctan2(imaginary, real).")
+    """That of a real number is 0 or pi, and has no slope."""
+    z = as_input(z)
+    if z.dtype.kind == "c":
+        raise UnsupportedError(f"np.angle of {z.dtype} is not supported", "Write np.arctan2(imaginary, real).")
+    y = np.arctan2(0.0, STOP(z))
+    return y * (180 / np.pi) if deg else y
+
+
+@implements(np.real_if_close)
+def real_if_close(a, tol=100):
+    if as_input(a).dtype.kind == "c":
+        raise UnsupportedError("np.real_if_close of complex numbers: values decide the dtype of the result")
+    return np.asarray(a, like=a)
 
 
 # ---- several results

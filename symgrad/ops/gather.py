@@ -8,7 +8,7 @@ from symgrad.flow import matched
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
 from symgrad.ops.index import ADD, get
-from symgrad.ops.keys import Slot, check_bounds
+from symgrad.ops.keys import Slot, check_bounds, known_value
 from symgrad.shapes import broadcast_shapes
 from symgrad.spelling import ATOM, Code
 
@@ -56,10 +56,11 @@ def _bind_take_along(arr, indices, axis=-1):
     return (arr, indices), {"axis": axis}
 
 
-def _vjp_take_along(g, y, a, indices, axis):
+def add_along(g, indices, axis, a):
+    """Zeros in the shape of `a`, with `g` added at `indices` along an axis: what np.take_along_axis turns round."""
     places = along(a.shape, indices, axis, g)
     key = tuple(map(Slot, range(len(places))))
-    return ADD(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key), None
+    return ADD(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key)
 
 
 def _batch_take_along(batched, a, indices, axis):
@@ -86,7 +87,7 @@ TAKE_ALONG = operator(
     arrays=2,
     infer=_infer_take_along,
     bind=_bind_take_along,
-    vjp=_vjp_take_along,
+    vjp=lambda g, y, a, indices, axis: (add_along(g, indices, axis, a), None),
     batch=_batch_take_along,
     flow=_flow_take_along,
     quick=_rows_and_columns,
@@ -98,16 +99,19 @@ TAKE_ALONG = operator(
 def compress(condition, a, axis=None, out=None):
     if out is not None:
         refuse("compress", "out")
-    if is_traced(condition):
-        raise _data_dependent("compress")
-    return np.take(a, np.flatnonzero(condition), axis)
+    return np.take(a, _places("compress", condition), axis)
 
 
 @implements(np.extract)
 def extract(condition, arr):
-    if is_traced(condition):
-        raise _data_dependent("extract")
-    return np.take(np.ravel(arr), np.flatnonzero(condition))
+    return np.take(np.ravel(arr), _places("extract", condition))
+
+
+def _places(function, condition):
+    known = known_value(as_input(condition))
+    if known is None:
+        raise _data_dependent(function)
+    return np.flatnonzero(known)
 
 
 @implements(np.choose)
@@ -156,5 +160,11 @@ for function in (
     np.union1d,
     np.intersect1d,
     np.setdiff1d,
+    np.setxor1d,
+    np.unique_all,
+    np.unique_counts,
+    np.unique_inverse,
+    np.unique_values,
+    np.trim_zeros,
 ):
     _refuses(function)

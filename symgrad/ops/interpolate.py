@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.dims import same
-from symgrad.errors import DTypeError, ShapeError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
@@ -105,3 +105,61 @@ def polyval(p, x):
     for i in range(1, len(p)):
         y = y * x + p[i]
     return y if len(p) > 1 else y + np.zeros_like(x)
+
+
+def _coefficients(function, *polynomials):
+    vectors = [np.ravel(as_input(p)) if np.ndim(p) < 2 else p for p in polynomials]
+    for p in vectors:
+        if np.ndim(p) != 1:
+            raise ShapeError(f"np.{function}: coefficients of shape {np.shape(p)}, and they have one dimension")
+    return vectors
+
+
+def _aligned(function, p, q):
+    """Coefficients of the same powers in the same places: the constant one is the last."""
+    p, q = _coefficients(function, p, q)
+    n = max(len(p), len(q))
+    return [np.pad(c, (n - len(c), 0)) for c in (p, q)]
+
+
+implements(np.polyadd)(lambda a1, a2: np.add(*_aligned("polyadd", a1, a2)))
+implements(np.polysub)(lambda a1, a2: np.subtract(*_aligned("polysub", a1, a2)))
+implements(np.polymul)(lambda a1, a2: np.convolve(*_coefficients("polymul", a1, a2)))
+
+
+@implements(np.polyder)
+def polyder(p, m=1):
+    (p,) = _coefficients("polyder", p)
+    for _ in range(m):
+        p = p[:-1] * np.arange(len(p) - 1, 0, -1)
+    return p
+
+
+@implements(np.polyint)
+def polyint(p, m=1, k=None):
+    (p,) = _coefficients("polyint", p)
+    constants = np.ravel(as_input(0.0 if k is None else k))
+    if len(constants) not in (1, m):
+        raise ArgumentError(f"np.polyint: {len(constants)} constants for {m} integrals", "Give one for each.")
+    for i in range(m):
+        constant = constants[i if len(constants) > 1 else 0]
+        p = np.append(p / np.arange(len(p), 0, -1), constant)
+    return p
+
+
+@implements(np.polyfit)
+def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
+    """Least squares in the powers of `x`, each scaled to length 1."""
+    for argument, given in (("rcond", rcond is not None), ("full", full), ("cov", cov)):
+        if given:
+            refuse("polyfit", argument)
+    x, y = as_input(x) + 0.0, as_input(y) + 0.0
+    if np.ndim(x) != 1 or np.ndim(y) not in (1, 2) or not same_shape(np.shape(x), np.shape(y)[:1]):
+        raise ShapeError(f"np.polyfit: points of shapes {np.shape(x)} and {np.shape(y)}")
+    powers = np.stack([x**i for i in range(deg, -1, -1)], axis=1)
+    if w is not None:
+        w = as_input(w) + 0.0
+        powers, y = powers * w[:, None], y * (w[:, None] if y.ndim == 2 else w)
+    scale = np.sqrt(np.sum(powers * powers, axis=0))
+    c = np.linalg.lstsq(powers / scale, y)[0]
+    return c / (scale[:, None] if y.ndim == 2 else scale)

@@ -75,10 +75,8 @@ def _vector_norm(x, ord, axis, keepdims):
         return np.sum(size, axis=axis, keepdims=keepdims)
     if abs(ord) == np.inf:
         return (np.max if ord > 0 else np.min)(size, axis=axis, keepdims=keepdims)
-    if ord < 0:
-        raise UnsupportedError(
-            f"np.linalg.norm: ord={ord} is not supported for vectors", "Use a positive ord or -np.inf."
-        )
+    if ord < 0:  # 0 where a number is
+        return np.sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
     power = size**ord if ord > 1 else _power(size, ord)
     return _power(np.sum(power, axis=axis, keepdims=keepdims), 1 / ord)
 

@@ -363,22 +363,18 @@ def _batch_position(op):
 
 
 _NO_PLACE = "attempt to get {} of an empty sequence"
-ARGMAX = reduction(
-    np.argmax,
-    None,
-    dtype=_integer,
-    batch=_batch_position(lambda: ARGMAX),
-    empty=_NO_PLACE.format("argmax"),
-    quick=as_method,
-)
-ARGMIN = reduction(
-    np.argmin,
-    None,
-    dtype=_integer,
-    batch=_batch_position(lambda: ARGMIN),
-    empty=_NO_PLACE.format("argmin"),
-    quick=as_method,
-)
+
+
+def _place(function):
+    """Define where an extreme is."""
+    name = function.__name__
+    quick = as_method if hasattr(np.ndarray, name) else None
+    empty = _NO_PLACE.format(name)
+    op = reduction(function, None, dtype=_integer, batch=_batch_position(lambda: op), empty=empty, quick=quick)
+    return op
+
+
+ARGMAX, ARGMIN, NANARGMAX, NANARGMIN = map(_place, (np.argmax, np.argmin, np.nanargmax, np.nanargmin))
 
 
 def _position(function, op):
@@ -392,6 +388,8 @@ def _position(function, op):
 
 _position(np.argmax, ARGMAX)
 _position(np.argmin, ARGMIN)
+_position(np.nanargmax, NANARGMAX)
+_position(np.nanargmin, NANARGMIN)
 
 # ---- truth and counts
 
@@ -433,11 +431,15 @@ def _root(variance):
     return np.where(zero, 0, np.sqrt(np.where(zero, 1, variance)))
 
 
-def _masked_var(x, mask, ddof, options):
-    """Sums of squares about the mean of the selected, and how many they are less `ddof`."""
+def _squares(x, mask, mean, ddof, options):
+    """Sums of squares about the mean, one that is given or that of the selected, and how many they are less `ddof`."""
     axis = options.get("axis")
-    deviation = np.where(mask, x - np.mean(x, axis=axis, keepdims=True, where=mask), 0)
+    if mean is _UNSET:
+        mean = np.mean(x, axis=axis, keepdims=True, where=mask)
+    deviation = x - mean if mask is None else np.where(mask, x - mean, 0)
     total = np.sum(deviation * deviation, **options)
+    if mask is None:
+        return total, _freedom(x, axis, ddof)
     return total, as_divisor(np.count_nonzero(mask, **options) - ddof, total.dtype)
 
 
@@ -459,18 +461,16 @@ def _moment(function, op, root, skip_nan=False):
     def moment(
         a, axis=None, dtype=None, out=None, ddof=0, keepdims=_UNSET, *, where=_UNSET, mean=_UNSET, correction=_UNSET
     ):
-        if mean is not _UNSET:
-            refuse(name, "mean")
         _floating(name, dtype)
         ddof, options = _degrees(name, ddof, correction), _options({"axis": axis, "keepdims": keepdims})
         x = _operand({"a": a, "dtype": dtype})
         chosen = None if where is _UNSET or where is True else _mask(name, x, where)
         if skip_nan and x.dtype.kind == "f":
             chosen = ~np.isnan(x) if chosen is None else chosen & ~np.isnan(x)
-        elif chosen is None:
+        elif chosen is None and mean is _UNSET:
             return _into(out, op(x, ddof=ddof, **options))
         _var_dtype(x.dtype)
-        total, freedom = _masked_var(x, chosen, ddof, options)
+        total, freedom = _squares(x, chosen, mean, ddof, options)
         if skip_nan:
             result = np.where(freedom > 0, total / np.maximum(freedom, 1), np.nan)
         else:
@@ -558,7 +558,8 @@ def _log_sum_exp_signed(x, initial=None, where=None, **options):
 
 
 for function, ufunc in (
-    (np.sum, np.add), (np.prod, np.multiply), (np.max, np.maximum), (np.min, np.minimum),
+    (np.sum, np.add), (np.prod, np.multiply), (np.max, np.maximum), (np.min, np.minimum), (np.nanmax, np.fmax),
+    (np.nanmin, np.fmin),
 ):  # fmt: skip
     _reduce(TABLE[function], ufunc)
 _reduce(_of_truth(TABLE[np.any], np.logical_or), np.logical_or)

@@ -179,7 +179,7 @@ def reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
     if order == "F":
         sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
         return np.transpose(np.reshape(np.transpose(a), tuple(sizes)[::-1]))
-    if order != "C":
+    if order not in ("C", None):
         refuse("reshape", "order")
     (a,), params = _bind_reshape(a, shape)
     result = a if same_shape(params["shape"], a.shape) and a.shape else RESHAPE(a, **params)

@@ -1,12 +1,15 @@
 """Functions of NumPy that sort, and that search in what is sorted."""
 
+from operator import index as operator_index
+
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import beside, signature
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, as_method, axis_index, implements, is_traced, operator, refuse
-from symgrad.spelling import call
+from symgrad.ops.define import as_input, as_method, axis_index, implements, operator, refuse
+from symgrad.ops.keys import known_value
+from symgrad.spelling import call, spell_param
 
 
 def _bind_argsort(a, axis=-1, kind=None, order=None, *, stable=None):
@@ -45,6 +48,74 @@ def sort(a, axis=-1, kind=None, order=None, *, stable=None):
     return np.take(a, places) if np.ndim(a) == 1 else np.take_along_axis(a, places, axis)
 
 
+@implements(np.lexsort)
+def lexsort(keys, axis=-1):
+    """Sorted by one key after the other, the last one first: each keeps the order of those before it."""
+    order = None
+    for key in keys:
+        key = as_input(key)
+        if order is None:
+            order = np.argsort(key, axis, kind="stable")
+        else:
+            places = np.argsort(np.take_along_axis(key, order, axis), axis, kind="stable")
+            order = np.take_along_axis(order, places, axis)
+    return order
+
+
+@implements(np.sort_complex)
+def sort_complex(a):
+    y = np.sort(a)
+    return y if y.dtype.kind == "c" else np.astype(y, np.complex64 if y.dtype.char in "bhBH" else np.complex128)
+
+
+# ---- partitions: sorted as far as one number of each part
+
+
+def _bind_argpartition(a, kth, axis=-1, kind="introselect", order=None):
+    if order is not None:
+        refuse("argpartition", "order")
+    a = as_input(a)
+    a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("argpartition", axis, np.ndim(a)))
+    known = known_value(as_input(kth))
+    if known is None:
+        raise UnsupportedError("np.partition: kth is traced", "Give kth as a number, or write np.sort.")
+    n, places = a.shape[axis], tuple(map(operator_index, known.ravel()))
+    for k in places:
+        if isinstance(n, int) and not -n <= k < n:
+            raise ShapeError(f"np.partition: kth={k} is out of bounds for axis {axis} of size {n}")
+    return (a,), {"kth": places, "axis": axis}
+
+
+def _spell_argpartition(node, x):
+    params = dict(node.params)
+    kth = params["kth"]
+    axis = [f"axis={params['axis']}"] * (params["axis"] != node.aval.ndim - 1)
+    return call("np.argpartition", [x.text, spell_param(kth if len(kth) != 1 else kth[0]), *axis])
+
+
+ARGPARTITION = operator(
+    np.argpartition,
+    infer=lambda a, kth, axis: Aval(a.shape, np.dtype(np.intp)),
+    bind=_bind_argpartition,
+    vjp=lambda g, y, a, kth, axis: (None,),
+    batch=lambda batched, a, kth, axis: np.argpartition(a, kth, axis + 1),
+    spell=_spell_argpartition,
+    flow=lambda y, a, kth, axis: beside((axis,), y, a),
+)
+
+
+@implements(np.partition)
+def partition(a, kth, axis=-1, kind="introselect", order=None):
+    if order is not None:
+        refuse("partition", "order")
+    a, axis = (np.ravel(a), -1) if axis is None else (as_input(a), axis)
+    places = np.argpartition(a, kth, axis)
+    return np.take(a, places) if np.ndim(a) == 1 else np.take_along_axis(a, places, axis)
+
+
+# ---- searching
+
+
 SEARCHSORTED = operator(
     np.searchsorted,
     arrays=2,
@@ -61,15 +132,3 @@ def searchsorted(a, v, side="left", sorter=None):
     if side not in ("left", "right"):
         raise UnsupportedError(f"np.searchsorted: side={side!r}", "Write side='left' or side='right'.")
     return SEARCHSORTED(a if sorter is None else np.take(a, sorter), v, side=side)
-
-
-@implements(np.digitize)
-def digitize(x, bins, right=False):
-    if is_traced(bins):
-        raise UnsupportedError(
-            "np.digitize: traced bins, of which it is not known whether they grow", "Write np.searchsorted."
-        )
-    bins, side = np.asarray(bins), "left" if right else "right"
-    if len(bins) > 1 and bins[0] > bins[-1]:
-        return len(bins) - np.searchsorted(bins[::-1], x, side)
-    return np.searchsorted(bins, x, side)

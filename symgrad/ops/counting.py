@@ -1,0 +1,167 @@
+"""Functions whose results count or compare integers: bins, members, places in flat arrays."""
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import Flow, opaque, signature
+from symgrad.graph import CONSTANT, Aval
+from symgrad.ops.define import as_input, implements, operator, refuse
+from symgrad.ops.keys import known_value
+from symgrad.ops.shape import as_size
+from symgrad.shapes import broadcast_shapes, same_shape
+from symgrad.spelling import Code, call, spell_param
+
+_INTEGER = np.dtype(np.intp)
+
+# ---- how many, or how much, there is of each
+
+
+def _infer_bincount(x, *weights, minlength):
+    return Aval((minlength,), np.dtype(float) if weights else _INTEGER)
+
+
+def _count(x, *weights, minlength):
+    """As many bins as are expected: a number beyond them, or a negative one, is an error and not another shape."""
+    return np.reshape(np.bincount(x, *weights, minlength=minlength), minlength)
+
+
+def _spell_bincount(node, *inputs):
+    n = spell_param(node.aval.shape[0])
+    counts = call("np.bincount", [*[x.text for x in inputs], f"minlength={n}"])
+    return counts if node.inputs[0].op is CONSTANT else Code(f"{counts.text}.reshape({n})")
+
+
+BINCOUNT = operator(
+    np.bincount,
+    arrays=-1,
+    infer=_infer_bincount,
+    bind=lambda arrays, minlength: (arrays, {"minlength": minlength}),
+    evaluate=_count,
+    vjp=lambda g, y, x, *weights, minlength: (None, *[np.take(g, x) for _ in weights]),
+    spell=_spell_bincount,
+    flow=lambda y, *xs, minlength: Flow((("i",),) * len(xs), (None,), np.add),
+)
+
+
+@implements(np.bincount)
+def bincount(x, /, weights=None, minlength=0):
+    x, minlength = as_input(x), as_size(minlength)
+    x = np.astype(x, int) if x.dtype == bool else x
+    if np.ndim(x) != 1 or np.result_type(x.dtype, _INTEGER) != _INTEGER:
+        raise DTypeError(
+            f"np.bincount: {x.dtype} of {np.ndim(x)} dimensions", "Give a vector of integers: x.astype(int)."
+        )
+    known = known_value(x)
+    if known is None:
+        if isinstance(minlength, int) and minlength == 0:
+            raise UnsupportedError(
+                "np.bincount of traced integers: the size of the result depends on values",
+                "Say how many bins there are: minlength=n, with all integers below n.",
+            )
+    elif isinstance(minlength, int):
+        minlength = max(minlength, int(np.max(known, initial=-1)) + 1)
+    if weights is None:
+        return BINCOUNT([x], minlength)
+    weights = as_input(weights)
+    if not same_shape(np.shape(weights), np.shape(x)):
+        raise ShapeError(f"np.bincount: weights of shape {np.shape(weights)} for integers of shape {np.shape(x)}")
+    if weights.dtype.kind == "c":
+        raise DTypeError(f"np.bincount: weights of dtype {weights.dtype}", "Count those of x.real and x.imag.")
+    return BINCOUNT([x, weights], minlength)
+
+
+# ---- where numbers stand among others
+
+
+DIGITIZE = operator(
+    np.digitize,
+    arrays=2,
+    infer=lambda x, bins, right=False: Aval(x.shape, _INTEGER),
+    vjp=lambda g, y, x, bins, right: (None, None),
+    flow=signature(",.->"),
+)
+
+
+@implements(np.digitize)
+def digitize(x, bins, right=False):
+    if np.ndim(as_input(bins)) != 1:
+        raise ShapeError(f"np.digitize: bins of {np.ndim(as_input(bins))} dimensions, and they have one")
+    return DIGITIZE(x, bins, right=bool(right))
+
+
+ISIN = operator(
+    np.isin,
+    arrays=2,
+    infer=lambda element, test_elements, assume_unique=False, invert=False, kind=None: Aval(
+        element.shape, np.dtype(bool)
+    ),
+    vjp=lambda g, y, x, among, assume_unique, invert, kind: (None, None),
+    flow=lambda y, x, among, **_: Flow((tuple(range(x.ndim)), (None,) * among.ndim), tuple(range(x.ndim))),
+)
+implements("in1d")(lambda ar1, ar2, *args, **kwargs: ISIN(np.ravel(as_input(ar1)), ar2, *args, **kwargs))
+
+
+def _refuse_counts(function):
+    @implements(function)
+    def refused(*args, **kwargs):
+        raise UnsupportedError(
+            f"np.{function.__name__} is not supported: it counts, and counts have no derivative",
+            "With edges that are known, np.digitize(x, edges) gives the bin of each number, and "
+            "np.bincount(bins, weights, minlength=n) what is in each bin.",
+        )
+
+
+for function in (np.histogram, np.histogram2d, np.histogramdd, np.histogram_bin_edges):
+    _refuse_counts(function)
+
+
+# ---- places in flat arrays
+
+
+def _as_dims(dims):
+    return tuple(map(as_size, dims)) if isinstance(dims, (tuple, list)) else (as_size(dims),)
+
+
+def _bind_unravel(indices, shape, order="C"):
+    if order not in ("C", "F"):
+        raise ArgumentError(f"np.unravel_index: order={order!r}", "Write order='C' or order='F'.")
+    indices = as_input(indices)
+    if indices.dtype.kind not in "iu":
+        raise DTypeError(f"np.unravel_index: indices of dtype {indices.dtype}", "Write indices.astype(int).")
+    return (indices,), {"dims": _as_dims(shape), "order": order}
+
+
+def _orders(node):
+    order = dict(node.params).get("order", "C")
+    return [spell_param(dict(node.params)["dims"]), *([f"order={order!r}"] if order != "C" else [])]
+
+
+UNRAVEL = operator(
+    np.unravel_index,
+    infer=lambda indices, dims, order="C": (Aval(indices.shape, _INTEGER),) * len(dims),
+    bind=_bind_unravel,
+    evaluate=lambda indices, dims, order="C": np.unravel_index(indices, dims, order),
+    vjp=lambda gs, ys, indices, dims, order: (None,),
+    batch=lambda batched, indices, dims, order: UNRAVEL(indices, dims, order),
+    spell=lambda node, indices: call("np.unravel_index", [indices.text, *_orders(node)]),
+    flow=opaque,
+)
+
+
+def _bind_ravel_multi(multi_index, dims, mode="raise", order="C"):
+    if mode != "raise":
+        refuse("ravel_multi_index", "mode")
+    indices = [as_input(x) for x in multi_index]
+    return indices, {"dims": _as_dims(dims), "order": order}
+
+
+RAVEL_MULTI = operator(
+    np.ravel_multi_index,
+    arrays=-1,
+    infer=lambda *xs, dims, order="C": Aval(broadcast_shapes(*[x.shape for x in xs]), _INTEGER),
+    bind=_bind_ravel_multi,
+    evaluate=lambda *xs, dims, order="C": np.ravel_multi_index(xs, dims, order=order),
+    vjp=lambda g, y, *xs, dims, order: (None,) * len(xs),
+    spell=lambda node, *xs: call("np.ravel_multi_index", [f"({', '.join(x.text for x in xs)},)", *_orders(node)]),
+    flow=opaque,
+)

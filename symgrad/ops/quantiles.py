@@ -1,0 +1,220 @@
+"""Statistics of order: medians and quantiles, with NaNs or without."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.dims import same
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from symgrad.flow import Flow, reduced
+from symgrad.graph import Aval
+from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator, refuse
+from symgrad.ops.reduce import reduction
+from symgrad.shapes import product
+from symgrad.spelling import call, spell_param
+
+# ---- ranks
+
+
+def _ranks(x, axes):
+    """The place of each number among those along the axes, in the shape of `x`; equal numbers as sorting has them."""
+    if len(axes) == 1:
+        return np.argsort(np.argsort(x, axis=axes[0]), axis=axes[0])
+    if len(axes) == x.ndim:
+        return np.reshape(_ranks(np.ravel(x), (0,)), x.shape)
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    order = kept + axes
+    moved = np.transpose(x, order)
+    flat = np.reshape(moved, (*[x.shape[i] for i in kept], _size(x, axes)))
+    return np.transpose(np.reshape(_ranks(flat, (len(kept),)), moved.shape), np.argsort(order))
+
+
+def _size(x, axes):
+    return product([x.shape[i] for i in axes])
+
+
+def _count(x, axes, skips_nan):
+    """How many numbers there are to choose from: along the axes, or in each place without NaNs, which rank last."""
+    return np.sum(~np.isnan(x), axis=axes, keepdims=True) if skips_nan and x.dtype.kind == "f" else _size(x, axes)
+
+
+# ---- medians
+
+
+def _median(function, skips_nan):
+    """Define a median and NumPy's signature of it."""
+    name = function.__name__
+
+    def dtype(of):
+        if of.kind == "c":
+            raise DTypeError(f"np.{name}: {of} has no order", "Take that of x.real, x.imag or np.abs(x).")
+        return np.dtype(float) if of.kind in "biu" else of
+
+    def vjp(g, y, x, axis):
+        """The number in the middle takes it, or the two share it; of equal numbers those that sorting puts there."""
+        axes = axis_tuple(name, axis, x.ndim)
+        ranks, n = _ranks(x, axes), _count(x, axes, skips_nan)
+        low, high = (n - 1) // 2, n // 2
+        if not is_traced(n) and same(low, high):
+            return np.where(ranks == low, g, 0)
+        return np.where(ranks == low, g * 0.5, 0) + np.where(ranks == high, g * 0.5, 0)
+
+    op = reduction(function, vjp, dtype=dtype)
+
+    @implements(function)
+    def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
+        if out is not None:
+            refuse(name, "out")  # by keyword it is delivered before the function is called
+        if overwrite_input:
+            refuse(name, "overwrite_input")
+        return op(a, axis=axis, keepdims=keepdims is not np._NoValue and keepdims)
+
+    return op
+
+
+MEDIAN = _median(np.median, skips_nan=False)
+_median(np.nanmedian, skips_nan=True)
+
+# ---- methods
+
+
+class Method(NamedTuple):
+    """Where the quantile `q` of `n` sorted numbers lies, counted from 0, straight lines being drawn between them."""
+
+    position: object  # of n and q
+    slope: object = lambda n: 0  # of the position in q, where it is not a step
+    picks: bool = False  # whether it always is one of the numbers, in their dtype
+
+
+def _between(alpha, beta):
+    return Method(lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1, lambda n: n + (1 - alpha - beta))
+
+
+def _step(position, picks=True):
+    return Method(position, picks=picks)
+
+
+METHODS = {
+    "linear": Method(lambda n, q: q * (n - 1), lambda n: n - 1),
+    "interpolated_inverted_cdf": _between(0, 1),
+    "hazen": _between(0.5, 0.5),
+    "weibull": _between(0, 0),
+    "median_unbiased": _between(1 / 3, 1 / 3),
+    "normal_unbiased": _between(3 / 8, 3 / 8),
+    "lower": _step(lambda n, q: np.floor(q * (n - 1))),
+    "higher": _step(lambda n, q: np.ceil(q * (n - 1))),
+    "nearest": _step(lambda n, q: np.rint(q * (n - 1))),
+    "midpoint": _step(lambda n, q: 0.5 * (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))), picks=False),
+    "inverted_cdf": _step(lambda n, q: np.ceil(n * q) - 1),
+    "averaged_inverted_cdf": _step(lambda n, q: 0.5 * (np.ceil(n * q) + np.floor(n * q) - 1), picks=False),
+    "closest_observation": _step(lambda n, q: np.rint(n * q) - 1),
+}
+"""Hyndman & Fan, *Sample quantiles in statistical packages*, The American Statistician 50 (1996), and NumPy's own."""
+
+
+# ---- quantiles
+
+
+def _order_statistic(function, whole, skips_nan=False):
+    """Define np.quantile, where `whole` is 1, or np.percentile, where it is 100. An array `q` adds the first axis."""
+    name = function.__name__
+
+    def infer(a, q, axis=None, keepdims=False, method="linear"):
+        if a.dtype.kind not in "iuf":
+            raise DTypeError(f"np.{name} does not take {a.dtype}")
+        if any(same(a.shape[i], 0) for i in axis_tuple(name, axis, a.ndim)):
+            raise ShapeError(f"np.{name} of {a} over axis {axis}: there is nothing to choose from")
+        return Aval(q.shape + MEDIAN.infer(a, axis, keepdims).shape, _dtype(a, q, method, whole))
+
+    def bind(a, q, axis=None, keepdims=False, method="linear"):
+        inputs, params = MEDIAN.bind(a, axis, keepdims)
+        return (*inputs, as_input(q)), {**params, "method": method}
+
+    def vjp(g, y, a, q, axis, keepdims, method):
+        axes = axis_tuple(name, axis, a.ndim)
+        kept = MEDIAN.infer(a.aval, axis, True).shape
+        g, q = np.reshape(g, q.shape + kept), np.reshape(q, q.shape + (1,) * a.ndim) if q.ndim else q
+        n = _count(a, axes, skips_nan)
+        return _vjp_quantile(g, a, q if whole == 1 else q / whole, n, axes, METHODS[method], whole)
+
+    def batch(batched, a, q, axis, keepdims, method):
+        over = tuple(i + 1 for i in axis_tuple(name, axis, a.ndim - 1)) if batched[0] else axis
+        y = op(a, np.ravel(q) if batched[1] else q, axis=over, keepdims=keepdims, method=method)
+        if not batched[1]:
+            return np.moveaxis(y, 1, 0) if q.ndim else y
+        y = np.reshape(y, q.shape + y.shape[1:])
+        if not batched[0]:
+            return y
+        rows = np.arange(a.shape[0], like=a)  # each with each was made, and each with its own is asked for
+        return y[rows, :, rows] if q.ndim > 1 else y[rows, rows]
+
+    def flow(y, a, q, axis, keepdims, method):
+        (kept,), result, _ = reduced(a, axis_tuple(name, axis, a.ndim), keepdims)
+        of_q = tuple(range(-q.ndim, 0))
+        return Flow((kept, of_q), (*of_q, *result))
+
+    op = operator(function, arrays=2, infer=infer, bind=bind, vjp=vjp, batch=batch, spell=_spell_quantile, flow=flow)
+    return op
+
+
+def _dtype(a, q, method, whole):
+    if METHODS[method].picks:
+        return a.dtype
+    if q.dtype.kind not in "iu":
+        return common_dtype(a, q)
+    if method == "linear" and whole == 1:  # NumPy picks without interpolation; 100ths are always interpolated
+        return a.dtype
+    if q.ndim and a.dtype.kind in "iu" and whole == 1:  # integers then, for some methods
+        raise DTypeError(f"np.quantile: integers for q and method={method!r}", "Write q as floats.")
+    return common_dtype(a, Aval((), np.dtype(float), q.weak))
+
+
+def _spell_quantile(node, a, q):
+    given = [f"{key}={spell_param(value)}" for key, value in node.params if value != node.op.defaults[key]]
+    return call(f"np.{node.op.name}", [a.text, q.text, *given])
+
+
+def _vjp_quantile(g, a, q, n, axes, method, whole):
+    """The two numbers between which the quantile lies share the cotangent; where it is one of them, `q` moves it up."""
+    position, slope = method.position(n, q), method.slope(n)
+    if method is not METHODS["linear"]:  # others reach beyond the numbers, where the first or the last one stands
+        inside = (position >= 0) & (position < n - 1)
+        position, slope = np.clip(position, 0, n - 1), np.where(inside, slope, 0)
+    low = np.minimum(np.floor(position), n - 2)
+    t, ranks = position - low, _ranks(a, axes)
+    below, above = ranks == low, ranks == low + 1
+    d_a = np.where(below, g * (1 - t), 0) + np.where(above, g * t, 0)
+    steps = np.where(above, a, 0) - np.where(below, a, 0)
+    if not q.ndim:
+        return d_a, np.sum(g * steps * (slope / whole))
+    return np.sum(d_a, axis=0), np.sum(g * steps * (slope / whole), axis=tuple(range(1, g.ndim)))
+
+
+def _signed(function, whole, skips_nan=False):
+    """Define an order statistic and NumPy's signature of it."""
+    name, op = function.__name__, _order_statistic(function, whole, skips_nan)
+
+    @implements(function)
+    def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None):
+        for argument, given in (("out", out is not None), ("overwrite_input", overwrite_input)):
+            if given:
+                refuse(name, argument)
+        if weights is not None:
+            refuse(name, "weights")
+        if method not in METHODS:
+            raise UnsupportedError(f"np.{name}: method={method!r} is unknown", f"The methods are {', '.join(METHODS)}.")
+        _check_q(name, q, whole)
+        return op(a, q, axis=axis, keepdims=keepdims is not np._NoValue and keepdims, method=method)
+
+
+def _check_q(name, q, whole):
+    if np.ndim(q) > 1:
+        raise ShapeError(f"np.{name}: q of shape {np.shape(q)}, and it may have one dimension")
+    if not is_traced(q) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= whole)):
+        raise ArgumentError(f"np.{name}: q={q} is not between 0 and {whole}")
+
+
+_signed(np.quantile, 1)
+_signed(np.percentile, 100)
+_signed(np.nanquantile, 1, skips_nan=True)
+_signed(np.nanpercentile, 100, skips_nan=True)
