@@ -19,7 +19,7 @@ import numpy as np
 from symgrad import tree
 from symgrad.cost import Cost, cost_of
 from symgrad.dims import Dim, symbols_of
-from symgrad.emit.guard import Guard
+from symgrad.emit.guard import Guard, readable_bounds
 from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.preamble import CALLED
 from symgrad.errors import ArgumentError, SymgradError
@@ -168,7 +168,9 @@ def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | Non
     plain = _is_plain(spelled)
     traced = (leaf for leaf in program.leaves if leaf.node is not None)
     inputs = {node: (leaf.name, leaf.path) for node, leaf in zip(graph.inputs, traced, strict=True)}
-    header = Header(program.name, program.summary, program.parameters, inputs, spelled if plain else tuple(results))
+    assumed = [str(bound) for bound in readable_bounds(program.leaves, program.sizes)]
+    tree_of_results = spelled if plain else tuple(results)
+    header = Header(program.name, program.summary, program.parameters, inputs, tree_of_results, assumed)
     return header, None if plain else structure
 
 

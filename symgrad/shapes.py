@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
-from symgrad.dims import Dim, Shape, Size, agree, difference, largest, same, scope_of, smallest
+from symgrad.dims import Dim, Shape, Size, agree, difference, is_negative, largest, same, scope_of, smallest
 from symgrad.errors import ShapeError
 
 
@@ -167,6 +167,6 @@ def _slice_position(size: Size, bound: Size | None, forward: bool, is_stop: bool
         return (size if forward else -1) if is_stop else (0 if forward else size - 1)
     # The other side cannot make the length positive: x[9:] of 3 elements is 3 - 9 < 0, that is 0.
     upper = is_stop == forward
-    if bound >= 0:
-        return smallest(bound, size if forward else size - 1) if upper else bound
-    return size + bound if upper else largest(0 if forward else -1, size + bound)
+    if is_negative(bound):
+        return size + bound if upper else largest(0 if forward else -1, size + bound)
+    return smallest(bound, size if forward else size - 1) if upper else bound

@@ -281,10 +281,10 @@ def input_aval(value: Any, sizes: Sizes, shape: Shape | None = None, path: str =
     if isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(f"{path} is a masked array", "Pass x.filled(0) and the mask as arrays of their own.")
     entries = value.shape if shape is None else shape
-    return Aval(
-        tuple(parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries),
-        dtype,
-    )
+    known = [parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries]
+    for n in known:
+        sizes.assume(n)  # an argument cannot be of another size
+    return Aval(tuple(known), dtype)
 
 
 def graph_at_hand(arguments: Any) -> Graph | None:

@@ -1,0 +1,138 @@
+"""Programs compiled from specs: sizes that are assumed, made arrays of and asked for, and specs that are mistyped."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import symgrad as sg
+from symgrad.dims import Sizes, evaluate, largest, same
+from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
+from symgrad.shapes import broadcast_shapes, slice_indices
+
+RNG = np.random.default_rng(3)
+
+
+def agrees(f, spec, sizes, **options):
+    """A program of an array of this spec, compiled, gives what the function gives on arrays of these lengths."""
+    program = sg.compile(f).compile(spec, **options)
+    for n in sizes:
+        x = RNG.normal(size=(n, *np.ones(3)[: spec.count(",")].astype(int)))
+        np.testing.assert_allclose(program(x), f(x), rtol=1e-12)
+    return program
+
+
+# ---- what is assumed of sizes
+
+SLICES = {
+    "x[: n - 2]": ("n >= 2", lambda x: x[: x.shape[0] - 2]),
+    "x[n - 5 :]": ("n >= 5", lambda x: x[x.shape[0] - 5 :]),
+    "x[n // 2 - 1 :]": ("n >= 2", lambda x: x[x.shape[0] // 2 - 1 :]),
+    "x[: 2 * n - 7]": ("n >= 4", lambda x: x[: 2 * x.shape[0] - 7]),
+    "x[4 - n :]": ("n >= 5", lambda x: x[4 - x.shape[0] :]),
+    "x[: n - 2 : 2] and x[: n - 4]": ("n >= 4", lambda x: np.sum(x[: x.shape[0] - 2 : 2]) * x[: x.shape[0] - 4]),
+    "x[n - 3 :: -1]": ("n >= 3", lambda x: x[x.shape[0] - 3 :: -1]),
+    "x[:3] + 3 numbers": ("n >= 3", lambda x: x[:3] + np.array([1.0, 2.0, 3.0])),
+    "x[-3:] @ 3 numbers": ("n >= 3", lambda x: x[-3:] @ np.array([1.0, 2.0, 3.0])),
+    "x[2:] * x[: n - 2]": ("n >= 2", lambda x: x[2:] * x[: x.shape[0] - 2]),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+@pytest.mark.parametrize("level", [0, 2])
+def test_what_a_slice_needs_is_assumed_and_said(name, level):
+    assumed, f = SLICES[name]
+    least = int(assumed[-1])
+    program = agrees(f, "float64[n]", range(least, least + 4), optimize=level)
+    assert program.signature.startswith(f"x: float64[n], {assumed} -> ")
+    assert f"x: float64[n], {assumed} -> " in program.source
+    with pytest.raises(ArgumentError, match=f"^n is {least - 1}, and must be at least {least}"):
+        program(np.ones(least - 1))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda x: np.diff(x), lambda x: x[2:] - 2 * x[1:-1] + x[:-2], lambda x: x[: x.shape[0] // 2], lambda x: x[-3:]],
+)
+def test_nothing_is_assumed_where_the_length_says_it_for_every_size(f):
+    program = agrees(f, "float64[n]", range(1, 6))
+    assert program.signature.startswith("x: float64[n] -> ")
+
+
+def test_two_sizes():
+    program = sg.compile(lambda x, y: np.sum(x[: x.shape[0] - y.shape[0]])).compile("float64[n]", "float64[k]")
+    assert program.signature == "x: float64[n], y: float64[k], n >= k -> float64[]"
+    assert program(np.ones(5), np.ones(2)) == 3
+    with pytest.raises(ArgumentError, match="^n is 2, and must be at least k = 3"):
+        program(np.ones(2), np.ones(3))
+
+
+def test_a_saved_module_checks_what_is_assumed(tmp_path):
+    program = sg.grad(lambda x: np.sum(x[: x.shape[0] - 2] ** 2)).compile("float64[n]")
+    spec = importlib.util.spec_from_file_location("sliced", program.save(tmp_path / "sliced.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (run,) = (f for name, f in vars(module).items() if name.endswith("_grad"))
+    np.testing.assert_array_equal(run(np.ones(3)), [2, 0, 0])
+    with pytest.raises(ValueError, match="^n must be at least 2$"):
+        run(np.ones(1))
+
+
+def test_a_function_compiles_again_where_the_assumption_fails():
+    f = sg.compile(lambda x: np.sum(x[: x.shape[0] - 4]) + 0 * np.sum(x))
+    for n in (9, 7, 12, 3, 2, 30, 4, 1, 0, 5):
+        x = RNG.normal(size=n)
+        np.testing.assert_allclose(f(x), np.sum(x[: n - 4]), rtol=1e-12)
+    assert f.compile("float64[n]").signature == "x: float64[n], n >= 4 -> float64[]"
+
+
+def test_sizes_of_specs_are_not_negative():
+    program = sg.compile(lambda x, y: x[2:] * y).compile("float64[n]", "float64[n - 2]")
+    np.testing.assert_array_equal(program(np.ones(2), np.ones(0)), np.ones(0))
+    assert program.signature == "x: float64[n], y: float64[n - 2] -> float64[n - 2]"
+
+
+def test_the_size_at_hand_is_not_pinned_by_a_slice():
+    scope = Sizes({"n": 9, "k": 4})
+    n, k = scope.symbol("n"), scope.symbol("k")
+    assert slice_indices(n, None, n - k, None)[3] == n - k
+    assert [str(bound) for bound in scope.assumed] == ["n >= k"] and not scope.pinned
+    assert str(slice_indices(n, None, n - 10, None)[3]) == "9" or scope.pinned == {"n": 9}
+
+
+def test_what_cannot_be_said_by_a_bound_asks_for_the_number():
+    scope = Sizes()
+    n, m = scope.symbol("n"), scope.symbol("m")
+    with pytest.raises(SymbolicSizeError, match="Python asked whether"):
+        slice_indices(n, 5 - n * m % 7, None, None)
+    with pytest.raises(ShapeError):
+        broadcast_shapes((n,), (3,))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(-4, 4)), min_size=1, max_size=3), st.data()
+)
+def test_lengths_are_right_wherever_what_is_assumed_holds(coefficients, data):
+    """Slices with bounds of random linear sizes: lengths, comparisons and extremes against the integers."""
+    scope = Sizes()
+    n, m = scope.symbol("n"), scope.symbol("m")
+    bounds = [a * n + b * m + c for a, b, c in coefficients]
+    lengths = []
+    for bound in bounds:
+        try:
+            lengths.append((bound, slice_indices(n, None, bound, 1)[3], slice_indices(n, bound, None, 2)[3]))
+        except SymbolicSizeError:
+            pass
+    last = largest(bounds[0], bounds[-1])
+    equal = [(a, b) for a in bounds for b in bounds if same(a, b)]
+    for values in ({"n": a, "m": b} for a in range(1, 12) for b in range(1, 6)):
+        if not all(bound.holds(values) for bound in scope.assumed):
+            continue
+        for bound, upto, after in lengths:
+            where = evaluate(bound, values)
+            assert evaluate(upto, values) == len(range(values["n"])[:where])
+            assert evaluate(after, values) == len(range(values["n"])[where::2])
+        assert evaluate(last, values) == max(evaluate(bounds[0], values), evaluate(bounds[-1], values))
+        assert all(evaluate(a, values) == evaluate(b, values) for a, b in equal)
