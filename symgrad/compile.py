@@ -30,7 +30,8 @@ from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
 from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.scratch import scratch_of
-from symgrad.trace import Program, is_array, is_static, signature, spec, trace
+from symgrad.specs import looks_like_spec
+from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
 
@@ -251,7 +252,7 @@ class Function:
         -------
         Program
         """
-        args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
+        args, kwargs = self._with_specs(args, kwargs)
         return self._trace(args, kwargs, {}, None, resolve(self._explicit))
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
@@ -264,7 +265,7 @@ class Function:
         names = {f.name for f in fields(Options)} - set(self.__signature__.parameters)
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
         chosen = resolve({**self._explicit, **explicit})
-        args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
+        args, kwargs = self._with_specs(args, kwargs)
         return self._compiled(args, kwargs, {}, None, chosen)
 
     def source(self, *args: Any, **kwargs: Any) -> str:
@@ -274,6 +275,19 @@ class Function:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments, or for specs in their place, before it is simplified."""
         return self.trace(*args, **kwargs).graph
+
+    def _with_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with strings that were meant as specs read as such; any other string is part of the program."""
+        bound = bind(self._body, args, kwargs, self.__name__)
+        paths, leaves, structure = dotted_paths(bound.arguments)
+        for i, (path, x) in enumerate(zip(paths, leaves, strict=True)):
+            if isinstance(x, str) and looks_like_spec(x):
+                try:
+                    leaves[i] = spec(x)
+                except ArgumentError as error:
+                    raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
+        bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
+        return bound.args, bound.kwargs
 
     # ---- the cache
 
@@ -395,13 +409,3 @@ def _kind(x: Any) -> Any:
     if is_array(x):
         return np.dtype(x.dtype), len(x.shape)
     return (type(x), x) if is_static(x) else type(x)  # the latter is refused when it is traced
-
-
-def _as_spec(x: Any) -> Any:
-    """A string that reads as a spec is one, where arrays are asked for only to learn shapes."""
-    if isinstance(x, str) and x.endswith("]"):  # "float64" alone is a dtype, and "d" may be anything
-        try:
-            return spec(x)
-        except ArgumentError:
-            return x
-    return x

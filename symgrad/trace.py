@@ -19,7 +19,7 @@ from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
 from symgrad.graph import Aval, Graph, Node
 from symgrad.interception import inside
-from symgrad.specs import parse_size, parse_spec
+from symgrad.specs import parse_size, parse_spec, size_texts
 from symgrad.variable import Variable, tracing
 from symgrad.where import UNKNOWN, Where, boundary
 
@@ -66,8 +66,7 @@ def spec(text: str) -> Spec:
     ('batch', 784)
     """
     shape, dtype = parse_spec(text, Sizes())
-    texts = text[text.find("[") + 1 : text.rfind("]")].split(",") if "[" in text else []
-    return Spec(tuple(n if isinstance(n, int) else t.strip() for n, t in zip(shape, texts, strict=False)), dtype)
+    return Spec(tuple(n if isinstance(n, int) else t for n, t in zip(shape, size_texts(text), strict=True)), dtype)
 
 
 @dataclass(frozen=True)

@@ -634,6 +634,8 @@ def test_slices_refuse_a_step_of_zero():
             np.complex128,
         ),
         ("float64[0]", "0", np.float64),
+        ("f8[n,]", "n", np.float64),
+        ("half[n]", "n", np.float16),
     ],
 )
 def test_specs(text, shape, dtype):
@@ -651,15 +653,30 @@ def test_a_letter_is_one_size_in_a_scope():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "float64[n", "foo[3]", "[3]", "float64[n],[m]", "float65[n]", "float64 n", "str[3]"]
+    ("text", "reason", "near"),
+    [
+        ("", "it does not begin with a dtype", None),
+        ("[3]", "it does not begin with a dtype", None),
+        ("foo[3]", "there is no dtype 'foo'", None),
+        ("d[3]", "there is no dtype 'd'", None),
+        ("str[3]", "an array of str cannot be traced", None),
+        ("float64[n],[m]", "[n],[m] is no list of sizes", None),
+        ("float64[2n]", "[2n] is no list of sizes", None),
+        ("float64[n", "sizes stand between [ and ]", "float64[n]"),
+        ("float64(n, 3)", "sizes stand between [ and ]", "float64[n, 3]"),
+        ("float64 n", "sizes stand between [ and ]", "float64[n]"),
+        ("float64, n", "sizes stand between [ and ]", "float64[n]"),
+        ("float65[n]", "there is no dtype 'float65'", "float64[n]"),
+        ("flaot64[n]", "there is no dtype 'flaot64'", "float64[n]"),
+        ("np.float32[n]", "there is no dtype 'np.float32'", "float32[n]"),
+        ("Int32 [n]", "there is no dtype 'Int32'", "int32[n]"),
+    ],
 )
-def test_texts_that_are_no_specs(text):
+def test_texts_that_are_no_specs(text, reason, near):
     with pytest.raises(ArgumentError) as error:
         parse_spec(text, Sizes())
-    assert message(error) == (
-        f"{text!r} is not a spec",
-        'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.',
-    )
+    usual = 'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.'
+    assert message(error) == (f"{text!r} is not a spec: {reason}", f'Write "{near}".' if near else usual)
 
 
 @pytest.mark.parametrize(

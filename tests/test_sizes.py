@@ -1,6 +1,7 @@
 """Programs compiled from specs: sizes that are assumed, made arrays of and asked for, and specs that are mistyped."""
 
 import importlib.util
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_two_sizes():
     program = sg.compile(lambda x, y: np.sum(x[: x.shape[0] - y.shape[0]])).compile("float64[n]", "float64[k]")
     assert program.signature == "x: float64[n], y: float64[k], n >= k -> float64[]"
     assert program(np.ones(5), np.ones(2)) == 3
-    with pytest.raises(ArgumentError, match="^n is 2, and must be at least k = 3"):
+    with pytest.raises(ArgumentError, match=r"^n is 2, and must be at least k = 3"):
         program(np.ones(2), np.ones(3))
 
 
@@ -75,7 +76,7 @@ def test_a_saved_module_checks_what_is_assumed(tmp_path):
     spec.loader.exec_module(module)
     (run,) = (f for name, f in vars(module).items() if name.endswith("_grad"))
     np.testing.assert_array_equal(run(np.ones(3)), [2, 0, 0])
-    with pytest.raises(ValueError, match="^n must be at least 2$"):
+    with pytest.raises(ValueError, match=r"^n must be at least 2$"):
         run(np.ones(1))
 
 
@@ -121,10 +122,8 @@ def test_lengths_are_right_wherever_what_is_assumed_holds(coefficients, data):
     bounds = [a * n + b * m + c for a, b, c in coefficients]
     lengths = []
     for bound in bounds:
-        try:
+        with suppress(SymbolicSizeError):
             lengths.append((bound, slice_indices(n, None, bound, 1)[3], slice_indices(n, bound, None, 2)[3]))
-        except SymbolicSizeError:
-            pass
     last = largest(bounds[0], bounds[-1])
     equal = [(a, b) for a in bounds for b in bounds if same(a, b)]
     for values in ({"n": a, "m": b} for a in range(1, 12) for b in range(1, 6)):
@@ -136,3 +135,45 @@ def test_lengths_are_right_wherever_what_is_assumed_holds(coefficients, data):
             assert evaluate(after, values) == len(range(values["n"])[where::2])
         assert evaluate(last, values) == max(evaluate(bounds[0], values), evaluate(bounds[-1], values))
         assert all(evaluate(a, values) == evaluate(b, values) for a, b in equal)
+
+
+# ---- specs that are mistyped
+
+
+@pytest.mark.parametrize("name", ["source", "compile", "trace", "graph"])
+def test_a_mistyped_spec_is_no_string_argument(name):
+    door = getattr(sg.grad(lambda params, x: np.sum(params["W"] * x)), name)
+    with pytest.raises(ArgumentError) as error:
+        door({"W": "float64[n]"}, "flaot64[n]")
+    assert error.value.fact == "x: 'flaot64[n]' is not a spec: there is no dtype 'flaot64'"
+    assert error.value.instead == 'Write "float64[n]".'
+    with pytest.raises(ArgumentError, match=r"^params\.W: 'float64\[2n\]' is not a spec"):
+        door({"W": "float64[2n]"}, "float64[n]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "float64[n|float64(n)|float64 n|float64,n|float64{n}|float64[n)|f8(n)|np.float64[n]|Float64[n]|complx128[n]|"
+        "uint65[3]|str[3]|object[n]|flaot[n]|float64[n]]|float64[n.x]|float64[]]"
+    ).split("|"),
+)
+def test_what_looks_like_a_spec_is_one_or_refused(text):
+    with pytest.raises(ArgumentError, match=r"^x: '.*' is not a (spec|size)"):
+        sg.compile(lambda x: x).compile(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["mean[0]", "f(x)", "i[0]", "ij,jk->ik", "float64", "d", "[0, 1]", "float(x)", "foo[3]", ""]
+)
+def test_any_other_string_is_part_of_the_program(text):
+    program = sg.compile(lambda x, mode: x if mode == text else 0 * x).compile("float64[n]", text)
+    np.testing.assert_array_equal(program(np.ones(2), text), np.ones(2))
+
+
+def test_specs_with_commas_in_a_size():
+    assert sg.spec("float64[min(3, n), 2, _]").shape == ("min(3, n)", 2, "_")
+    assert (
+        sg.compile(lambda x, y: x * y).compile("f8[n]", "f8[n, ]").signature
+        == "x: float64[n], y: float64[n] -> float64[n]"
+    )
