@@ -145,6 +145,7 @@ _INTEGER_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     np.remainder: operator.mod, np.divmod: divmod, np.negative: operator.neg, np.positive: operator.pos,
     np.absolute: operator.abs, np.equal: operator.eq, np.not_equal: operator.ne, np.less: operator.lt,
     np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge,
+    np.minimum: lambda a, b: smallest(a, b), np.maximum: lambda a, b: largest(a, b),
 }  # fmt: skip
 
 
@@ -462,6 +463,13 @@ def agree(a: Size, b: Size) -> bool:
         if all(scope.assume(_size(margin, scope)) for margin in margins):
             return True
     return x is not None and x == y and scope.pin(a) == scope.pin(b)
+
+
+def is_no_length(size: Size) -> bool:
+    """Whether a size is below 0; the program is for sizes where that of an array is not."""
+    if isinstance(size, int):
+        return size < 0
+    return not size.scope.assume(size) and (size.scope.value(size) or 0) < 0
 
 
 def is_negative(size: Size) -> bool:

@@ -37,7 +37,7 @@ def render_tuple(shape: Iterable[Size]) -> str:
     return f"({render_shape(sizes)},)" if len(sizes) == 1 else f"({render_shape(sizes)})"
 
 
-def _with_value(size: Size) -> str:
+def with_value(size: Size) -> str:
     """A size with its number in the call at hand: ``n = 5``."""
     number = size.scope.value(size) if isinstance(size, Dim) else None
     return str(size) if number is None else f"{size} = {number}"
@@ -89,7 +89,7 @@ def _broadcast_error(a: Size, b: Size, shapes: Sequence[Shape]) -> ShapeError:
         if len(symbols) == 1:
             number = a if isinstance(a, int) else b
             instead = f"Write the number {number} instead of {symbols[0]} in the spec."
-    return ShapeError(f"shapes {listed} do not broadcast: {_with_value(a)} against {_with_value(b)}", instead)
+    return ShapeError(f"shapes {listed} do not broadcast: {with_value(a)} against {with_value(b)}", instead)
 
 
 # ---- reshaping
@@ -132,7 +132,7 @@ def _exact_quotient(total: Size, known: Size) -> Size | None:
 
 def _reshape_error(old: Shape, new: Sequence[Size], total: Size, relation: str, known: Size) -> ShapeError:
     """The error for a number of elements that does not fit."""
-    elements = f"{_with_value(total)} elements {relation} {_with_value(known)}"
+    elements = f"{with_value(total)} elements {relation} {with_value(known)}"
     symbols = [size for size in (total, known) if isinstance(size, Dim)]
     without_values = symbols and symbols[0].scope.values is None
     fact = f"cannot reshape {render_tuple(old)} to {render_tuple(new)}: {elements}"

@@ -347,9 +347,10 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
 
     def new(op: Op, *inputs: Any, **params: Any) -> Variable:
         result = record(graph, op, inputs, params)
-        if result.dtype.kind not in "biufc":
-            raise UnsupportedError(f"an array of dtype {result.dtype} cannot take part in a traced computation")
-        result._array = True
+        for y in result if isinstance(result, tuple) else (result,):
+            if y.dtype.kind not in "biufc":
+                raise UnsupportedError(f"an array of dtype {y.dtype} cannot take part in a traced computation")
+            y._array = True
         return result
 
     return create.CREATE[function](new, *args, **kwargs)

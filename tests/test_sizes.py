@@ -3,11 +3,12 @@
 import importlib.util
 from contextlib import suppress
 
-import numpy as np
+import numpy
 import pytest
 from hypothesis import given, settings, strategies as st
 
 import symgrad as sg
+import symgrad.numpy as np
 from symgrad.dims import Sizes, evaluate, largest, same
 from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
 from symgrad.shapes import broadcast_shapes, slice_indices
@@ -111,7 +112,7 @@ def test_what_cannot_be_said_by_a_bound_asks_for_the_number():
         broadcast_shapes((n,), (3,))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(-4, 4)), min_size=1, max_size=3), st.data()
 )
@@ -177,3 +178,100 @@ def test_specs_with_commas_in_a_size():
         sg.compile(lambda x, y: x * y).compile("f8[n]", "f8[n, ]").signature
         == "x: float64[n], y: float64[n] -> float64[n]"
     )
+
+
+# ---- arrays whose size is a symbol
+
+
+def rows(x):
+    return x.shape[0]
+
+
+WINDOWS = ("bartlett", "hanning", "hamming", "blackman")
+CREATED = {
+    "zeros": lambda x: np.zeros(rows(x)) + x,
+    "zeros of a shape": lambda x: np.zeros((2, *x.shape)) + x,
+    "ones with a column": lambda x: np.hstack([np.ones((rows(x), 1)), x[:, None]]),
+    "full of the size": lambda x: np.full((rows(x), 2), rows(x)),
+    "eye": lambda x: np.eye(rows(x)) - x,
+    "eye beside": lambda x: np.eye(rows(x), rows(x) + 1, k=1).T @ x,
+    "identity": lambda x: np.identity(rows(x))[np.argsort(x)],
+    "tri": lambda x: np.tri(rows(x), k=-1) @ x,
+    "tril of ones": lambda x: np.tril(np.ones((rows(x), rows(x)), dtype=bool)),
+    "diag": lambda x: np.diag(np.ones(rows(x) + 1), 1)[:-2, :-2] @ x,
+    "arange": lambda x: np.arange(rows(x)) * x,
+    "arange of floats": lambda x: np.arange(0.0, rows(x)),
+    "arange back": lambda x: np.arange(2 * rows(x), rows(x), -3),
+    "arange around": lambda x: np.arange(-rows(x), rows(x) + 1),
+    "arange short": lambda x: np.arange(rows(x) - 2),
+    "linspace": lambda x: np.linspace(0, 1, rows(x)) * x,
+    "linspace without its end": lambda x: np.linspace(-1.0, 1.0, rows(x) + 1, endpoint=False),
+    "logspace": lambda x: np.logspace(0, 1, rows(x)),
+    "diag_indices": lambda x: np.outer(x, x)[np.diag_indices(rows(x))],
+    "indices": lambda x: np.indices((rows(x), 3)),
+    "indices of axes": lambda x: np.indices((rows(x), 3), dtype=float, sparse=True),
+    "fromfunction": lambda x: np.fromfunction(lambda i, j: i + 2 * j, (rows(x), rows(x))),
+    "meshgrid": lambda x: np.meshgrid(np.arange(rows(x)), np.linspace(0, 1, rows(x) + 1)),
+    "gathered": lambda x: np.outer(x, x)[np.arange(rows(x)), np.argsort(x)],
+    "triu_indices_from": lambda x: np.triu_indices_from(np.outer(x, x), -1),
+    "written": lambda x: written(x),
+    "pad": lambda x: np.pad(x, (0, rows(x) - 1)),
+    "smaller": lambda x: x[: np.minimum(rows(x), 3)] * np.maximum(2, rows(x)),
+    **{name: lambda x, name=name: getattr(np, name)(rows(x)) * x for name in WINDOWS},
+}
+
+
+def written(x):
+    pairs = np.zeros((rows(x), rows(x)))
+    i, j = np.triu_indices(rows(x), k=1)
+    pairs[i, j] = x[i] * x[j]
+    return pairs
+
+
+def same_everywhere(f, sizes):
+    """A program from a spec gives what NumPy gives for these sizes, dtypes included."""
+    programs = [sg.compile(f).compile("float64[n]", optimize=level) for level in (0, 2)]
+    for n in sizes:
+        x = RNG.normal(size=n)
+        wants = f(x)
+        for program in programs:
+            for got, want in zip(as_tuple(program(x)), as_tuple(wants), strict=True):
+                assert got.shape == want.shape and got.dtype == want.dtype
+                np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+
+
+def as_tuple(y):
+    return y if isinstance(y, tuple) else (y,)
+
+
+@pytest.mark.parametrize("name", CREATED)
+def test_creation_from_a_symbol(name):
+    same_everywhere(CREATED[name], (1, 2, 5))
+
+
+@pytest.mark.parametrize("function", [np.triu_indices, np.tril_indices], ids=["triu", "tril"])
+@pytest.mark.parametrize("columns", [-1, 0, 2])
+def test_triangles_of_all_offsets(function, columns):
+    for k in (-3, -1, 0, 1, 3):
+        same_everywhere(lambda x, k=k: function(rows(x) + 1, k, rows(x) + 1 + columns), (1, 2, 3, 6))
+
+
+def test_triangles_are_written_as_the_user_does():
+    source = sg.compile(lambda x: x[np.triu_indices(rows(x), k=1)]).source("float64[n, n]", optimize=1)
+    assert "np.triu_indices(n, k=1)" in source and "float64[n * (n - 1) // 2]" in source
+
+
+def test_indices_of_numbers_stay_plain():
+    kinds = []
+    sg.compile(lambda x: kinds.extend(type(i) for i in np.triu_indices(3)) or x).trace("float64[n]")
+    assert kinds == [numpy.ndarray] * 2
+
+
+def test_what_is_made_has_no_negative_size():
+    program = sg.compile(lambda x: np.ones(rows(x) - 2)).compile("float64[n]")
+    assert program.signature == "x: float64[n], n >= 2 -> float64[n - 2]"
+    f = sg.compile(lambda x: np.ones(rows(x) - 4) if rows(x) else x)
+    for n in (7, 9):
+        assert f(numpy.ones(n)).shape == (n - 4,)
+    with pytest.raises(ShapeError, match=r"^a shape cannot have the negative size -1"):
+        f(numpy.ones(3))
