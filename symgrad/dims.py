@@ -76,6 +76,11 @@ class Dim:
     __pow__, __rpow__ = _methods(operator.pow)
     __truediv__, __rtruediv__ = _methods(operator.truediv)
     __matmul__, __rmatmul__ = _methods(operator.matmul)
+    __lshift__, __rlshift__ = _methods(operator.lshift)
+    __rshift__, __rrshift__ = _methods(operator.rshift)
+    __and__, __rand__ = _methods(operator.and_)
+    __or__, __ror__ = _methods(operator.or_)
+    __xor__, __rxor__ = _methods(operator.xor)
 
     def __divmod__(self, other: Any) -> Any:
         quotient = self // other
@@ -116,7 +121,10 @@ class Dim:
     __int__ = __index__
 
     def __float__(self) -> float:
-        return float(self.scope.pin(self))
+        return float(self.scope.pin(self, "for a float", "for math.sqrt(n) write np.sqrt(n)"))
+
+    def __format__(self, text: str) -> str:
+        return format(self.scope.pin(self), text) if text else str(self)
 
     def __round__(self, ndigits: int | None = None) -> int:
         return round(self.scope.pin(self), ndigits) if ndigits is not None else self.scope.pin(self)
@@ -253,7 +261,7 @@ class Sizes:
         values = self.values or {}
         return evaluate(dim, values) if all(name in values for name in symbols_of(dim)) else None
 
-    def pin(self, dim: Size) -> int:
+    def pin(self, dim: Size, asked: str = "for its number", instead: str = "") -> int:
         """The number of a size, and a note that the program is now for that number only.
 
         Raises
@@ -263,7 +271,7 @@ class Sizes:
         """
         number = self.value(dim)
         if number is None:
-            raise no_number(dim, "for its number")
+            raise no_number(dim, asked, instead)
         for name in symbols_of(dim):
             self.pinned[name] = int((self.values or {})[name])
         return number
@@ -362,6 +370,8 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """``op(a, b)``, one of them a Dim: a size for integers, a lifted scalar for other numbers and arrays."""
     if _is_size(a) and _is_size(b):
         a, b = _plain(a), _plain(b)
+        if op in _SHIFTS and type(b) is int and b >= 0:
+            op, b = _SHIFTS[op], 2**b
         if op in _EXACT or (op is operator.pow and type(b) is int and b >= 0):
             return _size(calculate(op, _expr(a), _expr(b)), scope_of(a, b))
     elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
@@ -370,6 +380,7 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 
 _EXACT = frozenset({operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod})
+_SHIFTS = {operator.lshift: operator.mul, operator.rshift: operator.floordiv}
 
 
 def _lifted(x: Any) -> Any:
@@ -436,7 +447,8 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
             return answer
         pinned, right = rest, 0
     if a.scope.value(pinned) is None:
-        raise no_number(a, f"whether {a} {sign} {b}")
+        smaller = "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)" if "=" not in sign else ""
+        raise no_number(a, f"whether {a} {sign} {b}", smaller)
     return bool(op(a.scope.pin(pinned), right))
 
 
@@ -479,10 +491,9 @@ def is_negative(size: Size) -> bool:
     return not size.scope.assume(size) and (size.scope.assume(-size - 1) or size < 0)
 
 
-def no_number(size: Size, asked: str) -> SymbolicSizeError:
-    """The error where a symbol must be a number."""
+def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:
+    """The error where a symbol must be a number, with what else may be written."""
     return SymbolicSizeError(
         f"the size {size} is a symbol here, and Python asked {asked}",
-        'Call with arrays, or give a number in the spec, such as "float64[100]"; '
-        "for np.zeros(n) write np.full(n, 0.0, like=x), for np.arange(n) np.arange(n, like=x).",
+        f'Call with arrays, or give a number in the spec, such as "float64[100]"{instead and f"; {instead}"}.',
     )

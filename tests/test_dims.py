@@ -312,28 +312,34 @@ def test_python_asks_for_the_number(ask, answer):
     assert n.scope.pinned == {"n": 5}
 
 
-INSTEAD = (
-    'Call with arrays, or give a number in the spec, such as "float64[100]"; '
-    "for np.zeros(n) write np.full(n, 0.0, like=x), for np.arange(n) np.arange(n, like=x)."
-)
+INSTEAD = 'Call with arrays, or give a number in the spec, such as "float64[100]"'
+EXTREMES = "; for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)"
 
 
 @pytest.mark.parametrize(
-    ("ask", "fact"),
+    ("ask", "fact", "more"),
     [
-        (range, "the size n is a symbol here, and Python asked for its number"),
-        (lambda n: int(n // 2 + 1), "the size n // 2 + 1 is a symbol here, and Python asked for its number"),
-        (lambda n: n > 3, "the size n is a symbol here, and Python asked whether n > 3"),
-        (lambda n: n + 1 <= 3, "the size n + 1 is a symbol here, and Python asked whether n + 1 <= 3"),
-        (lambda n: n == 2.0, "the size n is a symbol here, and Python asked whether n == 2.0"),
-        (lambda n: bool(n - 1), "the size n - 1 is a symbol here, and Python asked whether n - 1 != 0"),
+        (range, "the size n is a symbol here, and Python asked for its number", ""),
+        (lambda n: int(n // 2 + 1), "the size n // 2 + 1 is a symbol here, and Python asked for its number", ""),
+        (lambda n: f"{n:3d}", "the size n is a symbol here, and Python asked for its number", ""),
+        (lambda n: n > 3, "the size n is a symbol here, and Python asked whether n > 3", EXTREMES),
+        (lambda n: max(n, 4), "the size n is a symbol here, and Python asked whether n < 4", EXTREMES),
+        (lambda n: 1 < n < 4, "the size n is a symbol here, and Python asked whether n > 1", EXTREMES),
+        (lambda n: n + 1 <= 3, "the size n + 1 is a symbol here, and Python asked whether n + 1 <= 3", ""),
+        (lambda n: n == 2.0, "the size n is a symbol here, and Python asked whether n == 2.0", ""),
+        (lambda n: bool(n - 1), "the size n - 1 is a symbol here, and Python asked whether n - 1 != 0", ""),
+        (
+            lambda n: math.sqrt(n + 1),
+            "the size n + 1 is a symbol here, and Python asked for a float",
+            "; for math.sqrt(n) write np.sqrt(n)",
+        ),
     ],
 )
-def test_there_is_no_number(ask, fact):
+def test_there_is_no_number(ask, fact, more):
     (n,) = symbols("n")
     with pytest.raises(SymbolicSizeError) as error:
         ask(n)
-    assert message(error) == (fact, INSTEAD)
+    assert message(error) == (fact, f"{INSTEAD}{more}.")
 
 
 def test_values():

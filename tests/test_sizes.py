@@ -275,3 +275,48 @@ def test_what_is_made_has_no_negative_size():
         assert f(numpy.ones(n)).shape == (n - 4,)
     with pytest.raises(ShapeError, match=r"^a shape cannot have the negative size -1"):
         f(numpy.ones(3))
+
+
+# ---- a size as an integer
+
+INTEGERS = {
+    "n // 2": lambda n: n // 2,
+    "-(-n // 3)": lambda n: -(-n // 3),
+    "divmod(n, 3)": lambda n: sum(divmod(n, 3)),
+    "divmod(17, n)": lambda n: divmod(17, n)[1],
+    "n % 2": lambda n: n % 2,
+    "n ** 2": lambda n: n**2,
+    "abs(2 - n)": lambda n: abs(2 - n),
+    "n << 2": lambda n: n << 2,
+    "n >> 1": lambda n: n >> 1,
+    "np.minimum(n, 5)": lambda n: np.minimum(n, 5),
+    "np.maximum(3, n)": lambda n: np.maximum(3, n),
+    "np.int64(3) + n": lambda n: numpy.int64(3) + n,
+    "round(n)": lambda n: -n + 2 * n,
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integer_arithmetic_gives_sizes(name):
+    n = Sizes().symbol("n")
+    for number in range(1, 9):
+        assert evaluate(INTEGERS[name](n), {"n": number}) == INTEGERS[name](number)
+
+
+NUMBERS = {
+    "n / 2": lambda x: x * (rows(x) / 2),
+    "n / (n + 1)": lambda x: x * (rows(x) / (rows(x) + 1)),
+    "n ** 0.5": lambda x: x * rows(x) ** 0.5,
+    "2.0 ** n": lambda x: x * 2.0 ** rows(x),
+    "n & 1": lambda x: x * (rows(x) & 1),
+    "1 | n": lambda x: x * (1 | rows(x)),
+    "n ^ 3": lambda x: x * (rows(x) ^ 3),
+    "1 << n": lambda x: x * (1 << rows(x)),
+    "np.sqrt(n)": lambda x: x * np.sqrt(rows(x)),
+    "f'{n}'": lambda x: {"n": x, "3": x, "1": x}[f"{rows(x)}"],
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_other_arithmetic_gives_numbers_of_the_program(name):
+    same_everywhere(NUMBERS[name], (1, 3))
