@@ -258,6 +258,9 @@ class Function:
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments, or for specs in their place, compiled; options as keywords.
 
+        A string is a spec if it is a dtype, or nearly one, and a bracket behind it: ``"float64[n, 3]"``. One that is
+        mistyped raises; any other string is part of the program.
+
         Returns
         -------
         Compiled

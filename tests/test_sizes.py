@@ -320,3 +320,71 @@ NUMBERS = {
 @pytest.mark.parametrize("name", NUMBERS)
 def test_other_arithmetic_gives_numbers_of_the_program(name):
     same_everywhere(NUMBERS[name], (1, 3))
+
+
+# ---- derivatives of second order
+
+SECOND = {
+    "softmax regression": (lambda W, X: np.sum(np.log(np.sum(np.exp(X @ W.T), axis=1))), ["k, d", "n, d"]),
+    "differences": (lambda x: np.sum((x[2:] - 2 * x[1:-1] + x[:-2]) ** 4), ["n"]),
+    "an assumed slice": (lambda x: np.sum(np.sin(x[: rows(x) - 2]) * x[2:] ** 2), ["n"]),
+    "pairs": (lambda x: np.sum(1 / (1 + np.subtract(*x[np.stack(np.triu_indices(rows(x), 1))]) ** 2)), ["n"]),
+    "a determinant": (lambda A: np.linalg.slogdet(A @ A.T + np.eye(rows(A)))[1], ["n, m"]),
+    "a normalised row": (
+        lambda A: np.sum(A / np.sqrt(np.sum(A**2, axis=1, keepdims=True) + 1) @ np.ones((3, 1))),
+        ["n, 3"],
+    ),
+    "two layers": (lambda W, V: np.sum(np.tanh(np.tanh(W @ V) @ V.T)), ["k, d", "d, m"]),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+@pytest.mark.parametrize("transform", [sg.hessian, lambda f: sg.jacfwd(sg.grad(f)), lambda f: sg.jacrev(sg.grad(f))])
+def test_second_derivatives_from_specs(name, transform):
+    f, shapes = SECOND[name]
+    numbers = {"k": 2, "d": 3, "n": 5, "m": 4}
+    arrays = [RNG.normal(size=[numbers.get(n) or int(n) for n in shape.split(", ")]) for shape in shapes]
+    want = transform(f).compile(*arrays, optimize=0)(*arrays)
+    for level in (0, 1, 2):
+        program = transform(f).compile(*[f"float64[{shape}]" for shape in shapes], optimize=level)
+        np.testing.assert_allclose(program(*arrays), want, rtol=1e-9, atol=1e-12)
+
+
+# ---- arguments that do not fit
+
+
+def test_sizes_that_must_agree_and_do_not():
+    program = sg.compile(lambda params, X, y: X @ params["w"] - y).compile({"w": "f8[d]"}, "f8[n, d]", "f8[n]")
+    w = {"w": np.ones(3)}
+    for args, fact in [
+        (
+            (w, np.ones((5, 4)), np.ones(5)),
+            "X is float64[5, 4], the program was compiled for float64[n, d], and params['w'] has d = 3",
+        ),
+        ((w, np.ones((5, 3)), np.ones(6)), "y is float64[6], the program was compiled for float64[n], and X has n = 5"),
+        (
+            (w, np.ones((0, 3)), np.ones(0)),
+            "X is float64[0, 3], the program was compiled for float64[n, d], and n must be at least 1",
+        ),
+        ((w, np.ones((5, 3)), np.ones((5, 1))), "y is float64[5, 1], the program was compiled for float64[n]"),
+    ]:
+        with pytest.raises(ArgumentError) as error:
+            program(*args)
+        assert error.value.fact == fact
+
+
+def test_a_size_of_zero(tmp_path):
+    f = sg.value_and_grad(lambda x: np.sum(x[1:] * x[:-1]) + np.sum(np.exp(x)))
+    for n in (4, 6, 0, 5, 0, 1):
+        x = RNG.normal(size=n)
+        value, slope = f(x)
+        np.testing.assert_allclose(value, np.sum(x[1:] * x[:-1]) + np.sum(np.exp(x)))
+        assert slope.shape == (n,)
+    program = f.compile("float64[n]")
+    with pytest.raises(ArgumentError, match=r"and n must be at least 1\n"):
+        program(np.ones(0))
+    scope = {}
+    exec(program.save(tmp_path / "zero.py").read_text(), scope)
+    (run,) = (each for name, each in scope.items() if name.endswith("_grad"))
+    with pytest.raises(ValueError, match=r"^n must be at least 1$"):
+        run(np.ones(0))
