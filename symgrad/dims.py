@@ -481,14 +481,19 @@ def is_no_length(size: Size) -> bool:
     """Whether a size is below 0; the program is for sizes where that of an array is not."""
     if isinstance(size, int):
         return size < 0
-    return not size.scope.assume(size) and (size.scope.value(size) or 0) < 0
+    if size.scope.assume(size):
+        return False
+    return size.scope.decide(operator.lt, size.expr) is True or (size.scope.value(size) or 0) < 0
 
 
 def is_negative(size: Size) -> bool:
     """Whether a size is below 0, which is assumed not to be, or else to be, before it is pinned."""
     if isinstance(size, int):
         return size < 0
-    return not size.scope.assume(size) and (size.scope.assume(-size - 1) or size < 0)
+    assume = size.scope.assume
+    if size.scope.decide(operator.le, size.expr):  # k - n where n >= k is assumed: n > k is more likely than n == k
+        return assume(-size - 1) or (not assume(size) and size < 0)
+    return not assume(size) and (assume(-size - 1) or size < 0)
 
 
 def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:

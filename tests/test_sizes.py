@@ -388,3 +388,22 @@ def test_a_size_of_zero(tmp_path):
     (run,) = (each for name, each in scope.items() if name.endswith("_grad"))
     with pytest.raises(ValueError, match=r"^n must be at least 1$"):
         run(np.ones(0))
+
+
+def test_a_bound_that_is_at_most_zero_is_taken_to_be_below():
+    program = sg.compile(lambda x, y: np.sum(x[: rows(x) - rows(y)]) + np.sum(x[: rows(y) - rows(x)])).compile(
+        "f8[n]", "f8[k]"
+    )
+    assert program.signature == "x: float64[n], y: float64[k], n >= k + 1 -> float64[]"
+    x = RNG.normal(size=5)
+    np.testing.assert_allclose(program(x, x[:3]), np.sum(x[:2]) + np.sum(x[:-2]))
+
+
+def test_what_is_negative_by_assumption_is_no_size():
+    with pytest.raises(ShapeError, match=r"^a shape cannot have the negative size 3 - n"):
+        sg.compile(lambda x: np.sum(x[: rows(x) - 5]) + np.sum(np.zeros(3 - rows(x)))).compile("float64[n]")
+
+
+def test_sizes_that_are_likely_zero_are_scheduled():
+    program = sg.grad(lambda x: np.sum(x[-2 : 1 - rows(x)] ** 2)).compile("float64[n]")
+    np.testing.assert_array_equal(program(np.ones(2)), [2, 0])
