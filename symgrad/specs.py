@@ -15,6 +15,7 @@ from symgrad.dims import Shape, Size, Sizes, largest, smallest
 from symgrad.errors import ArgumentError
 
 _SPEC = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(.*?)\s*", re.DOTALL)
+_OTHER_CODE = re.compile(r"[^biufc]\d*|[biufc]")
 _NAMES = (
     *("bool", "int", "float", "complex", "half", "single", "double", "int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64", "complex128"),
@@ -105,13 +106,13 @@ def looks_like_spec(text: str) -> bool:
 
 
 def _is_dtype_or_near(name: str) -> bool:
-    return len(name) > 1 and (_dtype(name) is not None or _near(name) is not None)
+    return _dtype(name) is not None or _near(name) is not None
 
 
 def _dtype(name: str) -> np.dtype[Any] | None:
-    """The dtype that NumPy knows by a name of more than one letter."""
+    """The dtype that NumPy knows by a name; of its short codes, such as f8, those of numbers with their width."""
     try:
-        return np.dtype(name) if len(name) > 1 else None
+        return None if _OTHER_CODE.fullmatch(name) else np.dtype(name)
     except TypeError:
         return None
 

@@ -165,7 +165,8 @@ def test_what_looks_like_a_spec_is_one_or_refused(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["mean[0]", "f(x)", "i[0]", "ij,jk->ik", "float64", "d", "[0, 1]", "float(x)", "foo[3]", ""]
+    "text",
+    ["mean[0]", "a1[0]", "S3[k]", "f(x)", "i[0]", "ij,jk->ik", "float64", "d", "[0, 1]", "float(x)", "foo[3]", ""],
 )
 def test_any_other_string_is_part_of_the_program(text):
     program = sg.compile(lambda x, mode: x if mode == text else 0 * x).compile("float64[n]", text)
