@@ -6,7 +6,6 @@ import numpy as np
 
 from symgrad.dims import Dim, largest, same
 from symgrad.errors import ShapeError
-from symgrad.flow import opaque
 from symgrad.graph import Aval
 from symgrad.ops.create import arange, as_length, as_shape, creates
 from symgrad.ops.define import as_input, implements, operator
@@ -51,7 +50,7 @@ def _triangle(function, count):
         n, k, m = (dict(node.params)[key] for key in "nkm")
         return call(f"np.{function.__name__}", [str(n)] + [f"k={k}"] * (k != 0) + [f"m={m}"] * (not same(n, m)))
 
-    return operator(function, arrays=0, infer=infer, spell=spell, flow=opaque)
+    return operator(function, arrays=0, infer=infer, spell=spell)
 
 
 TRIU_INDICES = _triangle(np.triu_indices, _above)
