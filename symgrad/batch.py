@@ -133,7 +133,7 @@ def _row_by_row(node: Node, flags: Sequence[bool], inputs: Sequence[Variable], s
 def _empty(like: Variable, aval: Any) -> Image:
     if type(aval) is not Aval:
         return tuple(_empty(like, one) for one in aval)
-    return np.zeros((0, *aval.shape), aval.dtype, like=like)
+    return np.full((0, *aval.shape), 0, aval.dtype, like=like)
 
 
 def _checked(node: Node, y: Variable, aval: Aval, size: Size) -> Variable:

@@ -44,6 +44,52 @@ def extreme(largest: bool, a: Expr, b: Expr) -> Expr:
     return (Max if largest else Min)(a, b)
 
 
+MOST = 1 << 20  # no lower bound of a size is looked for beyond it
+
+
+@lru_cache(REMEMBERED)
+def solved(expr: Expr) -> tuple[Expr, Expr] | None:
+    """A symbol and a lower bound for it that make the expression at least 0; None where none is found.
+
+    ``2 * n - 5`` gives n and 3, ``n - 2 * k`` gives n and 2 * k. The bound is the least one if it is a number, and
+    where there are several symbols it says exactly that the expression is at least 0.
+    """
+    symbols = ordered(expr.free_symbols)
+    for s in symbols:
+        bound = (s - expr).expand()
+        if not bound.has(s):
+            return s, bound
+    if len(symbols) != 1 or not _holds_from(expr, MOST):
+        return None
+    below, least = 0, MOST
+    while least - below > 1:
+        middle = (below + least) // 2
+        below, least = (below, middle) if _holds_from(expr, middle) else (middle, least)
+    return symbols[0], sympify(least)
+
+
+def _holds_from(expr: Expr, least: int) -> bool:
+    """Whether an expression of one symbol is at least 0 wherever the symbol is at least so large."""
+    (s,) = expr.free_symbols
+    return _never_negative(expr.xreplace({s: s + (least - 1)}))
+
+
+@lru_cache(REMEMBERED)
+def conditions(expr: Expr) -> tuple[tuple[Expr, ...], ...]:
+    """Ways to make the expression 0: each some expressions, all of which must be at least 0.
+
+    ``min(3, n) - 3`` is 0 where ``n - 3`` is at least 0.
+    """
+    from sympy import Max, Min
+
+    return tuple(
+        tuple((case - other) * (1 if isinstance(atom, Max) else -1) for other in atom.args if other != case)
+        for atom in ordered(expr.atoms(Max, Min))
+        for case in ordered(atom.args)
+        if _always_zero(expr.xreplace({atom: case})) is True
+    )
+
+
 @lru_cache(REMEMBERED)
 def distributed(expr: Expr) -> Expr:
     """``rest - max(a, b)`` as ``min(rest - a, rest - b)``, and the like: more can be decided."""

@@ -19,7 +19,7 @@ import numpy as np
 from symgrad import tree
 from symgrad.cost import Cost, cost_of
 from symgrad.dims import Dim, symbols_of
-from symgrad.emit.guard import Guard
+from symgrad.emit.guard import Guard, readable_bounds
 from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.preamble import CALLED
 from symgrad.errors import ArgumentError, SymgradError
@@ -30,7 +30,8 @@ from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
 from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.scratch import scratch_of
-from symgrad.trace import Program, is_array, is_static, signature, spec, trace
+from symgrad.specs import looks_like_spec
+from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
 
@@ -168,7 +169,9 @@ def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | Non
     plain = _is_plain(spelled)
     traced = (leaf for leaf in program.leaves if leaf.node is not None)
     inputs = {node: (leaf.name, leaf.path) for node, leaf in zip(graph.inputs, traced, strict=True)}
-    header = Header(program.name, program.summary, program.parameters, inputs, spelled if plain else tuple(results))
+    assumed = [str(bound) for bound in readable_bounds(program.leaves, program.sizes)]
+    tree_of_results = spelled if plain else tuple(results)
+    header = Header(program.name, program.summary, program.parameters, inputs, tree_of_results, assumed)
     return header, None if plain else structure
 
 
@@ -249,11 +252,14 @@ class Function:
         -------
         Program
         """
-        args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
+        args, kwargs = self._with_specs(args, kwargs)
         return self._trace(args, kwargs, {}, None, resolve(self._explicit))
 
     def compile(self, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments, or for specs in their place, compiled; options as keywords.
+
+        A string is a spec if it is a dtype, or nearly one, and a bracket behind it: ``"float64[n, 3]"``. One that is
+        mistyped raises; any other string is part of the program.
 
         Returns
         -------
@@ -262,7 +268,7 @@ class Function:
         names = {f.name for f in fields(Options)} - set(self.__signature__.parameters)
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
         chosen = resolve({**self._explicit, **explicit})
-        args, kwargs = tree.tree_map(_as_spec, (args, kwargs))
+        args, kwargs = self._with_specs(args, kwargs)
         return self._compiled(args, kwargs, {}, None, chosen)
 
     def source(self, *args: Any, **kwargs: Any) -> str:
@@ -272,6 +278,19 @@ class Function:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments, or for specs in their place, before it is simplified."""
         return self.trace(*args, **kwargs).graph
+
+    def _with_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with strings that were meant as specs read as such; any other string is part of the program."""
+        bound = bind(self._body, args, kwargs, self.__name__)
+        paths, leaves, structure = dotted_paths(bound.arguments)
+        for i, (path, x) in enumerate(zip(paths, leaves, strict=True)):
+            if isinstance(x, str) and looks_like_spec(x):
+                try:
+                    leaves[i] = spec(x)
+                except ArgumentError as error:
+                    raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
+        bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
+        return bound.args, bound.kwargs
 
     # ---- the cache
 
@@ -393,13 +412,3 @@ def _kind(x: Any) -> Any:
     if is_array(x):
         return np.dtype(x.dtype), len(x.shape)
     return (type(x), x) if is_static(x) else type(x)  # the latter is refused when it is traced
-
-
-def _as_spec(x: Any) -> Any:
-    """A string that reads as a spec is one, where arrays are asked for only to learn shapes."""
-    if isinstance(x, str) and x.endswith("]"):  # "float64" alone is a dtype, and "d" may be anything
-        try:
-            return spec(x)
-        except ArgumentError:
-            return x
-    return x

@@ -8,12 +8,12 @@ from __future__ import annotations
 import keyword
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from symgrad import expressions
-from symgrad.bounds import decide, distributed, extreme
+from symgrad.bounds import conditions, decide, distributed, extreme, solved
 from symgrad.errors import ArgumentError, SymbolicSizeError
 from symgrad.expressions import calculate, sympify
 
@@ -76,6 +76,11 @@ class Dim:
     __pow__, __rpow__ = _methods(operator.pow)
     __truediv__, __rtruediv__ = _methods(operator.truediv)
     __matmul__, __rmatmul__ = _methods(operator.matmul)
+    __lshift__, __rlshift__ = _methods(operator.lshift)
+    __rshift__, __rrshift__ = _methods(operator.rshift)
+    __and__, __rand__ = _methods(operator.and_)
+    __or__, __ror__ = _methods(operator.or_)
+    __xor__, __rxor__ = _methods(operator.xor)
 
     def __divmod__(self, other: Any) -> Any:
         quotient = self // other
@@ -116,7 +121,10 @@ class Dim:
     __int__ = __index__
 
     def __float__(self) -> float:
-        return float(self.scope.pin(self))
+        return float(self.scope.pin(self, "for a float", "for math.sqrt(n) write np.sqrt(n)"))
+
+    def __format__(self, text: str) -> str:
+        return format(self.scope.pin(self), text) if text else str(self)
 
     def __round__(self, ndigits: int | None = None) -> int:
         return round(self.scope.pin(self), ndigits) if ndigits is not None else self.scope.pin(self)
@@ -145,6 +153,7 @@ _INTEGER_UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     np.remainder: operator.mod, np.divmod: divmod, np.negative: operator.neg, np.positive: operator.pos,
     np.absolute: operator.abs, np.equal: operator.eq, np.not_equal: operator.ne, np.less: operator.lt,
     np.less_equal: operator.le, np.greater: operator.gt, np.greater_equal: operator.ge,
+    np.minimum: lambda a, b: smallest(a, b), np.maximum: lambda a, b: largest(a, b),
 }  # fmt: skip
 
 
@@ -177,6 +186,26 @@ def is_rows(size: Size) -> bool:
 _FIRST_ROWS, MOST_ROWS = 1 << 61, 64  # which no array has
 
 
+class Bound(NamedTuple):
+    """A symbol, and what it is at least."""
+
+    symbol: Dim
+    least: Size
+
+    def __str__(self) -> str:
+        return f"{self.symbol} >= {self.least}"
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """Whether it is so where the symbols have these values; those that have none do not matter."""
+        known = all(name in values for size in self for name in symbols_of(size))
+        return not known or evaluate(self.symbol, values) >= evaluate(self.least, values)
+
+    def implies(self, other: Bound) -> bool:
+        """Whether it says more than another bound of the same symbol."""
+        difference = calculate(operator.sub, _expr(self.least), _expr(other.least))
+        return self.symbol.expr == other.symbol.expr and decide(operator.ge, difference) is True
+
+
 class Sizes:
     """The symbols of one traced program, and what is known about them.
 
@@ -192,6 +221,8 @@ class Sizes:
     pinned : dict of str to int
         Symbols whose number the program insisted on, in the order in which it did. The compiled program holds only
         where they have these values; the symbols go on appearing as sizes.
+    assumed : list of Bound
+        What the program relies on.
 
     Examples
     --------
@@ -201,12 +232,14 @@ class Sizes:
     ([0, 1, 4], {'n': 3})
     """
 
-    __slots__ = ("_symbols", "lift", "pinned", "values")
+    __slots__ = ("_shifts", "_symbols", "assumed", "lift", "pinned", "values")
 
     def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
         self.values = values
         self.lift = lift
         self.pinned: dict[str, int] = {}
+        self.assumed: list[Bound] = []
+        self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._symbols: dict[str, Dim] = {}
 
     def symbol(self, name: str) -> Dim:
@@ -228,7 +261,7 @@ class Sizes:
         values = self.values or {}
         return evaluate(dim, values) if all(name in values for name in symbols_of(dim)) else None
 
-    def pin(self, dim: Size) -> int:
+    def pin(self, dim: Size, asked: str = "for its number", instead: str = "") -> int:
         """The number of a size, and a note that the program is now for that number only.
 
         Raises
@@ -238,12 +271,56 @@ class Sizes:
         """
         number = self.value(dim)
         if number is None:
-            raise no_number(dim, "for its number")
+            raise no_number(dim, asked, instead)
         for name in symbols_of(dim):
             self.pinned[name] = int((self.values or {})[name])
         return number
 
-    def reduced(self, expr: Expr) -> Expr:
+    def bound(self, size: Size) -> Bound | None:
+        """The lower bound of a symbol that makes a size at least 0, if there is one."""
+        found = solved(self._with_numbers(size.expr)) if isinstance(size, Dim) else None
+        return found and Bound(Dim(found[0], self), _size(found[1], self))
+
+    def assume(self, size: Size) -> bool:
+        """Whether a size is at least 0 wherever the program runs, by assumption if need be.
+
+        What holds in the call at hand can be assumed, and from specs what a lower bound of one symbol says.
+        """
+        if not isinstance(size, Dim):
+            return size >= 0
+        answer = self.decide(operator.ge, size.expr)
+        bound = self.bound(size) if answer is None else None
+        if bound is None:
+            return answer is True
+        margin = _size(calculate(operator.sub, bound.symbol.expr, _expr(bound.least)), self)
+        at_hand = self.value(margin)
+        if at_hand is not None and at_hand < 0:
+            return False
+        self._shift(_expr(margin))
+        self.assumed = [*(known for known in self.assumed if not bound.implies(known)), bound]
+        return True
+
+    def _shift(self, margin: Expr) -> None:
+        """Note that the margin is at least 0: one of its symbols is another that is at least 1, and so much larger."""
+        together = self._shifts[-1]
+        own, more = _shift_for(margin), _shift_for(margin.xreplace(together).expand())
+        together = {**more, **{s: larger.xreplace(more).expand() for s, larger in together.items()}}
+        self._shifts += [own, together] if together != own else [own]
+
+    def decide(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
+        """Whether ``op(expr, 0)`` wherever the program runs; None where that is unknown or differs."""
+        expr = self._with_numbers(expr)
+        answers = (decide(op, expr.xreplace(shift)) for shift in self._shifts)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def extreme(self, largest: bool, a: Expr, b: Expr) -> Expr:
+        """The larger or the smaller, decided where that is possible."""
+        for x, y in ((a, b), (b, a)) if len(self._shifts) > 1 else ():
+            if self.decide(operator.ge, calculate(operator.sub, x, y)):
+                return x if largest else y
+        return extreme(largest, a, b)
+
+    def _with_numbers(self, expr: Expr) -> Expr:
         """The expression with pinned symbols replaced by their numbers."""
         if not self.pinned:
             return expr
@@ -293,6 +370,8 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """``op(a, b)``, one of them a Dim: a size for integers, a lifted scalar for other numbers and arrays."""
     if _is_size(a) and _is_size(b):
         a, b = _plain(a), _plain(b)
+        if op in _SHIFTS and type(b) is int and b >= 0:
+            op, b = _SHIFTS[op], 2**b
         if op in _EXACT or (op is operator.pow and type(b) is int and b >= 0):
             return _size(calculate(op, _expr(a), _expr(b)), scope_of(a, b))
     elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
@@ -301,6 +380,7 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 
 _EXACT = frozenset({operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod})
+_SHIFTS = {operator.lshift: operator.mul, operator.rshift: operator.floordiv}
 
 
 def _lifted(x: Any) -> Any:
@@ -321,14 +401,25 @@ def largest(a: Size, b: Size) -> Size:
     """``max(a, b)``, never pinning."""
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
-    return _size(extreme(True, _expr(a), _expr(b)), scope_of(a, b))
+    return _extreme(True, a, b)
 
 
 def smallest(a: Size, b: Size) -> Size:
     """``min(a, b)``, never pinning."""
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
-    return _size(extreme(False, _expr(a), _expr(b)), scope_of(a, b))
+    return _extreme(False, a, b)
+
+
+def _shift_for(margin: Expr) -> dict[Expr, Expr]:
+    """A symbol of the margin in terms of one that is at least 1 where the margin is at least 0."""
+    found = solved(margin)
+    return {} if found is None else {found[0]: found[0] + found[1] - 1}
+
+
+def _extreme(largest: bool, a: Size, b: Size) -> Size:
+    scope = scope_of(a, b)
+    return _size(scope.extreme(largest, _expr(a), _expr(b)), scope)
 
 
 def difference(a: Size, b: Size) -> Size:
@@ -351,12 +442,13 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
         rest = _size(calculate(operator.sub, a.expr, _expr(_plain(b))), a.scope)
         if isinstance(rest, int):
             return op(rest, 0)
-        answer = decide(op, a.scope.reduced(rest.expr))
+        answer = a.scope.decide(op, rest.expr)
         if answer is not None:
             return answer
         pinned, right = rest, 0
     if a.scope.value(pinned) is None:
-        raise no_number(a, f"whether {a} {sign} {b}")
+        smaller = "for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)" if "=" not in sign else ""
+        raise no_number(a, f"whether {a} {sign} {b}", smaller)
     return bool(op(a.scope.pin(pinned), right))
 
 
@@ -368,22 +460,45 @@ def same(a: Size, b: Size) -> bool:
         return a == b
     if _expr(a) == _expr(b):
         return True
-    return decide(operator.eq, scope_of(a, b).reduced(calculate(operator.sub, _expr(a), _expr(b)))) is True
+    return scope_of(a, b).decide(operator.eq, calculate(operator.sub, _expr(a), _expr(b))) is True
 
 
 def agree(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal in the call at hand; pins them if so."""
+    """Whether two sizes are equal: by an assumption, or in the call at hand, and then they are pinned."""
     if isinstance(a, int) and isinstance(b, int):
         return a == b
     scope = scope_of(a, b)
-    x = scope.value(a)
-    return x is not None and x == scope.value(b) and scope.pin(a) == scope.pin(b)
+    x, y = scope.value(a), scope.value(b)
+    if x is not None and y is not None and x != y:
+        return False
+    for margins in conditions(calculate(operator.sub, _expr(a), _expr(b))):
+        if all(scope.assume(_size(margin, scope)) for margin in margins):
+            return True
+    return x is not None and x == y and scope.pin(a) == scope.pin(b)
 
 
-def no_number(size: Size, asked: str) -> SymbolicSizeError:
-    """The error where a symbol must be a number."""
+def is_no_length(size: Size) -> bool:
+    """Whether a size is below 0; the program is for sizes where that of an array is not."""
+    if isinstance(size, int):
+        return size < 0
+    if size.scope.assume(size):
+        return False
+    return size.scope.decide(operator.lt, size.expr) is True or (size.scope.value(size) or 0) < 0
+
+
+def is_negative(size: Size) -> bool:
+    """Whether a size is below 0, which is assumed not to be, or else to be, before it is pinned."""
+    if isinstance(size, int):
+        return size < 0
+    assume = size.scope.assume
+    if size.scope.decide(operator.le, size.expr):  # k - n where n >= k is assumed: n > k is more likely than n == k
+        return assume(-size - 1) or (not assume(size) and size < 0)
+    return not assume(size) and (assume(-size - 1) or size < 0)
+
+
+def no_number(size: Size, asked: str, instead: str = "") -> SymbolicSizeError:
+    """The error where a symbol must be a number, with what else may be written."""
     return SymbolicSizeError(
         f"the size {size} is a symbol here, and Python asked {asked}",
-        'Call with arrays, or give a number in the spec, such as "float64[100]"; '
-        "for np.zeros(n) write np.full(n, 0.0, like=x), for np.arange(n) np.arange(n, like=x).",
+        f'Call with arrays, or give a number in the spec, such as "float64[100]"{instead and f"; {instead}"}.',
     )

@@ -90,7 +90,7 @@ def _along_unit_vectors(
     shape, dtype, size = node.aval.shape, node.aval.dtype, product(node.aval.shape)
     with _deriving(graph, node) as like:
         if isinstance(size, int) and size == 1:
-            return derive(np.ones(shape, dtype, like=like).node)
+            return derive(np.full(shape, 1, dtype, like=like).node)
         seed = graph.seed(node.aval._replace(weak=False))
         derivatives = derive(seed)
         found = [d for d in derivatives if d is not None]

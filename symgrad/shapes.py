@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
-from symgrad.dims import Dim, Shape, Size, agree, difference, largest, same, scope_of, smallest
+from symgrad.dims import Dim, Shape, Size, agree, difference, is_negative, largest, same, scope_of, smallest
 from symgrad.errors import ShapeError
 
 
@@ -37,7 +37,7 @@ def render_tuple(shape: Iterable[Size]) -> str:
     return f"({render_shape(sizes)},)" if len(sizes) == 1 else f"({render_shape(sizes)})"
 
 
-def _with_value(size: Size) -> str:
+def with_value(size: Size) -> str:
     """A size with its number in the call at hand: ``n = 5``."""
     number = size.scope.value(size) if isinstance(size, Dim) else None
     return str(size) if number is None else f"{size} = {number}"
@@ -89,7 +89,7 @@ def _broadcast_error(a: Size, b: Size, shapes: Sequence[Shape]) -> ShapeError:
         if len(symbols) == 1:
             number = a if isinstance(a, int) else b
             instead = f"Write the number {number} instead of {symbols[0]} in the spec."
-    return ShapeError(f"shapes {listed} do not broadcast: {_with_value(a)} against {_with_value(b)}", instead)
+    return ShapeError(f"shapes {listed} do not broadcast: {with_value(a)} against {with_value(b)}", instead)
 
 
 # ---- reshaping
@@ -132,7 +132,7 @@ def _exact_quotient(total: Size, known: Size) -> Size | None:
 
 def _reshape_error(old: Shape, new: Sequence[Size], total: Size, relation: str, known: Size) -> ShapeError:
     """The error for a number of elements that does not fit."""
-    elements = f"{_with_value(total)} elements {relation} {_with_value(known)}"
+    elements = f"{with_value(total)} elements {relation} {with_value(known)}"
     symbols = [size for size in (total, known) if isinstance(size, Dim)]
     without_values = symbols and symbols[0].scope.values is None
     fact = f"cannot reshape {render_tuple(old)} to {render_tuple(new)}: {elements}"
@@ -167,6 +167,6 @@ def _slice_position(size: Size, bound: Size | None, forward: bool, is_stop: bool
         return (size if forward else -1) if is_stop else (0 if forward else size - 1)
     # The other side cannot make the length positive: x[9:] of 3 elements is 3 - 9 < 0, that is 0.
     upper = is_stop == forward
-    if bound >= 0:
-        return smallest(bound, size if forward else size - 1) if upper else bound
-    return size + bound if upper else largest(0 if forward else -1, size + bound)
+    if is_negative(bound):
+        return size + bound if upper else largest(0 if forward else -1, size + bound)
+    return smallest(bound, size if forward else size - 1) if upper else bound

@@ -19,7 +19,7 @@ from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
 from symgrad.graph import SEED, Aval, Graph, Node, reached
 from symgrad.interception import inside
-from symgrad.specs import parse_size, parse_spec
+from symgrad.specs import parse_size, parse_spec, size_texts
 from symgrad.variable import Variable, tracing
 from symgrad.where import UNKNOWN, Where, boundary
 
@@ -66,8 +66,7 @@ def spec(text: str) -> Spec:
     ('batch', 784)
     """
     shape, dtype = parse_spec(text, Sizes())
-    texts = text[text.find("[") + 1 : text.rfind("]")].split(",") if "[" in text else []
-    return Spec(tuple(n if isinstance(n, int) else t.strip() for n, t in zip(shape, texts, strict=False)), dtype)
+    return Spec(tuple(n if isinstance(n, int) else t for n, t in zip(shape, size_texts(text), strict=True)), dtype)
 
 
 @dataclass(frozen=True)
@@ -291,10 +290,10 @@ def input_aval(value: Any, sizes: Sizes, shape: Shape | None = None, path: str =
     if isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(f"{path} is a masked array", "Pass x.filled(0) and the mask as arrays of their own.")
     entries = value.shape if shape is None else shape
-    return Aval(
-        tuple(parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries),
-        dtype,
-    )
+    known = [parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries]
+    for n in known:
+        sizes.assume(n)  # an argument cannot be of another size
+    return Aval(tuple(known), dtype)
 
 
 def graph_at_hand(arguments: Any) -> Graph | None:

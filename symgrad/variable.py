@@ -138,7 +138,7 @@ class Variable(Memory, Operators):
 
     # ---- where Python asks for a value: known is that of what is made of constants, or of sizes that are at hand
 
-    def known_value(self, asked: str = "for its number") -> Any:
+    def known_value(self, asked: str = "for the number that was computed with it") -> Any:
         """The value, an array of the caller's own or a number; None where it has none before the program runs.
 
         Symbolic sizes that it was made of are pinned to the numbers at hand.
@@ -148,7 +148,7 @@ class Variable(Memory, Operators):
             return None
         sizes = sizes_of(node)
         if sizes and sizes[0].scope.value(sizes[0]) is None:
-            raise no_number(sizes[0], asked)
+            raise no_number(sizes[0], asked, "for int(n / 2) write n // 2, for math.ceil(n / 2) -(-n // 2)")
         value = value_of(node)
         return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
 
@@ -358,9 +358,10 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
 
     def new(op: Op, *inputs: Any, **params: Any) -> Variable:
         result = record(graph, op, inputs, params)
-        if result.dtype.kind not in "biufc":
-            raise UnsupportedError(f"an array of dtype {result.dtype} cannot take part in a traced computation")
-        result._array = True
+        for y in result if isinstance(result, tuple) else (result,):
+            if y.dtype.kind not in "biufc":
+                raise UnsupportedError(f"an array of dtype {y.dtype} cannot take part in a traced computation")
+            y._array = True
         return result
 
     return create.CREATE[function](new, *args, **kwargs)

@@ -312,28 +312,34 @@ def test_python_asks_for_the_number(ask, answer):
     assert n.scope.pinned == {"n": 5}
 
 
-INSTEAD = (
-    'Call with arrays, or give a number in the spec, such as "float64[100]"; '
-    "for np.zeros(n) write np.full(n, 0.0, like=x), for np.arange(n) np.arange(n, like=x)."
-)
+INSTEAD = 'Call with arrays, or give a number in the spec, such as "float64[100]"'
+EXTREMES = "; for min(n, 3) and max(n, 3) write np.minimum(n, 3) and np.maximum(n, 3)"
 
 
 @pytest.mark.parametrize(
-    ("ask", "fact"),
+    ("ask", "fact", "more"),
     [
-        (range, "the size n is a symbol here, and Python asked for its number"),
-        (lambda n: int(n // 2 + 1), "the size n // 2 + 1 is a symbol here, and Python asked for its number"),
-        (lambda n: n > 3, "the size n is a symbol here, and Python asked whether n > 3"),
-        (lambda n: n + 1 <= 3, "the size n + 1 is a symbol here, and Python asked whether n + 1 <= 3"),
-        (lambda n: n == 2.0, "the size n is a symbol here, and Python asked whether n == 2.0"),
-        (lambda n: bool(n - 1), "the size n - 1 is a symbol here, and Python asked whether n - 1 != 0"),
+        (range, "the size n is a symbol here, and Python asked for its number", ""),
+        (lambda n: int(n // 2 + 1), "the size n // 2 + 1 is a symbol here, and Python asked for its number", ""),
+        (lambda n: f"{n:3d}", "the size n is a symbol here, and Python asked for its number", ""),
+        (lambda n: n > 3, "the size n is a symbol here, and Python asked whether n > 3", EXTREMES),
+        (lambda n: max(n, 4), "the size n is a symbol here, and Python asked whether n < 4", EXTREMES),
+        (lambda n: 1 < n < 4, "the size n is a symbol here, and Python asked whether n > 1", EXTREMES),
+        (lambda n: n + 1 <= 3, "the size n + 1 is a symbol here, and Python asked whether n + 1 <= 3", ""),
+        (lambda n: n == 2.0, "the size n is a symbol here, and Python asked whether n == 2.0", ""),
+        (lambda n: bool(n - 1), "the size n - 1 is a symbol here, and Python asked whether n - 1 != 0", ""),
+        (
+            lambda n: math.sqrt(n + 1),
+            "the size n + 1 is a symbol here, and Python asked for a float",
+            "; for math.sqrt(n) write np.sqrt(n)",
+        ),
     ],
 )
-def test_there_is_no_number(ask, fact):
+def test_there_is_no_number(ask, fact, more):
     (n,) = symbols("n")
     with pytest.raises(SymbolicSizeError) as error:
         ask(n)
-    assert message(error) == (fact, INSTEAD)
+    assert message(error) == (fact, f"{INSTEAD}{more}.")
 
 
 def test_values():
@@ -634,6 +640,8 @@ def test_slices_refuse_a_step_of_zero():
             np.complex128,
         ),
         ("float64[0]", "0", np.float64),
+        ("f8[n,]", "n", np.float64),
+        ("half[n]", "n", np.float16),
     ],
 )
 def test_specs(text, shape, dtype):
@@ -651,15 +659,30 @@ def test_a_letter_is_one_size_in_a_scope():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "float64[n", "foo[3]", "[3]", "float64[n],[m]", "float65[n]", "float64 n", "str[3]"]
+    ("text", "reason", "near"),
+    [
+        ("", "it does not begin with a dtype", None),
+        ("[3]", "it does not begin with a dtype", None),
+        ("foo[3]", "there is no dtype 'foo'", None),
+        ("d[3]", "there is no dtype 'd'", None),
+        ("str[3]", "an array of str cannot be traced", None),
+        ("float64[n],[m]", "[n],[m] is no list of sizes", None),
+        ("float64[2n]", "[2n] is no list of sizes", None),
+        ("float64[n", "sizes stand between [ and ]", "float64[n]"),
+        ("float64(n, 3)", "sizes stand between [ and ]", "float64[n, 3]"),
+        ("float64 n", "sizes stand between [ and ]", "float64[n]"),
+        ("float64, n", "sizes stand between [ and ]", "float64[n]"),
+        ("float65[n]", "there is no dtype 'float65'", "float64[n]"),
+        ("flaot64[n]", "there is no dtype 'flaot64'", "float64[n]"),
+        ("np.float32[n]", "there is no dtype 'np.float32'", "float32[n]"),
+        ("Int32 [n]", "there is no dtype 'Int32'", "int32[n]"),
+    ],
 )
-def test_texts_that_are_no_specs(text):
+def test_texts_that_are_no_specs(text, reason, near):
     with pytest.raises(ArgumentError) as error:
         parse_spec(text, Sizes())
-    assert message(error) == (
-        f"{text!r} is not a spec",
-        'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.',
-    )
+    usual = 'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.'
+    assert message(error) == (f"{text!r} is not a spec: {reason}", f'Write "{near}".' if near else usual)
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,11 @@ def test_symbols_where_numbers_are_needed():
     assert found.instead.startswith('Call with arrays, or give a number in the spec, such as "float64[100]"')
     found = raised(lambda: sg.grad(lambda x: np.sum(x) if len(x) > 3 else x[0]).source("float64[k]"), SymbolicSizeError)
     assert found.fact.startswith("the size k is a symbol here, and Python asked ")
+    found = raised(lambda: sg.grad(lambda x: x[0] if x.shape[0] / 2 else x[1]).source("float64[k]"), SymbolicSizeError)
+    assert found.fact.startswith("the size k is a symbol here, and Python asked for the truth of what")
+    found = raised(lambda: sg.grad(lambda x: np.sum(x[: int(x.shape[0] / 2)])).source("float64[k]"), SymbolicSizeError)
+    assert found.fact == "the size k is a symbol here, and Python asked for the number that was computed with it"
+    assert "for int(n / 2) write n // 2" in found.instead
     written = sg.grad(lambda x: np.sum(x * np.arange(x.shape[0])))
     np.testing.assert_array_equal(written.compile("float64[k]")(np.ones(3)), [0, 1, 2])
 
@@ -459,19 +464,25 @@ FOREIGN = (
         (
             lambda: sg.spec("floaty[3]"),
             ArgumentError,
-            "'floaty[3]' is not a spec",
-            'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.',
+            "'floaty[3]' is not a spec: there is no dtype 'floaty'",
+            'Write "float[3]".',
         ),
         (
             lambda: sg.spec("float64[3"),
             ArgumentError,
-            "'float64[3' is not a spec",
-            'Write a dtype and sizes, such as "float64[n, 3]", or "float32" for a scalar.',
+            "'float64[3' is not a spec: sizes stand between [ and ]",
+            'Write "float64[3]".',
         ),
         (
             lambda: sg.grad(lambda x: x).source("flot64[3]"),
+            ArgumentError,
+            "x: 'flot64[3]' is not a spec: there is no dtype 'flot64'",
+            'Write "float64[3]".',
+        ),
+        (
+            lambda: sg.grad(lambda x: x).source("words[3]"),
             DTypeError,
-            "no derivative with respect to x, which is 'flot64[3]'",
+            "no derivative with respect to x, which is 'words[3]'",
             'Choose floating arrays with argnums= or wrt=. A spec reads "float64[n, 3]".',
         ),
         (lambda: sg.spec("float64[-1]"), ArgumentError, "the size '-1' is negative", "A size is 0 or more."),

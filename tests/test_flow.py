@@ -189,6 +189,8 @@ WITHOUT_AXES = {
     "item",
     "loop",
     "empty",
+    "triu_indices",
+    "tril_indices",
     "window",
     "put",
 }  # given, several, or in loops only

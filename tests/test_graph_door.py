@@ -201,7 +201,11 @@ def test_networkx_algorithms(door):
         (lambda g, x, i: g.input("x", "float64[n]"), GraphError, "the graph has an input named 'x' already"),
         (lambda g, x, i: g.input("a b", "float64[n]"), ArgumentError, "'a b' is not a Python name"),
         (lambda g, x, i: g.input("lambda", "float64[n]"), ArgumentError, "'lambda' is not a Python name"),
-        (lambda g, x, i: g.input("y", "floaty[n]"), ArgumentError, "'floaty[n]' is not a spec"),
+        (
+            lambda g, x, i: g.input("y", "floaty[n]"),
+            ArgumentError,
+            "'floaty[n]' is not a spec: there is no dtype 'floaty'",
+        ),
         (lambda g, x, i: g.input("y", None), ArgumentError, "the input y is like None"),
         (
             lambda g, x, i: x + sg.Graph().input("x", "float64[n]"),

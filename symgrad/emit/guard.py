@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from symgrad import tree
-from symgrad.dims import Dim, Sizes, evaluate, symbols_of
+from symgrad.dims import Bound, Dim, Size, Sizes, evaluate, symbols_of
 from symgrad.errors import ArgumentError
-from symgrad.graph import Aval
 from symgrad.shapes import render_shape
 from symgrad.trace import Leaf
 
@@ -32,6 +31,7 @@ class Guard:
         self, leaves: Sequence[Leaf], parameters: Sequence[inspect.Parameter], structure: tree.TreeSpec, sizes: Sizes
     ) -> None:
         self.leaves, self.parameters, self.structure, self.pinned = leaves, parameters, structure, dict(sizes.pinned)
+        self.bounds = readable_bounds(leaves, sizes)
         self._values = sizes.values or {}
         _check_sizes(leaves)
         self.signature = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
@@ -86,6 +86,8 @@ class Guard:
         for name, value in self.pinned.items():
             if name in bound:
                 yield f"n_{name} == {value}"
+        for at_least in self.bounds:
+            yield _with_prefix(at_least)
 
     # ---- when the fast test fails
 
@@ -106,11 +108,14 @@ class Guard:
             raise ArgumentError(
                 f"the arguments have the structure {structure}, the program was compiled for {self.structure}"
             )
-        values = _sizes(self.leaves, leaves)
-        leaves = [_converted(leaf, x, values) for leaf, x in zip(self.leaves, leaves, strict=True)]
+        values, owners = _sizes(self.leaves, leaves)
+        leaves = [_converted(leaf, x, values, owners) for leaf, x in zip(self.leaves, leaves, strict=True)]
         for name, value in self.pinned.items():
             if values.get(name, value) != value:
                 raise ArgumentError(f"the program was compiled for {name} = {value}, here it is {values[name]}")
+        for at_least in self.bounds:
+            if not at_least.holds(values):
+                raise _too_small(at_least, values)
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
 
@@ -125,7 +130,30 @@ class Guard:
                 shape = f"({render_shape(leaf.node.aval.shape)},)"
                 tests.append((f"np.shape({leaf.path}) != {shape}", f"{leaf.path} must be {leaf.node.aval}"))
         tests += [(f"{name} != {value}", f"{name} must be {value}") for name, value in self.pinned.items()]
+        tests += [
+            (f"{n} < {least}", f"{n} must be at least {least}") for n, least in (*self._at_least_one(), *self.bounds)
+        ]
         return [f'if {test}:\n        raise ValueError("{fact}")' for test, fact in tests]
+
+    def _at_least_one(self) -> list[Bound]:
+        """What holds of every symbol, where nothing stronger is assumed."""
+        sizes = {str(n): n for leaf in self.leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)}
+        plain = {name: Bound(n, 1) for name, n in sizes.items() if n.expr.is_Symbol and name not in self.pinned}
+        numbers = {str(bound.symbol) for bound in self.bounds if isinstance(bound.least, int)}
+        return [bound for name, bound in plain.items() if name not in numbers]
+
+
+def readable_bounds(leaves: Sequence[Leaf], sizes: Sizes) -> list[Bound]:
+    """What is assumed of the sizes of these arguments, but for what is so because no size is negative."""
+    given = [n for leaf in leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)]
+    names = {name for n in given for name in symbols_of(n)}
+    implied = [bound for n in given if (bound := sizes.bound(n))]
+    return [
+        bound
+        for bound in sizes.assumed
+        if names.issuperset(symbols_of(bound.symbol) + symbols_of(bound.least))
+        and not any(known.implies(bound) for known in implied)
+    ]
 
 
 def _check_sizes(leaves: Sequence[Leaf]) -> None:
@@ -158,22 +186,24 @@ def _size_tests(
             later.append(f"{entry} == {_with_prefix(n)}")
 
 
-def _with_prefix(size: Dim) -> str:
-    """The size in terms of the guard's own variables."""
+def _with_prefix(size: Dim | Bound) -> str:
+    """The size, or its bound, in terms of the guard's own variables."""
     return re.sub(r"\b(?!min\b|max\b)([A-Za-z_]\w*)", r"n_\1", str(size))
 
 
-def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> dict[str, int]:
-    """What each symbol is, by the first array that has it."""
+def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[dict[str, int], dict[str, str]]:
+    """What each symbol is by the first array that has it, and what that array is called."""
     found: dict[str, int] = {}
+    owners: dict[str, str] = {}
     for leaf, x in zip(leaves, values, strict=True):
         for n, number in zip(leaf.node.aval.shape if leaf.node else (), np.shape(x), strict=False):
             if isinstance(n, Dim) and n.expr.is_Symbol:
                 found.setdefault(n.expr.name, number)
-    return found
+                owners.setdefault(n.expr.name, leaf.path)
+    return found, owners
 
 
-def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int]) -> Any:
+def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str, str]) -> Any:
     """An argument as the program takes it."""
     if leaf.node is None:
         if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
@@ -188,15 +218,35 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int]) -> Any:
             raise _wrong(leaf, x, f"a Python {'float' if aval.dtype.kind == 'f' else 'complex'}")
         return aval.dtype.type(x).item()
     array = aval.dtype.type(x) if number else x if isinstance(x, (np.ndarray, np.generic)) else np.asarray(x)
-    if array.dtype != aval.dtype or not _fits(array.shape, aval, sizes):
+    if array.dtype != aval.dtype or len(array.shape) != len(aval.shape):
         raise _wrong(leaf, array, str(aval))
+    misfits = [n for number, n in zip(array.shape, aval.shape, strict=True) if not _fits(number, n, sizes)]
+    if misfits:
+        raise _wrong(leaf, array, f"{aval}{_because(misfits, leaf, sizes, owners)}")
     return np.asarray(array) if aval.shape else array
 
 
-def _fits(shape: Sequence[int], aval: Aval, sizes: Mapping[str, int]) -> bool:
-    return len(shape) == len(aval.shape) and all(
-        number == (evaluate(n, sizes) if isinstance(n, Dim) else n) and (number > 0 or not isinstance(n, Dim))
-        for number, n in zip(shape, aval.shape, strict=True)
+def _fits(number: int, n: Size, sizes: Mapping[str, int]) -> bool:
+    if not isinstance(n, Dim):
+        return number == n
+    return all(sizes.get(name, 0) > 0 for name in symbols_of(n)) and number == evaluate(n, sizes)
+
+
+def _because(misfits: Iterable[Size], leaf: Leaf, sizes: Mapping[str, int], owners: Mapping[str, str]) -> str:
+    """What the symbols of sizes that do not fit are, and which argument says so."""
+    for name in dict.fromkeys(name for n in misfits for name in symbols_of(n) if name in sizes):
+        if sizes[name] < 1:
+            return f", and {name} must be at least 1"
+        if owners[name] != leaf.path:
+            return f", and {owners[name]} has {name} = {sizes[name]}"
+    return ""
+
+
+def _too_small(bound: Bound, sizes: Mapping[str, int]) -> ArgumentError:
+    least = f" = {evaluate(bound.least, sizes)}" if isinstance(bound.least, Dim) else ""
+    return ArgumentError(
+        f"{bound.symbol} is {evaluate(bound.symbol, sizes)}, and must be at least {bound.least}{least}",
+        "Call the Function instead, which compiles for what it is given, or compile again.",
     )
 
 

@@ -65,7 +65,7 @@ class Header:
     """What the module says of itself, and how its function is called.
 
     `inputs` gives for each input node the name and the Python expression in terms of the parameters; `results` is the
-    tree of the results, a Node or a value in each place.
+    tree of the results, a Node or a value in each place; `assumed` says what sizes are at least, ``n >= 2``.
     """
 
     function: str
@@ -73,11 +73,13 @@ class Header:
     parameters: Sequence[inspect.Parameter]
     inputs: Mapping[Node, tuple[str, str]]
     results: Any
+    assumed: Sequence[str] = ()
 
     def signature(self, inputs: Sequence[Node]) -> str:
         """Arguments and results with dtypes and sizes."""
-        arguments = ", ".join(f"{self.inputs[node][1]}: {_described(node.aval)}" for node in inputs)
-        return f"{arguments} -> {', '.join(_described(y.aval) for y in _leaves(self.results))}"
+        arguments = [f"{self.inputs[node][1]}: {_described(node.aval)}" for node in inputs]
+        results = ", ".join(_described(y.aval) for y in _leaves(self.results))
+        return f"{', '.join([*arguments, *self.assumed])} -> {results}"
 
 
 def emit(

@@ -13,7 +13,7 @@ from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_
 from symgrad.ops.index import ADD, put
 from symgrad.ops.keys import FULL, Slot, known_value
 from symgrad.ops.shape import as_size
-from symgrad.shapes import product
+from symgrad.shapes import product, same_shape
 from symgrad.spelling import call, spell_param
 
 
@@ -275,7 +275,7 @@ def _vjp_pad(g, y, x, pad_width, mode):
     if mode == "constant":
         return (g[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width, strict=True))],)
     for axis, (a, b) in reversed(list(enumerate(pad_width))):
-        if a == 0 and b == 0:
+        if same(a, 0) and same(b, 0):
             continue
         places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
         target = (*g.shape[:axis], x.shape[axis], *g.shape[axis + 1 :])
@@ -286,9 +286,9 @@ def _vjp_pad(g, y, x, pad_width, mode):
 
 def _spell_pad(node, x):
     width, mode = dict(node.params)["pad_width"], dict(node.params).get("mode", "constant")
-    if all(pair == width[0] for pair in width):
+    if all(same_shape(pair, width[0]) for pair in width):
         a, b = width[0]
-        width = a if a == b else (a, b)
+        width = a if same(a, b) else (a, b)
     return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={mode!r}"])])
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.dims import Dim, same
+from symgrad.dims import agree, same
 from symgrad.errors import ShapeError
 from symgrad.flow import Flow, signature
 from symgrad.graph import Aval
@@ -14,12 +14,8 @@ from symgrad.spelling import ATOM, PRODUCT, UNARY, Code, call, infix, spell_para
 
 
 def fits(a, b):
-    """Whether two sizes are equal: always, or in the call at hand, and then the program is for that number only."""
-    if same(a, b):
-        return True
-    scope = a.scope if isinstance(a, Dim) else b.scope if isinstance(b, Dim) else None
-    number = scope and scope.value(a)
-    return number is not None and number == scope.value(b) and scope.pin(a) == scope.pin(b)
+    """Whether two sizes are equal, always or in the call at hand."""
+    return same(a, b) or agree(a, b)
 
 
 def broadcast_batch(name, *shapes, package="np"):

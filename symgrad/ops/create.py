@@ -5,13 +5,13 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import Dim, largest, same
+from symgrad.dims import Dim, is_no_length, largest, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import aligned, matched, opaque
 from symgrad.graph import CONSTANT, Aval, Literal
-from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, is_traced, operator, refuse
 from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
-from symgrad.shapes import broadcast_shapes, same_shape
+from symgrad.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.spelling import call, spell_param
 
 CREATE = {}
@@ -97,11 +97,15 @@ def as_shape(shape):
     """A shape as NumPy takes it: a size or a sequence of them."""
     if isinstance(shape, Dim) or np.ndim(shape) == 0:
         shape = (shape,)
-    sizes = tuple(map(as_size, shape))
-    for n in sizes:
-        if isinstance(n, int) and n < 0:
-            raise ShapeError(f"a shape cannot have the negative size {n}")
-    return sizes
+    return tuple(map(as_length, shape))
+
+
+def as_length(n):
+    """A size of an array that is made: the program is for sizes where it is not negative."""
+    n = as_size(n)
+    if is_no_length(n):
+        raise ShapeError(f"a shape cannot have the negative size {with_value(n)}")
+    return n
 
 
 @creates(np.zeros, np.empty)
@@ -216,10 +220,11 @@ def _concrete(x):
 
 def _spell_arange(node, start, stop, step):
     params, (first, _, width) = dict(node.params), node.inputs
-    texts = [start.text, stop.text, step.text]
+    texts, written = [start.text, stop.text, step.text], node.inputs
     if _number_of(width) == 1:
-        texts = texts[1:2] if _number_of(first) == 0 else texts[:2]
-    natural = params["dtype"] == np.result_type(*[x.aval.dtype for x in node.inputs])
+        part = slice(1, 2) if _number_of(first) == 0 else slice(2)
+        texts, written = texts[part], written[part]
+    natural = params["dtype"] == np.result_type(*[x.aval.dtype for x in written])
     return call("np.arange", texts if natural else [*texts, f"dtype={spell_param(params['dtype'])}"])
 
 
@@ -256,6 +261,8 @@ def _length(start, stop, step, integers):
         distance, width = (stop - start, step) if step > 0 else (start - stop, -step)
         return largest(0, as_size(-(-distance // width)))
     if any(isinstance(x, Dim) for x in (start, stop, step)):
+        if all(isinstance(x, Dim) or float(x).is_integer() for x in (start, stop, step)):
+            return _length(*(x if isinstance(x, Dim) else int(x) for x in (start, stop, step)), True)
         raise UnsupportedError(
             "np.arange of a symbolic size and a float", "Write np.arange(n, dtype=float) * step + start."
         )
@@ -309,6 +316,7 @@ def linspace(new, start, stop, num=50, endpoint=True, retstep=False, dtype=None,
     num, endpoint = as_size(num), bool(endpoint)
     if isinstance(num, int) and num < 0:
         raise ShapeError(f"np.linspace: {num} samples")
+    num = as_length(num)
     y = new(LINSPACE, start, stop, num=num, endpoint=endpoint)
     if dtype is not None:
         y = (np.floor(y) if np.dtype(dtype).kind in "iu" else y).astype(dtype)
@@ -317,11 +325,11 @@ def linspace(new, start, stop, num=50, endpoint=True, retstep=False, dtype=None,
     return (y, (stop - start) / steps) if retstep else y
 
 
-@implements(np.logspace)
-def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+@creates(np.logspace)
+def logspace(new, start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     if np.ndim(base):
         refuse("logspace", "base")
-    y = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
+    y = np.power(base, linspace(new, start, stop, num, endpoint, axis=axis))
     return y if dtype is None else y.astype(dtype)
 
 
@@ -364,8 +372,8 @@ EYE = operator(
 @creates(np.eye)
 def eye(new, N, M=None, k=0, dtype=float, order="C", *, device=None):
     _check("eye", order, device)
-    n = as_size(N)
-    return new(EYE, n=n, m=n if M is None else as_size(M), k=operator_index(k), dtype=np.dtype(dtype))
+    n = as_length(N)
+    return new(EYE, n=n, m=n if M is None else as_length(M), k=operator_index(k), dtype=np.dtype(dtype))
 
 
 @creates(np.identity)
@@ -375,5 +383,5 @@ def identity(new, n, dtype=None):
 
 @creates(np.tri)
 def tri(new, N, M=None, k=0, dtype=float):
-    n, m = as_size(N), as_size(N if M is None else M)
+    n, m = as_length(N), as_length(N if M is None else M)
     return (arange(new, n)[:, None] >= arange(new, m) - operator_index(k)).astype(dtype)

@@ -212,30 +212,3 @@ def vander(x, N=None, increasing=False):
     size = x.shape[0] if N is None else N
     powers = np.arange(size, like=x)
     return x[:, None] ** (powers if increasing else powers[::-1])
-
-
-def _matrix(function, arr):
-    arr = as_input(arr)
-    if np.ndim(arr) != 2:
-        raise ShapeError(f"np.{function}: an array of {np.ndim(arr)} dimensions, and it needs two")
-    return arr
-
-
-@implements(np.tril_indices_from)
-def tril_indices_from(arr, k=0):
-    rows, columns = _matrix("tril_indices_from", arr).shape
-    return np.tril_indices(rows, k, columns)
-
-
-@implements(np.triu_indices_from)
-def triu_indices_from(arr, k=0):
-    rows, columns = _matrix("triu_indices_from", arr).shape
-    return np.triu_indices(rows, k, columns)
-
-
-@implements(np.diag_indices_from)
-def diag_indices_from(arr):
-    arr = as_input(arr)
-    if np.ndim(arr) < 2 or not all(same(n, arr.shape[0]) for n in arr.shape):
-        raise ShapeError(f"np.diag_indices_from: an array of shape {arr.shape}, and all sizes must be equal")
-    return np.diag_indices(arr.shape[0], np.ndim(arr))

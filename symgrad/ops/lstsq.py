@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from symgrad.dims import is_negative
 from symgrad.errors import ShapeError
 from symgrad.flow import signature
 from symgrad.graph import Aval
@@ -91,7 +92,7 @@ def lstsq(a, b, rcond=None):
     x = LSTSQ(a, b)
     residual = b - a @ x
     squares = np.sum(residual * residual, axis=0)
-    tall = a.shape[0] > a.shape[1]
+    tall = not is_negative(a.shape[0] - a.shape[1] - 1)
     squares = np.reshape(squares, (-1,)) if tall else np.zeros_like(x, shape=(0,))
     return x, squares, np.linalg.matrix_rank(a), np.linalg.svdvals(a)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.dims import Dim, largest, smallest
+from symgrad.dims import Dim, is_negative, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import aligned, opaque, signature
 from symgrad.graph import Aval
@@ -212,12 +212,12 @@ CORRELATE = operator(
 @implements(np.convolve)
 def convolve(a, v, mode="full"):
     a, v = _sequence(a), _sequence(v)
-    swap = _check_mode("convolve", mode) == "valid" and a.ndim == v.ndim == 1 and a.shape[0] < v.shape[0]
+    swap = _check_mode("convolve", mode) == "valid" and a.ndim == v.ndim == 1 and is_negative(a.shape[0] - v.shape[0])
     return CONVOLVE(v, a, mode=mode) if swap else CONVOLVE(a, v, mode=mode)
 
 
 @implements(np.correlate)
 def correlate(a, v, mode="valid"):
     a, v = _sequence(a), _sequence(v)
-    swap = _check_mode("correlate", mode) != "full" and a.ndim == v.ndim == 1 and a.shape[0] < v.shape[0]
+    swap = _check_mode("correlate", mode) != "full" and a.ndim == v.ndim == 1 and is_negative(a.shape[0] - v.shape[0])
     return conjugate(CORRELATE(v, a, mode=mode))[::-1] if swap else CORRELATE(a, v, mode=mode)

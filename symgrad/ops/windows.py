@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from symgrad.dims import Dim
+from symgrad.dims import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import matched
 from symgrad.graph import Aval
@@ -43,7 +43,7 @@ def _infer_windows(x, window_shape, axis):
     shape = list(x.shape)
     for i, w in zip(axis, window_shape, strict=True):
         shape[i] = shape[i] - w + 1
-        if any(isinstance(n, int) and n < 0 for n in (w, shape[i])) or (isinstance(shape[i], int) and shape[i] < 1):
+        if is_no_length(w) or is_no_length(shape[i] - 1):
             raise ShapeError(f"np.{_NAME}: a window of {w} along axis {i} of shape ({render_shape(x.shape)})")
     return Aval((*shape, *window_shape), x.dtype)
 

@@ -38,7 +38,7 @@ class Blocks(NamedTuple):
     m: Any
 
     def written(self) -> Variable:
-        zeros = np.zeros((self.a, self.c, self.a, self.m), self.values.dtype, like=self.values)
+        zeros = np.full((self.a, self.c, self.a, self.m), 0, self.values.dtype, like=self.values)
         i = np.arange(self.a, like=self.values)
         return np.reshape(SET(zeros, self.values, i, i, key=_KEY), (self.a * self.c, self.a, self.m))
 

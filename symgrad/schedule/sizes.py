@@ -19,4 +19,4 @@ def likely(size: Size) -> int:
 def rows_scale(size: Size) -> float:
     """How many times as many rows there may be as `likely` says: from a spec they are taken to be many."""
     unknown = isinstance(size, Dim) and size.scope.value(size) is None
-    return MANY / likely(size) if unknown else 1.0
+    return MANY / max(likely(size), 1) if unknown else 1.0  # n - k is likely 0

@@ -1,0 +1,142 @@
+"""Arrays of indices and of weights whose number may be a symbol: triangles, diagonals, grids, windows."""
+
+from operator import index as operator_index
+
+import numpy as np
+
+from symgrad.dims import Dim, largest, same
+from symgrad.errors import ShapeError
+from symgrad.graph import Aval
+from symgrad.ops.create import arange, as_length, as_shape, creates
+from symgrad.ops.define import as_input, implements, operator
+from symgrad.spelling import call
+
+
+def _creates_indices(function):
+    """Register how indices are made where a size is a symbol; else they are what they always are, and stay plain."""
+
+    def register(written):
+        def created(new, *args, **kwargs):
+            given = [n for x in (*args, *kwargs.values()) for n in (x if isinstance(x, (list, tuple)) else (x,))]
+            symbolic = any(isinstance(n, Dim) for n in given)
+            return written(new, *args, **kwargs) if symbolic else function(*args, **kwargs)
+
+        return creates(function)(created)
+
+    return register
+
+
+# ---- triangles
+
+
+def _triangular(n):
+    """1 + 2 + ... + n, and 0 where n is negative."""
+    n = largest(0, n)
+    return n * (n + 1) // 2
+
+
+def _above(n, k, m):
+    """How many places of an n by m matrix are on its k-th diagonal or above: in row i m - k - i, but at least 0 and at
+    most m."""
+    return _triangular(m - k) - _triangular(m - k - n) - _triangular(-k) + _triangular(-k - n)
+
+
+def _triangle(function, count):
+    def infer(n, k, m):
+        indices = Aval((count(n, k, m),), np.dtype(np.intp))
+        return indices, indices
+
+    def spell(node):
+        n, k, m = (dict(node.params)[key] for key in "nkm")
+        return call(f"np.{function.__name__}", [str(n)] + [f"k={k}"] * (k != 0) + [f"m={m}"] * (not same(n, m)))
+
+    return operator(function, arrays=0, infer=infer, spell=spell)
+
+
+TRIU_INDICES = _triangle(np.triu_indices, _above)
+TRIL_INDICES = _triangle(np.tril_indices, lambda n, k, m: n * m - _above(n, k + 1, m))
+
+
+@_creates_indices(np.triu_indices)
+def triu_indices(new, n, k=0, m=None):
+    return new(TRIU_INDICES, n=as_length(n), k=operator_index(k), m=as_length(n if m is None else m))
+
+
+@_creates_indices(np.tril_indices)
+def tril_indices(new, n, k=0, m=None):
+    return new(TRIL_INDICES, n=as_length(n), k=operator_index(k), m=as_length(n if m is None else m))
+
+
+def _recorder(arr):
+    """What creates in the graph of an array."""
+    return lambda op, *inputs, **params: arr.__symgrad_record__(op, inputs, params)
+
+
+def _matrix(function, arr):
+    arr = as_input(arr)
+    if np.ndim(arr) != 2:
+        raise ShapeError(f"np.{function}: an array of {np.ndim(arr)} dimensions, and it needs two")
+    return arr
+
+
+@implements(np.tril_indices_from)
+def tril_indices_from(arr, k=0):
+    arr = _matrix("tril_indices_from", arr)
+    return tril_indices(_recorder(arr), arr.shape[0], k, arr.shape[1])
+
+
+@implements(np.triu_indices_from)
+def triu_indices_from(arr, k=0):
+    arr = _matrix("triu_indices_from", arr)
+    return triu_indices(_recorder(arr), arr.shape[0], k, arr.shape[1])
+
+
+# ---- diagonals and grids
+
+
+@_creates_indices(np.diag_indices)
+def diag_indices(new, n, ndim=2):
+    return (arange(new, as_length(n)),) * ndim
+
+
+@implements(np.diag_indices_from)
+def diag_indices_from(arr):
+    arr = as_input(arr)
+    if np.ndim(arr) < 2 or not all(same(n, arr.shape[0]) for n in arr.shape):
+        raise ShapeError(f"np.diag_indices_from: an array of shape {arr.shape}, and all sizes must be equal")
+    return diag_indices(_recorder(arr), arr.shape[0], np.ndim(arr))
+
+
+@_creates_indices(np.indices)
+def indices(new, dimensions, dtype=int, sparse=False):
+    shape = as_shape(dimensions)
+    grids = tuple(
+        np.reshape(arange(new, n, dtype=dtype), (*(1,) * axis, n, *(1,) * (len(shape) - axis - 1)))
+        for axis, n in enumerate(shape)
+    )
+    return grids if sparse else np.stack([np.broadcast_to(grid, shape) for grid in grids])
+
+
+@creates(np.fromfunction)
+def fromfunction(new, function, shape, *, dtype=float, **kwargs):
+    return function(*indices(new, shape, dtype=dtype), **kwargs)
+
+
+# ---- windows
+
+
+def _window(function, weights):
+    """A window by its weights at ``x``, which goes from -1 to 1."""
+
+    @_creates_indices(function)
+    def window(new, M):
+        x = arange(new, 1 - M, M, 2) / largest(1, M - 1)  # one sample is in the middle
+        return weights(x)
+
+    return window
+
+
+_window(np.bartlett, lambda x: 1 - np.abs(x))
+_window(np.hanning, lambda x: 0.5 + 0.5 * np.cos(np.pi * x))
+_window(np.hamming, lambda x: 0.54 + 0.46 * np.cos(np.pi * x))
+_window(np.blackman, lambda x: 0.42 + 0.5 * np.cos(np.pi * x) + 0.08 * np.cos(2 * np.pi * x))
