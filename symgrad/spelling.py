@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.dims import Dim, Rows
+from symgrad.errors import ArgumentError
+from symgrad.text import literal
+
 # Python's precedences, from the loosest; only what generated code uses
 COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)
 CHOICE = -1  # ``a if c else b``, ``not a``, ``a and b``
@@ -49,9 +53,19 @@ def spell_param(value: Any) -> str:
         inner = ", ".join(map(spell_param, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, np.dtype):
-        return f"np.{value.name}" if hasattr(np, value.name) else f"np.dtype({value.str!r})"
-    if value is Ellipsis:
-        return "..."
-    if isinstance(value, (str, int, float, bool, type(None))):
-        return repr(value)
-    return str(value)
+        return spell_dtype(value)
+    if isinstance(value, (Dim, Rows)):
+        return str(value)
+    text = literal(value.item() if isinstance(value, np.generic) else value)
+    if text is None:
+        raise ArgumentError(
+            f"an operator has the parameter {value!r}, which has no form in Python source",
+            "Give your operator a spell= that writes it with NumPy.",
+        )
+    return text
+
+
+def spell_dtype(dtype: np.dtype[Any]) -> str:
+    """A dtype as Python source."""
+    known = getattr(np, dtype.name, None)
+    return f"np.{dtype.name}" if known is not None and np.dtype(known) == dtype else f"np.dtype({dtype.str!r})"
