@@ -28,6 +28,7 @@ from symgrad.interception import inside
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
+from symgrad.saving import write_module
 from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.loop import with_nested
 from symgrad.schedule.scratch import scratch_of
@@ -105,7 +106,7 @@ class Compiled:
         scratch = scratch_of(self.graph, self.options.threads)
         return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write a module that does not need symgrad and checks the shapes that it is given.
 
         It needs NumPy, SciPy where the function calls it, and threadpoolctl where several threads compute products of
@@ -114,7 +115,10 @@ class Compiled:
         Parameters
         ----------
         path : str or Path
-            Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it.
+            Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it, whose name says what is
+            in it: ``slope.py`` and ``slope.6ae1f2a9b3c4.npz``. Both are written whole or not at all.
+        overwrite : bool
+            Whether files may go that symgrad did not write. Saved modules are replaced in any case.
 
         Returns
         -------
@@ -123,7 +127,8 @@ class Compiled:
         Raises
         ------
         ArgumentError
-            If the path does not end in ``.py``, or results are instances of classes that the module cannot know.
+            If the path does not end in ``.py``, a file is there that symgrad did not write, or results are instances of
+            classes that the module cannot know.
 
         Examples
         --------
@@ -147,9 +152,7 @@ class Compiled:
             )
         checks, options = self._guard.checks(self._header.local), self.options
         module = emit(self.graph, self._header, options.optimize, checks, options.threads)
-        path.write_text(module.text, encoding="utf-8")
-        if module.constants:
-            np.savez(path.with_suffix(".npz"), **module.constants)
+        write_module(path, module.text, module.constants, overwrite)
         return path
 
 

@@ -20,6 +20,7 @@ from symgrad.emit.names import Names
 from symgrad.emit.scalars import ScalarBody, is_scalar
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
+from symgrad.saving import loading
 from symgrad.schedule.loop import Block, with_nested
 from symgrad.spelling import ATOM, spell_dtype
 from symgrad.text import CALLED, double_quoted, identifier, key_literal, literal, prose
@@ -264,8 +265,8 @@ def _top(
     standard += ["from pathlib import Path"] * (bool(kept) and standalone)
     imports = [*sorted(standard, key=_import_order), *[""] * bool(standard), *_package_imports(packages)]
     if kept and standalone:
-        loaded = ['_constants = np.load(Path(__file__).with_suffix(".npz"))']
-        loaded += [f'{name} = _constants["{name}"]  # {text}' for name, text in described.items()]
+        loaded = [loading(kept)]
+        loaded += [f'    {name} = _constants["{name}"]  # {text}' for name, text in described.items()]
     else:
         loaded = [f"# {name}: {text}, a constant kept beside this source" for name, text in described.items()]
     own = [f"# {name}: the function of your operator, kept beside this source" for name in functions]
