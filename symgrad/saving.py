@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -72,7 +70,7 @@ def _write_constants(path: Path, constants: Constants, overwrite: bool) -> bool:
 
 def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Write a file beside its place, and rename it when it is whole."""
-    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    part = path.with_name(f".{os.urandom(8).hex()}.part")
     try:
         with open(part, "xb") as file:
             write(file)
@@ -97,6 +95,9 @@ def _is_generated(text: str) -> bool:
 
 
 def _holds(path: Path, constants: Constants) -> bool:
+    """Whether a file has these constants."""
+    from zipfile import BadZipFile  # slow to import
+
     try:
         with np.load(path) as found:
             return set(found.files) == set(constants) and all(

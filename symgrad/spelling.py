@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.dims import Dim, Rows
 from symgrad.errors import ArgumentError
-from symgrad.text import literal
+from symgrad.text import key_literal
 
 # Python's precedences, from the loosest; only what generated code uses
 COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)
@@ -56,7 +56,7 @@ def spell_param(value: Any) -> str:
         return spell_dtype(value)
     if isinstance(value, (Dim, Rows)):
         return str(value)
-    text = literal(value.item() if isinstance(value, np.generic) else value)
+    text = key_literal(value.item() if isinstance(value, np.generic) else value)
     if text is None:
         raise ArgumentError(
             f"an operator has the parameter {value!r}, which has no form in Python source",

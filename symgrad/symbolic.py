@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -212,9 +213,10 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
 def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
     """What the parameters are called: as the user calls the values, as far as that is one name each."""
     names: list[str] = []
-    for i, node in enumerate(inputs):
-        hint = graph.names.get(node)
-        names.append(hint if isinstance(hint, str) and hint not in names else f"x{i}")
+    hints = [graph.names.get(node) for node in inputs]
+    for i, hint in enumerate(hints):
+        free = (name for j in count(i) if (name := f"x{j}") not in names and name not in hints)
+        names.append(hint if isinstance(hint, str) and hint not in names else next(free))
     return names
 
 

@@ -301,6 +301,42 @@ def test_dtypes_of_constants(dtype, tmp_path):
         np.testing.assert_array_equal(one, table[1])
 
 
+class Reflect(str):
+    def __repr__(self):
+        return PAYLOAD
+
+    __str__ = __repr__
+
+    def __format__(self, how):
+        return PAYLOAD
+
+
+def test_parameters_are_written_as_what_they_are():
+    for level in (0, 1, 2):
+        f = sg.compile(lambda x: np.pad(x, 2, mode=Reflect("reflect")), optimize=level)
+        np.testing.assert_array_equal(f(X), np.pad(X, 2, mode="reflect"))
+    assert not hasattr(builtins, "taken_over")
+
+
+def test_operators_of_the_user_have_parameters_and_names_of_any_text():
+    counts = sg.operator(
+        lambda x, text: x * len(text), name=f"\n{PAYLOAD}\n", infer=lambda x, text: x, vjp=lambda g, y, x, text: (g,)
+    )
+    for text in hostile("operators", 50):
+        np.testing.assert_array_equal(sg.compile(lambda x, text: counts(x, text))(X, text), X * len(text))
+    with pytest.raises(ArgumentError, match=r"has the parameter <object .*, which has no form in Python source"):
+        sg.compile(lambda x: counts(x, object()))(X)
+    assert not hasattr(builtins, "taken_over")
+
+
+def test_values_to_feed_get_names_that_are_free():
+    g = sg.Graph()
+    x1 = g.input("x1", "float64[]")
+    unnamed = [np.sin(x1), np.cos(x1)]
+    f = sg.function([x1, *unnamed], x1 + 2 * unnamed[0] - unnamed[1])
+    assert f(1.0, 2.0, 3.0) == 2.0
+
+
 # ---- the functions themselves
 
 values = st.recursive(
