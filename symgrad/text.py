@@ -130,6 +130,5 @@ def comment(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Lines of a docstring."""
-    lines = [visible(line).replace("\\", "\\\\").replace('"""', '\\"\\"\\"') for line in text.split("\n")]
-    return "\n".join(lines)
+    """A line of a docstring."""
+    return visible(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

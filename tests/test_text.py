@@ -246,6 +246,20 @@ def test_a_value_called_like_the_parts_that_nobody_uses():
         assert sg.compile(f, optimize=level)(X, m) == pytest.approx(f(X, m), rel=1e-14)
 
 
+@pytest.mark.parametrize("key", ["a.b", "1.5", "", ".", '"""', "x\n", "\udcff", "\\", "lambda", "-1", "\u2028"])
+def test_parts_of_any_name_to_differentiate_by(key):
+    f = sg.grad(lambda p: np.sum(np.sin(p["q"][key]) * p["q"]["other"]), wrt=f"p.q.{key}")
+    p = {"q": {key: X, "other": 2.0}}
+    np.testing.assert_allclose(f(p), 2 * np.cos(X))
+    assert ast.get_docstring(ast.parse(f.source(p))).splitlines()[0].endswith(visible(f"to p.q.{key}."))
+
+
+@pytest.mark.parametrize(("p", "path"), [({"a.b": X, "a": {"b": X}}, "p.a.b"), ({"1": X, 1: X}, "p.1")])
+def test_names_of_several_parts_are_refused(p, path):
+    with pytest.raises(ArgumentError, match="stands for 2 parts of the arguments"):
+        sg.grad(lambda p: sum(np.sum(x) for x in p.values() if not isinstance(x, dict)), wrt=path)(p)
+
+
 class Colour(enum.Enum):
     RED = 1
 
@@ -356,7 +370,7 @@ def test_literals_evaluate_to_what_they_are_of(value):
 def test_texts_add_no_token(text):
     tree = ast.parse(f'"""{prose(text)}\n"""\n{comment(text)}\nx = {literal(text)}\n')
     shown, assigned = tree.body
-    assert shown.value.value == "\n".join(map(visible, text.split("\n"))) + "\n"
+    assert shown.value.value == f"{visible(text)}\n"
     assert assigned.value.value == text
     assert visible(text).isprintable()
 
