@@ -16,7 +16,7 @@ import numpy as np
 
 CALLED = frozenset({
     "np", "scipy", "math", "abs", "bool", "complex", "float", "map", "max", "min", "range", "round", "sum", "zip",
-    "ArithmeticError", "ValueError", "_", "_scratch", "_in_parts", "_blas_on_one_thread",
+    "ArithmeticError", "ValueError", "_scratch", "_in_parts", "_blas_on_one_thread",
 })  # fmt: skip
 """What the body of a generated function may call by name: there no argument and no size is called so."""
 

@@ -118,39 +118,11 @@ def test_the_cases_that_ran_as_code(level, tmp_path):
 
 # ---- names
 
-OWN = [
-    "accepts",
-    "spec",
-    "ndarray",
-    "generic",
-    "leaves",
-    "structure",
-    "type",
-    "len",
-    "isinstance",
-    "_x0",
-    "_type",
-    "__t",
-]
-OWN += [
-    "t1",
-    "value",
-    "share",
-    "start",
-    "stop",
-    "buffers",
-    "i",
-    "j",
-    "s1",
-    "rows",
-    "c1",
-    "d_x",
-    "x_",
-    "f_body",
-    "self",
-    "os",
-]
-OWN += ["_kept", "wait", "cache", "Path", "_constants", "unused", "f", "f_value_and_grad", "f_by_numpy"]
+OWN = """
+    accepts spec ndarray generic leaves structure type len isinstance _x0 _type __t t1 value share start stop
+    buffers i j s1 rows c1 d_x x_ f_body self _ os _kept wait cache Path _constants unused f f_value_and_grad
+    f_by_numpy
+""".split()
 
 
 def with_parameters(first, second):
@@ -241,9 +213,15 @@ def test_a_value_called_like_the_parts_that_nobody_uses():
         _sign, logarithm = np.linalg.slogdet(m)
         return np.sum(_ * logarithm) + np.sum(_)
 
+    def g(_, m):
+        sign, logarithm = np.linalg.slogdet(m)  # noqa: RUF059
+        return np.sum(_ * logarithm)
+
     m = np.array([[2.0, 1.0], [0.5, 3.0]])
     for level in (0, 1, 2):
         assert sg.compile(f, optimize=level)(X, m) == pytest.approx(f(X, m), rel=1e-14)
+        assert sg.compile(g, optimize=level)(X, m) == pytest.approx(g(X, m), rel=1e-14)
+    assert sg.compile(g).source(X, m).count("def ") == 1
 
 
 @pytest.mark.parametrize("key", ["a.b", "1.5", "", ".", '"""', "x\n", "\udcff", "\\", "lambda", "-1", "\u2028"])

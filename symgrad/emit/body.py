@@ -113,7 +113,7 @@ class Body:
         if isinstance(node.aval, Aval):
             return (self.names.of(node),)
         parts = self.items[node]
-        return tuple(self.names.of(parts[i]) if i in parts else "_" for i in range(len(node.aval)))
+        return tuple(self.names.of(parts[i]) if i in parts else self.names.unused for i in range(len(node.aval)))
 
     def _is_large(self, aval: Aval) -> bool:
         return bool(magnitude(nbytes(aval)) >= self.released_from)
@@ -255,7 +255,7 @@ class Body:
         """Unpack an operator with several results."""
         expr = self._spelled(node)
         found = self.items[node]
-        targets = [self.names.of(found[i]) if i in found else "_" for i in range(len(node.aval))]
+        targets = [self.names.of(found[i]) if i in found else self.names.unused for i in range(len(node.aval))]
         self.statement(node, f"{', '.join(targets)}{',' * (len(targets) == 1)} = {expr.code.text}", expr.reads)
         self.consumed(node)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from symgrad import runtime
 from symgrad.graph import Node
 from symgrad.text import CALLED, identifier
 
-RESERVED = frozenset(keyword.kwlist) | CALLED | {"self", *(name for name in dir(builtins) if name.islower())}
+RESERVED = frozenset(keyword.kwlist) | CALLED | {"self", "_", *(name for name in dir(builtins) if name.islower())}
 _OF_MODULES = RESERVED | set(vars(runtime)) | {"Path", "_constants"}  # what stands beside a generated function
 
 
@@ -25,10 +25,11 @@ def global_name(text: str, taken: Collection[str] = ()) -> str:
 class Names:
     """Gives each node one name, and no name twice."""
 
-    def __init__(self, hints: Mapping[Node, str | tuple[str, Node]], taken: Iterable[str]) -> None:
+    def __init__(self, hints: Mapping[Node, str | tuple[str, Node]], taken: Collection[str]) -> None:
         self.hints = dict(hints)
         self._used: dict[str, int] = dict.fromkeys(RESERVED, 1)
         self._used.update(dict.fromkeys(taken, 1))
+        self.unused = self.fresh("unused") if "_" in taken else "_"
         self._names: dict[Node, str] = {}
         self._temporaries = 0
 
