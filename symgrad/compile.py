@@ -18,19 +18,22 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.cost import Cost, cost_of
-from symgrad.dims import Dim, symbols_of
 from symgrad.emit.guard import Guard, readable_bounds
 from symgrad.emit.module import Header, Source, emit
-from symgrad.emit.preamble import CALLED
+from symgrad.emit.names import global_name
+from symgrad.emit.preamble import defined
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
 from symgrad.interception import inside
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
+from symgrad.saving import write_module
 from symgrad.schedule.blocks import in_blocks
+from symgrad.schedule.loop import with_nested
 from symgrad.schedule.scratch import scratch_of
 from symgrad.specs import looks_like_spec
+from symgrad.text import literal
 from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
 from symgrad.where import boundary
@@ -68,17 +71,16 @@ class Compiled:
     def __init__(self, program: Program, options: Options) -> None:
         self.options = options
         self._whole = optimise(program.graph, options.optimize, options.numerics)
-        cut = options.optimize > 1 and CALLED.isdisjoint(_names(program))
-        self.graph = in_blocks(self._whole) if cut else self._whole
+        self.graph = self._whole
         if options.optimize > 1:
-            self.graph = in_rows(write(self.graph, options.numerics))
+            self.graph = in_rows(write(in_blocks(self._whole), options.numerics))
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)
         self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes)
         self.accepts = self._guard.accepts
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             accepted = self.accepts(*args, **kwargs)
         except TypeError:
@@ -105,7 +107,7 @@ class Compiled:
         scratch = scratch_of(self.graph, self.options.threads)
         return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write a module that does not need symgrad and checks the shapes that it is given.
 
         It needs NumPy, SciPy where the function calls it, and threadpoolctl where several threads compute products of
@@ -114,7 +116,10 @@ class Compiled:
         Parameters
         ----------
         path : str or Path
-            Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it.
+            Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it, whose name says what is
+            in it: ``slope.py`` and ``slope.6ae1f2a9b3c4.npz``. Both are written whole or not at all.
+        overwrite : bool
+            Whether files may go that symgrad did not write. Saved modules are replaced in any case.
 
         Returns
         -------
@@ -123,7 +128,8 @@ class Compiled:
         Raises
         ------
         ArgumentError
-            If the path does not end in ``.py``, or results are instances of classes that the module cannot know.
+            If the path does not end in ``.py``, a file is there that symgrad did not write, or results are instances of
+            classes that the module cannot know.
 
         Examples
         --------
@@ -145,33 +151,26 @@ class Compiled:
                 f"the program calls {', '.join(self._emitted.functions)}, which a module on its own does not know",
                 "Give your operator a spell= that writes it with NumPy.",
             )
-        checks, options = self._guard.checks(), self.options
+        checks, options = self._guard.checks(self._header.local), self.options
         module = emit(self.graph, self._header, options.optimize, checks, options.threads)
-        path.write_text(module.text, encoding="utf-8")
-        if module.constants:
-            np.savez(path.with_suffix(".npz"), **module.constants)
+        write_module(path, module.text, module.constants, overwrite)
         return path
-
-
-def _names(program: Program) -> set[str]:
-    """What arguments, their parts and their sizes are called in the source."""
-    shapes = [leaf.node.aval.shape for leaf in program.leaves if leaf.node is not None]
-    sizes = {name for shape in shapes for n in shape if isinstance(n, Dim) for name in symbols_of(n)}
-    return sizes.union((p.name for p in program.parameters), (leaf.name for leaf in program.leaves))
 
 
 def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:
     """How the module presents itself; and the structure of the results where Python source cannot spell it."""
     leaves, structure = tree.flatten(program.outputs)
     images = iter(graph.outputs)
-    results = [next(images) if isinstance(x, Variable) else x for x in leaves]
+    results = [next(images) if isinstance(x, Variable) else _checked_result(x) for x in leaves]
     spelled = tree.unflatten(structure, results)
     plain = _is_plain(spelled)
     traced = (leaf for leaf in program.leaves if leaf.node is not None)
-    inputs = {node: (leaf.name, leaf.path) for node, leaf in zip(graph.inputs, traced, strict=True)}
+    inputs = dict(zip(graph.inputs, traced, strict=True))
+    written = (node.op.evaluate for node in with_nested(graph.nodes) if node.op.written)
+    name = global_name(program.name, defined(written))
     assumed = [str(bound) for bound in readable_bounds(program.leaves, program.sizes)]
     tree_of_results = spelled if plain else tuple(results)
-    header = Header(program.name, program.summary, program.parameters, inputs, tree_of_results, assumed)
+    header = Header(name, program.summary, program.parameters, inputs, tree_of_results, assumed)
     return header, None if plain else structure
 
 
@@ -181,7 +180,17 @@ def _is_plain(x: Any) -> bool:
         return all(type(key) in (str, int, bool) for key in x) and all(map(_is_plain, x.values()))
     if type(x) in (list, tuple):
         return all(map(_is_plain, x))
-    return isinstance(x, (Node, str, int, float, complex, bool, type(None)))
+    return isinstance(x, Node) or literal(x) is not None
+
+
+def _checked_result(x: Any) -> Any:
+    """A result that is part of the program."""
+    if literal(x) is None:
+        raise ArgumentError(
+            f"the function returned {x!r}, which has no form in Python source",
+            "Return arrays, numbers, strings, or trees of them.",
+        )
+    return x
 
 
 def _load(source: Source) -> Callable[..., Any]:
@@ -231,7 +240,7 @@ class Function:
         """A method where it is defined in a class, as Python's functions are."""
         return self if instance is None else MethodType(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if tracing.get() is None:
             options = current()
             for known, compiled in self._entries:
@@ -245,7 +254,7 @@ class Function:
                         return result if compiled.structure is None else tree.unflatten(compiled.structure, result)
         return self._call_first(args, kwargs)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Program:
+    def trace(self, /, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments, or for specs in their place, before it is simplified.
 
         Returns
@@ -255,7 +264,7 @@ class Function:
         args, kwargs = self._with_specs(args, kwargs)
         return self._trace(args, kwargs, {}, None, resolve(self._explicit))
 
-    def compile(self, *args: Any, **kwargs: Any) -> Compiled:
+    def compile(self, /, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments, or for specs in their place, compiled; options as keywords.
 
         A string is a spec if it is a dtype, or nearly one, and a bracket behind it: ``"float64[n, 3]"``. One that is
@@ -271,11 +280,11 @@ class Function:
         args, kwargs = self._with_specs(args, kwargs)
         return self._compiled(args, kwargs, {}, None, chosen)
 
-    def source(self, *args: Any, **kwargs: Any) -> str:
+    def source(self, /, *args: Any, **kwargs: Any) -> str:
         """The module that runs for these arguments, or for specs in their place; options as keywords."""
         return self.compile(*args, **kwargs).source
 
-    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments, or for specs in their place, before it is simplified."""
         return self.trace(*args, **kwargs).graph
 

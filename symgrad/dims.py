@@ -5,7 +5,6 @@ A size is a Python int or a `Dim`. Its text is Python source: ``str(size)``.
 
 from __future__ import annotations
 
-import keyword
 import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -16,6 +15,7 @@ from symgrad import expressions
 from symgrad.bounds import conditions, decide, distributed, extreme, solved
 from symgrad.errors import ArgumentError, SymbolicSizeError
 from symgrad.expressions import calculate, sympify
+from symgrad.text import is_name, not_called
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -245,10 +245,17 @@ class Sizes:
     def symbol(self, name: str) -> Dim:
         """The size of this name, an integer of at least 1."""
         if name not in self._symbols:
-            if not name.isidentifier() or keyword.iskeyword(name) or name in ("min", "max", "_"):
+            if not is_name(name) or name in ("min", "max", "_"):
                 raise ArgumentError(f"{name!r} cannot be the name of a size", "Use a Python name such as n or batch.")
-            self._symbols[name] = Dim(expressions.symbol(name), self)
+            self._symbols[name] = Dim(expressions.symbol(self._free(not_called(name))), self)
         return self._symbols[name]
+
+    def _free(self, name: str) -> str:
+        """The name, or a longer one where another size has it: ``np_`` is the symbol of a size called ``np``."""
+        taken = {dim.expr.name for dim in self._symbols.values()}
+        while name in taken:
+            name += "_"
+        return name
 
     def fresh(self) -> Dim:
         """A size whose name nobody has used: ``_0``, ``_1``, ..."""
@@ -331,6 +338,12 @@ class Sizes:
 def symbols_of(size: Size) -> tuple[str, ...]:
     """The names of the symbols in a size, sorted."""
     return expressions.names(size.expr) if isinstance(size, Dim) else ()
+
+
+def renamed(size: Dim, name: Callable[[str], str]) -> str:
+    """The text of a size with other names for its symbols."""
+    others = {expressions.symbol(n): expressions.symbol(name(n)) for n in symbols_of(size)}
+    return expressions.source(cast("Expr", size.expr.xreplace(others)))
 
 
 def evaluate(size: Size, values: Mapping[str, int]) -> int:

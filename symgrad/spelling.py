@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.dims import Dim, Rows
+from symgrad.errors import ArgumentError
+from symgrad.text import key_literal
+
 # Python's precedences, from the loosest; only what generated code uses
 COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)
 CHOICE = -1  # ``a if c else b``, ``not a``, ``a and b``
@@ -43,28 +47,25 @@ def call(function: str, arguments: Iterable[str]) -> Code:
     return Code(f"{function}({', '.join(arguments)})")
 
 
-def spell_plain(value: Any) -> str:
-    """A Python number, or nested lists of them, as source."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(spell_plain, value))}]"
-    if isinstance(value, complex):
-        parts = value.real, value.imag
-        if not np.all(np.isfinite(parts)) or any(x == 0 and np.signbit(x) for x in parts):
-            return f"complex({', '.join(map(spell_plain, parts))})"
-    if isinstance(value, float) and not np.isfinite(value):
-        return "np.nan" if np.isnan(value) else "np.inf" if value > 0 else "-np.inf"
-    return repr(value)
-
-
 def spell_param(value: Any) -> str:
     """A parameter of a node as Python source."""
     if isinstance(value, tuple) and type(value) is tuple:
         inner = ", ".join(map(spell_param, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, np.dtype):
-        return f"np.{value.name}" if hasattr(np, value.name) else f"np.dtype({value.str!r})"
-    if value is Ellipsis:
-        return "..."
-    if isinstance(value, (str, int, float, bool, type(None))):
-        return repr(value)
-    return str(value)
+        return spell_dtype(value)
+    if isinstance(value, (Dim, Rows)):
+        return str(value)
+    text = key_literal(value.item() if isinstance(value, np.generic) else value)
+    if text is None:
+        raise ArgumentError(
+            f"an operator has the parameter {value!r}, which has no form in Python source",
+            "Give your operator a spell= that writes it with NumPy.",
+        )
+    return text
+
+
+def spell_dtype(dtype: np.dtype[Any]) -> str:
+    """A dtype as Python source."""
+    known = getattr(np, dtype.name, None)
+    return f"np.{dtype.name}" if known is not None and np.dtype(known) == dtype else f"np.dtype({dtype.str!r})"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import keyword
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from symgrad.dims import Sizes
 from symgrad.errors import ArgumentError, DTypeError, GraphError
 from symgrad.graph import INPUT, Graph as Nodes, Node, needed
 from symgrad.options import checked, resolve
+from symgrad.text import is_name
 from symgrad.trace import Leaf, Program, input_aval, is_array, spec
 from symgrad.variable import Variable
 from symgrad.where import here
@@ -70,7 +71,7 @@ class Graph(Nodes):
         GraphError
             If the graph has an input of this name.
         """
-        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        if not is_name(name):
             raise ArgumentError(f"{name!r} is not a Python name", 'An input has a name such as "x".')
         if not isinstance(like, str) and not is_array(like):
             raise ArgumentError(
@@ -200,7 +201,7 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
         tree.unflatten(structure, results),
         "function",
         here(),
-        [Leaf(name, name, node) for name, node in zip(names, cut_graph.inputs, strict=True)],
+        [Leaf(name, "", name, name, node) for name, node in zip(names, cut_graph.inputs, strict=True)],
         tree.flatten((0,) * len(names))[1],
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names],
         getattr(graph, "sizes", Sizes()),
@@ -212,9 +213,10 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
 def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
     """What the parameters are called: as the user calls the values, as far as that is one name each."""
     names: list[str] = []
-    for i, node in enumerate(inputs):
-        hint = graph.names.get(node)
-        names.append(hint if isinstance(hint, str) and hint not in names else f"x{i}")
+    hints = [graph.names.get(node) for node in inputs]
+    for i, hint in enumerate(hints):
+        free = (name for j in count(i) if (name := f"x{j}") not in names and name not in hints)
+        names.append(hint if isinstance(hint, str) and hint not in names else next(free))
     return names
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +19,11 @@ from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedE
 from symgrad.graph import SEED, Aval, Graph, Node, reached
 from symgrad.interception import inside
 from symgrad.specs import parse_size, parse_spec, size_texts
+from symgrad.text import double_quoted, is_name, key_literal, word
 from symgrad.variable import Variable, tracing
 from symgrad.where import UNKNOWN, Where, boundary
+
+LONGEST = 40  # characters of a key that make a name
 
 
 class Spec:  # no dataclass, which would be a tree
@@ -73,7 +75,9 @@ def spec(text: str) -> Spec:
 class Leaf:
     """One leaf of the arguments: an input of the graph, or a value that is part of the program."""
 
-    path: str  # Python expression for it in terms of the parameters, ``params['W']``
+    parameter: str
+    below: str  # where in the parameter it is, as Python source: ``["W"]``; "" for the parameter itself
+    path: str  # Python expression for it, as messages write it, ``params['W']``
     name: str
     node: Node | None = None
     static: Any = None
@@ -140,6 +144,9 @@ def trace(
     Program
     """
     bound = bind(function, args, kwargs or {}, name)
+    for parameter in bound.arguments:
+        if not is_name(parameter):
+            raise ArgumentError(f"the parameter {parameter!r} is not a Python name", "Give it another name.")
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
     where = definition(function)
@@ -246,10 +253,13 @@ def _inputs(
 ) -> tuple[list[Leaf], list[Any], tree.TreeSpec]:
     paths, values, structure = tree.flatten_with_paths(tuple(arguments.values()))
     steps = _steps(arguments, paths)
-    names = _short_names([[re.sub(r"\W", "_", str(step)) for step in path] for path in steps])
+    names = _short_names([[word(str(step))[:LONGEST] for step in path] for path in steps])
     leaves, variables = [], []
     for i, (path, value, name) in enumerate(zip(paths, values, names, strict=True)):
-        text = path[1:].codify(steps[i][0])
+        parameter = steps[i][0]
+        below = _below(parameter, path[1:])
+        text = parameter + "".join(below)
+        place = parameter, "".join(map(double_quoted, below)), text, name
         if not is_array(value):
             if not is_static(value):
                 raise ArgumentError(
@@ -257,11 +267,11 @@ def _inputs(
                     "Pass arrays, numbers, strings, functions, or trees of them; "
                     "register other classes with symgrad.tree.register.",
                 )
-            leaves.append(Leaf(text, name, static=value))
+            leaves.append(Leaf(*place, static=value))
             variables.append(value)
             continue
         node = graph.add_input(name, input_aval(value, sizes, shapes.get(i), text), where)
-        leaves.append(Leaf(text, name, node))
+        leaves.append(Leaf(*place, node))
         lock = f"{text} is an argument: writing into it would change the caller's array"
         variables.append(Variable(graph, node, lock))
     return leaves, variables, structure
@@ -318,7 +328,8 @@ def _as_result(graph: Graph, x: Any) -> Any:
         return Variable(graph, x.node)  # as it is now: a later write is not part of the program
     if isinstance(x, Dim):
         return Variable(graph, graph.size(x))
-    return Variable(graph, graph.constant(x)) if isinstance(x, (np.ndarray, np.generic)) else x
+    numeric = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
+    return Variable(graph, graph.constant(x)) if numeric else x
 
 
 def _entry(entry: Any) -> Any:
@@ -326,14 +337,36 @@ def _entry(entry: Any) -> Any:
     return entry.field if isinstance(entry, optree.NamedTupleEntry) else entry.entry
 
 
+def _below(parameter: str, path: optree.PyTreeAccessor) -> list[str]:
+    """How Python gets from a parameter to a leaf, step by step."""
+    texts: list[str] = []
+    for step in path:
+        if isinstance(step, optree.GetAttrEntry | optree.NamedTupleEntry):
+            texts.append(f".{_entry(step)}")
+            continue
+        key = key_literal(step.entry) if isinstance(step, optree.GetItemEntry) else None
+        if key is None:
+            raise ArgumentError(
+                f"{parameter}{''.join(texts)} has the key {step.entry!r}, which has no form in Python source",
+                "Use strings or numbers as keys.",
+            )
+        texts.append(f"[{key}]")
+    return texts
+
+
 def _short_names(paths: list[list[str]]) -> list[str]:
-    """For each path the shortest ending that is a name and belongs to it alone."""
-    names = []
+    """For each path the shortest ending that is a name and belongs to it alone; parameters keep theirs."""
+    names: list[str] = []
+    taken = {path[0] for path in paths if len(path) == 1}
     for path in paths:
         for start in range(len(path) - 1, -1, -1):
             ending = path[start:]
             alone = sum(other[-len(ending) :] == ending for other in paths) == 1
             if start == 0 or (alone and ending[0].isidentifier()):
-                names.append("_".join(ending))
                 break
+        name = "_".join(ending)
+        while len(path) > 1 and name in taken:  # "a b" and "a_b" are one name
+            name += "_"
+        taken.add(name)
+        names.append(name)
     return names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from symgrad.compile import Function
 from symgrad.errors import ArgumentError
 from symgrad.linear import pushed
 from symgrad.ops import core
+from symgrad.text import is_name
 from symgrad.trace import Program, definition, signature
 from symgrad.variable import Variable
 from symgrad.wrt import Choice, Run
@@ -329,7 +329,7 @@ def compile(f: Callable[..., Any], **options: Any) -> Function:
     return Function(f, _name_of(f), f"{describe(f)}, compiled", options)
 
 
-def trace(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
+def trace(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     """The program of a function, without a derivative, as a graph to go on with.
 
     Parameters
@@ -394,7 +394,7 @@ def name(x: Any, text: str) -> Any:
     >>> sg.grad(f, wrt="h")(np.array([1.0, 2.0]))
     array([2., 8.])
     """
-    if not isinstance(text, str) or not text.isidentifier() or keyword.iskeyword(text):
+    if not is_name(text):
         raise ArgumentError(f"{text!r} is not a Python name", 'Write a name such as "h".')
     if not isinstance(x, Variable):
         return x
@@ -416,7 +416,7 @@ def _function(
 
 def _name_of(f: Callable[..., Any]) -> str:
     name = getattr(f, "__name__", "function")
-    return name if name.isidentifier() else "function"
+    return name if is_name(name) else "function"
 
 
 def describe(f: Callable[..., Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import optree
 
 from symgrad.errors import ArgumentError
+from symgrad.text import is_name
 
 _NAMESPACE = "symgrad"
 _dataclasses: set[type] = set()
@@ -86,7 +87,8 @@ def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any,
         children = tuple(children)
         key = metadata, len(children)
         if key not in names:
-            names[key] = tuple(given[0]) if given else _attributes(cls, unflatten, metadata, len(children))
+            found = tuple(given[0]) if given else _attributes(cls, unflatten, metadata, len(children))
+            names[key] = _named(cls, found)
         return children, metadata, names[key]
 
     optree.register_pytree_node(cls, take_apart, unflatten, namespace=_NAMESPACE, path_entry_type=optree.GetAttrEntry)
@@ -106,6 +108,16 @@ def _attributes(cls: type, unflatten: Callable[[Any, Any], Any], metadata: Any, 
                 "Let flatten give (children, metadata, names), by which getattr finds the children.",
             )
     return tuple(held[id(child)] for child in children)
+
+
+def _named(cls: type, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of attributes, if generated code can read them."""
+    for name in names:
+        if not is_name(name):
+            raise ArgumentError(
+                f"{name!r}, an attribute of {cls.__name__}, is not a Python name", "Call the attribute by a name."
+            )
+    return names
 
 
 def _register_dataclasses(leaves: list[Any]) -> bool:

@@ -354,15 +354,34 @@ def _below(path: str, paths: Sequence[str]) -> list[int]:
 
 def _part(arguments: Mapping[str, Any], path: str) -> Any:
     """The argument, or part of one, at a path."""
-    part: Any = arguments
-    for step in path.split("."):
-        if isinstance(part, Mapping):
-            part = next(value for key, value in part.items() if str(key) == step)
-        elif step.isdigit() and not hasattr(part, step):
-            part = part[int(step)]
-        else:
-            part = getattr(part, step)
-    return part
+    found = _parts(arguments, path)
+    if len(found) != 1:
+        raise ArgumentError(
+            f"wrt={path!r} stands for {len(found)} parts of the arguments, since keys have dots or are alike",
+            "Choose a part above them, or other keys.",
+        )
+    return found[0]
+
+
+def _parts(part: Any, path: str | None) -> list[Any]:
+    """What is at a path: perhaps several, where keys have dots."""
+    if path is None:
+        return [part]
+    if isinstance(part, Mapping):
+        items = [(str(key), value) for key, value in part.items()]
+        return [
+            x for key, value in items if f"{path}.".startswith(f"{key}.") for x in _parts(value, _behind(path, key))
+        ]
+    step = path.partition(".")[0]
+    if hasattr(part, step):
+        return _parts(getattr(part, step), _behind(path, step))
+    inside = isinstance(part, Sequence) and step.isdecimal() and int(step) < len(part)
+    return _parts(part[int(step)], _behind(path, step)) if inside else []
+
+
+def _behind(path: str, step: str) -> str | None:
+    """What is left of a path, None at its end."""
+    return None if path == step else path[len(step) + 1 :]
 
 
 def _backward(mode: str, outputs: Sequence[Node], wrt: Sequence[Node]) -> bool:

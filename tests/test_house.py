@@ -19,7 +19,8 @@ ROOT = Path(__file__).parent.parent
 # From the ground up; a package stands on one floor. A module imports from its own floor and from lower ones, and never
 # in a circle.
 FLOORS = (
-    "version runtime where errors options tree expressions bounds dims shapes specs graph flow interpret spelling",
+    "version runtime text where errors saving options tree expressions bounds dims shapes specs graph flow interpret "
+    "spelling",
     "ops",
     "reach calls memory variable interception trace numpy checkpoint",
     "recompute cotangent derive batch jacobian mapped rewrite",

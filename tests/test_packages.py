@@ -172,6 +172,18 @@ def test_an_argument_may_have_the_name_of_a_written_operator(tmp_path):
     np.testing.assert_array_equal(saved.function(X), 2 * X + 2)
 
 
+@pytest.mark.parametrize("name", ["_shifted_twice", "_doubled", "SCALE", "scipy", "np"])
+def test_a_function_may_have_the_name_of_what_its_module_defines(name, tmp_path):
+    def f(x):
+        return special.gammaln(SHIFTED(x))
+
+    f.__name__ = name
+    program = sg.compile(f).compile(X)
+    saved = load_module(program.save(tmp_path / "saved.py"))
+    np.testing.assert_array_equal(getattr(saved, f"{name}_")(X), special.gammaln(2 * X + 2))
+    np.testing.assert_array_equal(program(X), special.gammaln(2 * X + 2))
+
+
 def test_functions_that_do_not_dispatch_have_places():
     class Holder:
         def double(self, x):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
@@ -10,14 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.cost import Step, magnitude, nbytes
-from symgrad.emit.names import Names
+from symgrad.emit.names import Names, global_name
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
 from symgrad.ops import index, keys
 from symgrad.ops.core import AGAIN, BOUNDARIES, STOP
 from symgrad.ops.define import is_small
 from symgrad.rewrite.scatter import hits_once
 from symgrad.shapes import same_shape
-from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param, spell_plain
+from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
+from symgrad.text import comment, literal
 from symgrad.where import Where
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
@@ -113,7 +113,7 @@ class Body:
         if isinstance(node.aval, Aval):
             return (self.names.of(node),)
         parts = self.items[node]
-        return tuple(self.names.of(parts[i]) if i in parts else "_" for i in range(len(node.aval)))
+        return tuple(self.names.of(parts[i]) if i in parts else self.names.unused for i in range(len(node.aval)))
 
     def _is_large(self, aval: Aval) -> bool:
         return bool(magnitude(nbytes(aval)) >= self.released_from)
@@ -204,7 +204,7 @@ class Body:
             return call(node.op.path, arguments)
         name = self.functions.get(node.op)
         if name is None:
-            own = node.op.evaluate.__name__ if node.op.written else identifier(node.op.name)
+            own = node.op.evaluate.__name__ if node.op.written else global_name(node.op.name)
             name = self.functions[node.op] = self.names.fresh(own)
         return call(name, arguments)
 
@@ -249,13 +249,13 @@ class Body:
             return
         self._place = place
         text = "" if kind == "derivative of " else f"  {where.text}"
-        self._lines.append(Line(f"# {kind}{os.path.basename(where.file)}:{where.line}{text}"))
+        self._lines.append(Line(comment(f"{kind}{where}{text}")))
 
     def assign_items(self, node: Node) -> None:
         """Unpack an operator with several results."""
         expr = self._spelled(node)
         found = self.items[node]
-        targets = [self.names.of(found[i]) if i in found else "_" for i in range(len(node.aval))]
+        targets = [self.names.of(found[i]) if i in found else self.names.unused for i in range(len(node.aval))]
         self.statement(node, f"{', '.join(targets)}{',' * (len(targets) == 1)} = {expr.code.text}", expr.reads)
         self.consumed(node)
 
@@ -426,10 +426,6 @@ def is_numpy(op: Op) -> bool:
     return named is not None and (named is op.evaluate or home.split(".")[0] in ("numpy", "symgrad"))
 
 
-def identifier(name: str) -> str:
-    return name if name.isidentifier() else "function"
-
-
 def _size_code(node: Node) -> Code:
     text = str(node.params[0][1])
     return Code(text, ATOM if text.isidentifier() else COMPARE)
@@ -439,7 +435,8 @@ def spell_number(value: Any, weak: bool) -> Code:
     """A number as source; a NumPy scalar keeps its dtype."""
     number = value if weak else value[()]
     plain = number if weak else number.item()
-    text = spell_plain(plain)
+    text = literal(plain)
+    assert text is not None, f"{value!r} is no number"
     if weak or isinstance(plain, bool):
         return Code(text, UNARY if text.startswith("-") else ATOM)
     return Code(f"np.{number.dtype.name}({text})")

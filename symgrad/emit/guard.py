@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad import tree
-from symgrad.dims import Bound, Dim, Size, Sizes, evaluate, symbols_of
+from symgrad.dims import Bound, Dim, Size, Sizes, evaluate, renamed, symbols_of
 from symgrad.errors import ArgumentError
 from symgrad.shapes import render_shape
+from symgrad.text import double_quoted, literal
 from symgrad.trace import Leaf
 
 FAR = 100  # so many times as large or small, and a program compiled with a size at hand is compiled again
@@ -38,56 +38,52 @@ class Guard:
         self.accepts = self._generate()
 
     def _generate(self) -> Callable[..., bool]:
-        flat = all(leaf.path.isidentifier() for leaf in self.leaves) and len(self.leaves) == len(self.parameters)
+        flat = all(not leaf.below for leaf in self.leaves) and len(self.leaves) == len(self.parameters)
         flat = flat and all(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in self.parameters)
-        scope: dict[str, Any] = {
-            "ndarray": np.ndarray,
-            "generic": np.generic,
-            "flatten": tree.flatten,
-            "spec": self.structure,
-        }
-        names = [leaf.path if flat else f"x{i}" for i, leaf in enumerate(self.leaves)]
-        tests = list(self._tests(names, scope))
-        if flat:
-            lines = [f"def accepts{self.signature}:", f"    return {' and '.join(tests) or 'True'}"]
-        else:
+        own = _prefix(p.name for p in self.parameters)
+        scope: dict[str, Any] = {f"{own}{name}": value for name, value in _GLOBALS.items()}
+        scope[f"{own}spec"] = self.structure
+        names = [leaf.parameter if flat else f"{own}x{i}" for i, leaf in enumerate(self.leaves)]
+        lines = [f"def {own}accepts{self.signature}:"]
+        if not flat:
             arguments = ", ".join(p.name for p in self.parameters)
-            lines = [
-                f"def accepts{self.signature}:",
-                f"    leaves, structure = flatten(({arguments},))",
-                "    if structure != spec: return False",
-                f"    [{', '.join(names)}] = leaves",
-                f"    return {' and '.join(tests) or 'True'}",
+            lines += [
+                f"    {own}leaves, {own}structure = {own}flatten(({arguments},))",
+                f"    if {own}structure != {own}spec: return False",
+                f"    [{', '.join(names)}] = {own}leaves",
             ]
+        lines.append(f"    return {' and '.join(self._tests(names, own, scope)) or 'True'}")
         exec("\n".join(lines), scope)
-        return scope["accepts"]
+        return scope[f"{own}accepts"]
 
-    def _tests(self, names: Sequence[str], scope: dict[str, Any]) -> Iterator[str]:
+    def _tests(self, names: Sequence[str], own: str, scope: dict[str, Any]) -> Iterator[str]:
         """Python conditions, cheapest way first; sizes are bound as they come by."""
         bound: set[str] = set()
         later: list[str] = []  # sizes that are computed from others, which all have to be bound first
         for i, (leaf, x) in enumerate(zip(self.leaves, names, strict=True)):
             if leaf.node is None:
-                scope[f"v{i}"], scope[f"t{i}"] = leaf.static, type(leaf.static)
-                yield f"{x} is v{i}" if leaf.static is None else f"(type({x}) is t{i} and {x} == v{i})"
+                value, kind = f"{own}v{i}", f"{own}t{i}"
+                scope[value], scope[kind] = leaf.static, type(leaf.static)
+                yield f"{x} is {value}" if leaf.static is None else f"({own}type({x}) is {kind} and {x} == {value})"
                 continue
             aval = leaf.node.aval
-            scope[f"d{i}"] = aval.dtype
+            scope[f"{own}d{i}"] = aval.dtype
+            is_array, dtype = f"{own}type({x}) is {own}ndarray", f"{x}.dtype == {own}d{i}"
             if aval.weak:
-                yield f"type({x}) is {aval.dtype.type(0).item().__class__.__name__}"
+                yield f"{own}type({x}) is {own}{aval.dtype.type(0).item().__class__.__name__}"
             elif not aval.shape:
-                yield f"(type({x}) is ndarray or isinstance({x}, generic)) and {x}.shape == () and {x}.dtype == d{i}"
+                yield f"({is_array} or {own}isinstance({x}, {own}generic)) and {x}.shape == () and {dtype}"
             elif not any(isinstance(n, Dim) for n in aval.shape):
-                yield f"type({x}) is ndarray and {x}.shape == {aval.shape} and {x}.dtype == d{i}"
+                yield f"{is_array} and {x}.shape == {aval.shape} and {dtype}"
             else:
-                yield f"type({x}) is ndarray and {x}.dtype == d{i} and len(s{i} := {x}.shape) == {len(aval.shape)}"
-                yield from _size_tests(f"s{i}", aval.shape, bound, later, self._values)
+                yield f"{is_array} and {dtype} and {own}len({own}s{i} := {x}.shape) == {len(aval.shape)}"
+                yield from _size_tests(own, f"{own}s{i}", aval.shape, bound, later, self._values)
         yield from later
-        for name, value in self.pinned.items():
+        for name, number in self.pinned.items():
             if name in bound:
-                yield f"n_{name} == {value}"
+                yield f"{own}n_{name} == {number}"
         for at_least in self.bounds:
-            yield _with_prefix(at_least)
+            yield f"{_with_prefix(own, at_least.symbol)} >= {_with_prefix(own, at_least.least)}"
 
     # ---- when the fast test fails
 
@@ -119,21 +115,24 @@ class Guard:
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
 
-    def checks(self) -> list[str]:
-        """Statements for a module on its own that refuse arguments of other sizes."""
+    def checks(self, local: Mapping[str, str]) -> list[str]:
+        """Statements for a module on its own that refuse arguments of other sizes; `local` names its parameters."""
         tests: list[tuple[str, str]] = []
         for leaf in self.leaves:
+            place = local[leaf.parameter] + leaf.below
             if leaf.node is None:
-                if isinstance(leaf.static, (bool, int, float, str, type(None))):
-                    tests.append((f"{leaf.path} != {leaf.static!r}", f"{leaf.path} must be {leaf.static!r}"))
+                value = literal(leaf.static)
+                if value is not None:
+                    tests.append((f"{place} != {double_quoted(value)}", f"{leaf.path} must be {value}"))
             elif leaf.node.aval.shape:
                 shape = f"({render_shape(leaf.node.aval.shape)},)"
-                tests.append((f"np.shape({leaf.path}) != {shape}", f"{leaf.path} must be {leaf.node.aval}"))
+                tests.append((f"np.shape({place}) != {shape}", f"{leaf.path} must be {leaf.node.aval}"))
         tests += [(f"{name} != {value}", f"{name} must be {value}") for name, value in self.pinned.items()]
         tests += [
             (f"{n} < {least}", f"{n} must be at least {least}") for n, least in (*self._at_least_one(), *self.bounds)
         ]
-        return [f'if {test}:\n        raise ValueError("{fact}")' for test, fact in tests]
+        facts = [double_quoted(repr(fact)) for _, fact in tests]
+        return [f"if {test}:\n        raise ValueError({fact})" for (test, _), fact in zip(tests, facts, strict=True)]
 
     def _at_least_one(self) -> list[Bound]:
         """What holds of every symbol, where nothing stronger is assumed."""
@@ -141,6 +140,22 @@ class Guard:
         plain = {name: Bound(n, 1) for name, n in sizes.items() if n.expr.is_Symbol and name not in self.pinned}
         numbers = {str(bound.symbol) for bound in self.bounds if isinstance(bound.least, int)}
         return [bound for name, bound in plain.items() if name not in numbers]
+
+
+_GLOBALS = {
+    "ndarray": np.ndarray,
+    "generic": np.generic,
+    "flatten": tree.flatten,
+    **{f.__name__: f for f in (type, isinstance, len, min, max, float, complex)},
+}
+
+
+def _prefix(parameters: Iterable[str]) -> str:
+    """What the names of the guard itself begin with, and no parameter does."""
+    prefix, names = "_", list(parameters)
+    while any(name.startswith(prefix) for name in names):
+        prefix += "_"
+    return prefix
 
 
 def readable_bounds(leaves: Sequence[Leaf], sizes: Sizes) -> list[Bound]:
@@ -170,7 +185,7 @@ def _check_sizes(leaves: Sequence[Leaf]) -> None:
 
 
 def _size_tests(
-    shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str], values: Mapping[str, int]
+    own: str, shape_name: str, shape: Iterable[Any], bound: set[str], later: list[str], values: Mapping[str, int]
 ) -> Iterator[str]:
     for j, n in enumerate(shape):
         entry = f"{shape_name}[{j}]"
@@ -181,14 +196,16 @@ def _size_tests(
             value = values.get(n.expr.name)
             # a size of 1 broadcasts; and what is right for sizes of another order is slow for this one
             least, most = (1, "") if value is None else (max(2, value // FAR), f" <= {value * FAR}")
-            yield f"{least} <= (n_{n.expr.name} := {entry}){most}"
+            yield f"{least} <= ({own}n_{n.expr.name} := {entry}){most}"
         else:
-            later.append(f"{entry} == {_with_prefix(n)}")
+            later.append(f"{entry} == {_with_prefix(own, n)}")
 
 
-def _with_prefix(size: Dim | Bound) -> str:
-    """The size, or its bound, in terms of the guard's own variables."""
-    return re.sub(r"\b(?!min\b|max\b)([A-Za-z_]\w*)", r"n_\1", str(size))
+def _with_prefix(own: str, size: Size) -> str:
+    """The size in terms of the guard's own variables."""
+    if not isinstance(size, Dim):
+        return str(size)
+    return renamed(size, lambda name: f"{own}n_{name}").replace("min(", f"{own}min(").replace("max(", f"{own}max(")
 
 
 def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[dict[str, int], dict[str, str]]:

@@ -40,7 +40,7 @@ class Looping(Body):
         block: Block = dict(node.params)["body"]
         inputs = [self.identifier(x) for x in node.inputs]
         items = [self.items[node].get(i) for i in range(len(block.avals))]
-        results = [self.names.fresh("_") if item is None else self.names.of(item) for item in items]
+        results = [self.names.fresh("unused") if item is None else self.names.of(item) for item in items]
         loop = Loop(self, block, inputs, results)
         for item, line in loop.allocated(items):
             self._lines.append(Line(line, item))

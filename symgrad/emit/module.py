@@ -6,6 +6,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,14 @@ from symgrad.emit import preamble
 from symgrad.emit.body import Body
 from symgrad.emit.loops import Looping
 from symgrad.emit.names import Names
-from symgrad.emit.scalars import USED, ScalarBody, is_scalar
+from symgrad.emit.scalars import ScalarBody, is_scalar
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
+from symgrad.saving import loading
 from symgrad.schedule.loop import Block, with_nested
-from symgrad.spelling import ATOM, spell_param, spell_plain
+from symgrad.spelling import ATOM, spell_dtype
+from symgrad.text import CALLED, double_quoted, identifier, key_literal, literal, prose
+from symgrad.trace import Leaf
 from symgrad.version import VERSION
 
 SMALL = 64  # elements of a constant array that are still written out
@@ -64,20 +68,47 @@ class Source:
 class Header:
     """What the module says of itself, and how its function is called.
 
-    `inputs` gives for each input node the name and the Python expression in terms of the parameters; `results` is the
-    tree of the results, a Node or a value in each place; `assumed` says what sizes are at least, ``n >= 2``.
+    `inputs` gives the place of each input node in the parameters; `results` is the tree of the results, a Node or a
+    value in each place; `assumed` says what sizes are at least, ``n >= 2``.
     """
 
     function: str
     summary: str
     parameters: Sequence[inspect.Parameter]
-    inputs: Mapping[Node, tuple[str, str]]
+    inputs: Mapping[Node, Leaf]
     results: Any
     assumed: Sequence[str] = ()
 
+    @cached_property
+    def local(self) -> dict[str, str]:
+        """What the body calls the parameters: as the user does, unless it calls a function of that name."""
+        names = Names({}, self._given)
+        return {p.name: names.fresh(p.name) if p.name in CALLED else p.name for p in self.parameters}
+
+    @cached_property
+    def inner(self) -> str:
+        """The function that has the body."""
+        if CALLED.isdisjoint(self.local):
+            return self.function
+        return Names({}, [*self._given, *self.local.values()]).fresh(f"{self.function}_body")
+
+    @cached_property
+    def taken(self) -> tuple[str, ...]:
+        """Names that nothing else in the body may have."""
+        return (*self._given, *self.local.values(), self.inner)
+
+    @property
+    def _given(self) -> list[str]:
+        return [self.function, *(p.name for p in self.parameters)]
+
+    def place(self, node: Node) -> str:
+        """The Python expression for an input in terms of the parameters, as the body calls them."""
+        leaf = self.inputs[node]
+        return self.local[leaf.parameter] + leaf.below
+
     def signature(self, inputs: Sequence[Node]) -> str:
         """Arguments and results with dtypes and sizes."""
-        arguments = [f"{self.inputs[node][1]}: {_described(node.aval)}" for node in inputs]
+        arguments = [f"{self.inputs[node].path}: {_described(node.aval)}" for node in inputs]
         results = ", ".join(_described(y.aval) for y in _leaves(self.results))
         return f"{', '.join([*arguments, *self.assumed])} -> {results}"
 
@@ -96,19 +127,19 @@ def emit(
     threads : int, optional
         How many may share a loop; by default as many as there are cores where the module runs.
     """
-    taken = {*(p.name for p in header.parameters), *(name for name, _ in header.inputs.values())}
-    if level > 1 and is_scalar(graph) and taken.isdisjoint(USED):
+    if level > 1 and is_scalar(graph):
         return Source(_scalar_module(graph, header, checks or ()), header.function)
-    names = _names(graph, header)
+    names = Names(graph.names, header.taken)
     body = Looping(graph.outputs, names, graph.names, nested=level > 0, quick=level > 1, threads=threads)
     everything = list(with_nested(body.nodes))
     symbols = _symbols([*graph.inputs, *everything], of_inputs=checks is not None)
     _reserve(names, symbols, header)
+    _name_inputs(names, header)
     body.write()
     live = [node for node in graph.inputs if node in body.uses]
     lines = [
-        *_unpacking(live, header.inputs),
-        *_sizes(graph.inputs, header.inputs, symbols),
+        *_unpacking(live, names, header),
+        *_sizes(graph.inputs, header, symbols),
         *(checks or ()),
         *body.lines,
         f"return {_spell_tree(header.results, _results(body, graph.outputs))}",
@@ -141,17 +172,26 @@ def _end(called: Collection[str], defined: Mapping[str, Callable[..., Any]]) -> 
 
 
 def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()) -> str:
-    return "\n".join([
-        *([QUIETLY] if _overflows_harmlessly(nodes) else []),
-        f"def {header.function}{inspect.Signature(_bare(header.parameters))}:",
-        *(f"    {line}" if line else "" for line in lines),
-        "",
-    ])  # fmt: skip
+    """The function; where the body needs names of its parameters for itself, it is a function of other names."""
+    signature = inspect.Signature(_bare(header.parameters))
+    first = [QUIETLY] if _overflows_harmlessly(nodes) else []
+    if header.inner != header.function:
+        why = f"    # the body needs {' and '.join(sorted(CALLED.intersection(header.local)))} for itself"
+        call = f"    return {header.inner}({', '.join(header.local)})"
+        first = [f"def {header.function}{signature}:", why, call, "", "", *first]
+        signature = inspect.Signature([_plain_parameter(name) for name in header.local.values()])
+    body = [f"    {line}" if line else "" for line in lines]
+    return "\n".join([*first, f"def {header.inner}{signature}:", *body, ""])
+
+
+def _plain_parameter(name: str) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
     """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
-    names = _names(graph, header)
+    names = Names(graph.names, header.taken)
+    _name_inputs(names, header)
     by_numpy = names.fresh(f"{header.function}_by_numpy")
     body = ScalarBody(graph.outputs, names, graph.names)
     body.write()
@@ -159,16 +199,19 @@ def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
     given = [names.of(x) if x.aval.weak else f"np.float64({names.of(x)})" for x in live]
     texts = {y: (body.result(y), body.result(y)) for y in graph.outputs}
     lines = [
-        *_unpacking(live, header.inputs, as_floats=True),
+        *_unpacking(live, names, header, as_floats=True),
         *checks,
         "try:",
         *(f"    {line}" for line in (*body.lines, f"return {_spell_tree(header.results, texts)}")),
         "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these",
         f"    return {by_numpy}({', '.join(given)})",
     ]
-    parameters = [inspect.Parameter(names.of(x), inspect.Parameter.POSITIONAL_OR_KEYWORD) for x in live]
-    flat = replace(header, function=by_numpy, parameters=parameters, inputs={x: (names.of(x),) * 2 for x in live})
-    plain = Body(graph.outputs, _names(graph, flat), graph.names, nested=True)
+    called = {x: names.of(x) for x in live}
+    parameters = [_plain_parameter(name) for name in called.values()]
+    leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
+    flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves)
+    plain = Body(graph.outputs, Names(graph.names, flat.taken), graph.names, nested=True)
+    _name_inputs(plain.names, flat)
     plain.write()
     numpy_lines = [*plain.lines, f"return {_spell_tree(header.results, _results(plain, graph.outputs))}"]
     packages = _packages(body.nodes)
@@ -192,18 +235,16 @@ def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
     )
 
 
-def _names(graph: Graph, header: Header) -> Names:
-    names = Names(graph.names, [p.name for p in header.parameters] + [header.function])
-    for node, (name, _) in header.inputs.items():
-        names.given(node, name)
-    return names
+def _name_inputs(names: Names, header: Header) -> None:
+    """Parameters go by their names in the body, parts of them by names that are free."""
+    for node, leaf in header.inputs.items():
+        names.given(node, names.fresh(identifier(leaf.name)) if leaf.below else header.local[leaf.parameter])
 
 
 def _reserve(names: Names, symbols: Iterable[str], header: Header) -> None:
     """Keep the names of symbolic sizes for them."""
-    taken = {name for name, _ in header.inputs.values()} | {p.name for p in header.parameters}
     for symbol in symbols:
-        if symbol in taken:
+        if symbol in header.local:
             raise ArgumentError(f"{symbol} is the name of a size and of an argument", "Give the size another letter.")
         names.fresh(symbol)
 
@@ -226,8 +267,8 @@ def _top(
     standard += ["from pathlib import Path"] * (bool(kept) and standalone)
     imports = [*sorted(standard, key=_import_order), *[""] * bool(standard), *_package_imports(packages)]
     if kept and standalone:
-        loaded = ['_constants = np.load(Path(__file__).with_suffix(".npz"))']
-        loaded += [f'{name} = _constants["{name}"]  # {text}' for name, text in described.items()]
+        loaded = [loading(kept)]
+        loaded += [f'    {name} = _constants["{name}"]  # {text}' for name, text in described.items()]
     else:
         loaded = [f"# {name}: {text}, a constant kept beside this source" for name, text in described.items()]
     own = [f"# {name}: the function of your operator, kept beside this source" for name in functions]
@@ -281,26 +322,23 @@ def _spell_tree(tree: Any, texts: dict[Node, tuple[str, str]], top: bool = True)
     if isinstance(tree, tuple):
         inner = ", ".join(_spell_tree(x, texts, False) for x in tree) + "," * (len(tree) == 1)
         return inner if top and tree else f"({inner})"
-    return repr(tree)
+    value = literal(tree)
+    assert value is not None, f"{tree!r} is no result of a program"
+    return double_quoted(value)
 
 
 def _key(key: Any) -> str:
-    return double_quoted(repr(key))
+    return double_quoted(key_literal(key) or "")
 
 
-def double_quoted(text: str) -> str:
-    """Python source with the quotes that formatters prefer."""
-    return text if '"' in text else text.replace("'", '"')
-
-
-def _unpacking(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], as_floats: bool = False) -> list[str]:
+def _unpacking(inputs: Iterable[Node], names: Names, header: Header, as_floats: bool = False) -> list[str]:
     lines = []
     for node in inputs:
-        name, path = places[node]
+        name, place = names.of(node), header.place(node)
         if as_floats and not node.aval.weak:
-            lines.append(f"{name} = float({double_quoted(path)})")
-        elif name != path:
-            lines.append(f"{name} = {double_quoted(path)}")
+            lines.append(f"{name} = float({place})")
+        elif name != place:
+            lines.append(f"{name} = {place}")
     return lines
 
 
@@ -325,7 +363,7 @@ def _symbols_in(value: Any) -> Iterable[str]:
     return ()
 
 
-def _sizes(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], symbols: Iterable[str]) -> list[str]:
+def _sizes(inputs: Iterable[Node], header: Header, symbols: Iterable[str]) -> list[str]:
     """Lines that read the symbolic sizes off the shapes of the inputs."""
     missing, lines = set(symbols), []
     for node in inputs:
@@ -333,11 +371,11 @@ def _sizes(inputs: Iterable[Node], places: Mapping[Node, tuple[str, str]], symbo
         found = missing.intersection(sizes)
         if not found:
             continue
-        path = double_quoted(places[node][1])
+        place = header.place(node)
         if found == set(sizes) and len(found) == len(sizes) > 1:
-            lines.append(f"{', '.join(sizes)} = {path}.shape")
+            lines.append(f"{', '.join(sizes)} = {place}.shape")
         else:
-            lines += [f"{name} = {path}.shape[{sizes.index(name)}]" for name in sorted(found)]
+            lines += [f"{name} = {place}.shape[{sizes.index(name)}]" for name in sorted(found)]
         missing -= found
     return lines
 
@@ -357,18 +395,19 @@ def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.n
 
 def spell_array(value: np.ndarray) -> str | None:
     """An array as source: as the call that makes it, or number by number while it is small."""
-    dtype = f"dtype={spell_param(value.dtype)}"
+    dtype = f"dtype={spell_dtype(value.dtype)}"
     of_float, of_int = ("" if value.dtype == usual else f", {dtype}" for usual in (float, int))
     if not value.size:
-        return f"np.empty({spell_param(value.shape)}{of_float})"
+        return f"np.empty({literal(value.shape)}{of_float})"
     if value.ndim == 1 and value.dtype.kind == "i" and value.size > 2 and np.array_equal(value, np.arange(value.size)):
         return f"np.arange({value.size}{of_int})"
     if value.ndim == 2 and value.size > 1 and _is_identity(value):
         return f"np.eye({', '.join(map(str, dict.fromkeys(value.shape)))}{of_float})"
-    if value.size > SMALL:
+    numbers = None if value.size > SMALL else literal(value.tolist())
+    if numbers is None:
         return None
     usual = value.dtype in (np.dtype(int), np.dtype(float), np.dtype(bool))
-    return f"np.array({spell_plain(value.tolist())}{'' if usual else f', {dtype}'})"
+    return f"np.array({numbers}{'' if usual else f', {dtype}'})"
 
 
 def _is_identity(value: np.ndarray) -> bool:
@@ -376,11 +415,12 @@ def _is_identity(value: np.ndarray) -> bool:
 
 
 def _docstring(header: Header, inputs: Sequence[Node], called: Collection[str], packages: Iterable[str]) -> str:
-    described = textwrap.fill(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
+    described = "\n".join(map(prose, lines))
     tops = dict.fromkeys(package.split(".")[0] for package in packages)
     *others, last = ["NumPy", *(CALLED_OTHERWISE.get(top, top) for top in tops), *preamble.packages_for(called)]
     needs = f"{', '.join(others)} and {last}" if others else last
-    return f'"""{header.summary}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs {needs}.\n"""\n'
+    return f'"""{prose(header.summary)}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs {needs}.\n"""\n'
 
 
 def _described(aval: Aval) -> str:

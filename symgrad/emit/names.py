@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
+from symgrad import runtime
 from symgrad.graph import Node
+from symgrad.text import CALLED, identifier
 
-RESERVED = (
-    frozenset(keyword.kwlist)
-    | {"np", "scipy", "math", "self", "_scratch", "_in_parts", "_blas_on_one_thread"}
-    | {name for name in dir(builtins) if name.islower()}
-)
+RESERVED = frozenset(keyword.kwlist) | CALLED | {"self", "_", *(name for name in dir(builtins) if name.islower())}
+_OF_MODULES = RESERVED | set(vars(runtime)) | {"Path", "_constants"}  # what stands beside a generated function
+
+
+def global_name(text: str, taken: Collection[str] = ()) -> str:
+    """A name for a function of the module, as the user calls it unless the module or Python needs that name."""
+    name = identifier(text)
+    while name in _OF_MODULES or name in taken:
+        name += "_"
+    return name
 
 
 class Names:
     """Gives each node one name, and no name twice."""
 
-    def __init__(self, hints: Mapping[Node, str | tuple[str, Node]], taken: Iterable[str]) -> None:
+    def __init__(self, hints: Mapping[Node, str | tuple[str, Node]], taken: Collection[str]) -> None:
         self.hints = dict(hints)
         self._used: dict[str, int] = dict.fromkeys(RESERVED, 1)
         self._used.update(dict.fromkeys(taken, 1))
+        self.unused = self.fresh("unused") if "_" in taken else "_"
         self._names: dict[Node, str] = {}
         self._temporaries = 0
 
@@ -58,7 +66,7 @@ class Names:
         if isinstance(hint, tuple):
             pattern, of = hint
             hint = pattern.format(_stem(self.of(of)))
-        return self.fresh(hint)
+        return self.fresh(identifier(hint))
 
 
 def _stem(name: str) -> str:

@@ -57,10 +57,6 @@ PARTS = {
 }
 
 
-CALLED = frozenset(("range", "min", "sum", "map", "zip", *PARTS))
-"""What loops call by name, and what therefore no argument may be called."""
-
-
 def imports_for(names: Collection[str]) -> list[str]:
     """Import lines, of the standard library."""
     return list({line: 0 for name in PARTS if name in names for line in PARTS[name].imports})
@@ -90,10 +86,15 @@ def shared(names: Collection[str]) -> dict[str, Any]:
 
 def definitions(functions: Iterable[Callable[..., Any]]) -> str:
     """The text of functions and of what they use of their modules, in the order in which it stands there."""
-    wanted: dict[str, set[str]] = {}
-    for function in functions:
-        wanted.setdefault(function.__module__, set()).add(function.__name__)
-    return "\n\n\n".join(_excerpt(sys.modules[module], names) for module, names in wanted.items())
+    groups = groupby(_excerpts(functions), key=lambda s: s.text.startswith(("def ", "@")))
+    return "\n\n\n".join(
+        ("\n\n\n" if are_functions else "\n").join(s.text for s in group) for are_functions, group in groups
+    )
+
+
+def defined(functions: Iterable[Callable[..., Any]]) -> set[str]:
+    """The names that this text defines."""
+    return {name for s in _excerpts(functions) for name in s.defines}
 
 
 class _Statement(NamedTuple):
@@ -104,15 +105,21 @@ class _Statement(NamedTuple):
     text: str
 
 
-def _excerpt(module: ModuleType, names: set[str]) -> str:
+def _excerpts(functions: Iterable[Callable[..., Any]]) -> list[_Statement]:
+    wanted: dict[str, set[str]] = {}
+    for function in functions:
+        wanted.setdefault(function.__module__, set()).add(function.__name__)
+    return [s for module, names in wanted.items() for s in _excerpt(sys.modules[module], names)]
+
+
+def _excerpt(module: ModuleType, names: set[str]) -> list[_Statement]:
     """Those statements of a module that define the names, and what these need."""
     statements = _statements(module)
     found: set[_Statement] = set()
     while more := {s for s in statements if s.defines & names} - found:
         found |= more
         names = names.union(*(s.reads for s in more))
-    groups = groupby((s for s in statements if s in found), key=lambda s: s.text.startswith(("def ", "@")))
-    return "\n\n\n".join(("\n\n\n" if functions else "\n").join(s.text for s in group) for functions, group in groups)
+    return [s for s in statements if s in found]
 
 
 @cache

@@ -41,7 +41,7 @@ class SpanNames:
         """A line whose note says how many rows there are where they are not as many as the block has."""
         for name, (start, stop) in self._lengths.items():
             if name != self.main and "  # " in line:
-                code, note = line.split("  # ")
+                code, _, note = line.rpartition("  # ")
                 note = re.sub(rf"\b{name}\b", f"{stop} - {start}", note)
                 line = f"{code}  # {note}"
         return line

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.emit.body import Body, Expr, identifier, spell_number
-from symgrad.emit.names import Names
+from symgrad.emit.body import Body, Expr, spell_number
+from symgrad.emit.names import Names, global_name
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, STOP
 from symgrad.ops.define import flat
@@ -19,7 +19,6 @@ from symgrad.spelling import Code, call
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
-USED = frozenset({"math", "scipy", "abs", "float", "bool", "round"})  # names that arguments must not hide
 SAME = (ALIAS, STOP, ASTYPE, *BOUNDARIES)
 
 
@@ -69,7 +68,7 @@ class ScalarBody(Body):
         self.definitions: list[str] = []  # of the functions of NumPy that `math` does not have
         for node in self.nodes:
             if _is_expression(node.op.scalar) and node.op not in self.own:
-                name = self.own[node.op] = names.fresh(identifier(node.op.name))
+                name = self.own[node.op] = names.fresh(global_name(node.op.name))
                 arguments = ", ".join("abc"[: len(node.inputs)])
                 self.definitions.append(f"def {name}({arguments}):\n    return {node.op.scalar}\n")
 

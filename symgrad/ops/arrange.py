@@ -289,7 +289,7 @@ def _spell_pad(node, x):
     if all(same_shape(pair, width[0]) for pair in width):
         a, b = width[0]
         width = a if same(a, b) else (a, b)
-    return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={mode!r}"])])
+    return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={spell_param(mode)}"])])
 
 
 def _flow_pad(y, x, pad_width, mode):

@@ -9,7 +9,7 @@ from symgrad.dims import Dim, is_no_length, largest, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import aligned, matched, opaque
 from symgrad.graph import CONSTANT, Aval, Literal
-from symgrad.ops.define import as_input, is_traced, operator, refuse
+from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
 from symgrad.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.spelling import call, spell_param

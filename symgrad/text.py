@@ -1,0 +1,134 @@
+"""Text from outside in generated source: names, keys, strings, paths, quoted lines.
+
+What the user or a file calls something enters a module through these functions alone. No text can add a token, end a
+comment, a string or a docstring, or be another name for Python than it is for symgrad.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Callable
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+
+CALLED = frozenset({
+    "np", "scipy", "math", "abs", "bool", "complex", "float", "map", "max", "min", "range", "round", "sum", "zip",
+    "ArithmeticError", "ValueError", "_scratch", "_in_parts", "_blas_on_one_thread",
+})  # fmt: skip
+"""What the body of a generated function may call by name: there no argument and no size is called so."""
+
+_EXACT = (str, bytes, int, bool, type(None), np.longdouble, np.clongdouble)  # whose repr is source of the same value
+
+
+# ---- names
+
+
+def is_name(text: Any) -> bool:
+    """Whether a text is a Python name, and written as Python itself writes it (in Unicode's form NFKC)."""
+    if not isinstance(text, str) or not text.isidentifier() or normalize("NFKC", text) != text:
+        return False
+    return not keyword.iskeyword(text) and text != "__debug__"
+
+
+def word(text: str) -> str:
+    """A text with ``_`` for each character that no name has: part of a name."""
+    return "".join(c if f"_{c}".isidentifier() else "_" for c in normalize("NFKC", text))
+
+
+def identifier(text: str) -> str:
+    """A text as a name; perhaps a keyword, and other texts may give the same one."""
+    if text.isascii() and text.isidentifier():
+        return text
+    name = word(text)
+    return name if name.isidentifier() else f"_{name}"
+
+
+def not_called(name: str) -> str:
+    """A name that the body of a generated function does not call itself."""
+    return f"{name}_" if name in CALLED else name
+
+
+# ---- values
+
+
+def literal(value: Any) -> str | None:
+    """Python source of a value; None of one that is no number, string, None or tree of these.
+
+    Instances of subclasses have none either: what they are is not in their text, which may be anything.
+    """
+    kind = type(value)
+    if kind in _EXACT:
+        return repr(value)
+    if kind is float:
+        return repr(value) if math.isfinite(value) else f"{'-' * (value < 0)}np.{repr(value).lstrip('-')}"
+    if kind is complex:
+        return _complex(value)
+    if value is Ellipsis:
+        return "..."
+    if kind in (tuple, list):
+        return _sequence(value)
+    return None
+
+
+def _complex(value: complex) -> str:
+    """Infinities, NaNs and the sign of a zero are lost in a sum."""
+    parts = (value.real, value.imag)
+    if all(math.isfinite(x) and (x or math.copysign(1, x) > 0) for x in parts):
+        return repr(value)
+    return f"complex({literal(value.real)}, {literal(value.imag)})"
+
+
+def _sequence(value: tuple[Any, ...] | list[Any]) -> str | None:
+    items = [literal(x) for x in value]
+    inner = ", ".join(item for item in items if item is not None)
+    if None in items:
+        return None
+    return f"[{inner}]" if type(value) is list else f"({inner}{',' * (len(items) == 1)})"
+
+
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (np.generic, np.generic.item),
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (tuple, tuple),
+)
+
+
+def key_literal(key: Any) -> str | None:
+    """Source of a key, or of one that dicts take for the same: of the string that a member of an Enum is."""
+    text = literal(key)
+    for base, plain in _BASES:
+        if text is None and isinstance(key, base) and plain(key) == key and hash(plain(key)) == hash(key):
+            text = literal(plain(key))
+    return text
+
+
+def double_quoted(text: str) -> str:
+    """A literal with the quotes that formatters prefer."""
+    return text if '"' in text else text.replace("'", '"')
+
+
+# ---- prose
+
+
+def visible(text: str) -> str:
+    """A text on one line, with escapes for what cannot be printed or would turn the direction of writing."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def comment(text: str) -> str:
+    """A comment line."""
+    return f"# {visible(text)}"
+
+
+def prose(text: str) -> str:
+    """A line of a docstring."""
+    return visible(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
