@@ -445,11 +445,6 @@ def test_derivatives_of_written_functions(f):
         (lambda x: np.i0(x), UnsupportedError, "np.i0 is not supported"),
         (lambda x: np.clip(x, 0, 1, casting="no"), UnsupportedError, "np.clip: the argument casting= is not supported"),
         (lambda x: np.clip(x, 0, 1, min=0), ArgumentError, "np.clip: min= or max= together with a_min or a_max"),
-        (
-            lambda x: np.nan_to_num([np.nan], copy=False, nan=x[0, 0]),
-            UnsupportedError,
-            "np.nan_to_num: the argument copy= is not supported",
-        ),
         (lambda x: np.select([x > 0], []), ArgumentError, "np.select: 1 conditions for 0 choices"),
         (
             lambda x: np.add.outer(x, x, casting="no"),

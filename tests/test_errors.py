@@ -201,7 +201,12 @@ def out_of_bounds(x):
     [
         (added, ShapeError, "np.add: shapes (3,) and (4,) do not broadcast: 3 against 4", "add"),
         (multiplied, ShapeError, "np.matmul: float64[3] @ float64[4, 2] do not contract: 3 and 4 differ", "matmul"),
-        (unsupported, UnsupportedError, "np.histogram is not supported", "histogram"),
+        (
+            unsupported,
+            UnsupportedError,
+            "np.histogram is not supported: it counts, and counts have no derivative",
+            "histogram",
+        ),
         (out_of_bounds, ShapeError, "index 5 is out of bounds for axis 0 of size 3", "bounds"),
     ],
 )

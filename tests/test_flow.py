@@ -76,10 +76,27 @@ CALLS = [
     ("quantile", "np.quantile(x, 0.3, 0)", M, ".a,->a"),
     ("quantile", "np.quantile(x, y / 2, 1, keepdims=True)", M, V, "a.,b->ba."),
     ("percentile", "np.percentile(x, [30, 60])", M, "..,a->a"),
+    ("nanmedian", "np.nanmedian(x, (0, 2))", T, ".a.->a"), ("nanargmax", "np.nanargmax(x, 1)", M, "a.->a"),
+    ("nanargmin", "np.nanargmin(x)", M, "..->"), ("nanquantile", "np.nanquantile(x, 0.3, 0)", M, ".a,->a"),
+    ("nanpercentile", "np.nanpercentile(x, [30, 60])", M, "..,a->a"),
+    ("bincount", "np.bincount((3 * x).astype(int), x, minlength=6)", V, "a,a->. add"),
+    ("bincount", "np.bincount(x.astype(int), minlength=2)", V, "a->. add"),
     ("linalg.norm", "np.linalg.norm(x, axis=1)", M, "a.->a"), ("linalg.norm", "np.linalg.norm(x)", M, "..->"),
     ("linalg.norm", "np.linalg.norm(x, axis=(0, 2), keepdims=True)", T, ".a.->.a."),
     # along an axis
     ("cumsum", "np.cumsum(x, 1)", M, "a.->a."), ("cumprod", "np.cumprod(x, 0)", M, ".a->.a"),
+    ("maximum.accumulate", "np.maximum.accumulate(x, 1)", T, "a.b->a.b"),
+    ("minimum.accumulate", "np.minimum.accumulate(x)", M, ".a->.a"),
+    ("fmax.accumulate", "np.fmax.accumulate(x, 1)", M, "a.->a."),
+    ("fmin.accumulate", "np.fmin.accumulate(x, 1)", M, "a.->a."),
+    ("logaddexp.accumulate", "np.logaddexp.accumulate(x, 1)", M, "a.->a."),
+    ("logical_and.accumulate", "np.logical_and.accumulate(x > 1)", M, ".a->.a"),
+    ("logical_or.accumulate", "np.logical_or.accumulate(x > 1, 1)", M, "a.->a."),
+    ("add.reduceat", "np.add.reduceat(x, [0, 2], 1)", T, "a.b,.->a.b"),
+    ("argpartition", "np.argpartition(x, 1, 1)", T, "a.b->a.b"),
+    ("digitize", "np.digitize(x, [0.5, 1])", M, "ab,.->ab"),
+    ("isin", "np.isin(x, y)", M, N, "ab,..->ab"),
+    ("ravel_multi_index", "np.ravel_multi_index((x.astype(int), y.astype(int)), (2, 2))", M, (4,), "ab,b->ab"),
     ("argsort", "np.argsort(x, 1)", T, "a.b->a.b"), ("searchsorted", "np.searchsorted(x, y)", V, M, ".,ab->ab"),
     ("interp", "np.interp(x, y, z)", M, V, V, "ab,.,.->ab"),
     ("take_along_axis", "np.take_along_axis(x, y.astype(int), 1)", T, (2, 5, 1), "a.b,ac.->acb"),
@@ -156,6 +173,7 @@ CALLS = [
     # several results: no axes of one array
     ("divmod", "np.divmod(x, y)", M, (4,), "..,.->"), ("modf", "np.modf(x)", M, "..->"),
     ("frexp", "np.frexp(x)", M, "..->"), ("linalg.slogdet", "np.linalg.slogdet(x)", (2, 3, 3), "...->"),
+    ("unravel_index", "np.unravel_index(x.astype(int), (3, 4))", M, "..->"),
     ("linalg.eigh", f"np.linalg.eigh({SPD})", (3, 3), "..->"), ("linalg.qr", "np.linalg.qr(x)", N, "..->"),
     ("linalg.svd", "np.linalg.svd(x)", M, "..->"), ("item", "np.modf(x)", M, "->.."),
 ]  # fmt: skip
@@ -196,7 +214,7 @@ WITHOUT_AXES = {
 }  # given, several, or in loops only
 OPAQUE = {
     # several results, of which each has axes of its own
-    "divmod", "modf", "frexp", "linalg.slogdet", "linalg.eigh", "linalg.svd", "linalg.qr",
+    "divmod", "modf", "frexp", "unravel_index", "linalg.slogdet", "linalg.eigh", "linalg.svd", "linalg.qr",
     # slices of a ramp, of a diagonal and of an identity start elsewhere
     "arange", "eye", "diag",
     # windows overlap

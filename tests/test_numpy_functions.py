@@ -142,9 +142,32 @@ def test_values(name, dtype):
     check_close(WHOLE[name], (A * 3).astype(dtype))
 
 
-@pytest.mark.parametrize("name", ["partition of rows", "running logaddexp of columns", "running minimum"])
+BATCHED = {
+    "partition of rows": SMOOTH["partition of rows"],
+    "running logaddexp": SMOOTH["running logaddexp of columns"],
+    "running minimum": SMOOTH["running minimum"],
+    "bincount": SMOOTH["bincount"],
+    "traced bins": SMOOTH["traced bins"],
+    "members": (WHOLE["traced members"], A),
+    "no members": (lambda x: np.isin(x, x[0], invert=True), A),
+    "places of rows": (lambda x: np.ravel_multi_index((x.astype(int) * 0, np.argsort(x[0])), (9, 9)), abs(A)),
+}
+
+
+@pytest.mark.parametrize("name", BATCHED)
 def test_batches(name):
-    check_batch(*SMOOTH[name])
+    check_batch(*BATCHED[name])
+
+
+def test_jacobians():
+    sums = sg.jacobian(lambda x: np.add.reduceat(x, [0, 3]))
+    np.testing.assert_array_equal(sums(X), [[1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1]])
+    counts = sg.jacfwd(lambda w, i: np.bincount(i, w, minlength=3))
+    np.testing.assert_array_equal(counts(np.ones(2), np.array([0, 2])), [[1, 0], [0, 0], [0, 1]])
+    with pytest.raises(IndexError):
+        counts(np.ones(2), np.array([0, 3]))
+    squares = sg.hessian(lambda w: np.sum(np.bincount(BINS, w) ** 2))(X)
+    np.testing.assert_array_equal(squares, 2 * (BINS[:, None] == BINS))
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "i1", "i8", "?"])

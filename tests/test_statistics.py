@@ -460,7 +460,11 @@ REFUSED = {
         ShapeError,
         "np.polyval: coefficients of shape (1, 3), and they have one dimension",
     ),
-    "spacing": (lambda x: np.gradient(x, x), UnsupportedError, "np.gradient: spacings that differ are not supported"),
+    "coordinates": (
+        lambda x: np.gradient(x, x[:2]),
+        ShapeError,
+        "np.gradient: coordinates of shape (2,) for axis 0 of size 3",
+    ),
     "spacings": (lambda x: np.gradient(x, 1, 2), ArgumentError, "np.gradient: 2 spacings for 1 axes"),
     "edges": (
         lambda x: np.gradient(x, edge_order=3),

@@ -3,12 +3,12 @@
 import numpy as np
 
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.flow import Flow, opaque, signature
+from symgrad.flow import Flow, aligned, opaque, signature
 from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.define import as_input, implements, operator, refuse
 from symgrad.ops.keys import known_value
-from symgrad.ops.shape import as_size
-from symgrad.shapes import broadcast_shapes, same_shape
+from symgrad.ops.shape import as_size, equal_rows, with_rank
+from symgrad.shapes import broadcast_shapes, product, same_shape
 from symgrad.spelling import Code, call, spell_param
 
 _INTEGER = np.dtype(np.intp)
@@ -31,6 +31,16 @@ def _spell_bincount(node, *inputs):
     return counts if node.inputs[0].op is CONSTANT else Code(f"{counts.text}.reshape({n})")
 
 
+def _batch_bincount(batched, x, *weights, minlength):
+    """All rows into bins of their own; what is in no bin of its row goes beyond the last one, which is an error."""
+    x, *weights = equal_rows(batched, (x, *weights))
+    rows = x.shape[0]
+    first = np.reshape(np.arange(rows, like=x) * minlength, (rows, 1))
+    places = np.where((x >= 0) & (x < minlength), x + first, rows * minlength)
+    counts = BINCOUNT([np.ravel(v) for v in (places, *weights)], rows * minlength)
+    return np.reshape(counts, (rows, minlength))
+
+
 BINCOUNT = operator(
     np.bincount,
     arrays=-1,
@@ -38,6 +48,7 @@ BINCOUNT = operator(
     bind=lambda arrays, minlength: (arrays, {"minlength": minlength}),
     evaluate=_count,
     vjp=lambda g, y, x, *weights, minlength: (None, *[np.take(g, x) for _ in weights]),
+    batch=_batch_bincount,
     spell=_spell_bincount,
     flow=lambda y, *xs, minlength: Flow((("i",),) * len(xs), (None,), np.add),
 )
@@ -89,6 +100,14 @@ def digitize(x, bins, right=False):
     return DIGITIZE(x, bins, right=bool(right))
 
 
+def _batch_isin(batched, x, among, assume_unique, invert, kind):
+    if not batched[1]:
+        return ISIN(x, among, assume_unique, invert, kind)
+    among = np.reshape(among, (among.shape[0], *(1,) * (np.ndim(x) - batched[0]), product(among.shape[1:])))
+    found = np.any(x[..., None] == among, axis=-1)
+    return ~found if invert else found
+
+
 ISIN = operator(
     np.isin,
     arrays=2,
@@ -96,6 +115,7 @@ ISIN = operator(
         element.shape, np.dtype(bool)
     ),
     vjp=lambda g, y, x, among, assume_unique, invert, kind: (None, None),
+    batch=_batch_isin,
     flow=lambda y, x, among, **_: Flow((tuple(range(x.ndim)), (None,) * among.ndim), tuple(range(x.ndim))),
 )
 implements("in1d")(lambda ar1, ar2, *args, **kwargs: ISIN(np.ravel(as_input(ar1)), ar2, *args, **kwargs))
@@ -155,6 +175,12 @@ def _bind_ravel_multi(multi_index, dims, mode="raise", order="C"):
     return indices, {"dims": _as_dims(dims), "order": order}
 
 
+def _batch_ravel_multi(batched, *xs, dims, order):
+    ndim = max(np.ndim(x) - b for x, b in zip(xs, batched, strict=True))
+    rows = [with_rank(x, ndim) if b else x for x, b in zip(xs, batched, strict=True)]
+    return RAVEL_MULTI(rows, dims, order=order)
+
+
 RAVEL_MULTI = operator(
     np.ravel_multi_index,
     arrays=-1,
@@ -163,5 +189,6 @@ RAVEL_MULTI = operator(
     evaluate=lambda *xs, dims, order="C": np.ravel_multi_index(xs, dims, order=order),
     vjp=lambda g, y, *xs, dims, order: (None,) * len(xs),
     spell=lambda node, *xs: call("np.ravel_multi_index", [f"({', '.join(x.text for x in xs)},)", *_orders(node)]),
-    flow=opaque,
+    batch=_batch_ravel_multi,
+    flow=aligned,
 )

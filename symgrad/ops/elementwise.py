@@ -348,13 +348,10 @@ NAN_TO_NUM = elementwise(np.nan_to_num, lambda y, x: np.where(np.isfinite(x), 1.
 @implements(np.nan_to_num)
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     y = _numbers_for_nans(x, nan, posinf, neginf)
-    if copy:
+    if copy or not x.writes_in_place:
         return y
-    if not is_traced(x):
-        refuse("nan_to_num", "copy")
-    if x.writes_in_place:
-        x[...] = y
-    return x if x.writes_in_place else y
+    x[...] = y
+    return x
 
 
 def _numbers_for_nans(x, nan, posinf, neginf):

@@ -79,6 +79,7 @@ SUMS = operator(
         (*x.shape[:axis], indices.shape[0], *x.shape[axis + 1 :]), sum_dtype(x.dtype)
     ),
     vjp=lambda g, y, x, indices, axis: (_to_slices(g, x, indices, axis), None),
+    batch=lambda batched, x, indices, axis: SUMS(x, indices, axis=axis + 1),  # indices are known
     spell=_spell_sums,
     flow=_flow_sums,
 )
