@@ -208,6 +208,8 @@ CREATED = {
     "linspace": lambda x: np.linspace(0, 1, rows(x)) * x,
     "linspace without its end": lambda x: np.linspace(-1.0, 1.0, rows(x) + 1, endpoint=False),
     "logspace": lambda x: np.logspace(0, 1, rows(x)),
+    "geomspace": lambda x: np.geomspace(1.0, 9.0, rows(x)),
+    "geomspace without its end": lambda x: np.geomspace(-1, -3, rows(x), endpoint=False),
     "diag_indices": lambda x: np.outer(x, x)[np.diag_indices(rows(x))],
     "indices": lambda x: np.indices((rows(x), 3)),
     "indices of axes": lambda x: np.indices((rows(x), 3), dtype=float, sparse=True),

@@ -9,7 +9,7 @@ from symgrad.dims import Dim, is_no_length, largest, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import aligned, matched, opaque
 from symgrad.graph import CONSTANT, Aval, Literal
-from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.define import as_input, is_traced, operator, refuse
 from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
 from symgrad.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.spelling import call, spell_param
@@ -333,17 +333,17 @@ def logspace(new, start, stop, num=50, endpoint=True, base=10.0, dtype=None, axi
     return y if dtype is None else y.astype(dtype)
 
 
-@implements(np.geomspace)
-def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+@creates(np.geomspace)
+def geomspace(new, start, stop, num=50, endpoint=True, dtype=None, axis=0):
     """Of numbers of one sign; the ends are what is given, and not their logarithms' powers."""
     start, stop = (x if is_traced(x) else np.asarray(x) for x in (start, stop))
     if start.dtype.kind == "c" or stop.dtype.kind == "c":
         raise DTypeError("np.geomspace in complex numbers is not supported", "Write np.exp(np.linspace(...)).")
     sign = np.sign(start)
-    y = sign * np.logspace(np.log10(sign * start), np.log10(sign * stop), num, endpoint)
+    y = sign * logspace(new, np.log10(sign * start), np.log10(sign * stop), num, endpoint)
     y[:1] = start
-    if endpoint and num > 1:
-        y[-1:] = stop
+    if endpoint:
+        y[1:][-1:] = stop  # where there are two
     y = np.moveaxis(y, 0, axis) if axis else y
     return y if dtype is None else y.astype(dtype)
 
