@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import itertools
 import linecache
+import pickle
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad import tree
+from symgrad.cache import Cache, Described, Entry
 from symgrad.cost import Cost, cost_of
+from symgrad.dims import Shape
 from symgrad.emit.guard import Guard, readable_bounds
 from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.names import global_name
 from symgrad.emit.preamble import defined
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.graph import Graph, Node
-from symgrad.interception import inside
+from symgrad.interception import held, inside
 from symgrad.options import Options, checked, current, in_force, resolve
+from symgrad.pickling import program_of, rows_of
 from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
 from symgrad.saving import write_module
@@ -33,6 +40,7 @@ from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.loop import with_nested
 from symgrad.schedule.scratch import scratch_of
 from symgrad.specs import looks_like_spec
+from symgrad.static import StaticArguments
 from symgrad.text import literal
 from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, signature, spec, trace
 from symgrad.variable import Variable, tracing
@@ -68,8 +76,8 @@ class Compiled:
     array([2., 4.])
     """
 
-    def __init__(self, program: Program, options: Options) -> None:
-        self.options = options
+    def __init__(self, program: Program, options: Options, static: StaticArguments | None = None) -> None:
+        self.options, self._program, self._static = options, program, static
         self._whole = optimise(program.graph, options.optimize, options.numerics)
         self.graph = self._whole
         if options.optimize > 1:
@@ -77,10 +85,12 @@ class Compiled:
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)
-        self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes)
+        self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
         self.accepts = self._guard.accepts
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if self._static:
+            args, kwargs = self._static.wrapped(args, kwargs)
         try:
             accepted = self.accepts(*args, **kwargs)
         except TypeError:
@@ -92,6 +102,9 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<Compiled {self._header.function}: {self.signature}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _compiled_again, (rows_of(self._program), self.options, self._static)
 
     @property
     def source(self) -> str:
@@ -157,6 +170,10 @@ class Compiled:
         return path
 
 
+def _compiled_again(rows: dict[str, Any], options: Options, static: StaticArguments | None) -> Compiled:
+    return Compiled(program_of(rows), options, static)
+
+
 def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:
     """How the module presents itself; and the structure of the results where Python source cannot spell it."""
     leaves, structure = tree.flatten(program.outputs)
@@ -170,7 +187,8 @@ def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | Non
     name = global_name(program.name, defined(written))
     assumed = [str(bound) for bound in readable_bounds(program.leaves, program.sizes)]
     tree_of_results = spelled if plain else tuple(results)
-    header = Header(name, program.summary, program.parameters, inputs, tree_of_results, assumed)
+    numbers = {str(leaf.size): leaf for leaf in program.leaves if leaf.size is not None}
+    header = Header(name, program.summary, program.parameters, inputs, tree_of_results, assumed, numbers)
     return header, None if plain else structure
 
 
@@ -203,16 +221,20 @@ def _load(source: Source) -> Callable[..., Any]:
     namespace: dict[str, Any] = {**source.constants, **source.functions, **source.defined}
     own = source.text.removesuffix(f"{source.end}\n") if source.end else source.text
     exec(compile(own, filename, "exec"), namespace)
+    weakref.finalize(namespace[source.function], linecache.cache.pop, filename, None)
     return namespace[source.function]
 
 
 class Function:
     """A function that is compiled when it is called, for the dtypes and sizes at hand.
 
-    Calls with the same dtypes and sizes run the same generated code. When another size arrives at the same place, that
-    size becomes a symbol, so that a function is compiled a few times whatever batches it sees. Called with Variables,
-    it appends to their graph, so that transforms nest. Arrays that the function uses without taking them as arguments
-    are part of the program, as they are when it is compiled.
+    Calls with the same dtypes and sizes run the same generated code. When another size, or another int, arrives at the
+    same place, it becomes a symbol, so that a function is compiled a few times whatever batches it sees. Called with
+    Variables, it appends to their graph, so that transforms nest. Arrays that the function uses without taking them as
+    arguments are part of the program, as they are when it is compiled; so are arguments that are named in
+    ``static_argnums=`` or ``static_argnames=``, which are compared by content.
+
+    The programs that were used last are kept, ``cache_size=`` of them. A Function pickles if its function does.
 
     Examples
     --------
@@ -225,13 +247,15 @@ class Function:
     """
 
     def __init__(self, body: Callable[..., Any], name: str, summary: str, explicit: Mapping[str, Any]) -> None:
+        self.__signature__ = signature(body)
+        self._static, explicit = StaticArguments.taken_from(explicit, self.__signature__)
         self._body, self.summary, self._explicit = body, summary, checked(explicit)
-        self._entries: tuple[tuple[Options, Compiled], ...] = ()  # replaced, never edited: calls read it without a lock
-        self._seen: dict[Any, list[Sizes]] = {}
+        self._cache = Cache()
         self._lock = threading.RLock()
         self.__name__ = self.__qualname__ = name
-        self.__signature__ = signature(body)
+        self.__module__ = getattr(body, "__module__", __name__)
         self.__wrapped__ = body
+        self.recipe: tuple[Callable[..., Function], tuple[Any, ...], dict[str, Any]] | None = None  # how it was made
 
     def __repr__(self) -> str:
         return f"<Function {self.__name__}{self.__signature__}>"
@@ -241,10 +265,13 @@ class Function:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if self._static:
+            args, kwargs = self._static.wrapped(args, kwargs)
         if tracing.get() is None:
             options = current()
-            for known, compiled in self._entries:
-                if known is options:
+            for entry in self._cache.recent:
+                if entry.options is options:
+                    compiled = entry.compiled
                     try:
                         accepted = compiled.accepts(*args, **kwargs)
                     except TypeError:  # compiled for other parameters
@@ -254,6 +281,14 @@ class Function:
                         return result if compiled.structure is None else tree.unflatten(compiled.structure, result)
         return self._call_first(args, kwargs)
 
+    def __reduce__(self) -> tuple[Any, ...] | str:
+        name = getattr(inspect.unwrap(self), "__qualname__", "")
+        if getattr(sys.modules.get(self.__module__), name, None) is self:  # it decorates a function of a module
+            return str(name)
+        if self.recipe is None:
+            raise pickle.PicklingError(f"{self!r} was not made by a transform of symgrad, which would make it again")
+        return _made_again, self.recipe
+
     def trace(self, /, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments, or for specs in their place, before it is simplified.
 
@@ -262,7 +297,7 @@ class Function:
         Program
         """
         args, kwargs = self._with_specs(args, kwargs)
-        return self._trace(args, kwargs, {}, None, resolve(self._explicit))
+        return self._trace(args, kwargs, _Symbols(), resolve(self._explicit))
 
     def compile(self, /, *args: Any, **kwargs: Any) -> Compiled:
         """The program for these arguments, or for specs in their place, compiled; options as keywords.
@@ -278,7 +313,7 @@ class Function:
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
         chosen = resolve({**self._explicit, **explicit})
         args, kwargs = self._with_specs(args, kwargs)
-        return self._compiled(args, kwargs, {}, None, chosen)
+        return self._compiled(args, kwargs, _Symbols(), chosen)
 
     def source(self, /, *args: Any, **kwargs: Any) -> str:
         """The module that runs for these arguments, or for specs in their place; options as keywords."""
@@ -290,6 +325,7 @@ class Function:
 
     def _with_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with strings that were meant as specs read as such; any other string is part of the program."""
+        args, kwargs = self._static.wrapped(args, kwargs)
         bound = bind(self._body, args, kwargs, self.__name__)
         paths, leaves, structure = dotted_paths(bound.arguments)
         for i, (path, x) in enumerate(zip(paths, leaves, strict=True)):
@@ -313,43 +349,59 @@ class Function:
         if graph is not None:
             return self._append(graph, args, kwargs)
         options = current()
+        described = _described(options, bound, leaves, structure)
         with self._lock:
-            for known, compiled in self._entries:  # another thread may have been first
-                if known == options and _accepts(compiled, args, kwargs):
-                    return compiled(*args, **kwargs)
-            key = (options, tuple(bound.arguments), structure, tuple(map(_kind, leaves)))
-            seen = self._seen.setdefault(key, [])
-            here = tuple([np.shape(x) if is_array(x) else () for x in leaves])
-            compiled = self._compile_for(args, kwargs, seen, here)
-            seen.append(here)
-            self._entries = ((options, compiled), *self._entries)
-        return compiled(*args, **kwargs)
+            entry = self._cache.find(described, args, kwargs)  # another thread may have been first
+            if entry is None:
+                entry = Entry(self._compile_for(args, kwargs, bound, described), options, described)
+                most = resolve(self._explicit).cache_size
+                self._cache.add(entry, most, self.__name__, lambda: dotted_paths(bound.arguments)[0])
+        return entry.compiled(*args, **kwargs)
 
     @boundary
     def _append(self, graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called inside a trace: the program becomes part of that graph."""
         with inside(graph, self._body):
-            return self._body(*args, **kwargs)
+            return self._body(*map(held, args), **{name: held(x) for name, x in kwargs.items()})
 
-    def _compile_for(self, args: Any, kwargs: Any, seen: Sequence[Sizes], here: Sizes) -> Compiled:
-        options = resolve(self._explicit)
-        shapes, values = generalised(seen, here, set(self.__signature__.parameters))
-        if values:
+    def _compile_for(self, args: Any, kwargs: Any, bound: inspect.BoundArguments, described: Described) -> Compiled:
+        options, seen = resolve(self._explicit), self._cache.seen(described)
+        varied = [
+            i
+            for i, n in enumerate(described.numbers)
+            if n is not None and n >= 1 and any(d.numbers[i] != n for d in seen)
+        ]
+        taken = {path.rpartition(".")[2] for path in dotted_paths(bound.arguments)[0]} if varied else set()
+        taken.update(self.__signature__.parameters)
+        shapes, values = generalised([d.sizes for d in seen], described.sizes, taken)
+        if values or varied:
             try:
-                return self._compiled(args, kwargs, shapes, values, options)
+                return self._compiled(args, kwargs, _Symbols(shapes, values, varied), options)
             except SymgradError:  # a program that does not go through with symbols is compiled for its very sizes
                 pass
-        return self._compiled(args, kwargs, {}, None, options)
+        return self._compiled(args, kwargs, _Symbols(), options)
 
-    def _compiled(self, args: Any, kwargs: Any, shapes: Any, values: Any, options: Options) -> Compiled:
+    def _compiled(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Compiled:
         with collector_resting():
-            return Compiled(self._trace(args, kwargs, shapes, values, options), options)
+            return Compiled(self._trace(args, kwargs, symbols, options), options, self._static)
 
-    def _trace(self, args: Any, kwargs: Any, shapes: Any, values: Any, options: Options) -> Program:
+    def _trace(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Program:
         with in_force(options):
-            program = trace(self._body, args, kwargs, name=self.__name__, shapes=shapes, values=values)
+            program = trace(self._body, args, kwargs, name=self.__name__, **symbols._asdict())
         program.summary = self.summary + "."
         return program
+
+
+def _made_again(transform: Callable[..., Function], args: Any, kwargs: Any) -> Function:
+    return transform(*args, **kwargs)
+
+
+class _Symbols(NamedTuple):
+    """What of the arguments of a call are symbols: sizes by leaf, their numbers at hand, and which ints."""
+
+    shapes: Mapping[int, Shape] = {}
+    values: Mapping[str, int] | None = None
+    numbers: Sequence[int] = ()
 
 
 @contextmanager
@@ -407,16 +459,18 @@ def _comparable(before: Sizes, here: Sizes) -> bool:
     )
 
 
-def _accepts(compiled: Compiled, args: Any, kwargs: Any) -> bool:
-    try:
-        return compiled.accepts(*args, **kwargs)
-    except TypeError:
-        return False
+def _described(
+    options: Options, bound: inspect.BoundArguments, leaves: Sequence[Any], structure: tree.TreeSpec
+) -> Described:
+    given = tuple(bound.arguments.values())
+    kinds = (options, tuple(bound.arguments), structure, tree.orders(given), tuple(map(_kind, leaves)))
+    sizes = tuple([np.shape(x) if is_array(x) else () for x in leaves])
+    return Described(kinds, sizes, tuple([x if type(x) is int else None for x in leaves]))
 
 
 def _kind(x: Any) -> Any:
     """What of a leaf a program depends on, sizes aside."""
-    if type(x) in (float, complex):
+    if type(x) in (int, float, complex):
         return type(x)
     if is_array(x):
         return np.dtype(x.dtype), len(x.shape)

@@ -250,6 +250,20 @@ class Sizes:
             self._symbols[name] = Dim(expressions.symbol(self._free(not_called(name))), self)
         return self._symbols[name]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__ if name != "lift"}  # which belongs to a trace
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.lift = None
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def argument(self, name: str, number: int) -> Dim:
+        """An int argument as a symbol, of which the number is at hand: at least 1, as sizes are."""
+        symbol = self._free(not_called(name))
+        self.values = {**(self.values or {}), symbol: number}
+        return self._symbols.setdefault(symbol, Dim(expressions.symbol(symbol), self))
+
     def _free(self, name: str) -> str:
         """The name, or a longer one where another size has it: ``np_`` is the symbol of a size called ``np``."""
         taken = {dim.expr.name for dim in self._symbols.values()}

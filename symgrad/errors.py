@@ -96,5 +96,9 @@ class FrozenRandomWarning(UserWarning):
     """Random numbers that are drawn while a function is traced: every call of the program has the same."""
 
 
+class RecompilationWarning(UserWarning):
+    """A function that is compiled again and again, since something changes from call to call."""
+
+
 class GradientCheckError(SymgradError, AssertionError):
     """A derivative that does not agree with finite differences."""

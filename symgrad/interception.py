@@ -28,6 +28,7 @@ from symgrad.ops.create import CREATE
 from symgrad.ops.define import PLACES, TABLE, is_traced
 from symgrad.ops.scipy import load
 from symgrad.reach import MISSING, Name, reach
+from symgrad.static import Static
 from symgrad.variable import created, tracing
 from symgrad.where import Where, here, internal, looks_up
 
@@ -168,6 +169,12 @@ class Held(np.ndarray):
     def copy(self, order: str = "C") -> Any:
         graph, result = tracing.get(), super().copy(order)
         return result if graph is None else constant(graph, result)
+
+
+def held(static: Any) -> Any:
+    """A static argument as the traced function sees it."""
+    value = static.value if isinstance(static, Static) else static
+    return value.view(Held) if type(value) is np.ndarray and value.dtype.kind in "biufc" else value
 
 
 def _length(x: Any) -> Any:

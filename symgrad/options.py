@@ -18,12 +18,15 @@ class Options:
     optimize: int = 2
     numerics: str = "stable"
     threads: int | None = None
+    cache_size: int = 64
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
             raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
+        if type(self.cache_size) is not int or self.cache_size < 1:
+            raise ArgumentError(f"cache_size={self.cache_size!r}", "It is a number from 1 on.")
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 
@@ -75,6 +78,8 @@ def options(**changed: Any) -> Iterator[None]:
         their order, which matters where the product of some of them leaves the range of the dtype.
     threads : int or None
         How many threads may work on one call; None for as many as cores.
+    cache_size : int
+        How many programs a Function keeps, for the dtypes, sizes and options that it was called with.
 
     Raises
     ------

@@ -55,6 +55,20 @@ def reach(function: Callable[..., Any]) -> Iterator[Name]:
         yield from found if not internal(code) else ()
 
 
+def reads(function: Callable[..., Any], parameter: str) -> bool:
+    """Whether a function may look at one of its arguments; False if it has no instruction that does."""
+    f = _unwrapped(function)
+    code = getattr(f, "__code__", None)
+    if code is None or parameter not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return True
+    if parameter in code.co_cellvars or not _LOOK_AT_ALL.isdisjoint(code.co_names):
+        return True
+    return any(i.argval == parameter and i.opname.startswith("LOAD") for i in dis.get_instructions(code))
+
+
+_LOOK_AT_ALL = {"locals", "vars", "eval", "exec", "dir"}
+
+
 def _unwrapped(f: Any) -> Any:
     while isinstance(f, partial) or hasattr(f, "__wrapped__"):
         f = f.func if isinstance(f, partial) else f.__wrapped__

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import optree
@@ -17,7 +17,8 @@ from symgrad import tree
 from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
 from symgrad.graph import SEED, Aval, Graph, Node, reached
-from symgrad.interception import inside
+from symgrad.interception import held, inside
+from symgrad.reach import reads
 from symgrad.specs import parse_size, parse_spec, size_texts
 from symgrad.text import double_quoted, is_name, key_literal, word
 from symgrad.variable import Variable, tracing
@@ -81,6 +82,16 @@ class Leaf:
     name: str
     node: Node | None = None
     static: Any = None
+    size: Dim | None = None  # of an int that is computed with as sizes are
+    ignored: bool = False  # an int that the function does not read
+
+
+class Order(NamedTuple):
+    """The keys of a dict among the arguments, in their order, which a function may see."""
+
+    parameter: str
+    below: str
+    keys: tuple[Any, ...]
 
 
 @dataclass
@@ -112,6 +123,7 @@ class Program:
     structure: tree.TreeSpec  # of the arguments, a tuple by parameter
     parameters: list[inspect.Parameter]
     sizes: Sizes
+    orders: list[Order]
     summary: str = ""
 
 
@@ -124,6 +136,7 @@ def trace(
     name: str | None = None,
     shapes: Mapping[int, Shape] | None = None,
     values: Mapping[str, int] | None = None,
+    numbers: Collection[int] = (),
 ) -> Program:
     """Run `function` on Variables that stand for the arguments.
 
@@ -138,6 +151,8 @@ def trace(
         For leaves by number, sizes as text where they shall be symbols, instead of those of the array.
     values : mapping of str to int, optional
         The number that each such symbol has in the call at hand.
+    numbers : collection of int, optional
+        The leaves that are ints and shall be symbols, too.
 
     Returns
     -------
@@ -150,7 +165,9 @@ def trace(
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
     where = definition(function)
-    leaves, variables, structure = _inputs(graph, bound.arguments, sizes, shapes or {}, where)
+    arguments = _Arguments(graph, bound.arguments, sizes, where, function)
+    leaves, variables = arguments.leaves(shapes or {}, numbers)
+    structure = arguments.structure
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
     with inside(graph, function), _refusals():
         outputs = of_graph(graph, function(*bound.args, **bound.kwargs))
@@ -169,6 +186,7 @@ def trace(
         structure,
         [kinds[key] for key in bound.arguments],
         sizes,
+        arguments.orders(),
     )
 
 
@@ -248,33 +266,66 @@ def is_static(x: Any) -> bool:
     return True
 
 
-def _inputs(
-    graph: Graph, arguments: Mapping[str, Any], sizes: Sizes, shapes: Mapping[int, Shape], where: Where
-) -> tuple[list[Leaf], list[Any], tree.TreeSpec]:
-    paths, values, structure = tree.flatten_with_paths(tuple(arguments.values()))
-    steps = _steps(arguments, paths)
-    names = _short_names([[word(str(step))[:LONGEST] for step in path] for path in steps])
-    leaves, variables = [], []
-    for i, (path, value, name) in enumerate(zip(paths, values, names, strict=True)):
-        parameter = steps[i][0]
+class _Arguments:
+    """The arguments of a call, leaf by leaf, as a trace takes them."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        arguments: Mapping[str, Any],
+        sizes: Sizes,
+        where: Where,
+        function: Callable[..., Any],
+    ) -> None:
+        self._graph, self._sizes, self._where, self._function = graph, sizes, where, function
+        self._given = tuple(arguments.values())
+        self._paths, self._values, self.structure = tree.flatten_with_paths(self._given)
+        self._steps = _steps(arguments, self._paths)
+
+    def leaves(self, shapes: Mapping[int, Shape], numbers: Collection[int]) -> tuple[list[Leaf], list[Any]]:
+        """The leaves, and what stands for them in the trace; those of `numbers` are symbols."""
+        names = _short_names([[word(str(step))[:LONGEST] for step in path] for path in self._steps])
+        pairs = [
+            self._leaf(value, name, self._place(path, steps[0]), shapes.get(i), i in numbers)
+            for i, (path, value, name, steps) in enumerate(
+                zip(self._paths, self._values, names, self._steps, strict=True)
+            )
+        ]
+        return [leaf for leaf, _ in pairs], [value for _, value in pairs]
+
+    def orders(self) -> list[Order]:
+        """The dicts among the arguments that have an order to be seen."""
+        found: dict[tuple[str, str], Order] = {}
+        for path, steps in zip(self._paths, self._steps, strict=True):
+            for i in range(1, len(path)):
+                if isinstance(path[i], optree.MappingEntry):
+                    parameter, below, _ = self._place(path[:i], steps[0])
+                    found.setdefault((parameter, below), Order(parameter, below, tuple(path[:i](self._given))))
+        return [order for order in found.values() if len(order.keys) > 1]
+
+    @staticmethod
+    def _place(path: optree.PyTreeAccessor, parameter: str) -> tuple[str, str, str]:
         below = _below(parameter, path[1:])
-        text = parameter + "".join(below)
-        place = parameter, "".join(map(double_quoted, below)), text, name
-        if not is_array(value):
-            if not is_static(value):
-                raise ArgumentError(
-                    f"{text} is an instance of {type(value).__name__}, neither an array nor a value that never changes",
-                    "Pass arrays, numbers, strings, functions, or trees of them; "
-                    "register other classes with symgrad.tree.register.",
-                )
-            leaves.append(Leaf(*place, static=value))
-            variables.append(value)
-            continue
-        node = graph.add_input(name, input_aval(value, sizes, shapes.get(i), text), where)
-        leaves.append(Leaf(*place, node))
-        lock = f"{text} is an argument: writing into it would change the caller's array"
-        variables.append(Variable(graph, node, lock))
-    return leaves, variables, structure
+        return parameter, "".join(map(double_quoted, below)), parameter + "".join(below)
+
+    def _leaf(
+        self, value: Any, name: str, place: tuple[str, str, str], shape: Shape | None, symbol: bool
+    ) -> tuple[Leaf, Any]:
+        if symbol:
+            size = self._sizes.argument(name, value)
+            return Leaf(*place, name, size=size), size
+        if is_array(value):
+            node = self._graph.add_input(name, input_aval(value, self._sizes, shape, place[2]), self._where)
+            lock = f"{place[2]} is an argument: writing into it would change the caller's array"
+            return Leaf(*place, name, node), Variable(self._graph, node, lock)
+        if not is_static(value):
+            raise ArgumentError(
+                f"{place[2]} is an instance of {type(value).__name__}, neither an array nor a value that never changes",
+                "Pass arrays, numbers, strings, functions, or trees of them; name what is part of the program in "
+                "static_argnames=, or register the class with symgrad.tree.register.",
+            )
+        ignored = type(value) is int and not place[1] and not reads(self._function, place[0])
+        return Leaf(*place, name, static=value, ignored=ignored), held(value)
 
 
 def dotted_paths(arguments: Mapping[str, Any]) -> tuple[list[str], list[Any], tree.TreeSpec]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 from symgrad import tree
 from symgrad.compile import Function
@@ -17,11 +18,25 @@ from symgrad.variable import Variable
 from symgrad.wrt import Choice, Run
 
 Tree = Any
+_P = ParamSpec("_P")
+
+
+def remembered(transform: Callable[_P, Function]) -> Callable[_P, Function]:
+    """Note on a Function how it was made, so that it can be made again where it is sent to."""
+
+    @wraps(transform)
+    def made(*args: _P.args, **kwargs: _P.kwargs) -> Function:
+        function = transform(*args, **kwargs)
+        function.recipe = made, args, kwargs
+        return function
+
+    return made
 
 
 # ---- the public transforms
 
 
+@remembered
 def grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -47,7 +62,8 @@ def grad(
     disconnected : str
         ``"zero"`` gives zeros where the value does not depend on an input, ``"raise"`` an error.
     **options
-        As in `symgrad.options`.
+        As in `symgrad.options`; and ``static_argnums=``, ``static_argnames=``: the arguments that are part of the program,
+        by number or by name.
 
     Returns
     -------
@@ -79,6 +95,7 @@ def grad(
     return _function(body, f, "grad", f"Gradient of {describe(f)} with respect to {choice.described(f)}", options)
 
 
+@remembered
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -123,6 +140,7 @@ def value_and_grad(
     return _function(body, f, "value_and_grad", text, options)
 
 
+@remembered
 def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
     """The derivative of an elementwise function, number by number.
 
@@ -159,6 +177,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **
     return _function(body, f, "elementwise_grad", text, options)
 
 
+@remembered
 def jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: str = "auto", **options: Any
 ) -> Function:
@@ -204,6 +223,7 @@ def jacobian(
     return _function(body, f, "jacobian", f"Jacobian of {describe(f)} with respect to {choice.described(f)}", options)
 
 
+@remembered
 def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
     """`jacobian` with ``mode="rev"``.
 
@@ -217,6 +237,7 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: A
     return jacobian(f, argnums, mode="rev", **options)
 
 
+@remembered
 def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
     """`jacobian` with ``mode="fwd"``.
 
@@ -230,6 +251,7 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: A
     return jacobian(f, argnums, mode="fwd", **options)
 
 
+@remembered
 def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
     """The dense Hessian of a function with a scalar result.
 
@@ -264,6 +286,7 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: 
     return _function(body, f, "hessian", text, options)
 
 
+@remembered
 def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
     """The product of the Hessian of a function with a vector, without forming the Hessian.
 
@@ -307,6 +330,7 @@ def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any)
     return _function(body, f, "hvp", text, options)
 
 
+@remembered
 def compile(f: Callable[..., Any], **options: Any) -> Function:
     """The function itself, traced, simplified and compiled, without a derivative.
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import optree
 
 from symgrad.errors import ArgumentError
@@ -30,6 +31,17 @@ def flatten_with_paths(tree: Any) -> tuple[list[optree.PyTreeAccessor], list[Any
     """As `flatten`, with where each leaf stands; ``path.codify("args")`` is the Python expression for it."""
     flatten(tree)  # registers the dataclasses in it
     return optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=_NAMESPACE)
+
+
+def orders(tree: Any) -> tuple[Any, ...]:
+    """The keys of the dicts in a tree, in the order that they have."""
+    if isinstance(tree, (np.ndarray, np.generic, float, int, str, type(None))) or optree.is_namedtuple(tree):
+        return orders(tuple(tree)) if isinstance(tree, tuple) else ()
+    if optree.tree_is_leaf(tree, none_is_leaf=True, namespace=_NAMESPACE):
+        return ()
+    children = optree.tree_flatten_one_level(tree, none_is_leaf=True, namespace=_NAMESPACE)[0]
+    below = tuple(found for child in children if (found := orders(child)))
+    return (tuple(tree), *below) if type(tree) is dict else below
 
 
 def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Any:

@@ -13,7 +13,7 @@ from symgrad.dims import Bound, Dim, Size, Sizes, evaluate, renamed, symbols_of
 from symgrad.errors import ArgumentError
 from symgrad.shapes import render_shape
 from symgrad.text import double_quoted, literal
-from symgrad.trace import Leaf
+from symgrad.trace import Leaf, Order
 
 FAR = 100  # so many times as large or small, and a program compiled with a size at hand is compiled again
 
@@ -28,8 +28,14 @@ class Guard:
     """
 
     def __init__(
-        self, leaves: Sequence[Leaf], parameters: Sequence[inspect.Parameter], structure: tree.TreeSpec, sizes: Sizes
+        self,
+        leaves: Sequence[Leaf],
+        parameters: Sequence[inspect.Parameter],
+        structure: tree.TreeSpec,
+        sizes: Sizes,
+        orders: Sequence[Order] = (),
     ) -> None:
+        self.orders = orders
         self.leaves, self.parameters, self.structure, self.pinned = leaves, parameters, structure, dict(sizes.pinned)
         self.bounds = readable_bounds(leaves, sizes)
         self._values = sizes.values or {}
@@ -60,7 +66,16 @@ class Guard:
         """Python conditions, cheapest way first; sizes are bound as they come by."""
         bound: set[str] = set()
         later: list[str] = []  # sizes that are computed from others, which all have to be bound first
+        for i, order in enumerate(self.orders):
+            scope[f"{own}k{i}"] = order.keys
+            yield f"{own}tuple({order.parameter}{order.below}) == {own}k{i}"
         for i, (leaf, x) in enumerate(zip(self.leaves, names, strict=True)):
+            if leaf.ignored or leaf.size is not None:
+                yield f"{own}type({x}) is {own}int"
+                if leaf.size is not None:
+                    bound.add(str(leaf.size))
+                    yield f"1 <= ({own}n_{leaf.size} := {x})"
+                continue
             if leaf.node is None:
                 value, kind = f"{own}v{i}", f"{own}t{i}"
                 scope[value], scope[kind] = leaf.static, type(leaf.static)
@@ -120,9 +135,11 @@ class Guard:
         tests: list[tuple[str, str]] = []
         for leaf in self.leaves:
             place = local[leaf.parameter] + leaf.below
-            if leaf.node is None:
+            if leaf.size is not None:
+                tests.append((f"{place} < 1", f"{leaf.path} must be at least 1"))
+            elif leaf.node is None:
                 value = literal(leaf.static)
-                if value is not None:
+                if value is not None and not leaf.ignored:
                     tests.append((f"{place} != {double_quoted(value)}", f"{leaf.path} must be {value}"))
             elif leaf.node.aval.shape:
                 shape = f"({render_shape(leaf.node.aval.shape)},)"
@@ -146,7 +163,7 @@ _GLOBALS = {
     "ndarray": np.ndarray,
     "generic": np.generic,
     "flatten": tree.flatten,
-    **{f.__name__: f for f in (type, isinstance, len, min, max, float, complex)},
+    **{f.__name__: f for f in (type, isinstance, len, min, max, int, float, complex, tuple)},
 }
 
 
@@ -161,6 +178,7 @@ def _prefix(parameters: Iterable[str]) -> str:
 def readable_bounds(leaves: Sequence[Leaf], sizes: Sizes) -> list[Bound]:
     """What is assumed of the sizes of these arguments, but for what is so because no size is negative."""
     given = [n for leaf in leaves if leaf.node for n in leaf.node.aval.shape if isinstance(n, Dim)]
+    given += [leaf.size for leaf in leaves if leaf.size is not None]
     names = {name for n in given for name in symbols_of(n)}
     implied = [bound for n in given if (bound := sizes.bound(n))]
     return [
@@ -213,6 +231,8 @@ def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[dict[str, int
     found: dict[str, int] = {}
     owners: dict[str, str] = {}
     for leaf, x in zip(leaves, values, strict=True):
+        if leaf.size is not None:
+            found[str(leaf.size)], owners[str(leaf.size)] = x, leaf.path
         for n, number in zip(leaf.node.aval.shape if leaf.node else (), np.shape(x), strict=False):
             if isinstance(n, Dim) and n.expr.is_Symbol:
                 found.setdefault(n.expr.name, number)
@@ -222,6 +242,10 @@ def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[dict[str, int
 
 def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str, str]) -> Any:
     """An argument as the program takes it."""
+    if leaf.ignored or leaf.size is not None:
+        if not isinstance(x, (int, np.integer)) or isinstance(x, bool) or (leaf.size is not None and x < 1):
+            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for an int of at least 1")
+        return int(x)
     if leaf.node is None:
         if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
             raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}")

@@ -78,6 +78,7 @@ class Header:
     inputs: Mapping[Node, Leaf]
     results: Any
     assumed: Sequence[str] = ()
+    numbers: Mapping[str, Leaf] = field(default_factory=dict)  # by symbol the int arguments that are computed with
 
     @cached_property
     def local(self) -> dict[str, str]:
@@ -109,6 +110,7 @@ class Header:
     def signature(self, inputs: Sequence[Node]) -> str:
         """Arguments and results with dtypes and sizes."""
         arguments = [f"{self.inputs[node].path}: {_described(node.aval)}" for node in inputs]
+        arguments += [f"{leaf.path}: int" for leaf in self.numbers.values()]
         results = ", ".join(_described(y.aval) for y in _leaves(self.results))
         return f"{', '.join([*arguments, *self.assumed])} -> {results}"
 
@@ -140,6 +142,7 @@ def emit(
     lines = [
         *_unpacking(live, names, header),
         *_sizes(graph.inputs, header, symbols),
+        *_numbers(header, symbols),
         *(checks or ()),
         *body.lines,
         f"return {_spell_tree(header.results, _results(body, graph.outputs))}",
@@ -244,6 +247,8 @@ def _name_inputs(names: Names, header: Header) -> None:
 def _reserve(names: Names, symbols: Iterable[str], header: Header) -> None:
     """Keep the names of symbolic sizes for them."""
     for symbol in symbols:
+        if symbol in header.numbers and symbol in header.local:
+            continue
         if symbol in header.local:
             raise ArgumentError(f"{symbol} is the name of a size and of an argument", "Give the size another letter.")
         names.fresh(symbol)
@@ -378,6 +383,12 @@ def _sizes(inputs: Iterable[Node], header: Header, symbols: Iterable[str]) -> li
             lines += [f"{name} = {place}.shape[{sizes.index(name)}]" for name in sorted(found)]
         missing -= found
     return lines
+
+
+def _numbers(header: Header, symbols: Iterable[str]) -> list[str]:
+    """Lines that read int arguments under the names of their symbols."""
+    places = {name: header.local[leaf.parameter] + leaf.below for name, leaf in header.numbers.items()}
+    return [f"{name} = {places[name]}" for name in symbols if places.get(name, name) != name]
 
 
 def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.ndarray]]:
