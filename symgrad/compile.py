@@ -23,7 +23,7 @@ from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.names import global_name
 from symgrad.emit.preamble import defined
 from symgrad.errors import ArgumentError, SymgradError
-from symgrad.graph import Graph, Node
+from symgrad.graph import Graph, Node, tracing
 from symgrad.interception import inside
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.rewrite import optimise, write
@@ -35,7 +35,7 @@ from symgrad.schedule.scratch import scratch_of
 from symgrad.specs import looks_like_spec
 from symgrad.text import literal
 from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, signature, spec, trace
-from symgrad.variable import Variable, tracing
+from symgrad.variable import Variable
 from symgrad.where import boundary
 
 _serial = itertools.count(1)
