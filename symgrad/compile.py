@@ -29,7 +29,7 @@ from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.names import global_name
 from symgrad.emit.preamble import defined
 from symgrad.errors import ArgumentError, SymgradError
-from symgrad.graph import Graph, Node
+from symgrad.graph import Graph, Node, tracing
 from symgrad.interception import held, inside
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.pickling import program_of, rows_of
@@ -43,7 +43,7 @@ from symgrad.specs import looks_like_spec
 from symgrad.static import StaticArguments
 from symgrad.text import literal
 from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, signature, spec, trace
-from symgrad.variable import Variable, tracing
+from symgrad.variable import Variable
 from symgrad.where import boundary
 
 _serial = itertools.count(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from operator import attrgetter
@@ -330,3 +331,7 @@ def _same_aval(a: Any, b: Any) -> bool:
 def _check(holds: bool, node: Node, fact: str) -> None:
     if not holds:
         raise GraphError(f"{node!r}: {fact}", where=node.where or UNKNOWN)
+
+
+tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
+"""The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""

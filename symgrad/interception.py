@@ -22,14 +22,14 @@ import numpy as np
 from symgrad.calls import call_function, call_ufunc
 from symgrad.dims import Dim
 from symgrad.errors import FrozenRandomWarning, Refusal, WriteError
-from symgrad.graph import Graph
+from symgrad.graph import Graph, tracing
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE
 from symgrad.ops.define import PLACES, TABLE, is_traced
 from symgrad.ops.scipy import load
 from symgrad.reach import MISSING, Name, reach
 from symgrad.static import Static
-from symgrad.variable import created, tracing
+from symgrad.variable import created
 from symgrad.where import Where, here, internal, looks_up
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")

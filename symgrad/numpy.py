@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy
 
-from symgrad.graph import Graph
+from symgrad.graph import Graph, tracing
 from symgrad.interception import create
 from symgrad.ops.create import CREATE
-from symgrad.variable import Variable, tracing
+from symgrad.variable import Variable
 
 
 def _graph(values: Iterable[Any]) -> Graph | None:

@@ -16,12 +16,12 @@ import optree
 from symgrad import tree
 from symgrad.dims import Dim, Shape, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
-from symgrad.graph import SEED, Aval, Graph, Node, reached
+from symgrad.graph import SEED, Aval, Graph, Node, reached, tracing
 from symgrad.interception import held, inside
 from symgrad.reach import reads
 from symgrad.specs import parse_size, parse_spec, size_texts
 from symgrad.text import double_quoted, is_name, key_literal, word
-from symgrad.variable import Variable, tracing
+from symgrad.variable import Variable
 from symgrad.where import UNKNOWN, Where, boundary
 
 LONGEST = 40  # characters of a key that make a name

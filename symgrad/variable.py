@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
 from operator import index as index_of
 from types import SimpleNamespace
 from typing import Any
@@ -22,9 +21,6 @@ from symgrad.shapes import product
 from symgrad.where import assigned_name
 
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
-
-tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
-"""The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""
 
 
 _BUILD = " Where it is written into an array, make that array inside of the function: np.zeros(shape), np.array(a)."
@@ -88,6 +84,11 @@ class Variable(Memory, Operators):
     @property
     def nbytes(self) -> int | Dim:
         return self.size * self.itemsize
+
+    @property
+    def base(self) -> None:
+        """Memory is laid out when the program is compiled: there is no other array to be asked for."""
+        return None
 
     def __repr__(self) -> str:
         return f"<Variable {self.aval} {self._name() or self._node.op.name}>"

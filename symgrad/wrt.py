@@ -13,14 +13,14 @@ from symgrad import tree
 from symgrad.derive import pullback
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
-from symgrad.graph import Graph, Node
+from symgrad.graph import Graph, Node, tracing
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.ops import core
 from symgrad.options import current
 from symgrad.rewrite import improved
 from symgrad.shapes import product, render_tuple, same_shape
 from symgrad.trace import bind, definition, dotted_paths, of_graph, signature
-from symgrad.variable import Variable, lift, tracing
+from symgrad.variable import Variable, lift
 from symgrad.where import Where
 
 

@@ -8,10 +8,10 @@ import symgrad.numpy as snp
 from symgrad.batch import batch
 from symgrad.dims import Sizes
 from symgrad.errors import ShapeError, UnsupportedError, WriteError
-from symgrad.graph import Aval, Graph
+from symgrad.graph import Aval, Graph, tracing
 from symgrad.interpret import interpret
 from symgrad.spelling import Code
-from symgrad.variable import Variable, tracing
+from symgrad.variable import Variable
 
 X = np.array([0.5, -1.0, 2.0])
 

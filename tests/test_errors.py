@@ -639,6 +639,6 @@ def test_a_failed_trace_leaves_nothing_behind():
     with pytest.raises(ShapeError):
         f(X, 5)
     np.testing.assert_array_equal(f(X, 1), [0, 1, 0])
-    from symgrad.variable import tracing
+    from symgrad.graph import tracing
 
     assert tracing.get() is None

@@ -4,8 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from oracle import check_derivatives
-from sweep import check_batch, check_close
+from programs import check_batch, check_close, check_derivatives
 
 import symgrad as sg
 from symgrad.errors import ShapeError, UnsupportedError
@@ -14,14 +13,6 @@ linalg = pytest.importorskip("scipy.linalg")
 
 F4 = np.dtype(np.float32)
 TIGHT = {"rtol": 1e-4, "atol": 1e-6}
-
-
-@pytest.fixture(autouse=True)
-def places():
-    from places import intercepted  # which imports SciPy
-
-    with intercepted():
-        yield
 
 
 def numbers(*shape, seed=1):
@@ -121,8 +112,8 @@ def test_solve_and_inv():
     check(lambda a, b: linalg.solve(a, b), a, b)
     check(lambda a, b: linalg.solve(a, b, transposed=True), a, b)
     check(lambda a, b: linalg.solve(a, b), matrix(2, 3, 3), numbers(3))
-    check(linalg.inv, a)
-    check(linalg.det, a)
+    check(lambda a: linalg.inv(a), a)
+    check(lambda a: linalg.det(a), a)
 
 
 def test_toeplitz_systems():
@@ -132,11 +123,11 @@ def test_toeplitz_systems():
 
 
 def test_least_squares_and_norms():
-    check(linalg.pinv, matrix(4, 3))
+    check(lambda a: linalg.pinv(a), matrix(4, 3))
     check(lambda a, b: linalg.lstsq(a, b)[:2], matrix(4, 3), numbers(4), batch=False)
     check_close(lambda a, b: linalg.lstsq(a, b), matrix(4, 3), numbers(4, 2))
     check_close(lambda a, b: linalg.lstsq(a, b)[0], np.ones((3, 3)), numbers(3))
-    check_close(linalg.pinv, np.vander(np.linspace(0, 1, 12)))  # NumPy's keeps more singular values
+    check_close(lambda a: linalg.pinv(a), np.vander(np.linspace(0, 1, 12)))  # NumPy's keeps more singular values
     check(lambda a: linalg.norm(a, axis=1), matrix(4, 3))
     check(lambda a: linalg.norm(a, 1), matrix(4, 3))
 
@@ -168,7 +159,7 @@ def test_functions_of_matrices(f, shape):
 def test_the_derivative_of_the_exponential_of_a_matrix():
     check(lambda a, e: linalg.expm_frechet(a, e), matrix(3, 3), numbers(3, 3))
     check(lambda a, e: linalg.expm_frechet(a, e, compute_expm=False), matrix(2, 2), numbers(2, 2), order=3)
-    check(linalg.expm, np.zeros((2, 2)), order=3)
+    check(lambda a: linalg.expm(a), np.zeros((2, 2)), order=3)
 
 
 def test_functions_of_matrices_that_do_not_commute_with_their_derivative():
@@ -210,7 +201,7 @@ def test_eigh_of_pencils(kind):
 def test_singular_values_and_qr():
     check(lambda a: linalg.svd(a, full_matrices=False)[1], matrix(4, 3))
     check(lambda a: linalg.svd(a, compute_uv=False), matrix(4, 3))
-    check(linalg.svdvals, matrix(4, 3))
+    check(lambda a: linalg.svdvals(a), matrix(4, 3))
     check(lambda a: linalg.qr(a, mode="economic"), matrix(4, 3))
     check(lambda a: linalg.qr(a, mode="r")[0], matrix(3, 3))
 

@@ -1,8 +1,26 @@
-"""What modules of SciPy do with all that they are given."""
+"""What the entries for several modules of SciPy share."""
+
+from contextlib import contextmanager
 
 import numpy as np
 
+from symgrad.graph import tracing
 from symgrad.ops.define import as_input, is_traced
+
+
+@contextmanager
+def untraced():
+    """SciPy's own code on constants, which writes into arrays where nobody sees it, has NumPy as it is."""
+    token = tracing.set(None)
+    try:
+        yield
+    finally:
+        tracing.reset(token)
+
+
+def definer(class_, name):
+    """The class of which another has a method."""
+    return next(c for c in class_.__mro__ if name in vars(c))
 
 
 def double(x):

@@ -12,7 +12,7 @@ from scipy import interpolate
 from symgrad.errors import UnsupportedError
 from symgrad.ops.define import implements_at, is_traced
 from symgrad.ops.gather import take
-from symgrad.ops.scipy.convert import double
+from symgrad.ops.scipy.convert import definer, double, untraced
 
 PACKAGE = "scipy.interpolate"
 
@@ -66,13 +66,13 @@ def _piecewise(self, x, nu=0, extrapolate=None):
     if np.any(np.diff(self._x) < 0):
         raise UnsupportedError(f"{PACKAGE}.{type(self).__name__} with falling breakpoints is not supported")
     if isinstance(self, interpolate.BPoly):
-        self = interpolate.PPoly.from_bernstein_basis(self)  # whose coefficients keep the axis in front
+        with untraced():
+            self = interpolate.PPoly.from_bernstein_basis(self)  # whose coefficients keep the axis in front
     extrapolate = self.extrapolate if extrapolate is None else extrapolate
     return _evaluated(self._x, _derivative(self._c[::-1], _order(nu)), double(x), self.axis, extrapolate)
 
 
-_BASE = next(c for c in interpolate.PPoly.__mro__ if "__call__" in vars(c))  # of PPoly and BPoly
-implements_at(_BASE, "__call__")(_piecewise)
+implements_at(definer(interpolate.PPoly, "__call__"), "__call__")(_piecewise)  # of BPoly, too
 
 
 # ---- splines by their knots
@@ -80,20 +80,21 @@ implements_at(_BASE, "__call__")(_piecewise)
 
 def _pieces(t, c, k):
     """Breakpoints and powers of a B-spline, by its derivatives at the knots (Taylor)."""
-    spline = interpolate.BSpline(t, c, k)
     base = t[k : len(t) - k]
     breaks = base[np.r_[True, np.diff(base) > 0]]
-    return breaks, np.stack([spline(breaks[:-1], nu) / math.factorial(nu) for nu in range(k + 1)])
+    with untraced():
+        spline = interpolate.BSpline(t, c, k)
+        return breaks, np.stack([spline(breaks[:-1], nu) / math.factorial(nu) for nu in range(k + 1)])
 
 
-@implements_at(interpolate.BSpline, "__call__")
+@implements_at(definer(interpolate.BSpline, "__call__"), "__call__")
 def _b_spline(self, x, nu=0, extrapolate=None):
     breaks, powers = _pieces(self._t, self._c, self.k)
     extrapolate = self.extrapolate if extrapolate is None else extrapolate
     return _evaluated(breaks, _derivative(powers, _order(nu)), double(x), self.axis, extrapolate)
 
 
-@implements_at(interpolate.UnivariateSpline, "__call__")
+@implements_at(definer(interpolate.UnivariateSpline, "__call__"), "__call__")
 def _univariate_spline(self, x, nu=0, ext=None):
     ext = self.ext if ext is None else ext
     if ext not in (0, 3, "extrapolate", "const"):
@@ -110,17 +111,19 @@ def _univariate_spline(self, x, nu=0, ext=None):
 # ---- interp1d
 
 
-@implements_at(interpolate.interp1d, "__call__")
+@implements_at(definer(interpolate.interp1d, "__call__"), "__call__")
 def _interp1d(self, x):
     """Outside of the points, where SciPy would raise, stands NaN: a program does not raise."""
+    if not isinstance(self, interpolate.interp1d):
+        raise UnsupportedError(f"{PACKAGE}.{type(self).__name__} is not supported", "Use CubicSpline or BSpline.")
     x = double(x)
     if self._kind == "linear":
         y = self._y.reshape(len(self.x), *self._y_extra_shape)
         rise = np.diff(y, axis=0) / np.diff(self.x).reshape(-1, *(1,) * (y.ndim - 1))
         breaks, powers = self.x, np.stack([y[:-1], rise])
     elif hasattr(self, "_spline") and self._spline is not None:
-        c = self._spline.c
-        breaks, powers = _pieces(self._spline.t, c.reshape(len(c), *self._y_extra_shape), self._spline.k)
+        t, c = self._spline._t, self._spline._c
+        breaks, powers = _pieces(t, c.reshape(len(c), *self._y_extra_shape), self._spline.k)
     else:
         raise UnsupportedError(f"{PACKAGE}.interp1d of kind {self._kind!r} is not supported", "Write np.searchsorted.")
     y = _evaluated(breaks, powers, x, self._y_axis, True)

@@ -3,6 +3,8 @@
 The numbers of the matrix and their places are constants of the program, which makes the matrix of them.
 """
 
+from copy import copy
+
 import numpy as np
 from scipy import sparse
 
@@ -11,7 +13,8 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import signature
 from symgrad.graph import Aval
 from symgrad.ops.contract import fits
-from symgrad.ops.define import common_dtype, implements_at, operator
+from symgrad.ops.define import common_dtype, implements_at, is_traced, operator
+from symgrad.ops.scipy.convert import definer, untraced
 from symgrad.spelling import call, infix, spell_param
 
 PACKAGE = "scipy.sparse"
@@ -65,16 +68,27 @@ SPARSE_MATMUL = operator(
 )
 
 
+def _known(matrix):
+    """A matrix as it was before the trace: SciPy's functions, where the program has called some, leave Variables."""
+    plain = copy(matrix)
+    vars(plain).update({name: _value(x) for name, x in vars(plain).items()})
+    return plain
+
+
+def _value(x):
+    return np.asarray(x) if is_traced(x) else tuple(map(_value, x)) if type(x) is tuple else x
+
+
 def _matmul(self, other):
     if self.ndim != 2 or other.ndim not in (1, 2):
         raise UnsupportedError(
             f"{PACKAGE}: a product of a sparse array of {self.ndim} dimensions and an array of {other.ndim} is not "
             "supported"
         )
-    matrix = self if self.format in _MADE else self.tocsr()
+    with untraced():
+        matrix = self if self.format in _MADE else _known(self).tocsr()
     return SPARSE_MATMUL(matrix.data, matrix.indices, matrix.indptr, other, form=matrix.format, size=matrix.shape)
 
 
 for _class in (sparse.csr_array, sparse.coo_array):  # what A @ x, A.dot(x), x @ A and A * x of a spmatrix come down to
-    _holder = next(c for c in _class.__mro__ if "_matmul_dispatch" in vars(c))
-    implements_at(_holder, "_matmul_dispatch")(_matmul)
+    implements_at(definer(_class, "_matmul_dispatch"), "_matmul_dispatch")(_matmul)
