@@ -23,7 +23,6 @@ import numpy as np
 from symgrad import tree
 from symgrad.cache import Cache, Described, Entry
 from symgrad.cost import Cost, cost_of
-from symgrad.dims import Shape
 from symgrad.emit.guard import Guard, readable_bounds
 from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.names import global_name
@@ -253,7 +252,7 @@ class Function:
         self._cache = Cache()
         self._lock = threading.RLock()
         self.__name__ = self.__qualname__ = name
-        self.__module__ = getattr(body, "__module__", __name__)
+        self.__module__ = getattr(inspect.unwrap(body), "__module__", __name__)
         self.__wrapped__ = body
         self.recipe: tuple[Callable[..., Function], tuple[Any, ...], dict[str, Any]] | None = None  # how it was made
 
@@ -399,7 +398,7 @@ def _made_again(transform: Callable[..., Function], args: Any, kwargs: Any) -> F
 class _Symbols(NamedTuple):
     """What of the arguments of a call are symbols: sizes by leaf, their numbers at hand, and which ints."""
 
-    shapes: Mapping[int, Shape] = {}
+    shapes: Mapping[int, tuple[int | str, ...]] = {}
     values: Mapping[str, int] | None = None
     numbers: Sequence[int] = ()
 

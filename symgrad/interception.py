@@ -14,7 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,11 +26,12 @@ from symgrad.graph import Graph, tracing
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE
 from symgrad.ops.define import PLACES, TABLE, is_traced
+from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 from symgrad.reach import MISSING, Name, reach
 from symgrad.static import Static
 from symgrad.variable import created
-from symgrad.where import Where, here, internal, looks_up
+from symgrad.where import Where, here, installed, internal, looks_up
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), type(np.random.normal), np.ufunc)
@@ -252,7 +253,20 @@ class _Intercepted(ModuleType):
         if tracing.get() is None:
             return value
         frame = sys._getframe(1)
-        return value if internal(frame.f_code) or not looks_up(frame) else seen(value)
+        return value if internal(frame.f_code) or not looks_up(frame) or _on_its_own(frame) else seen(value)
+
+
+def _on_its_own(frame: FrameType) -> bool:
+    """Whether a library computes with constants: it may hand them to compiled code, to be written into.
+
+    So it is where none of its functions between the user's and this one has a traced value.
+    """
+    at: FrameType | None = frame
+    while at is not None and (installed(at.f_code) or internal(at.f_code)):
+        if installed(at.f_code) and any(is_traced(x) and not is_constant(x) for x in at.f_locals.values()):
+            return False
+        at = at.f_back
+    return installed(frame.f_code)
 
 
 class _ModuleClass(Place):

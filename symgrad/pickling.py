@@ -113,7 +113,7 @@ def _ids(nodes: Any) -> tuple[int, ...]:
 
 
 def _where(where: Where) -> tuple[str, int, int | None, bool]:
-    return where.file, where.line, where.of and where.of.id, where.again
+    return where.file, where.line, None if where.of is None else where.of.id, where.again
 
 
 def _placed(x: Any) -> Any:

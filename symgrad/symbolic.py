@@ -197,7 +197,7 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
     results = [Variable(cut_graph, image[x.node]) if isinstance(x, Variable) else x for x in leaves]
     program = Program(
         cut_graph,
-        dict(zip(names, inputs, strict=True)),
+        {name: Variable(cut_graph, node) for name, node in zip(names, cut_graph.inputs, strict=True)},
         tree.unflatten(structure, results),
         "function",
         here(),
@@ -205,6 +205,7 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
         tree.flatten((0,) * len(names))[1],
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names],
         getattr(graph, "sizes", Sizes()),
+        [],
         f"A function of {', '.join(names) or 'nothing'}.",
     )
     return Compiled(program, resolve(explicit))

@@ -14,7 +14,7 @@ import numpy as np
 import optree
 
 from symgrad import tree
-from symgrad.dims import Dim, Shape, Sizes
+from symgrad.dims import Dim, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
 from symgrad.graph import SEED, Aval, Graph, Node, reached, tracing
 from symgrad.interception import held, inside
@@ -134,7 +134,7 @@ def trace(
     kwargs: Mapping[str, Any] | None = None,
     *,
     name: str | None = None,
-    shapes: Mapping[int, Shape] | None = None,
+    shapes: Mapping[int, tuple[int | str, ...]] | None = None,
     values: Mapping[str, int] | None = None,
     numbers: Collection[int] = (),
 ) -> Program:
@@ -282,7 +282,9 @@ class _Arguments:
         self._paths, self._values, self.structure = tree.flatten_with_paths(self._given)
         self._steps = _steps(arguments, self._paths)
 
-    def leaves(self, shapes: Mapping[int, Shape], numbers: Collection[int]) -> tuple[list[Leaf], list[Any]]:
+    def leaves(
+        self, shapes: Mapping[int, tuple[int | str, ...]], numbers: Collection[int]
+    ) -> tuple[list[Leaf], list[Any]]:
         """The leaves, and what stands for them in the trace; those of `numbers` are symbols."""
         names = _short_names([[word(str(step))[:LONGEST] for step in path] for path in self._steps])
         pairs = [
@@ -309,7 +311,7 @@ class _Arguments:
         return parameter, "".join(map(double_quoted, below)), parameter + "".join(below)
 
     def _leaf(
-        self, value: Any, name: str, place: tuple[str, str, str], shape: Shape | None, symbol: bool
+        self, value: Any, name: str, place: tuple[str, str, str], shape: tuple[int | str, ...] | None, symbol: bool
     ) -> tuple[Leaf, Any]:
         if symbol:
             size = self._sizes.argument(name, value)
@@ -339,7 +341,7 @@ def _steps(arguments: Mapping[str, Any], paths: Sequence[Any]) -> list[list[Any]
     return [[parameters[path[0].entry], *map(_entry, path[1:])] for path in paths]
 
 
-def input_aval(value: Any, sizes: Sizes, shape: Shape | None = None, path: str = "an argument") -> Aval:
+def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = None, path: str = "an argument") -> Aval:
     """What is known of an argument."""
     if type(value) in (float, complex):
         return Aval((), np.dtype(type(value)), True)

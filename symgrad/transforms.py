@@ -62,8 +62,8 @@ def grad(
     disconnected : str
         ``"zero"`` gives zeros where the value does not depend on an input, ``"raise"`` an error.
     **options
-        As in `symgrad.options`; and ``static_argnums=``, ``static_argnames=``: the arguments that are part of the program,
-        by number or by name.
+        As in `symgrad.options`; and ``static_argnums=``, ``static_argnames=``: the arguments that are part of the
+        program, by number or by name.
 
     Returns
     -------

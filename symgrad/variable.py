@@ -218,7 +218,9 @@ class Variable(Memory, Operators):
                 "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
                 f"to index one, np.take(a, i).{_BUILD}",
             )
-        return np.asarray(value, dtype)
+        array = np.array(value, dtype)
+        array.flags.writeable = copy is True  # what shared its memory would write into it in vain
+        return array
 
     # ---- attributes and methods of arrays
 

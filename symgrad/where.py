@@ -55,6 +55,11 @@ def internal(code: CodeType) -> int:
     return known
 
 
+def installed(code: CodeType) -> bool:
+    """Whether this code belongs to a library that is installed, rather than to the user or to symgrad."""
+    return "site-packages" in code.co_filename or "dist-packages" in code.co_filename
+
+
 def boundary(function: _F) -> _F:
     """Mark a function that starts a trace: what is outside of it does not name the values inside."""
     _is_internal[function.__code__] = _BOUNDARY
