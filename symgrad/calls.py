@@ -174,7 +174,9 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
 
 def _power(self: Any, other: Any) -> Any:
-    """As arrays do: they square booleans as int8, where np.power gives int64."""
+    """As arrays do: they square booleans as int8, where np.power gives int64. An int at hand stays a number."""
+    if isinstance(other, Dim) and self.ndim and other.scope.value(other) is not None:
+        other = int(other)
     if self.dtype == bool and self.ndim and type(other) is int and other == 2:
         return np.square(self)
     return _operator(np.power)(self, other)

@@ -204,7 +204,7 @@ class _Pullback:
         """A value in a dtype; a constant stays one, so that rules know its number."""
         if x.aval.dtype == dtype or x.op is not CONSTANT:
             return np.astype(self.primal(x), dtype, copy=False)
-        return Variable(self.graph, self.graph.constant(dict(x.params)["value"].value.astype(dtype)))
+        return Variable(self.graph, self.graph.constant(np.asarray(dict(x.params)["value"].value).astype(dtype)))
 
     def times(self, g: Cotangent, p: Any) -> Cotangent:
         """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""

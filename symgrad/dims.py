@@ -6,6 +6,7 @@ A size is a Python int or a `Dim`. Its text is Python source: ``str(size)``.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -16,6 +17,7 @@ from symgrad.bounds import conditions, decide, distributed, extreme, solved
 from symgrad.errors import ArgumentError, SymbolicSizeError
 from symgrad.expressions import calculate, sympify
 from symgrad.text import is_name, not_called
+from symgrad.where import internal
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -64,7 +66,10 @@ class Dim:
         return expressions.source(self.expr)
 
     def __hash__(self) -> int:
-        return hash(self.expr)
+        """In a dict or a set of the user's it is the number that it is: those hold ints."""
+        if internal(sys._getframe(1).f_code):
+            return hash(self.expr)
+        return hash(self.scope.pin(self))
 
     # Integer arithmetic; see _calculate for what is not.
 

@@ -145,6 +145,8 @@ def _hide(args: Sequence[Any]) -> bool:
 
 
 def _holds_traced(x: Any) -> bool:
+    if type(x) is slice:
+        return any(map(_holds_traced, (x.start, x.stop, x.step)))
     return is_traced(x) or isinstance(x, Dim) or (type(x) in (list, tuple) and any(map(_holds_traced, x)))
 
 
@@ -253,7 +255,8 @@ class _Intercepted(ModuleType):
         if tracing.get() is None:
             return value
         frame = sys._getframe(1)
-        return value if internal(frame.f_code) or not looks_up(frame) or _on_its_own(frame) else seen(value)
+        inner = internal(frame.f_code) and frame.f_code.co_filename != "<string>"  # which is python -c, too
+        return value if inner or not looks_up(frame) or _on_its_own(frame) else seen(value)
 
 
 def _on_its_own(frame: FrameType) -> bool:

@@ -224,7 +224,7 @@ def test_python_floats_are_inputs_and_stay_weak():
     w = np.ones(3, np.float32)
     assert step(w, 0.1).dtype == np.float32
     assert step(w, 0.2).dtype == np.float32
-    assert len(step._entries) == 1
+    assert len(step._cache) == 1
     assert type(sg.grad(np.sin)(0.0)) is np.float64
     assert sg.compile(lambda x: x * 2)(1.5) == 3.0
     assert sg.grad(lambda x: np.sum(np.float32([1, 2]) * x))(2.0) == 3.0
@@ -305,7 +305,7 @@ def test_second_size_becomes_a_symbol(level):
     for n in (5, 5, 7, 9, 100, 5, 2):
         x, y = np.linspace(0, 1, n), np.linspace(1, 2, n)
         np.testing.assert_allclose(f(x, y), expected(x, y), rtol=1e-12)
-    assert len(f._entries) == 2
+    assert len(f._cache) == 2
     np.testing.assert_allclose(f(np.ones(1), np.ones(1)), expected(np.ones(1), np.ones(1)))
 
 
@@ -321,7 +321,7 @@ def test_batches_of_any_size_need_two_programs():
         value, gradient = g(w, A, y)
         np.testing.assert_allclose(value, loss(w, A, y))
         np.testing.assert_allclose(gradient, -(A * (y / (1 + np.exp(y * (A @ w))))[:, None]).mean(0), rtol=1e-10)
-    assert len(g._entries) == 2
+    assert len(g._cache) == 2
 
 
 @pytest.mark.parametrize("sizes", [(0,), (1,), (1, 3), (3, 1), (0, 1, 2, 3), (3, 0, 4, 1)])
@@ -344,7 +344,7 @@ def test_numbers_that_python_asks_for_are_specialised(level):
         x = np.linspace(0.5, 1, n)
         k = np.arange(n)
         np.testing.assert_allclose(g(x), (k + 1) * x**k * (n if n > 3 else 1), rtol=1e-12)
-    assert len(g._entries) == 4
+    assert len(g._cache) == 4
 
 
 def test_sizes_that_were_equal_once_may_differ():
@@ -361,7 +361,7 @@ def test_options_are_part_of_the_key():
         assert "logaddexp" not in f.source(1.0)
         f(1.0)
     f(1.0)
-    assert len(f._entries) == 2
+    assert len(f._cache) == 2
     assert sg.grad(np.sin, optimize=0).compile(1.0).options.optimize == 0
     assert sg.grad(np.sin, optimize=0).compile(1.0, optimize=1).options.optimize == 1
 
@@ -476,7 +476,7 @@ def test_many_threads_first_call_and_later():
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
-    assert len(f._entries) == 2
+    assert len(f._cache) == 2
 
 
 def test_threads_trace_apart():
@@ -529,4 +529,4 @@ def test_sizes_of_another_order_are_compiled_again():
     for n in (10, 20, 30, 100_000, 25, 90_000):
         x = np.linspace(0, 3, n)
         np.testing.assert_allclose(g(x), np.sin(2 * x), rtol=1e-12, atol=1e-15)
-    assert len(g._entries) == 3  # for 10, for n near 20, for n near 100 000
+    assert len(g._cache) == 3  # for 10, for n near 20, for n near 100 000

@@ -372,7 +372,8 @@ class Foreign:
 
 
 FOREIGN = (
-    "Pass arrays, numbers, strings, functions, or trees of them; register other classes with symgrad.tree.register."
+    "Pass arrays, numbers, strings, functions, or trees of them; name what is part of the program in static_argnames=, "
+    "or register the class with symgrad.tree.register."
 )
 
 
@@ -449,7 +450,7 @@ FOREIGN = (
             lambda: sg.grad(np.sin, fast=True),
             ArgumentError,
             "unknown option fast=",
-            "Options are numerics, optimize, threads.",
+            "Options are cache_size, numerics, optimize, threads.",
         ),
         (lambda: sg.grad(np.sin, optimize=3), ArgumentError, "optimize=3", "It is 0, 1 or 2."),
         (lambda: sg.grad(np.sin, optimize=True), ArgumentError, "optimize=True", "It is 0, 1 or 2."),
@@ -464,7 +465,7 @@ FOREIGN = (
             lambda: sg.options(foo=1).__enter__(),
             ArgumentError,
             "unknown option foo=",
-            "Options are numerics, optimize, threads.",
+            "Options are cache_size, numerics, optimize, threads.",
         ),
         (
             lambda: sg.spec("floaty[3]"),

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import symgrad as sg
 from symgrad.derive import pullback
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, DTypeError
 from symgrad.graph import CONSTANT, Aval, Graph, Literal, per_node, verify
 from symgrad.interpret import interpret
 from symgrad.ops.core import ALIAS, STOP
@@ -213,7 +213,12 @@ def test_no_rule_that_matches_is_passed_over(stage, dtype):
     rules, matches = rules_of(stage, "stable"), 0
     for r in ALL_RULES:
         avals = [Aval(d.shape, np.dtype(dtype if d.dtype is float else d.dtype)) for d in r.draws.values()]
-        for node in program(lambda *xs, r=r: r(*xs, **r.examples)[0], *avals).nodes:
+        try:
+            graph = program(lambda *xs, r=r: r(*xs, **r.examples)[0], *avals)
+        except DTypeError:
+            assert dtype is np.float16
+            continue  # np.linalg has none
+        for node in graph.nodes:
             entry = rules.of(node.op)
             filed = [each.rule for some in entry.by_input.values() for each in some]
             matching = {r for r in (*filed, *entry.repeated, *entry.general) if r.pattern.match(node)}

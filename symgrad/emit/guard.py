@@ -119,6 +119,8 @@ class Guard:
             raise ArgumentError(
                 f"the arguments have the structure {structure}, the program was compiled for {self.structure}"
             )
+        for order in self.orders:
+            _check_order(order, bound.arguments[order.parameter])
         values, owners = _sizes(self.leaves, leaves)
         leaves = [_converted(leaf, x, values, owners) for leaf, x in zip(self.leaves, leaves, strict=True)]
         for name, value in self.pinned.items():
@@ -281,6 +283,17 @@ def _because(misfits: Iterable[Size], leaf: Leaf, sizes: Mapping[str, int], owne
         if owners[name] != leaf.path:
             return f", and {owners[name]} has {name} = {sizes[name]}"
     return ""
+
+
+def _check_order(order: Order, parameter: Any) -> None:
+    """Refuse a dict whose keys stand in another order, which the function may have seen."""
+    keys = tuple(eval(f"x{order.below}", {"x": parameter}))
+    if keys != order.keys:
+        raise ArgumentError(
+            f"{order.parameter}{order.below} has its keys in the order {list(keys)}, "
+            f"the program was compiled for {list(order.keys)}",
+            "Call the Function instead, which compiles for what it is given, or compile again.",
+        )
 
 
 def _too_small(bound: Bound, sizes: Mapping[str, int]) -> ArgumentError:

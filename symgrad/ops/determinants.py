@@ -29,14 +29,21 @@ def _cofactors(a):
         result = det[..., None, None] * np.swapaxes(inverse, -1, -2)
     if np.all(np.isfinite(result)) and np.all(np.abs(det) >= np.finfo(det.dtype).tiny):
         return result
-    return _cofactors_without_inverse(a) if np.all(np.isfinite(a)) else result
+    return _cofactors_without_inverse(a)
 
 
 def _cofactors_without_inverse(a):
     """By singular values: each is replaced by the product of the others."""
-    u, s, vt = np.linalg.svd(a)
+    u, s, vt = _singular_values(a)
     others = np.prod(np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :]), axis=-1)
     return (_sign(u, vt) * u * others[..., None, :]) @ vt
+
+
+def _singular_values(a):
+    """Of a matrix with a NaN or an infinity, for which LAPACK finds none, NaNs."""
+    sound = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
+    u, s, vt = np.linalg.svd(np.where(sound, a, 0))
+    return u, np.where(sound[..., 0], s, np.nan), vt
 
 
 def _sign(u, vt):
@@ -46,7 +53,7 @@ def _sign(u, vt):
 
 def _cofactors_slope(a, direction):
     """The derivative of the cofactors of a in a direction."""
-    u, s, vt = np.linalg.svd(a)
+    u, s, vt = _singular_values(a)
     inner = np.swapaxes(u, -1, -2) @ direction @ np.swapaxes(vt, -1, -2)
     rest = _products_without_two(s)
     diagonal = np.diagonal(inner, axis1=-2, axis2=-1)

@@ -38,7 +38,7 @@ def _of_itself(node: Node) -> Known:
         return Known.NO
     if node.op is ALIAS:
         return Known.MARKED
-    return Known.SIZED if node.op is SIZE or _sizes_in(node.params) else Known.YES
+    return Known.SIZED if node.op is SIZE or sizes_in(node.params) else Known.YES
 
 
 def is_constant(x: Any) -> bool:
@@ -68,13 +68,14 @@ def value_of(node: Node) -> Any:
 
 def sizes_of(node: Node) -> list[Dim]:
     """The symbolic sizes that a value was made of."""
-    return [] if known(node) is Known.YES else [size for x in needed([node], ()) for size in _sizes_in(x.params)]
+    return [] if known(node) is Known.YES else [size for x in needed([node], ()) for size in sizes_in(x.params)]
 
 
-def _sizes_in(value: Any) -> list[Dim]:
+def sizes_in(value: Any) -> list[Dim]:
+    """The symbolic sizes in a parameter of a node."""
     if isinstance(value, Dim):
         return [value]
-    return [size for item in value for size in _sizes_in(item)] if isinstance(value, tuple) else []
+    return [size for item in value for size in sizes_in(item)] if isinstance(value, tuple) else []
 
 
 def _pinned(size: Dim) -> dict[str, int]:

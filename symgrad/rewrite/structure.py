@@ -17,6 +17,7 @@ from symgrad.ops.create import EYE, FULL
 from symgrad.ops.define import axis_tuple, common_dtype
 from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.keys import Slice
+from symgrad.ops.known import sizes_in
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
@@ -44,7 +45,7 @@ def fold(graph: Graph, node: Node) -> Node | None:
     for x in node.inputs:  # of most nodes the first tells
         if x.op is not CONSTANT:
             return None
-    if not _worth_folding(node):
+    if not _worth_folding(node) or sizes_in(node.params):
         return None
     values = [dict(x.params)["value"].value for x in node.inputs]
     try:
