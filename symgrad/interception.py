@@ -21,7 +21,7 @@ import numpy as np
 
 from symgrad.calls import call_function, call_ufunc
 from symgrad.dims import Dim
-from symgrad.errors import FrozenRandomWarning, Refusal, WriteError
+from symgrad.errors import FrozenRandomWarning, SymgradError, WriteError
 from symgrad.graph import Graph, tracing
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE
@@ -116,11 +116,12 @@ def create(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwar
         return function(*args, **kwargs).view(Held)  # one that is there already, and not to be written into
     try:
         return created(graph, function, args, kwargs)
-    except Refusal as refusal:
+    except Exception as error:
         if any(map(_holds_traced, (*args, *kwargs.values()))):
             raise
-        refusal.forget()
-        return constant(graph, function(*args, **kwargs))
+        if isinstance(error, SymgradError):
+            error.forget()
+        return constant(graph, function(*args, **kwargs))  # or NumPy's own error
 
 
 def constant(graph: Graph, value: Any) -> Any:
@@ -281,7 +282,6 @@ class _ModuleClass(Place):
 
 
 def _fixed_places() -> list[Place]:
-    load()
     modules = [_ModuleClass(sys.modules[name], "__class__", _Intercepted) for name in _MODULES if name in sys.modules]
     return modules + [Place(holder, name, _seen_at(holder, name)) for holder, name in PLACES]
 
@@ -309,6 +309,7 @@ def _substitute(found: Name) -> Any:
 @contextmanager
 def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     """While `function` runs in here, it is traced into `graph`."""
+    load()
     names = list(reach(function))
     places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
     drawn = _Generators(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Sequence
 from operator import index as index_of
 from types import SimpleNamespace
@@ -270,6 +271,9 @@ class Variable(Memory, Operators):
         return self.copied(order, self._array)
 
     def view(self, dtype: Any = None, type: Any = None) -> Variable:
+        for kind in (dtype, type):
+            if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
+                raise UnsupportedError(f"a traced array as a {kind.__name__}", "Keep to arrays; their product is @.")
         if dtype not in (None, np.ndarray) and np.dtype(dtype) != self.dtype:
             raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
         return self[...]
