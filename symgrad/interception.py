@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple, Self
 
@@ -282,8 +283,14 @@ class _ModuleClass(Place):
 
 
 def _fixed_places() -> list[Place]:
-    modules = [_ModuleClass(sys.modules[name], "__class__", _Intercepted) for name in _MODULES if name in sys.modules]
-    return modules + [Place(holder, name, _seen_at(holder, name)) for holder, name in PLACES]
+    return _places_of(tuple(name for name in _MODULES if name in sys.modules), len(PLACES))
+
+
+@cache
+def _places_of(modules: tuple[str, ...], count: int) -> list[Place]:
+    """The classes of NumPy's modules, and the functions that lie at `count` places."""
+    classes = [_ModuleClass(sys.modules[name], "__class__", _Intercepted) for name in modules]
+    return classes + [Place(holder, name, _seen_at(holder, name)) for holder, name in PLACES[:count]]
 
 
 def _seen_at(holder: Any, name: str) -> Any:
