@@ -75,7 +75,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
 def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
     call = TABLE.get(getattr(ufunc, method))
     if call is None:
-        raise UnsupportedError(f"{_path(ufunc)}.{method} is not supported")
+        raise UnsupportedError(
+            f"{_path(ufunc)}.{method} is not supported",
+            "Write it with other functions, such as np.cumsum or a `for` loop.",
+        )
     result = call(*inputs, **kwargs)
     return result if out is None else deliver(result, out)
 
@@ -118,9 +121,15 @@ def deliver(result: Any, out: Any) -> Any:
             "out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x)."
         )
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
-        raise DTypeError(f"a {result.dtype} result cannot be written into a {out.dtype} array")
+        raise DTypeError(
+            f"a {result.dtype} result cannot be written into a {out.dtype} array",
+            "Write out=None and x = result.astype(dtype).",
+        )
     if np.ndim(result) > out.ndim:  # an assignment would drop leading axes of size 1
-        raise ShapeError(f"a result of shape {result.shape} cannot be written into an array of shape {out.shape}")
+        raise ShapeError(
+            f"a result of shape {result.shape} cannot be written into an array of shape {out.shape}",
+            "Give an array of the shape of the result.",
+        )
     out[...] = result
     return out
 

@@ -100,9 +100,14 @@ def reshape_shape(old: Shape, new: tuple[Any, ...]) -> Shape:
     sizes: list[Size] = [size if isinstance(size, Dim) else int(size) for size in new]
     unknown = [axis for axis, size in enumerate(sizes) if isinstance(size, int) and size == -1]
     if len(unknown) > 1:
-        raise ShapeError(f"reshape to {render_tuple(sizes)}: only one size can be -1")
+        raise ShapeError(
+            f"reshape to {render_tuple(sizes)}: only one size can be -1", "Write the other sizes as numbers."
+        )
     if any(isinstance(size, int) and size < -1 for size in sizes):
-        raise ShapeError(f"reshape to {render_tuple(sizes)}: sizes cannot be negative")
+        raise ShapeError(
+            f"reshape to {render_tuple(sizes)}: sizes cannot be negative",
+            "Write -1 for the one size that follows from the others.",
+        )
     total, known = product(old), product(size for axis, size in enumerate(sizes) if axis not in unknown)
     if unknown:
         quotient = _exact_quotient(total, known)

@@ -96,12 +96,14 @@ class Variable(Memory, Operators):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len() of a 0-d array")
+            raise ShapeError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Variable]:
         if not self.shape:
-            raise ShapeError("iteration over a 0-d array")
+            raise ShapeError(
+                "iteration over a 0-d array", "Write x[None] for an array of one; sum(x) of a number is x."
+            )
         return (self[i] for i in range(len(self)))
 
     # ---- recording
@@ -260,7 +262,10 @@ class Variable(Memory, Operators):
     ) -> Variable:
         dtype = np.dtype(dtype)
         if not np.can_cast(self.dtype, dtype, casting):
-            raise DTypeError(f"cannot cast {self.dtype} to {dtype} by the rule {casting!r}")
+            raise DTypeError(
+                f"cannot cast {self.dtype} to {dtype} by the rule {casting!r}",
+                "Write casting='unsafe', which is what astype does by itself.",
+            )
         if dtype == self.dtype and not self.aval.weak:
             return self.copied(order, self._array) if copy else self
         result = shape.ASTYPE(self, dtype=dtype)
@@ -367,7 +372,10 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
         result = record(graph, op, inputs, params)
         for y in result if isinstance(result, tuple) else (result,):
             if y.dtype.kind not in "biufc":
-                raise UnsupportedError(f"an array of dtype {y.dtype} cannot take part in a traced computation")
+                raise UnsupportedError(
+                    f"an array of dtype {y.dtype} cannot take part in a traced computation",
+                    "Make arrays of booleans, integers, floating or complex numbers.",
+                )
             y._array = True
         return result
 
@@ -400,7 +408,10 @@ def lift(graph: Graph, x: Any) -> Node:
         return graph.size(x)
     if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
         if isinstance(x, (np.generic, np.ndarray)) and x.dtype.kind not in "biufc":
-            raise UnsupportedError(f"an array of dtype {x.dtype} cannot take part in a traced computation")
+            raise UnsupportedError(
+                f"an array of dtype {x.dtype} cannot take part in a traced computation",
+                "Give arrays of booleans, integers, floating or complex numbers.",
+            )
         return graph.constant(x)
     if isinstance(x, (list, tuple)):
         return lift(graph, as_input(x))

@@ -202,7 +202,8 @@ class Run:
         out = self._constant(self.out) if _is_number(self.out) else self.out
         if not isinstance(out, Variable):
             raise ShapeError(
-                f"{what} needs a function with one array as its result, this one returned {described(out)}"
+                f"{what} needs a function with one array as its result, this one returned {described(out)}",
+                "Return one array of the shape of the argument.",
             )
         for x, path in zip(self.chosen, self._paths, strict=True):
             if not same_shape(out.shape, x.shape):

@@ -113,7 +113,7 @@ class Guard:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{error}; the program takes {self.signature}") from None
+            raise ArgumentError(f"{error}; the program takes {self.signature}", f"It takes {self.signature}.") from None
         leaves, structure = tree.flatten(tuple(bound.arguments.values()))
         if structure != self.structure:
             raise ArgumentError(
@@ -125,7 +125,9 @@ class Guard:
         leaves = [_converted(leaf, x, values, owners) for leaf, x in zip(self.leaves, leaves, strict=True)]
         for name, value in self.pinned.items():
             if values.get(name, value) != value:
-                raise ArgumentError(f"the program was compiled for {name} = {value}, here it is {values[name]}")
+                raise ArgumentError(
+                    f"the program was compiled for {name} = {value}, here it is {values[name]}", ANOTHER
+                )
         for at_least in self.bounds:
             if not at_least.holds(values):
                 raise _too_small(at_least, values)
@@ -250,7 +252,7 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str
         return int(x)
     if leaf.node is None:
         if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
-            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}")
+            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}", ANOTHER)
         return x
     aval = leaf.node.aval
     number = type(x) in (int, float, complex) and (

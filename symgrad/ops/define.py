@@ -179,7 +179,7 @@ def elementwise(
         try:
             return Aval(broadcast_shapes(*[x.shape for x in xs]), result, weak)
         except ShapeError as error:
-            raise ShapeError(f"{op.path}: {error.fact}", error.instead, error.where) from None
+            raise ShapeError(f"{op.path}: {error.fact}", error.instead) from None
 
     if infix is not None and spell is None:
         spell = _spell_infix(infix, display_name(function))
@@ -271,7 +271,9 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...], package: s
         return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[ufunc.nin :]
     except TypeError:
         names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
-        raise DTypeError(f"{package}.{ufunc.__name__} does not take {names}") from None
+        raise DTypeError(
+            f"{package}.{ufunc.__name__} does not take {names}", "Convert the inputs first: x.astype(float)."
+        ) from None
 
 
 def operand_dtypes(op: Op, result: np.dtype, *xs: Aval) -> Sequence[np.dtype]:
@@ -456,7 +458,10 @@ def _binder(
         else:
             inputs, rest = [as_input(x) for x in args[:arrays]], args[arrays:]
         if len(rest) > len(names):
-            raise UnsupportedError(f"{package}.{label} takes {arrays + len(names)} arguments, {len(args)} were given")
+            raise UnsupportedError(
+                f"{package}.{label} takes {arrays + len(names)} arguments, {len(args)} were given",
+                "Give less, the last ones by name.",
+            )
         params = defaults | dict(zip(names, rest, strict=False)) | kwargs
         for key in params:
             if key not in names:
@@ -491,7 +496,7 @@ def axis_index(function: str, axis: Any, ndim: int) -> int:
     try:
         return normalize_axis_index(python_operator.index(axis), ndim)
     except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
 
 
 def axis_tuple(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
@@ -501,6 +506,6 @@ def axis_tuple(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         return tuple(sorted(normalize_axis_tuple(axis, ndim)))
     except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
     except ValueError:
-        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice") from None
+        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice", "Name each axis once.") from None
