@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.dims import Dim
-from symgrad.errors import DTypeError, Refusal, ShapeError, UnsupportedError, WriteError
+from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.graph import Op
+from symgrad.misuse import explained
 from symgrad.ops import masks, shape
-from symgrad.ops.define import TABLE, display_name, is_traced, refuse, strong, traced_in
+from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refuse, strong, traced_in
 from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 
@@ -20,10 +21,20 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dic
     """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
     out = kwargs.pop("out", None)
     try:
-        result = _known(function)(*args, **kwargs)
+        result = explaining(_known(function), function, args, kwargs)
     except Refusal as refusal:
         result = _on_values(function, args, kwargs, refusal)
     return result if out is None else deliver(result, out)
+
+
+def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of what runs instead of a function of NumPy; what goes wrong in it is said in the words of that one."""
+    try:
+        return call(*args, **kwargs)
+    except SymgradError:
+        raise
+    except Exception as error:
+        raise explained(_path(function), function, args, kwargs, error) from None
 
 
 def _on_values(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], refusal: Refusal) -> Any:
@@ -68,8 +79,13 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
     call = _known(ufunc)
     if not kwargs:
         weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
-        return call(*map(strong, inputs)) if weak else call(*inputs)  # np.multiply(2.0, 3.0) is no Python float
-    return _call_with_options(call, ufunc, inputs, **kwargs)
+        inputs = list(map(strong, inputs)) if weak else inputs  # np.multiply(2.0, 3.0) is no Python float
+        return explaining(call, ufunc, inputs, kwargs)
+
+    def with_options(*inputs: Any, **kwargs: Any) -> Any:
+        return _call_with_options(call, ufunc, inputs, **kwargs)
+
+    return explaining(with_options, ufunc, inputs, kwargs)
 
 
 def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
@@ -79,7 +95,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any =
             f"{_path(ufunc)}.{method} is not supported",
             "Write it with other functions, such as np.cumsum or a `for` loop.",
         )
-    result = call(*inputs, **kwargs)
+    result = explaining(call, getattr(ufunc, method), inputs, kwargs)
     return result if out is None else deliver(result, out)
 
 
@@ -157,11 +173,23 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], 
     op = TABLE[ufunc]
 
     def method(self: Any, other: Any) -> Any:
-        if isinstance(other, (str, bytes, masks.Selected)) or _takes_over(other):
+        if isinstance(other, masks.Selected) or _takes_over(other):
             return NotImplemented
+        if other is None or isinstance(other, (str, bytes)):
+            return _with_no_number(ufunc, self, other)
         return op(other, self) if reflected else op(self, other)
 
     return method
+
+
+def _with_no_number(ufunc: np.ufunc, x: Any, other: Any) -> Any:
+    """No number equals None or a text; which integers repeat, and what they format, Python itself says."""
+    if ufunc in (np.equal, np.not_equal):
+        different = ufunc is np.not_equal
+        return np.full_like(x, different, dtype=bool) if x.shape else different
+    if other is not None and (ufunc is np.remainder or (ufunc is np.multiply and x.dtype.kind in "iu")):
+        return NotImplemented
+    raise no_operand(other)
 
 
 def _takes_over(other: Any) -> bool:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import index as index_of
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from symgrad.calls import Operators, call_function, call_ufunc
+from symgrad.calls import Operators, call_function, call_ufunc, explaining
 from symgrad.dims import Dim, no_number
 from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError
 from symgrad.graph import ITEM, Aval, Graph, Node, Op
 from symgrad.memory import Memory
 from symgrad.ops import core, create, index, shape
-from symgrad.ops.define import as_input
+from symgrad.ops.define import as_input, no_operand
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
 from symgrad.shapes import product
 from symgrad.where import assigned_name
@@ -238,6 +239,14 @@ class Variable(Memory, Operators):
             writeable=not self._lock,
             c_contiguous=contiguous,
             f_contiguous=contiguous and self.ndim < 2,
+            contiguous=contiguous,
+            fortran=False,
+            forc=contiguous,
+            fnc=False,
+            carray=contiguous and not self._lock,
+            farray=False,
+            behaved=not self._lock,
+            aligned=True,
             owndata=self.owner is self,
         )
 
@@ -379,7 +388,7 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
             y._array = True
         return result
 
-    return create.CREATE[function](new, *args, **kwargs)
+    return explaining(partial(create.CREATE[function], new), function, args, kwargs)
 
 
 def freeze(op: Op, params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -408,11 +417,8 @@ def lift(graph: Graph, x: Any) -> Node:
         return graph.size(x)
     if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
         if isinstance(x, (np.generic, np.ndarray)) and x.dtype.kind not in "biufc":
-            raise UnsupportedError(
-                f"an array of dtype {x.dtype} cannot take part in a traced computation",
-                "Give arrays of booleans, integers, floating or complex numbers.",
-            )
+            raise no_operand(x)
         return graph.constant(x)
     if isinstance(x, (list, tuple)):
         return lift(graph, as_input(x))
-    raise UnsupportedError(f"a {type(x).__name__} cannot take part in a traced computation")
+    raise no_operand(x)

@@ -8,7 +8,7 @@ import linecache
 import os
 import sys
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -58,7 +58,7 @@ def internal(code: CodeType) -> int:
 
 def installed(code: CodeType) -> bool:
     """Whether this code belongs to a library that is installed, rather than to the user or to symgrad."""
-    return "site-packages" in code.co_filename or "dist-packages" in code.co_filename
+    return package_of(code) != ""
 
 
 def boundary(function: _F) -> _F:
@@ -152,16 +152,25 @@ def _called(frames: list[FrameType]) -> str:
 
 
 def _public_name(frame: FrameType) -> str:
-    """``scipy.special.logsumexp`` for what `scipy.special._logsumexp` defines; "" for a function that is not public."""
-    steps = str(frame.f_globals.get("__name__", "")).split(".")
+    """The public name of the function that is running, or of one that it wraps; "" if it has none."""
+    wrapped = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]
+    codes = [frame.f_code, *(f.__code__ for f in wrapped if isinstance(f, FunctionType))]
+    homes = [frame.f_globals, *(f.__globals__ for f in wrapped if isinstance(f, FunctionType))]
+    names = (_name_at(str(home.get("__name__", "")), code) for home, code in zip(homes, codes, strict=True))
+    return next(filter(None, names), "")
+
+
+def _name_at(module: str, code: CodeType) -> str:
+    """``scipy.special.logsumexp`` for what `scipy.special._logsumexp` defines; "" where it is not public."""
+    steps = module.split(".")
     for depth in range(1, len(steps) + 1):
         home = ".".join(steps[:depth])
         found: Any = sys.modules.get(home)
-        for attribute in frame.f_code.co_qualname.split("."):
+        for attribute in code.co_qualname.split("."):
             found = getattr(found, attribute, None)
-        code = getattr(inspect.unwrap(found), "__code__", None) if callable(found) else None
-        if code is frame.f_code and "._" not in f".{home}.{frame.f_code.co_qualname}":
-            return f"{home}.{frame.f_code.co_qualname}"
+        own = getattr(inspect.unwrap(found), "__code__", None) if callable(found) else None
+        if own is code and "._" not in f".{home}.{code.co_qualname}":
+            return f"{home}.{code.co_qualname}"
     return ""
 
 

@@ -9,7 +9,7 @@ from symgrad.dims import Dim, same
 from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.flow import Flow, aligned, beside, regrouped
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
+from symgrad.ops.define import as_input, axes_of, axis_index, implements, is_small, is_traced, operator, refuse
 from symgrad.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.spelling import ATOM, Code, call, spell_param
 
