@@ -28,7 +28,7 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dic
 
 
 def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """The result of what runs instead of a function of NumPy; what goes wrong in it is said in the words of that one."""
+    """The result of what runs instead of a function of NumPy; what goes wrong in it is said of that function."""
     try:
         return call(*args, **kwargs)
     except SymgradError:

@@ -74,6 +74,10 @@ class DTypeError(SymgradError, TypeError):
     """A dtype that the operation cannot take, such as an integer where a gradient is asked for."""
 
 
+class UnknownAttributeError(SymgradError, AttributeError):
+    """An attribute that neither an array nor a Variable has."""
+
+
 class ConcreteValueError(Refusal, TypeError):
     """Python asked for the value of something that has none before the program runs: ``if x``, ``float(x)``."""
 

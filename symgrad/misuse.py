@@ -83,6 +83,13 @@ def is_dtype(x: Any) -> bool:
     return True
 
 
+def checked_dtype(path: str, x: Any) -> np.dtype:
+    """A dtype, as NumPy takes it."""
+    if not is_dtype(x):
+        raise no_dtype(path, x)
+    return np.dtype(x)
+
+
 def no_dtype(path: str, x: Any) -> DTypeError:
     """The error for what is no dtype; one of another library is named as NumPy names it."""
     last = str(x).rpartition(".")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import partial
 from operator import index as index_of
 from types import SimpleNamespace
@@ -11,11 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from symgrad import advice
 from symgrad.calls import Operators, call_function, call_ufunc, explaining
 from symgrad.dims import Dim, no_number
-from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError
+from symgrad.errors import (
+    ConcreteValueError,
+    DTypeError,
+    GraphError,
+    ShapeError,
+    UnknownAttributeError,
+    UnsupportedError,
+)
 from symgrad.graph import ITEM, Aval, Graph, Node, Op
 from symgrad.memory import Memory
+from symgrad.misuse import checked_dtype
 from symgrad.ops import core, create, index, shape
 from symgrad.ops.define import as_input, no_operand
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
@@ -23,9 +33,6 @@ from symgrad.shapes import product
 from symgrad.where import assigned_name
 
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
-
-
-_BUILD = " Where it is written into an array, make that array inside of the function: np.zeros(shape), np.array(a)."
 
 
 class Variable(Memory, Operators):
@@ -157,15 +164,12 @@ class Variable(Memory, Operators):
         value = value_of(node)
         return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
 
-    def _number(self, what: str, more: str = "") -> Any:
+    def _number(self, what: str) -> Any:
         """The value, or an error that says for what it was needed."""
         value = self.known_value()
         if value is None:
-            raise ConcreteValueError(
-                f"{what} needs the value of a {self._described()}, which has none before the program runs",
-                "Write it with NumPy functions (np.exp instead of math.exp, x.astype(float) instead of float(x)), "
-                f"or return it and convert the result.{more}",
-            )
+            fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
+            raise ConcreteValueError(fact, advice.on_number())
         return value
 
     def __bool__(self) -> bool:
@@ -173,7 +177,7 @@ class Variable(Memory, Operators):
         if value is None:
             raise ConcreteValueError(
                 f"Python needs the truth of a {self._described()}, which has no value before the program runs",
-                "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not.",
+                advice.on_truth(),
             )
         return bool(value)
 
@@ -190,19 +194,19 @@ class Variable(Memory, Operators):
         return name if isinstance(name, str) else None
 
     def __float__(self) -> float:
-        return float(self._number("float()", _BUILD))
+        return float(self._number("float()"))
 
     def __int__(self) -> int:
-        return int(self._number("int()", _BUILD))
+        return int(self._number("int()"))
 
     def __complex__(self) -> complex:
-        return complex(self._number("complex()", _BUILD))
+        return complex(self._number("complex()"))
 
     def __index__(self) -> int:
-        return index_of(self._number("An index, range() or int()", " Index an array of NumPy with np.take(a, i)."))
+        return index_of(self._number("An index, range() or int()"))
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()", " Or np.round(x)."))
+        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))
 
     def __format__(self, spec: str) -> str:
         return format(self._number(f"format() by {spec!r}"), spec) if spec else str(self)
@@ -220,7 +224,7 @@ class Variable(Memory, Operators):
                 f"np.array() or np.asarray() needs the value of a {self._described()}, "
                 "which has none before the program runs",
                 "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
-                f"to index one, np.take(a, i).{_BUILD}",
+                "to index one, np.take(a, i); to write into one, make it inside of the function: np.zeros(shape).",
             )
         array = np.array(value, dtype)
         array.flags.writeable = copy is True  # what shared its memory would write into it in vain
@@ -269,7 +273,7 @@ class Variable(Memory, Operators):
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Variable:
-        dtype = np.dtype(dtype)
+        dtype = checked_dtype("x.astype", dtype)
         if not np.can_cast(self.dtype, dtype, casting):
             raise DTypeError(
                 f"cannot cast {self.dtype} to {dtype} by the rule {casting!r}",
@@ -288,7 +292,7 @@ class Variable(Memory, Operators):
         for kind in (dtype, type):
             if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
                 raise UnsupportedError(f"a traced array as a {kind.__name__}", "Keep to arrays; their product is @.")
-        if dtype not in (None, np.ndarray) and np.dtype(dtype) != self.dtype:
+        if dtype not in (None, np.ndarray) and checked_dtype("x.view", dtype) != self.dtype:
             raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
         return self[...]
 
@@ -326,8 +330,16 @@ class Variable(Memory, Operators):
 
     def __getattr__(self, attribute: str) -> Any:
         if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):  # np.asarray looks for protocols
-            raise UnsupportedError(f"the array attribute .{attribute} is not supported")
-        raise AttributeError(f"a Variable has no attribute {attribute!r}")
+            raise UnsupportedError(
+                f"the array attribute .{attribute} is not supported", "Write it with NumPy's functions on the array."
+            )
+        if attribute.startswith("_"):
+            raise AttributeError(f"a Variable has no attribute {attribute!r}")
+        near = [a for a in get_close_matches(attribute, dir(np.ndarray)) if not a.startswith("_")]
+        raise UnknownAttributeError(
+            f"a traced array has no attribute .{attribute}, as an array of NumPy has none",
+            f"Write {' or '.join(f'.{a}' for a in near)}." if near else "Write it with NumPy's functions on the array.",
+        )
 
 
 class Flat:

@@ -108,7 +108,7 @@ def trail() -> tuple[Where, tuple[Call, ...]]:
 
 
 def in_library() -> str:
-    """What the user calls of a library in which the running line is, ``scipy.optimize.bracket``; "" if it is in none."""
+    """The function of a library that the user's line calls, ``scipy.optimize.bracket``, if one is running, or ""."""
     frames = _traced_frames(user_frame())
     inside = frames[: frames.index(own[0])] if (own := _own(frames)) else []
     return _called(inside) if inside else ""

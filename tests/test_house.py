@@ -20,8 +20,8 @@ ROOT = Path(__file__).parent.parent
 # From the ground up; a package stands on one floor. A module imports from its own floor and from lower ones, and never
 # in a circle.
 FLOORS = (
-    "version runtime text where errors saving options static tree expressions bounds dims shapes specs graph flow "
-    "interpret spelling",
+    "version runtime text where advice errors saving options static tree expressions bounds dims shapes specs graph "
+    "flow interpret spelling",
     "ops",
     "reach misuse calls memory variable interception trace numpy checkpoint",
     "recompute cotangent derive batch jacobian mapped rewrite",
