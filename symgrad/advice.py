@@ -93,7 +93,7 @@ def _on_number(node: ast.AST, frame: FrameType) -> str:
         return _CALLS.get(name, "") if getattr(builtins, name, None) is function else ""
     if isinstance(node, (ast.FormattedValue, ast.JoinedStr)) or _formats(node):
         return 'Return it, and format the result; f"{x}" alone says what it is.'
-    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         return "Make the array that it is written into inside of the function: np.zeros(shape), np.array(a)."
     if isinstance(node, ast.Subscript):
         return "Write np.take(a, i), where a is an array."

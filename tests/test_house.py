@@ -23,7 +23,7 @@ FLOORS = (
     "version runtime text where advice errors saving options static tree expressions bounds dims shapes specs graph "
     "flow interpret spelling",
     "ops",
-    "reach misuse calls memory variable interception trace numpy checkpoint",
+    "reach misuse calls memory variable interception foreign trace numpy checkpoint",
     "recompute cotangent derive batch jacobian mapped rewrite",
     "held cost",
     "schedule",
