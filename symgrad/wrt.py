@@ -387,8 +387,8 @@ def _with_parents(paths: Sequence[str]) -> list[str]:
 
 def _nearest(name: str, known: Sequence[str]) -> str:
     """What there is, the most similar first."""
-    folded = {path.lower(): path for path in reversed(known)}
-    near = [folded[key] for key in get_close_matches(name.lower(), folded)]
+    endings = {path.lower()[at:]: path for path in reversed(known) for at in (0, path.rfind(".") + 1)}
+    near = [endings[key] for key in get_close_matches(name.lower(), endings)]
     listed = list(dict.fromkeys([*near, *known]))[:MOST_LISTED]
     return f"There is {', '.join(map(repr, listed))}{', ...' if len(known) > MOST_LISTED else ''}." if listed else ""
 
