@@ -155,6 +155,9 @@ def _path(function: Callable[..., Any]) -> str:
     known, name = TABLE.get(function), display_name(function)
     if isinstance(known, Op):
         return known.path
+    home = [step for step in str(getattr(function, "__module__", "")).split(".") if not step.startswith("_")]
+    if home[0] == "scipy":
+        return ".".join((*home, function.__qualname__))
     foreign = "." not in name and getattr(np, name, None) is not function
     return f"the function {name}" if foreign else f"np.{name}"
 

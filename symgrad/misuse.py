@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -13,7 +14,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, DTypeError, SymgradError, UnsupportedError
 from symgrad.ops.define import is_traced
 from symgrad.shapes import product
-from symgrad.where import internal
+from symgrad.where import installed, internal
 
 LARGEST = 100_000  # numbers in arrays of which NumPy is asked what it would say
 
@@ -34,11 +35,11 @@ def explained(
         try:
             given = takes.bind(*args, **kwargs).arguments
         except TypeError as misfit:
-            return ArgumentError(f"{path}: {misfit}", f"It takes {takes}.")
+            return ArgumentError(f"{path}: {misfit}", _takes(takes))
     wrong = _wrong_argument(path, given)
     if wrong is not None:
         return wrong
-    instead = f"It takes {takes}." if takes is not None else "Give it numbers or arrays of them."
+    instead = _takes(takes) if takes is not None else "Give it numbers or arrays of them."
     refused = _asked(function, args, kwargs)
     if refused is not None:
         return ArgumentError(f"{path}: {refused}", instead)
@@ -47,7 +48,7 @@ def explained(
 
 def _is_of_user(at: TracebackType | None) -> bool:
     while at is not None:
-        if not internal(at.tb_frame.f_code):
+        if not internal(at.tb_frame.f_code) and not installed(at.tb_frame.f_code):
             return True
         at = at.tb_next
     return False
@@ -58,6 +59,11 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError):  # built in C
         return None
+
+
+def _takes(signature: inspect.Signature) -> str:
+    """Advice: the parameters, with dots for defaults that have no form in Python source."""
+    return f"It takes {re.sub('<.*?>', '...', str(signature))}."
 
 
 def _wrong_argument(path: str, given: Mapping[str, Any]) -> SymgradError | None:
