@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,21 @@ def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any
         raise
     except Exception as error:
         raise explained(_path(function), function, args, kwargs, error) from None
+
+
+def array_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of arrays that says what is wrong with its arguments."""
+
+    @wraps(method)
+    def explaining_method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except SymgradError:
+            raise
+        except Exception as error:
+            raise explained(f"x.{method.__name__}", partial(method, self), args, kwargs, error) from None
+
+    return explaining_method
 
 
 def _on_values(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], refusal: Refusal) -> Any:
@@ -186,11 +202,11 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], 
 
 
 def _with_no_number(ufunc: np.ufunc, x: Any, other: Any) -> Any:
-    """No number equals None or a text; which integers repeat, and what they format, Python itself says."""
+    """No number equals None or a text; an integer that is known repeats one."""
     if ufunc in (np.equal, np.not_equal):
         different = ufunc is np.not_equal
         return np.full_like(x, different, dtype=bool) if x.shape else different
-    if other is not None and (ufunc is np.remainder or (ufunc is np.multiply and x.dtype.kind in "iu")):
+    if other is not None and ufunc is np.multiply and x.dtype.kind in "iu":
         return NotImplemented
     raise no_operand(other)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import advice
-from symgrad.calls import Operators, call_function, call_ufunc, explaining
+from symgrad.calls import Operators, array_method, call_function, call_ufunc, explaining
 from symgrad.dims import Dim, no_number
 from symgrad.errors import (
     ConcreteValueError,
@@ -208,12 +209,20 @@ class Variable(Memory, Operators):
     def __round__(self, ndigits: int | None = None) -> Any:
         return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))
 
+    def __trunc__(self) -> int:
+        return math.trunc(self._number("math.trunc()"))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(self == value))
+
     def __format__(self, spec: str) -> str:
         return format(self._number(f"format() by {spec!r}"), spec) if spec else str(self)
 
+    @array_method
     def item(self, *args: Any) -> Any:
         return np.asarray(self._number(".item()")).item(*args)
 
+    @array_method
     def tolist(self) -> Any:
         return np.asarray(self._number(".tolist()")).tolist()
 
@@ -270,6 +279,7 @@ class Variable(Memory, Operators):
     def imag(self) -> Variable:
         return np.imag(self)
 
+    @array_method
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Variable:
@@ -285,9 +295,11 @@ class Variable(Memory, Operators):
         result._array, result._permuted = self._array, self._permuted and order != "C"
         return result
 
+    @array_method
     def copy(self, order: str = "C") -> Variable:
         return self.copied(order, self._array)
 
+    @array_method
     def view(self, dtype: Any = None, type: Any = None) -> Variable:
         for kind in (dtype, type):
             if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
@@ -296,24 +308,31 @@ class Variable(Memory, Operators):
             raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
         return self[...]
 
+    @array_method
     def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Variable:
         return shape.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
 
+    @array_method
     def transpose(self, *axes: Any) -> Variable:
         return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
+    @array_method
     def flatten(self, order: str = "C") -> Variable:
         return np.ravel(self, order=order).copied(array=True)
 
+    @array_method
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
         self[...] = np.sort(self, axis, kind, order, stable=stable)
 
+    @array_method
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         self[...] = np.partition(self, kth, axis, kind, order)
 
+    @array_method
     def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Variable:
         return np.compress(condition, self, axis, out)
 
+    @array_method
     def resize(self, *sizes: Any, refcheck: bool = True) -> None:
         np.resize(self, sizes)
 
@@ -325,6 +344,7 @@ class Variable(Memory, Operators):
     def flat(self, value: Any) -> None:
         Flat(self)[:] = value
 
+    @array_method
     def fill(self, value: Any) -> None:
         self[...] = value
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.dims import Dim, same
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, is_traced
 from symgrad.ops.known import is_constant, value_of
 from symgrad.ops.masks import is_mask
@@ -171,11 +171,17 @@ def known_value(x):
     return np.asarray(value_of(x.node)) if is_constant(x) else None
 
 
+def _bound(x):
+    if x is None or isinstance(x, Dim):
+        return x
+    if not hasattr(x, "__index__"):
+        raise ArgumentError(f"a slice by {x!r}, which is no integer", "Write integers: x[: n // 2], x[: int(k)].")
+    return operator_index(x)
+
+
 def _encode_slice(item, size):
     """A slice in its shortest form, so that equal slices are one key."""
-    start, stop, step = (
-        x if x is None or isinstance(x, Dim) else operator_index(x) for x in (item.start, item.stop, item.step)
-    )
+    start, stop, step = map(_bound, (item.start, item.stop, item.step))
     if step == 0:
         raise ShapeError("a slice cannot have step 0", "Write another step, such as 1 or -1.")
     if step is None or step > 0:
