@@ -150,6 +150,7 @@ def _parsed(source: str) -> ast.Module | None:
 
 def _enclosing(node: ast.AST, start: Any, end: Any) -> list[ast.AST]:
     """The nodes that contain a range of the source, innermost first."""
+    child: Any
     for child in ast.iter_child_nodes(node):
         if not hasattr(child, "lineno"):  # a comprehension and the arguments of a lambda have no place of their own
             inner = _enclosing(child, start, end)

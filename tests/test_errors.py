@@ -17,6 +17,7 @@ from symgrad.errors import (
     ShapeError,
     SymbolicSizeError,
     SymgradError,
+    UnknownAttributeError,
     UnsupportedError,
     WriteError,
 )
@@ -754,3 +755,199 @@ def test_a_failed_trace_leaves_nothing_behind():
     from symgrad.graph import tracing
 
     assert tracing.get() is None
+
+
+# ---- the user's line, and what it calls
+
+
+def adds_ones(x):
+    return x + np.ones(4)  # inner
+
+
+def calls_a_helper(x):
+    return np.sum(adds_ones(x))  # outer
+
+
+def test_the_outermost_line_comes_first_and_then_the_one_that_failed():
+    found = raised(lambda: sg.grad(calls_a_helper)(X), ShapeError, "outer")
+    assert str(found).splitlines()[1:3] == [
+        f"  at test_errors.py:{line_of('outer')}: return np.sum(adds_ones(x))  # outer",
+        f"  in adds_ones: test_errors.py:{line_of('inner')}: return x + np.ones(4)  # inner",
+    ]
+
+
+def brackets(x):
+    optimize = pytest.importorskip("scipy.optimize")
+    return optimize.bracket(lambda y: y * x)[0]  # library
+
+
+def test_a_line_of_a_library_goes_under_the_function_that_is_called():
+    found = raised(lambda: sg.grad(brackets)(2.0), ConcreteValueError, "library")
+    (call,) = found.calls
+    assert call.function == "scipy.optimize.bracket"
+    assert "  in scipy.optimize.bracket: _optimize.py:" in str(found)
+    assert found.instead == (
+        "scipy.optimize.bracket asks for values: write it with NumPy's functions, or give it to symgrad.operator."
+    )
+
+
+def test_functions_that_a_library_wraps_go_under_their_own_name():
+    stats = pytest.importorskip("scipy.stats")
+
+    def f(x):
+        return stats.entropy(x)  # wrapped
+
+    found = raised(lambda: sg.grad(f)(X), ConcreteValueError, "wrapped")
+    assert [call.function for call in found.calls] == ["scipy.stats.entropy"]
+
+
+def test_a_library_that_is_traced_itself_is_the_users():
+    optimize = pytest.importorskip("scipy.optimize")
+    with pytest.raises(ConcreteValueError) as info:
+        sg.grad(lambda x, y: x, 0)(1.0, 2.0)
+        sg.compile(optimize.bracket)(adds_ones, 1.0, 2.0)
+    assert info.value.where.file.endswith("_optimize.py")
+    assert "np.where" in info.value.instead
+
+
+def test_lines_of_source_are_the_users_where_a_library_computes():
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def f(x):
+        return 2 * optimize.rosen(x)  # rosen
+
+    for level in (0, 1, 2):
+        source = sg.grad(f, optimize=level).source(X)
+        assert f"test_errors.py:{line_of('rosen')}  return 2 * optimize.rosen(x)" in source
+        assert "_optimize.py" not in source
+    assert "_optimize.py" in sg.grad(optimize.rosen).source(X)
+
+
+# ---- attributes, and what there is
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "fact", "instead"),
+    [
+        (
+            lambda x: x.cumsun(),
+            UnknownAttributeError,
+            "a traced array has no attribute .cumsun, as an array of NumPy has none",
+            "Write .cumsum.",
+        ),
+        (
+            lambda x: x.values,
+            UnknownAttributeError,
+            "a traced array has no attribute .values, as an array of NumPy has none",
+            "Write it with NumPy's functions on the array.",
+        ),
+        (
+            lambda x: x.tobytes(),
+            UnsupportedError,
+            "the array attribute .tobytes is not supported",
+            "Write it with NumPy's functions on the array.",
+        ),
+        (
+            lambda x: setattr(x, "shape", (3, 1)),
+            UnsupportedError,
+            "a traced array cannot get another shape in place",
+            "Write x = x.reshape(shape).",
+        ),
+        (
+            lambda x: x[: 3 / 2],
+            ArgumentError,
+            "a slice by 1.5, which is no integer",
+            "Write integers: x[: n // 2], x[: int(k)].",
+        ),
+        (
+            lambda x: x.astype(),
+            ArgumentError,
+            "x.astype: missing a required argument: 'dtype'",
+            "It takes (dtype: 'Any', order: 'str' = 'K', casting: 'str' = 'unsafe', subok: 'bool' = True, "
+            "copy: 'bool' = True) -> 'Variable'.",
+        ),
+        (
+            lambda x: x.reshape(2.5),
+            UnsupportedError,
+            None,
+            "It takes (*sizes: 'Any', order: 'str' = 'C', copy: 'bool | None' = None) -> 'Variable'.",
+        ),
+    ],
+)
+def test_attributes_and_methods(use, error, fact, instead):
+    found = raised(lambda: sg.compile(lambda x: [x, use(x)][0])(X), error)
+    assert fact is None or found.fact == fact
+    assert found.instead == instead
+
+
+def test_an_unknown_attribute_is_one_for_python():
+    assert sg.compile(lambda x: x if hasattr(x, "values") else 2 * x)(1.0) == 2.0
+
+
+PARAMS = {"W": X, "b": 2.0, "layers": [X, X]}
+
+
+@pytest.mark.parametrize(
+    ("wrt", "first"),
+    [
+        ("p.w", "p.W"),
+        ("W", "p.W"),
+        ("p.layer", "p.layers"),
+        ("p.layers.2", "p.layers."),
+        ("params", ""),
+        ("hid", ""),
+    ],
+)
+def test_wrt_lists_what_there_is_the_nearest_first(wrt, first):
+    def f(p):
+        return np.sum(sg.name(p["W"] * p["b"], "h")) + np.sum(p["layers"][0])
+
+    found = raised(lambda: sg.grad(f, wrt=wrt)(PARAMS), ArgumentError)
+    assert found.fact == f"wrt={wrt!r}: no argument and no value of the function has that name"
+    listed = found.instead.partition("There is ")[2].partition(". Name one")[0]
+    assert set(eval(f"({listed})")) == {"p", "p.W", "p.b", "p.layers", "p.layers.0", "p.layers.1", "h"}
+    assert listed.startswith(f"'{first}")
+
+
+# ---- what transforms are given
+
+
+def doubles(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("what", ["grad", "value_and_grad", "hessian"])
+def test_the_function_without_a_scalar_result_is_named_with_its_line(what):
+    found = raised(lambda: getattr(sg, what)(doubles)(X), ShapeError)
+    assert found.fact == f"{what} needs a function with a scalar result, doubles returned float64[3]"
+    assert found.where.text == "def doubles(x):"
+    assert ("jacobian(jacobian(f))" in found.instead) == (what == "hessian")
+
+
+def test_numbers_that_a_mask_selects_are_no_result():
+    def f(x):
+        return x[x > 1]
+
+    for what in (sg.elementwise_grad, sg.grad, sg.jacobian):
+        found = raised(lambda what=what: what(f)(X), SymgradError)
+        assert "the numbers that a traced mask selects" in found.fact
+        assert found.instead == "Write np.where(mask, x, 0), which has a number at every place."
+
+
+@pytest.mark.parametrize(
+    ("args", "fact", "instead"),
+    [
+        (([1.0, 2.0, 3.0],), "x is a list of 3, the program was compiled for float64[3]", "Pass np.array(x)."),
+        (((1.0, 2.0),), "x is a tuple of 2, the program was compiled for float64[3]", "Pass np.array(x)."),
+        (
+            ({"a": X},),
+            "x is {'a': *}, the program was compiled for *, where * is an array or a number",
+            "Call the Function instead, which compiles for what it is given, or compile again.",
+        ),
+        ((), "missing a required argument: 'x'", "The program takes (x)."),
+        ((X, X), "too many positional arguments", "The program takes (x)."),
+    ],
+)
+def test_a_program_says_what_it_was_compiled_for(args, fact, instead):
+    program = sg.compile(doubles).compile(X)
+    says(lambda: program(*args), ArgumentError, fact, instead)
