@@ -161,7 +161,9 @@ def _frozen(value: Any) -> np.ndarray:
 
 
 def _given(*args: Any) -> Any:
-    raise GraphError("an input, a constant or a size is not applied: use Graph.input, Graph.constant or Graph.size")
+    raise GraphError(
+        "an input, a constant or a size is not applied", "Write Graph.input, Graph.constant or Graph.size."
+    )
 
 
 INPUT = Op("input", _given, lambda *, aval, name: aval, _given)

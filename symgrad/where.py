@@ -6,6 +6,7 @@ import dis
 import inspect
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
@@ -118,12 +119,13 @@ def package_of(code: CodeType) -> str:
     """The installed package that a code belongs to, "" of the user's own files."""
     known = _packages.get(code)
     if known is None:
-        _, installed, name = code.co_filename.replace(os.sep, "/").rpartition("-packages/")
-        known = _packages[code] = name.partition("/")[0] if installed else ""
+        found = _PACKAGE.search(code.co_filename)
+        known = _packages[code] = found[1] if found else ""
     return known
 
 
 _packages: dict[CodeType, str] = {}
+_PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 
 
 def _traced_frames(frame: FrameType | None) -> list[FrameType]:

@@ -14,6 +14,7 @@ from symgrad import tree
 from symgrad.derive import pullback
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
+from symgrad.foreign import plain
 from symgrad.graph import Graph, Node, tracing
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.ops import core
@@ -135,6 +136,7 @@ class Run:
 
     def _mark(self, x: Any, path: str) -> Variable:
         """A leaf under an identity of its own, apart from other uses of the same value."""
+        x = plain(x, path)
         if not isinstance(x, Variable) and isinstance(x, (np.ndarray, np.generic, float)):
             x = Variable(self.graph, self.graph.constant(x))
         if not isinstance(x, Variable):

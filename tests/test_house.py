@@ -42,6 +42,21 @@ PUBLIC = """
 """.split()
 
 
+# ---- errors
+
+
+def test_every_error_says_what_to_write_instead():
+    silent = []
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+            error = getattr(sg.errors, named, None) if named else None
+            if isinstance(error, type) and issubclass(error, sg.errors.SymgradError) and len(node.args) < 2:
+                silent.append(f"{module}:{node.lineno}")
+    assert [place for place in silent if not place.startswith("graph:")] == []  # verify: a fault of symgrad itself
+    assert len(silent) == 1
+
+
 # ---- floors
 
 
