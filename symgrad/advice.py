@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.where import in_library, user_frame
+from symgrad.where import in_library, running_frame
 
 _BRANCH = "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
 _STATEMENTS: dict[type[ast.AST], str] = {
@@ -128,7 +128,7 @@ def _called(node: ast.Call, frame: FrameType) -> Any:
 
 def _running() -> list[tuple[ast.AST, FrameType]]:
     """What is running of the user's, from the innermost expression to the statement."""
-    frame = user_frame()
+    frame = running_frame()
     if frame is None:
         return []
     line, end_line, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]

@@ -77,6 +77,16 @@ def user_frame() -> FrameType | None:
     return frame
 
 
+def running_frame() -> FrameType | None:
+    """The user's frame that is running; None where a trace was started since, of a function without a file."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (kind := internal(frame.f_code)):
+        if kind == _BOUNDARY:
+            return None
+        frame = frame.f_back
+    return frame
+
+
 def here() -> Where:
     """The user's line that is running now; of one in a library that the function calls, the line that calls it."""
     frame = user_frame()

@@ -160,6 +160,18 @@ def test_the_truth_that_an_assertion_needs():
     assert found.instead == "Leave the assertion out, or make it outside of the function, on its arguments and results."
 
 
+def test_the_statement_that_calls_the_transform_is_not_meant():
+    scope = {}
+    exec("def f(x):\n    return x if x > 0 else -x", scope)
+
+    def call():
+        while sg.grad(scope["f"])(2.0):
+            pass
+
+    found = raised(call, ConcreteValueError)
+    assert found.instead == "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
+
+
 def to_float(x):
     return float(x)  # float
 
