@@ -56,11 +56,11 @@ def batch(graph: Graph, outputs: Sequence[Node], lifted: Mapping[Node, Node]) ->
 
 def _common_size(lifted: Mapping[Node, Node]) -> Size:
     if not lifted:
-        raise GraphError("nothing to batch over: no node is lifted")
+        raise GraphError("nothing to batch over: no node is lifted", "Lift one node at least.")
     size = next(iter(lifted.values())).aval.shape[:1]
     for x, image in lifted.items():
         if image.aval.dtype != x.aval.dtype or not size or not same_shape(image.aval.shape, size + x.aval.shape):
-            raise GraphError(f"{image.aval} does not hold rows of {x.aval}", where=x.where)
+            raise GraphError(f"{image.aval} does not hold rows of {x.aval}", "Stack values of its shape.", x.where)
     return size[0]
 
 
@@ -139,5 +139,9 @@ def _empty(like: Variable, aval: Any) -> Image:
 def _checked(node: Node, y: Variable, aval: Aval, size: Size) -> Variable:
     """The image of a result in the dtype of the result; a rule that gives a wrong shape must not get further."""
     if not same_shape(y.shape, (size, *aval.shape)):
-        raise GraphError(f"the batch rule of np.{node.op.name} gives {y.aval} for rows of {aval}", where=node.where)
+        raise GraphError(
+            f"the batch rule of np.{node.op.name} gives {y.aval} for rows of {aval}",
+            "Give results with one axis more, the first.",
+            node.where,
+        )
     return y if y.dtype == aval.dtype else y.astype(aval.dtype)

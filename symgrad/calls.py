@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
 
 from symgrad.dims import Dim
-from symgrad.errors import DTypeError, Refusal, ShapeError, UnsupportedError, WriteError
+from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.graph import Op
+from symgrad.misuse import explained
 from symgrad.ops import masks, shape
-from symgrad.ops.define import TABLE, display_name, is_traced, refuse, strong, traced_in
+from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refuse, strong, traced_in
 from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 
@@ -20,10 +22,35 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dic
     """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
     out = kwargs.pop("out", None)
     try:
-        result = _known(function)(*args, **kwargs)
+        result = explaining(_known(function), function, args, kwargs)
     except Refusal as refusal:
         result = _on_values(function, args, kwargs, refusal)
     return result if out is None else deliver(result, out)
+
+
+def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of what runs instead of a function of NumPy; what goes wrong in it is said of that function."""
+    try:
+        return call(*args, **kwargs)
+    except SymgradError:
+        raise
+    except Exception as error:
+        raise explained(_path(function), function, args, kwargs, error) from None
+
+
+def array_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of arrays that says what is wrong with its arguments."""
+
+    @wraps(method)
+    def explaining_method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except SymgradError:
+            raise
+        except Exception as error:
+            raise explained(f"x.{method.__name__}", partial(method, self), args, kwargs, error) from None
+
+    return explaining_method
 
 
 def _on_values(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], refusal: Refusal) -> Any:
@@ -68,15 +95,23 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
     call = _known(ufunc)
     if not kwargs:
         weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
-        return call(*map(strong, inputs)) if weak else call(*inputs)  # np.multiply(2.0, 3.0) is no Python float
-    return _call_with_options(call, ufunc, inputs, **kwargs)
+        inputs = list(map(strong, inputs)) if weak else inputs  # np.multiply(2.0, 3.0) is no Python float
+        return explaining(call, ufunc, inputs, kwargs)
+
+    def with_options(*inputs: Any, **kwargs: Any) -> Any:
+        return _call_with_options(call, ufunc, inputs, **kwargs)
+
+    return explaining(with_options, ufunc, inputs, kwargs)
 
 
 def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
     call = TABLE.get(getattr(ufunc, method))
     if call is None:
-        raise UnsupportedError(f"{_path(ufunc)}.{method} is not supported")
-    result = call(*inputs, **kwargs)
+        raise UnsupportedError(
+            f"{_path(ufunc)}.{method} is not supported",
+            "Write it with other functions, such as np.cumsum or a `for` loop.",
+        )
+    result = explaining(call, getattr(ufunc, method), inputs, kwargs)
     return result if out is None else deliver(result, out)
 
 
@@ -118,9 +153,15 @@ def deliver(result: Any, out: Any) -> Any:
             "out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x)."
         )
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
-        raise DTypeError(f"a {result.dtype} result cannot be written into a {out.dtype} array")
+        raise DTypeError(
+            f"a {result.dtype} result cannot be written into a {out.dtype} array",
+            "Write out=None and x = result.astype(dtype).",
+        )
     if np.ndim(result) > out.ndim:  # an assignment would drop leading axes of size 1
-        raise ShapeError(f"a result of shape {result.shape} cannot be written into an array of shape {out.shape}")
+        raise ShapeError(
+            f"a result of shape {result.shape} cannot be written into an array of shape {out.shape}",
+            "Give an array of the shape of the result.",
+        )
     out[...] = result
     return out
 
@@ -130,6 +171,9 @@ def _path(function: Callable[..., Any]) -> str:
     known, name = TABLE.get(function), display_name(function)
     if isinstance(known, Op):
         return known.path
+    home = [step for step in str(getattr(function, "__module__", "")).split(".") if not step.startswith("_")]
+    if home[0] == "scipy":
+        return ".".join((*home, function.__qualname__))
     foreign = "." not in name and getattr(np, name, None) is not function
     return f"the function {name}" if foreign else f"np.{name}"
 
@@ -148,11 +192,23 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], 
     op = TABLE[ufunc]
 
     def method(self: Any, other: Any) -> Any:
-        if isinstance(other, (str, bytes, masks.Selected)) or _takes_over(other):
+        if isinstance(other, masks.Selected) or _takes_over(other):
             return NotImplemented
+        if other is None or isinstance(other, (str, bytes)):
+            return _with_no_number(ufunc, self, other)
         return op(other, self) if reflected else op(self, other)
 
     return method
+
+
+def _with_no_number(ufunc: np.ufunc, x: Any, other: Any) -> Any:
+    """No number equals None or a text; an integer that is known repeats one."""
+    if ufunc in (np.equal, np.not_equal):
+        different = ufunc is np.not_equal
+        return np.full_like(x, different, dtype=bool) if x.shape else different
+    if other is not None and ufunc is np.multiply and x.dtype.kind in "iu":
+        return NotImplemented
+    raise no_operand(other)
 
 
 def _takes_over(other: Any) -> bool:

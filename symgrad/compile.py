@@ -28,6 +28,7 @@ from symgrad.emit.module import Header, Source, emit
 from symgrad.emit.names import global_name
 from symgrad.emit.preamble import defined
 from symgrad.errors import ArgumentError, SymgradError
+from symgrad.foreign import is_foreign, plain
 from symgrad.graph import Graph, Node, tracing
 from symgrad.interception import held, inside
 from symgrad.options import Options, checked, current, in_force, resolve
@@ -333,6 +334,8 @@ class Function:
                     leaves[i] = spec(x)
                 except ArgumentError as error:
                     raise ArgumentError(f"{path}: {error.fact}", error.instead) from None
+            else:
+                leaves[i] = plain(x, path)
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
 
@@ -347,6 +350,10 @@ class Function:
         graph = tracing.get() or next((x.graph for x in leaves if isinstance(x, Variable)), None)
         if graph is not None:
             return self._append(graph, args, kwargs)
+        if any(map(is_foreign, leaves)):
+            leaves = list(map(plain, leaves, dotted_paths(bound.arguments)[0]))
+            bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
+            args, kwargs = bound.args, bound.kwargs
         options = current()
         described = _described(options, bound, leaves, structure)
         with self._lock:

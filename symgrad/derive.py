@@ -156,7 +156,11 @@ class _Pullback:
         elif node.op.vjp is not None:
             pairs = self.through_vjp(node, g)
         else:
-            raise NotDifferentiableError(f"{node.op.path} has no derivative rule", where=node.where)
+            raise NotDifferentiableError(
+                f"{node.op.path} has no derivative rule",
+                "Give it one: symgrad.operator(function, infer=..., vjp=...).",
+                where=node.where,
+            )
         for x, gx in pairs:
             self.accumulate(x, gx)
 

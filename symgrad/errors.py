@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from symgrad.where import UNKNOWN, Where, here
+from symgrad.where import UNKNOWN, Where, trail
 
 refused: ContextVar[list[Refusal] | None] = ContextVar("refused", default=None)
 """What the running trace has refused so far; None outside of a trace."""
@@ -21,11 +21,16 @@ class SymgradError(Exception):
         What to write instead; "" where nothing would help.
     where : Where, optional
         The place in the user's program; by default the line that is running.
+
+    Attributes
+    ----------
+    calls : tuple of Call
+        What that line calls, by the way to where it failed: lines of other functions of the user's, and of a library.
     """
 
     def __init__(self, fact: str, instead: str = "", where: Where | None = None) -> None:
         self.fact, self.instead = fact, instead
-        self.where = here() if where is None else where
+        self.where, self.calls = trail() if where is None else (where, ())
         super().__init__(self._message())
 
     def forget(self) -> None:
@@ -37,10 +42,15 @@ class SymgradError(Exception):
     def _message(self) -> str:
         lines = [self.fact]
         if self.where is not UNKNOWN and self.where.line:
-            lines.append(f"  at {self.where}: {self.where.text}" if self.where.text else f"  at {self.where}")
+            lines.append(f"  at {_quoted(self.where)}")
+        lines += [f"  in {call.function}: {_quoted(call.where)}" for call in self.calls]
         if self.instead:
             lines.append(f"  {self.instead}")
         return "\n".join(lines)
+
+
+def _quoted(where: Where) -> str:
+    return f"{where}: {where.text}" if where.text else str(where)
 
 
 class Refusal(SymgradError):
@@ -62,6 +72,10 @@ class ShapeError(SymgradError, ValueError):
 
 class DTypeError(SymgradError, TypeError):
     """A dtype that the operation cannot take, such as an integer where a gradient is asked for."""
+
+
+class UnknownAttributeError(SymgradError, AttributeError):
+    """An attribute that neither an array nor a Variable has."""
 
 
 class ConcreteValueError(Refusal, TypeError):

@@ -161,7 +161,9 @@ def _frozen(value: Any) -> np.ndarray:
 
 
 def _given(*args: Any) -> Any:
-    raise GraphError("an input, a constant or a size is not applied: use Graph.input, Graph.constant or Graph.size")
+    raise GraphError(
+        "an input, a constant or a size is not applied", "Write Graph.input, Graph.constant or Graph.size."
+    )
 
 
 INPUT = Op("input", _given, lambda *, aval, name: aval, _given)
@@ -218,7 +220,7 @@ class Graph:
     def add_input(self, name: str, aval: Aval, where: Where | None = None) -> Node:
         """A new input; its name must be new too."""
         if any(dict(node.params)["name"] == name for node in self.inputs):
-            raise GraphError(f"the graph has an input named {name!r} already")
+            raise GraphError(f"the graph has an input named {name!r} already", "Give it another name.")
         node = self.add(INPUT, (), (("aval", aval), ("name", name)), where)
         self.inputs.append(node)
         self.label(node, name)

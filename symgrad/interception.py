@@ -122,7 +122,11 @@ def create(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwar
             raise
         if isinstance(error, SymgradError):
             error.forget()
-        return constant(graph, function(*args, **kwargs))  # or NumPy's own error
+        try:
+            result = function(*args, **kwargs)
+        except Exception:  # NumPy refuses it, too
+            raise error from None
+        return constant(graph, result)
 
 
 def constant(graph: Graph, value: Any) -> Any:

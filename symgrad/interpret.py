@@ -36,7 +36,11 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[
 def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
     """The value of a node, given those of its inputs and the numbers of symbolic sizes."""
     if node.op is INPUT:
-        raise GraphError(f"the input {dict(node.params)['name']!r} is needed but not fed", where=node.where)
+        raise GraphError(
+            f"the input {dict(node.params)['name']!r} is needed but not fed",
+            "Give a value for each input that the outputs depend on.",
+            where=node.where,
+        )
     if node.op is SIZE:
         return at_sizes(dict(node.params)["value"], sizes)
     params = {key: at_sizes(value, sizes) for key, value in node.params}

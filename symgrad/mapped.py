@@ -99,11 +99,17 @@ def _core_axes(signature: str | None, count: int) -> list[int]:
         return [0] * count
     cores = [len(names.split(",")) if names else 0 for names in re.findall(r"\(([^)]*)\)", signature.split("->")[0])]
     if len(cores) != count:
-        raise ArgumentError(f"np.vectorize: the signature {signature!r} has {len(cores)} arguments, not {count}")
+        raise ArgumentError(
+            f"np.vectorize: the signature {signature!r} has {len(cores)} arguments, not {count}",
+            "Name the core dimensions of each argument: signature='(n),(n)->()'.",
+        )
     return cores
 
 
 def _places(x: Any, core: int) -> tuple[Any, ...]:
     if np.ndim(x) < core:
-        raise ShapeError(f"np.vectorize: an argument of {np.ndim(x)} dimensions, and its signature has {core}")
+        raise ShapeError(
+            f"np.vectorize: an argument of {np.ndim(x)} dimensions, and its signature has {core}",
+            "Give an array that has them, x[None] has one more.",
+        )
     return tuple(np.shape(x)[: np.ndim(x) - core])

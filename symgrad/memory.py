@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from symgrad.dims import Dim, Shape
-from symgrad.errors import WriteError
+from symgrad.errors import UnsupportedError, WriteError
 from symgrad.graph import Aval, Graph, Node
 from symgrad.ops import index, keys, shape
 from symgrad.ops.core import ALIAS, BOUNDARIES
@@ -49,6 +49,10 @@ class Memory:
     @property
     def shape(self) -> Shape:
         return self._node.aval.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        raise UnsupportedError("a traced array cannot get another shape in place", "Write x = x.reshape(shape).")
 
     @property
     def owner(self) -> Self:

@@ -83,7 +83,7 @@ def _broadcast_error(a: Size, b: Size, shapes: Sequence[Shape]) -> ShapeError:
     names = [render_tuple(shape) for shape in shapes]
     listed = ", ".join(names[:-1]) + " and " + names[-1]
     symbols = [size for size in (a, b) if isinstance(size, Dim)]
-    instead = ""
+    instead = "Sizes agree from the last on, or are 1: x[:, None] and x[None, :] add one of 1."
     if symbols and symbols[0].scope.values is None:
         instead = "Write the same letter for both sizes in the specs."
         if len(symbols) == 1:
@@ -100,9 +100,14 @@ def reshape_shape(old: Shape, new: tuple[Any, ...]) -> Shape:
     sizes: list[Size] = [size if isinstance(size, Dim) else int(size) for size in new]
     unknown = [axis for axis, size in enumerate(sizes) if isinstance(size, int) and size == -1]
     if len(unknown) > 1:
-        raise ShapeError(f"reshape to {render_tuple(sizes)}: only one size can be -1")
+        raise ShapeError(
+            f"reshape to {render_tuple(sizes)}: only one size can be -1", "Write the other sizes as numbers."
+        )
     if any(isinstance(size, int) and size < -1 for size in sizes):
-        raise ShapeError(f"reshape to {render_tuple(sizes)}: sizes cannot be negative")
+        raise ShapeError(
+            f"reshape to {render_tuple(sizes)}: sizes cannot be negative",
+            "Write -1 for the one size that follows from the others.",
+        )
     total, known = product(old), product(size for axis, size in enumerate(sizes) if axis not in unknown)
     if unknown:
         quotient = _exact_quotient(total, known)
@@ -130,13 +135,16 @@ def _exact_quotient(total: Size, known: Size) -> Size | None:
     return scope.pin(total) // scope.pin(known)
 
 
+FITTING = "Write sizes whose product is the number of elements, or -1 for one of them."
+
+
 def _reshape_error(old: Shape, new: Sequence[Size], total: Size, relation: str, known: Size) -> ShapeError:
     """The error for a number of elements that does not fit."""
     elements = f"{with_value(total)} elements {relation} {with_value(known)}"
     symbols = [size for size in (total, known) if isinstance(size, Dim)]
     without_values = symbols and symbols[0].scope.values is None
     fact = f"cannot reshape {render_tuple(old)} to {render_tuple(new)}: {elements}"
-    return ShapeError(fact, "Give numbers, or sizes that fit, in the specs." if without_values else "")
+    return ShapeError(fact, "Give numbers, or sizes that fit, in the specs." if without_values else FITTING)
 
 
 # ---- slicing

@@ -252,7 +252,7 @@ def cut(
 
 def _graph_of(variables: Sequence[Variable]) -> Nodes:
     if not variables:
-        raise ArgumentError("no Variable was given")
+        raise ArgumentError("no Variable was given", "Give the Variables of a graph: symgrad.gradients(y, [x]).")
     graph = variables[0].graph
     if any(x.graph is not graph for x in variables):
         raise GraphError("the Variables belong to different graphs", "Build them from the inputs of one graph.")

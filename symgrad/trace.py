@@ -16,6 +16,7 @@ import optree
 from symgrad import tree
 from symgrad.dims import Dim, Sizes
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
+from symgrad.foreign import plain
 from symgrad.graph import SEED, Aval, Graph, Node, reached, tracing
 from symgrad.interception import held, inside
 from symgrad.reach import reads
@@ -345,13 +346,12 @@ def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = N
     """What is known of an argument."""
     if type(value) in (float, complex):
         return Aval((), np.dtype(type(value)), True)
+    value = plain(value, path)
     dtype = np.dtype(value.dtype)
     if dtype.kind not in "biufc":
         raise UnsupportedError(
             f"{path} has dtype {dtype}", "Only boolean, integer, floating and complex arrays can be traced."
         )
-    if isinstance(value, np.ma.MaskedArray):
-        raise UnsupportedError(f"{path} is a masked array", "Pass x.filled(0) and the mask as arrays of their own.")
     entries = value.shape if shape is None else shape
     known = [parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries]
     for n in known:

@@ -277,7 +277,14 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: 
     array([[4., 2.],
            [2., 0.]])
     """
-    gradient, choice = grad(f, argnums), Choice(argnums)
+    choice = Choice(argnums)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        run = Run(f, choice, args, kwargs)
+        return run.gradients(run.value("hessian"))
+
+    gradient.__signature__ = signature(f)  # type: ignore[attr-defined]
+    gradient.__wrapped__ = f  # type: ignore[attr-defined]
 
     def body(*args: Any, **kwargs: Any) -> Any:
         return Run(gradient, choice, args, kwargs).jacobian("rev", "hessian")

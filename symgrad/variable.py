@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from functools import partial
 from operator import index as index_of
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from symgrad.calls import Operators, call_function, call_ufunc
+from symgrad import advice
+from symgrad.calls import Operators, array_method, call_function, call_ufunc, explaining
 from symgrad.dims import Dim, no_number
-from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError
+from symgrad.errors import (
+    ConcreteValueError,
+    DTypeError,
+    GraphError,
+    ShapeError,
+    UnknownAttributeError,
+    UnsupportedError,
+)
 from symgrad.graph import ITEM, Aval, Graph, Node, Op
 from symgrad.memory import Memory
+from symgrad.misuse import checked_dtype
 from symgrad.ops import core, create, index, shape
-from symgrad.ops.define import as_input
+from symgrad.ops.define import as_input, no_operand
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
 from symgrad.shapes import product
 from symgrad.where import assigned_name
 
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
-
-
-_BUILD = " Where it is written into an array, make that array inside of the function: np.zeros(shape), np.array(a)."
 
 
 class Variable(Memory, Operators):
@@ -96,12 +105,14 @@ class Variable(Memory, Operators):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len() of a 0-d array")
+            raise ShapeError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Variable]:
         if not self.shape:
-            raise ShapeError("iteration over a 0-d array")
+            raise ShapeError(
+                "iteration over a 0-d array", "Write x[None] for an array of one; sum(x) of a number is x."
+            )
         return (self[i] for i in range(len(self)))
 
     # ---- recording
@@ -154,15 +165,12 @@ class Variable(Memory, Operators):
         value = value_of(node)
         return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
 
-    def _number(self, what: str, more: str = "") -> Any:
+    def _number(self, what: str) -> Any:
         """The value, or an error that says for what it was needed."""
         value = self.known_value()
         if value is None:
-            raise ConcreteValueError(
-                f"{what} needs the value of a {self._described()}, which has none before the program runs",
-                "Write it with NumPy functions (np.exp instead of math.exp, x.astype(float) instead of float(x)), "
-                f"or return it and convert the result.{more}",
-            )
+            fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
+            raise ConcreteValueError(fact, advice.on_number())
         return value
 
     def __bool__(self) -> bool:
@@ -170,7 +178,7 @@ class Variable(Memory, Operators):
         if value is None:
             raise ConcreteValueError(
                 f"Python needs the truth of a {self._described()}, which has no value before the program runs",
-                "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not.",
+                advice.on_truth(),
             )
         return bool(value)
 
@@ -187,26 +195,34 @@ class Variable(Memory, Operators):
         return name if isinstance(name, str) else None
 
     def __float__(self) -> float:
-        return float(self._number("float()", _BUILD))
+        return float(self._number("float()"))
 
     def __int__(self) -> int:
-        return int(self._number("int()", _BUILD))
+        return int(self._number("int()"))
 
     def __complex__(self) -> complex:
-        return complex(self._number("complex()", _BUILD))
+        return complex(self._number("complex()"))
 
     def __index__(self) -> int:
-        return index_of(self._number("An index, range() or int()", " Index an array of NumPy with np.take(a, i)."))
+        return index_of(self._number("An index, range() or int()"))
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()", " Or np.round(x)."))
+        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))
+
+    def __trunc__(self) -> int:
+        return math.trunc(self._number("math.trunc()"))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(self == value))
 
     def __format__(self, spec: str) -> str:
         return format(self._number(f"format() by {spec!r}"), spec) if spec else str(self)
 
+    @array_method
     def item(self, *args: Any) -> Any:
         return np.asarray(self._number(".item()")).item(*args)
 
+    @array_method
     def tolist(self) -> Any:
         return np.asarray(self._number(".tolist()")).tolist()
 
@@ -217,7 +233,7 @@ class Variable(Memory, Operators):
                 f"np.array() or np.asarray() needs the value of a {self._described()}, "
                 "which has none before the program runs",
                 "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
-                f"to index one, np.take(a, i).{_BUILD}",
+                "to index one, np.take(a, i); to write into one, make it inside of the function: np.zeros(shape).",
             )
         array = np.array(value, dtype)
         array.flags.writeable = copy is True  # what shared its memory would write into it in vain
@@ -236,6 +252,14 @@ class Variable(Memory, Operators):
             writeable=not self._lock,
             c_contiguous=contiguous,
             f_contiguous=contiguous and self.ndim < 2,
+            contiguous=contiguous,
+            fortran=False,
+            forc=contiguous,
+            fnc=False,
+            carray=contiguous and not self._lock,
+            farray=False,
+            behaved=not self._lock,
+            aligned=True,
             owndata=self.owner is self,
         )
 
@@ -255,47 +279,60 @@ class Variable(Memory, Operators):
     def imag(self) -> Variable:
         return np.imag(self)
 
+    @array_method
     def astype(
         self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Variable:
-        dtype = np.dtype(dtype)
+        dtype = checked_dtype("x.astype", dtype)
         if not np.can_cast(self.dtype, dtype, casting):
-            raise DTypeError(f"cannot cast {self.dtype} to {dtype} by the rule {casting!r}")
+            raise DTypeError(
+                f"cannot cast {self.dtype} to {dtype} by the rule {casting!r}",
+                "Write casting='unsafe', which is what astype does by itself.",
+            )
         if dtype == self.dtype and not self.aval.weak:
             return self.copied(order, self._array) if copy else self
         result = shape.ASTYPE(self, dtype=dtype)
         result._array, result._permuted = self._array, self._permuted and order != "C"
         return result
 
+    @array_method
     def copy(self, order: str = "C") -> Variable:
         return self.copied(order, self._array)
 
+    @array_method
     def view(self, dtype: Any = None, type: Any = None) -> Variable:
         for kind in (dtype, type):
             if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
                 raise UnsupportedError(f"a traced array as a {kind.__name__}", "Keep to arrays; their product is @.")
-        if dtype not in (None, np.ndarray) and np.dtype(dtype) != self.dtype:
+        if dtype not in (None, np.ndarray) and checked_dtype("x.view", dtype) != self.dtype:
             raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
         return self[...]
 
+    @array_method
     def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Variable:
         return shape.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
 
+    @array_method
     def transpose(self, *axes: Any) -> Variable:
         return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
+    @array_method
     def flatten(self, order: str = "C") -> Variable:
         return np.ravel(self, order=order).copied(array=True)
 
+    @array_method
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
         self[...] = np.sort(self, axis, kind, order, stable=stable)
 
+    @array_method
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         self[...] = np.partition(self, kth, axis, kind, order)
 
+    @array_method
     def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Variable:
         return np.compress(condition, self, axis, out)
 
+    @array_method
     def resize(self, *sizes: Any, refcheck: bool = True) -> None:
         np.resize(self, sizes)
 
@@ -307,13 +344,22 @@ class Variable(Memory, Operators):
     def flat(self, value: Any) -> None:
         Flat(self)[:] = value
 
+    @array_method
     def fill(self, value: Any) -> None:
         self[...] = value
 
     def __getattr__(self, attribute: str) -> Any:
         if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):  # np.asarray looks for protocols
-            raise UnsupportedError(f"the array attribute .{attribute} is not supported")
-        raise AttributeError(f"a Variable has no attribute {attribute!r}")
+            raise UnsupportedError(
+                f"the array attribute .{attribute} is not supported", "Write it with NumPy's functions on the array."
+            )
+        if attribute.startswith("_"):
+            raise AttributeError(f"a Variable has no attribute {attribute!r}")
+        near = [a for a in get_close_matches(attribute, dir(np.ndarray)) if not a.startswith("_")]
+        raise UnknownAttributeError(
+            f"a traced array has no attribute .{attribute}, as an array of NumPy has none",
+            f"Write {' or '.join(f'.{a}' for a in near)}." if near else "Write it with NumPy's functions on the array.",
+        )
 
 
 class Flat:
@@ -367,11 +413,14 @@ def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwa
         result = record(graph, op, inputs, params)
         for y in result if isinstance(result, tuple) else (result,):
             if y.dtype.kind not in "biufc":
-                raise UnsupportedError(f"an array of dtype {y.dtype} cannot take part in a traced computation")
+                raise UnsupportedError(
+                    f"an array of dtype {y.dtype} cannot take part in a traced computation",
+                    "Make arrays of booleans, integers, floating or complex numbers.",
+                )
             y._array = True
         return result
 
-    return create.CREATE[function](new, *args, **kwargs)
+    return explaining(partial(create.CREATE[function], new), function, args, kwargs)
 
 
 def freeze(op: Op, params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -400,8 +449,8 @@ def lift(graph: Graph, x: Any) -> Node:
         return graph.size(x)
     if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
         if isinstance(x, (np.generic, np.ndarray)) and x.dtype.kind not in "biufc":
-            raise UnsupportedError(f"an array of dtype {x.dtype} cannot take part in a traced computation")
+            raise no_operand(x)
         return graph.constant(x)
     if isinstance(x, (list, tuple)):
         return lift(graph, as_input(x))
-    raise UnsupportedError(f"a {type(x).__name__} cannot take part in a traced computation")
+    raise no_operand(x)

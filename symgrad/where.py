@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dis
+import inspect
 import linecache
 import os
+import re
 import sys
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -57,7 +59,7 @@ def internal(code: CodeType) -> int:
 
 def installed(code: CodeType) -> bool:
     """Whether this code belongs to a library that is installed, rather than to the user or to symgrad."""
-    return "site-packages" in code.co_filename or "dist-packages" in code.co_filename
+    return package_of(code) != ""
 
 
 def boundary(function: _F) -> _F:
@@ -75,9 +77,116 @@ def user_frame() -> FrameType | None:
     return frame
 
 
+def running_frame() -> FrameType | None:
+    """The user's frame that is running; None where a trace was started since, of a function without a file."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (kind := internal(frame.f_code)):
+        if kind == _BOUNDARY:
+            return None
+        frame = frame.f_back
+    return frame
+
+
 def here() -> Where:
-    """The user's line that is running now."""
+    """The user's line that is running now; of one in a library that the function calls, the line that calls it."""
     frame = user_frame()
+    if frame is not None and package_of(frame.f_code):
+        frame = next(iter(_own(_traced_frames(frame))), frame)
+    return _at(frame)
+
+
+# ---- the way from the traced function to the line that is running
+
+
+class Call(NamedTuple):
+    """A line below the user's outermost one, and the function that it is in."""
+
+    function: str
+    where: Where
+
+
+def trail() -> tuple[Where, tuple[Call, ...]]:
+    """The outermost line of the user's function; and below it the user's innermost one and, in a library, the last."""
+    frames = _traced_frames(user_frame())
+    own = _own(frames)
+    if not own:
+        return _at(frames[0] if frames else None), ()
+    calls = [] if _at(own[0]) == _at(own[-1]) else [Call(own[0].f_code.co_name, _at(own[0]))]
+    inside = frames[: frames.index(own[0])]
+    if inside:
+        calls.append(Call(_called(inside), _at(inside[0])))
+    return _at(own[-1]), tuple(calls)
+
+
+def in_library() -> str:
+    """The function of a library that the user's line calls, ``scipy.optimize.bracket``, if one is running, or ""."""
+    frames = _traced_frames(user_frame())
+    inside = frames[: frames.index(own[0])] if (own := _own(frames)) else []
+    return _called(inside) if inside else ""
+
+
+def package_of(code: CodeType) -> str:
+    """The installed package that a code belongs to, "" of the user's own files."""
+    known = _packages.get(code)
+    if known is None:
+        found = _PACKAGE.search(code.co_filename)
+        known = _packages[code] = found[1] if found else ""
+    return known
+
+
+_packages: dict[CodeType, str] = {}
+_PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
+
+
+def _traced_frames(frame: FrameType | None) -> list[FrameType]:
+    """The frames from this one out to the traced function; outside of a trace this one alone."""
+    first, frames = frame, []
+    while frame is not None and (kind := internal(frame.f_code)) != _BOUNDARY:
+        if not kind:
+            frames.append(frame)
+        frame = frame.f_back
+    return frames if frame is not None else [first] if first else []
+
+
+def _own(frames: list[FrameType]) -> list[FrameType]:
+    """Those of the user's files; of a function that is traced in a package, those of that package."""
+    home = package_of(frames[-1].f_code) if frames else ""
+    return [frame for frame in frames if package_of(frame.f_code) in ("", home)]
+
+
+def _called(frames: list[FrameType]) -> str:
+    """The public function of a library among these frames that is called first, under its public name."""
+    for frame in reversed(frames):
+        name = _public_name(frame)
+        if name:
+            return name
+    return f"{frames[-1].f_globals.get('__name__', '')}.{frames[-1].f_code.co_qualname}"
+
+
+def _public_name(frame: FrameType) -> str:
+    """The public name of the function that is running, or of one that it wraps; "" if it has none."""
+    wrapped = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]
+    codes = [frame.f_code, *(f.__code__ for f in wrapped if isinstance(f, FunctionType))]
+    homes = [frame.f_globals, *(f.__globals__ for f in wrapped if isinstance(f, FunctionType))]
+    names = (_name_at(str(home.get("__name__", "")), code) for home, code in zip(homes, codes, strict=True))
+    return next(filter(None, names), "")
+
+
+def _name_at(module: str, code: CodeType) -> str:
+    """``scipy.special.logsumexp`` for what `scipy.special._logsumexp` defines; "" where it is not public."""
+    steps = module.split(".")
+    for depth in range(1, len(steps) + 1):
+        home = ".".join(steps[:depth])
+        found: Any = sys.modules.get(home)
+        for attribute in code.co_qualname.split("."):
+            found = getattr(found, attribute, None)
+        own = getattr(inspect.unwrap(found), "__code__", None) if callable(found) else None
+        if own is code and "._" not in f".{home}.{code.co_qualname}":
+            return f"{home}.{code.co_qualname}"
+    return ""
+
+
+def _at(frame: FrameType | None) -> Where:
     return UNKNOWN if frame is None else Where(frame.f_code.co_filename, frame.f_lineno)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,20 @@ from symgrad import tree
 from symgrad.derive import pullback
 from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
+from symgrad.foreign import plain
 from symgrad.graph import Graph, Node, tracing
 from symgrad.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.ops import core
+from symgrad.ops.masks import Selected
 from symgrad.options import current
 from symgrad.rewrite import improved
 from symgrad.shapes import product, render_tuple, same_shape
+from symgrad.text import identifier
 from symgrad.trace import bind, definition, dotted_paths, of_graph, signature
 from symgrad.variable import Variable, lift
 from symgrad.where import Where
+
+MOST_LISTED = 8  # names in a message
 
 
 class Choice:
@@ -107,6 +113,7 @@ class Run:
         wanted = choice.dotted(f, bound)
         paths, leaves, structure = dotted_paths(bound.arguments)
         groups = [_below(path, paths) for path in wanted]
+        self._arguments = _with_parents(paths)
         marks = {
             i: self._mark(leaves[i], paths[i]) for i in sorted({i for g in groups for i in g}) if leaves[i] is not None
         }
@@ -129,6 +136,7 @@ class Run:
 
     def _mark(self, x: Any, path: str) -> Variable:
         """A leaf under an identity of its own, apart from other uses of the same value."""
+        x = plain(x, path)
         if not isinstance(x, Variable) and isinstance(x, (np.ndarray, np.generic, float)):
             x = Variable(self.graph, self.graph.constant(x))
         if not isinstance(x, Variable):
@@ -139,20 +147,22 @@ class Run:
 
     def _inner(self, name: str) -> Variable:
         """The value that has this name inside the function."""
-        named = [node for node, hint in self.graph.names.items() if hint == name]
-        found = [node for node in named if node.op is core.ALIAS and node.id >= self._start]
-        if not found and name.partition(".")[0] in signature(self._f).parameters:
+        named = [node for node in self.graph.names if node.op is core.ALIAS and node.id >= self._start]
+        found = [node for node in named if self.graph.names[node] == name]
+        if len(found) == 1:
+            return Variable(self.graph, found[0])
+        naming = f'Name one: {identifier(name)} = symgrad.name(..., "{identifier(name)}").'
+        if found:
+            raise ArgumentError(f"wrt={name!r}: {len(found)} values of the function have that name", naming)
+        head = name.partition(".")[0]
+        if head in signature(self._f).parameters and head not in self._arguments:
             raise ArgumentError(
                 f"wrt={name!r}: there is no such argument in this call", "Pass it: a default is part of the program."
             )
-        if len(found) != 1:
-            problem = (
-                f"{len(found)} values of the function have" if found else "no argument and no value of the function has"
-            )
-            raise ArgumentError(
-                f"wrt={name!r}: {problem} that name", f'Name one: {name} = symgrad.name(..., "{name}").'
-            )
-        return Variable(self.graph, found[0])
+        known = [*self._arguments, *(hint for node in named if isinstance(hint := self.graph.names[node], str))]
+        raise ArgumentError(
+            f"wrt={name!r}: no argument and no value of the function has that name", f"{_nearest(name, known)} {naming}"
+        )
 
     def prepared(self, out: Any) -> Any:
         """A tree of results, and what was chosen with it, in the form to differentiate."""
@@ -184,33 +194,43 @@ class Run:
     def value(self, what: str) -> Variable:
         """The result, if it is a floating scalar."""
         out = self._constant(self.out) if _is_number(self.out) else self.out
+        returned = f"{what} needs a function with a scalar result, {self._name} returned "
+        if isinstance(out, Selected):
+            raise ShapeError(f"{returned}{described(out)}", _INSTEAD_OF_MASK, self._where)
         if not isinstance(out, Variable):
             raise ShapeError(
-                f"{what} needs a function with a scalar result, this one returned {described(out)}",
+                f"{returned}{described(out)}",
                 "Return one number; whatever else is wanted goes into aux: return value, aux and has_aux=True.",
+                self._where,
             )
         if out.shape:
-            raise ShapeError(
-                f"{what} needs a function with a scalar result, this one returned {out.aval}",
-                "Reduce it, as np.sum does, or use jacobian.",
-            )
-        check_floating(out, f"{what}: no derivative of the result")
+            other = "jacobian(jacobian(f))" if what == "hessian" else "jacobian"
+            raise ShapeError(f"{returned}{out.aval}", f"Reduce it, as np.sum does, or use {other}.", self._where)
+        check_floating(out, f"{what}: no derivative of the result of {self._name}", self._where)
         return out
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self._f, "__name__", "the function"))
 
     def sum_of_numbers(self, what: str) -> Variable:
         """The sum of a result that has the shape of what was chosen."""
         out = self._constant(self.out) if _is_number(self.out) else self.out
         if not isinstance(out, Variable):
             raise ShapeError(
-                f"{what} needs a function with one array as its result, this one returned {described(out)}"
+                f"{what} needs a function with one array as its result, {self._name} returned {described(out)}",
+                _INSTEAD_OF_MASK if isinstance(out, Selected) else "Return one array of the shape of the argument.",
+                self._where,
             )
         for x, path in zip(self.chosen, self._paths, strict=True):
             if not same_shape(out.shape, x.shape):
                 raise ShapeError(
-                    f"{what} needs an elementwise function, this one returned {out.aval} for {path}, which is {x.aval}",
+                    f"{what} needs an elementwise function, {self._name} returned {out.aval} for {path}, which is "
+                    f"{x.aval}",
                     "For a function that is not elementwise use jacobian.",
+                    self._where,
                 )
-        check_floating(out, f"{what}: no derivative of the result")
+        check_floating(out, f"{what}: no derivative of the result of {self._name}", self._where)
         with provenance(self.graph, self._where):
             return np.sum(out)
 
@@ -240,8 +260,12 @@ class Run:
         for y in leaves:
             y = self._constant(y) if _is_number(y) else y
             if not isinstance(y, Variable):
-                raise DTypeError(f"jacobian: no derivative of a result, which is {described(y)}", "Return arrays.")
-            check_floating(y, "jacobian: no derivative of a result")
+                raise DTypeError(
+                    f"{name}: no derivative of a result of {self._name}, which is {described(y)}",
+                    _INSTEAD_OF_MASK if isinstance(y, Selected) else "Return arrays.",
+                    self._where,
+                )
+            check_floating(y, f"{name}: no derivative of a result of {self._name}", self._where)
             outputs.append(y.node)
         wrt = [x.node for x in self.chosen]
         with provenance(self.graph, self._where):
@@ -309,12 +333,15 @@ def matching(x: Variable, given: Any, what: str) -> Node:
     return node if node.aval == x.aval._replace(weak=False) else Variable(x.graph, node).astype(x.dtype).node
 
 
-def check_floating(x: Variable, fact: str) -> None:
+_INSTEAD_OF_MASK = "Write np.where(mask, x, 0), which has a number at every place."
+
+
+def check_floating(x: Variable, fact: str, where: Where | None = None) -> None:
     """Refuse what has no derivative here."""
     if x.dtype.kind == "c":
-        raise DTypeError(f"{fact}, which is {x.aval}", "Write it in terms of real and imaginary parts.")
+        raise DTypeError(f"{fact}, which is {x.aval}", "Write it in terms of real and imaginary parts.", where)
     if not x.aval.differentiable:
-        raise DTypeError(f"{fact}, which is {x.aval}", "Only floating arrays have derivatives: x.astype(float).")
+        raise DTypeError(f"{fact}, which is {x.aval}", "Only floating arrays have derivatives: x.astype(float).", where)
 
 
 def _float_of(x: Any) -> str:
@@ -336,6 +363,8 @@ def described(x: Any) -> str:
         return str(x.aval)
     if x is None:
         return "None"
+    if isinstance(x, Selected):
+        return "the numbers that a traced mask selects"
     if isinstance(x, (tuple, list)):
         return f"a {type(x).__name__} of {len(x)}"
     if isinstance(x, np.ndarray):
@@ -350,6 +379,20 @@ def _counted(count: int) -> str:
 def _below(path: str, paths: Sequence[str]) -> list[int]:
     """Numbers of the leaves at or below a path."""
     return [i for i, p in enumerate(paths) if p == path or p.startswith(path + ".")]
+
+
+def _with_parents(paths: Sequence[str]) -> list[str]:
+    """The paths, each behind the parts of arguments that it is in."""
+    steps = [path.split(".") for path in paths]
+    return list(dict.fromkeys(".".join(path[:i]) for path in steps for i in range(1, len(path) + 1)))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """What there is, the most similar first."""
+    endings = {path.lower()[at:]: path for path in reversed(known) for at in (0, path.rfind(".") + 1)}
+    near = [endings[key] for key in get_close_matches(name.lower(), endings)]
+    listed = list(dict.fromkeys([*near, *known]))[:MOST_LISTED]
+    return f"There is {', '.join(map(repr, listed))}{', ...' if len(known) > MOST_LISTED else ''}." if listed else ""
 
 
 def _part(arguments: Mapping[str, Any], path: str) -> Any:

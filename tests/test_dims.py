@@ -463,6 +463,7 @@ def test_broadcasting_errors():
     n, m = symbols("n", "m")
     known, other = symbols(n=3, m=4)
     same_letter = "Write the same letter for both sizes in the specs."
+    axes = "Sizes agree from the last on, or are 1: x[:, None] and x[None, :] add one of 1."
     for shapes, fact, instead in [
         (((n, 3), (m, 3)), "shapes (n, 3) and (m, 3) do not broadcast: n against m", same_letter),
         (
@@ -470,8 +471,8 @@ def test_broadcasting_errors():
             "shapes (n,) and (4,) do not broadcast: n against 4",
             "Write the number 4 instead of n in the spec.",
         ),
-        (((2,), (1, 1), (3,)), "shapes (2,), (1, 1) and (3,) do not broadcast: 2 against 3", ""),
-        (((known,), (other,)), "shapes (n,) and (m,) do not broadcast: n = 3 against m = 4", ""),
+        (((2,), (1, 1), (3,)), "shapes (2,), (1, 1) and (3,) do not broadcast: 2 against 3", axes),
+        (((known,), (other,)), "shapes (n,) and (m,) do not broadcast: n = 3 against m = 4", axes),
     ]:
         with pytest.raises(ShapeError) as error:
             broadcast_shapes(*shapes)
@@ -537,14 +538,16 @@ def test_reshaping_errors():
     n, m = symbols("n", "m")
     (five,) = symbols(five=5)
     specs = "Give numbers, or sizes that fit, in the specs."
+    fitting = "Write sizes whose product is the number of elements, or -1 for one of them."
+    negative = "Write -1 for the one size that follows from the others."
     for old, new, fact, instead in [
-        ((6,), (4,), "cannot reshape (6,) to (4,): 6 elements against 4", ""),
-        ((6,), (4, -1), "cannot reshape (6,) to (4, -1): 6 elements do not divide by 4", ""),
+        ((6,), (4,), "cannot reshape (6,) to (4,): 6 elements against 4", fitting),
+        ((6,), (4, -1), "cannot reshape (6,) to (4, -1): 6 elements do not divide by 4", fitting),
         ((n,), (-1, 4), "cannot reshape (n,) to (-1, 4): n elements do not divide by 4", specs),
         ((n, 2), (m, 2), "cannot reshape (n, 2) to (m, 2): 2 * n elements against 2 * m", specs),
-        ((five,), (-1, 4), "cannot reshape (five,) to (-1, 4): five = 5 elements do not divide by 4", ""),
-        ((n,), (-1, -1), "reshape to (-1, -1): only one size can be -1", ""),
-        ((n,), (-2,), "reshape to (-2,): sizes cannot be negative", ""),
+        ((five,), (-1, 4), "cannot reshape (five,) to (-1, 4): five = 5 elements do not divide by 4", fitting),
+        ((n,), (-1, -1), "reshape to (-1, -1): only one size can be -1", "Write the other sizes as numbers."),
+        ((n,), (-2,), "reshape to (-2,): sizes cannot be negative", negative),
     ]:
         with pytest.raises(ShapeError) as error:
             reshape_shape(old, new)

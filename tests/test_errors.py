@@ -17,16 +17,12 @@ from symgrad.errors import (
     ShapeError,
     SymbolicSizeError,
     SymgradError,
+    UnknownAttributeError,
     UnsupportedError,
     WriteError,
 )
 
 X = np.array([1.0, 2.0, 3.0])
-NUMBER = (
-    "Write it with NumPy functions (np.exp instead of math.exp, x.astype(float) instead of float(x)), "
-    "or return it and convert the result."
-)
-INSTEAD_OF_IF = "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
 
 
 def line_of(marker):
@@ -84,8 +80,63 @@ def contains(x):
     return x if 2.0 in [x] else x * 0  # in
 
 
+def chained(x):
+    return x if 0 < x < 1 else -x  # chain
+
+
+def negated(x):
+    return x if not x > 0 else -x  # not
+
+
+def either(x):
+    return -x if x > 0 else x  # ifexp
+
+
+def ordered(x):
+    return sorted([x, 2 * x])[0]  # sorted
+
+
+def positive(x):
+    return sum([y for y in [x, 2 * x] if y > 0])  # comprehension
+
+
+def matches(x):
+    match x:
+        case 1.0:  # match
+            return x
+    return -x
+
+
+INSTEAD_OF = {
+    "if": "Write np.where(condition, a, b) instead of `if`: both sides are computed, and each number is chosen.",
+    "ifexp": "Write np.where(condition, a, b) instead of `a if condition else b`.",
+    "while": "Write a `for` loop of as many steps as can be needed, and x = np.where(condition, new, x) in it.",
+    "and": "Write (a > 0) & (b > 0) instead of `and`, | instead of `or`, and np.where instead of `if`.",
+    "not": "Write ~ instead of `not`, and np.where(condition, a, b) instead of `if`.",
+    "max": "Write np.maximum(a, b) instead of max(a, b), and np.max(x) instead of max(x).",
+    "in": "Write np.any(x == value) instead of `value in x`.",
+    "chain": "Write (a < x) & (x < b) instead of a < x < b, and np.where instead of `if`.",
+    "sorted": "Write np.sort(x) instead of sorted(x).",
+    "comprehension": "Write np.where(condition, x, 0), or np.sum(x, where=condition), instead of the `if` in it.",
+    "match": "Write np.where(x == 1, a, b) instead of `match`.",
+}
+
+
 @pytest.mark.parametrize(
-    ("f", "marker"), [(branches, "if"), (loops, "while"), (both, "and"), (largest, "max"), (contains, "in")]
+    ("f", "marker"),
+    [
+        (branches, "if"),
+        (either, "ifexp"),
+        (loops, "while"),
+        (both, "and"),
+        (negated, "not"),
+        (largest, "max"),
+        (contains, "in"),
+        (chained, "chain"),
+        (ordered, "sorted"),
+        (positive, "comprehension"),
+        (matches, "match"),
+    ],
 )
 @pytest.mark.parametrize("transform", [sg.grad, sg.compile, lambda f: sg.grad(sg.grad(f)), sg.hessian])
 def test_truth_of_a_variable(f, marker, transform):
@@ -93,11 +144,32 @@ def test_truth_of_a_variable(f, marker, transform):
         lambda: transform(f)(2.0),
         ConcreteValueError,
         "Python needs the truth of a traced bool[], which has no value before the program runs",
-        INSTEAD_OF_IF,
+        INSTEAD_OF[marker],
         marker,
     )
     source = inspect.getsource(inspect.getmodule(f)).splitlines()[line_of(marker) - 1].strip()
     assert str(found).splitlines()[1] == f"  at test_errors.py:{line_of(marker)}: {source}"
+
+
+def test_the_truth_that_an_assertion_needs():
+    def f(x):
+        assert x > 0
+        return x
+
+    found = raised(lambda: sg.grad(f)(2.0), ConcreteValueError)
+    assert found.instead == "Leave the assertion out, or make it outside of the function, on its arguments and results."
+
+
+def test_the_statement_that_calls_the_transform_is_not_meant():
+    scope = {}
+    exec("def f(x):\n    return x if x > 0 else -x", scope)
+
+    def call():
+        while sg.grad(scope["f"])(2.0):
+            pass
+
+    found = raised(call, ConcreteValueError)
+    assert found.instead == "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
 
 
 def to_float(x):
@@ -112,23 +184,69 @@ def with_math(x):
     return math.exp(x) * x  # math
 
 
+def gamma_of_math(x):
+    return math.lgamma(x)  # lgamma
+
+
 def as_index(x):
     return [1.0, 2.0][x]  # index
 
 
+def rounds(x):
+    return round(x)  # round
+
+
+def formats(x):
+    print(f"{x:.3f}")  # format
+    return x
+
+
+def formats_as_c(x):
+    print("%.3f" % x)  # percent  # noqa: UP031
+    return x
+
+
+def as_item(x):
+    return x.item()  # item
+
+
+def counts(x):
+    return sum(x for _ in range(x))  # count
+
+
 @pytest.mark.parametrize(
-    ("f", "asked"),
-    [(to_float, "float()"), (to_int, "int()"), (with_math, "float()"), (as_index, "An index, range() or int()")],
+    ("f", "marker", "asked", "instead"),
+    [
+        (to_float, "float", "float()", "Leave float() out: x is a number, or x.astype(float)."),
+        (
+            to_int,
+            "int",
+            "int()",
+            "Write np.floor(x) or np.trunc(x); x.astype(int) gives integers, which have no derivative.",
+        ),
+        (with_math, "math", "float()", "Write np.exp instead of math.exp."),
+        (gamma_of_math, "lgamma", "float()", "Write scipy.special.gammaln instead of math.lgamma."),
+        (as_index, "index", "An index, range() or int()", "Write np.take(a, i), where a is an array."),
+        (rounds, "round", "round()", "Write np.round(x)."),
+        (formats, "format", "format() by '.3f'", 'Return it, and format the result; f"{x}" alone says what it is.'),
+        (formats_as_c, "noqa: UP031", "float()", 'Return it, and format the result; f"{x}" alone says what it is.'),
+        (as_item, "item", ".item()", "Leave .item() out: x[0] is a number already, and np.sum(x) of any array one."),
+        (
+            counts,
+            "count",
+            "An index, range() or int()",
+            "Name the number of steps in static_argnames=, or go to a fixed one with np.where(i < steps, new, x).",
+        ),
+    ],
 )
-def test_numbers_of_a_variable(f, asked):
-    marker = {"to_float": "float", "to_int": "int", "with_math": "math", "as_index": "index"}[f.__name__]
-    found = says(
+def test_numbers_of_a_variable(f, marker, asked, instead):
+    says(
         lambda: sg.grad(f)(2.0),
         ConcreteValueError,
         f"{asked} needs the value of a traced float64[] named 'x', which has none before the program runs",
-        marker=marker,
+        instead,
+        marker,
     )
-    assert found.instead.startswith(NUMBER)
 
 
 OUTSIDE = [0.0, np.zeros(3)]
@@ -141,7 +259,7 @@ def into_outside(x):
 
 def test_writing_a_variable_into_an_array_from_outside():
     found = raised(lambda: sg.grad(into_outside)(2.0), ConcreteValueError, "outside")
-    assert "make that array inside of the function" in found.instead
+    assert found.instead.startswith("Make the array that it is written into inside of the function")
 
 
 # ---- sizes
@@ -223,7 +341,7 @@ def test_results_whose_size_depends_on_values():
 # ---- what grad takes
 
 
-SCALAR = "grad needs a function with a scalar result, this one returned "
+SCALAR = "grad needs a function with a scalar result, <lambda> returned "
 REDUCE = "Reduce it, as np.sum does, or use jacobian."
 ONE_NUMBER = "Return one number; whatever else is wanted goes into aux: return value, aux and has_aux=True."
 FLOATING = "Only floating arrays have derivatives: x.astype(float)."
@@ -238,8 +356,14 @@ CHOOSE = "Choose floating arrays with argnums= or wrt=."
         (lambda x: (x, x), 1.0, ShapeError, SCALAR + "a tuple of 2", ONE_NUMBER),
         (lambda x: {"a": x}, 1.0, ShapeError, SCALAR + "a dict", ONE_NUMBER),
         (lambda x: None, 1.0, ShapeError, SCALAR + "None", ONE_NUMBER),
-        (lambda x: 3, 1.0, DTypeError, "grad: no derivative of the result, which is int64[]", FLOATING),
-        (lambda x: np.sum(x > 1), X, DTypeError, "grad: no derivative of the result, which is int64[]", FLOATING),
+        (lambda x: 3, 1.0, DTypeError, "grad: no derivative of the result of <lambda>, which is int64[]", FLOATING),
+        (
+            lambda x: np.sum(x > 1),
+            X,
+            DTypeError,
+            "grad: no derivative of the result of <lambda>, which is int64[]",
+            FLOATING,
+        ),
         (lambda x: x, np.arange(3), DTypeError, "no derivative with respect to x, which is int64[3]", FLOATING),
         (lambda x: x, 3, DTypeError, "no derivative with respect to x, which is 3", "Pass the float 3.0."),
         (lambda x: x, True, DTypeError, "no derivative with respect to x, which is True", CHOOSE),
@@ -522,7 +646,7 @@ FOREIGN = (
             lambda: sg.grad(lambda x: x, wrt="q")(1.0),
             ArgumentError,
             "wrt='q': no argument and no value of the function has that name",
-            'Name one: q = symgrad.name(..., "q").',
+            "There is 'x'. Name one: q = symgrad.name(..., \"q\").",
         ),
         (
             lambda: sg.grad(lambda x: sg.name(x, "q") * sg.name(x, "q"), wrt="q")(1.0),
@@ -582,7 +706,7 @@ FOREIGN = (
         (
             lambda: sg.elementwise_grad(lambda x: np.sum(x))(X),
             ShapeError,
-            "elementwise_grad needs an elementwise function, this one returned float64[] for x, which is float64[3]",
+            "elementwise_grad needs an elementwise function, <lambda> returned float64[] for x, which is float64[3]",
             "For a function that is not elementwise use jacobian.",
         ),
         (
@@ -600,7 +724,7 @@ FOREIGN = (
         (
             lambda: sg.jacobian(lambda x: (x, "text"))(X),
             DTypeError,
-            "jacobian: no derivative of a result, which is a str",
+            "jacobian: no derivative of a result of <lambda>, which is a str",
             "Return arrays.",
         ),
         (lambda: sg.name(X, "a b"), ArgumentError, "'a b' is not a Python name", 'Write a name such as "h".'),
@@ -643,3 +767,199 @@ def test_a_failed_trace_leaves_nothing_behind():
     from symgrad.graph import tracing
 
     assert tracing.get() is None
+
+
+# ---- the user's line, and what it calls
+
+
+def adds_ones(x):
+    return x + np.ones(4)  # inner
+
+
+def calls_a_helper(x):
+    return np.sum(adds_ones(x))  # outer
+
+
+def test_the_outermost_line_comes_first_and_then_the_one_that_failed():
+    found = raised(lambda: sg.grad(calls_a_helper)(X), ShapeError, "outer")
+    assert str(found).splitlines()[1:3] == [
+        f"  at test_errors.py:{line_of('outer')}: return np.sum(adds_ones(x))  # outer",
+        f"  in adds_ones: test_errors.py:{line_of('inner')}: return x + np.ones(4)  # inner",
+    ]
+
+
+def brackets(x):
+    optimize = pytest.importorskip("scipy.optimize")
+    return optimize.bracket(lambda y: y * x)[0]  # library
+
+
+def test_a_line_of_a_library_goes_under_the_function_that_is_called():
+    found = raised(lambda: sg.grad(brackets)(2.0), ConcreteValueError, "library")
+    (call,) = found.calls
+    assert call.function == "scipy.optimize.bracket"
+    assert "  in scipy.optimize.bracket: _optimize.py:" in str(found)
+    assert found.instead == (
+        "scipy.optimize.bracket asks for values: write it with NumPy's functions, or give it to symgrad.operator."
+    )
+
+
+def test_functions_that_a_library_wraps_go_under_their_own_name():
+    stats = pytest.importorskip("scipy.stats")
+
+    def f(x):
+        return stats.entropy(x)  # wrapped
+
+    found = raised(lambda: sg.grad(f)(X), ConcreteValueError, "wrapped")
+    assert [call.function for call in found.calls] == ["scipy.stats.entropy"]
+
+
+def test_a_library_that_is_traced_itself_is_the_users():
+    optimize = pytest.importorskip("scipy.optimize")
+    with pytest.raises(ConcreteValueError) as info:
+        sg.grad(lambda x, y: x, 0)(1.0, 2.0)
+        sg.compile(optimize.bracket)(adds_ones, 1.0, 2.0)
+    assert info.value.where.file.endswith("_optimize.py")
+    assert "np.where" in info.value.instead
+
+
+def test_lines_of_source_are_the_users_where_a_library_computes():
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def f(x):
+        return 2 * optimize.rosen(x)  # rosen
+
+    for level in (0, 1, 2):
+        source = sg.grad(f, optimize=level).source(X)
+        assert f"test_errors.py:{line_of('rosen')}  return 2 * optimize.rosen(x)" in source
+        assert "_optimize.py" not in source
+    assert "_optimize.py" in sg.grad(optimize.rosen).source(X)
+
+
+# ---- attributes, and what there is
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "fact", "instead"),
+    [
+        (
+            lambda x: x.cumsun(),
+            UnknownAttributeError,
+            "a traced array has no attribute .cumsun, as an array of NumPy has none",
+            "Write .cumsum.",
+        ),
+        (
+            lambda x: x.values,
+            UnknownAttributeError,
+            "a traced array has no attribute .values, as an array of NumPy has none",
+            "Write it with NumPy's functions on the array.",
+        ),
+        (
+            lambda x: x.tobytes(),
+            UnsupportedError,
+            "the array attribute .tobytes is not supported",
+            "Write it with NumPy's functions on the array.",
+        ),
+        (
+            lambda x: setattr(x, "shape", (3, 1)),
+            UnsupportedError,
+            "a traced array cannot get another shape in place",
+            "Write x = x.reshape(shape).",
+        ),
+        (
+            lambda x: x[: 3 / 2],
+            ArgumentError,
+            "a slice by 1.5, which is no integer",
+            "Write integers: x[: n // 2], x[: int(k)].",
+        ),
+        (
+            lambda x: x.astype(),
+            ArgumentError,
+            "x.astype: missing a required argument: 'dtype'",
+            "It takes (dtype: 'Any', order: 'str' = 'K', casting: 'str' = 'unsafe', subok: 'bool' = True, "
+            "copy: 'bool' = True) -> 'Variable'.",
+        ),
+        (
+            lambda x: x.reshape(2.5),
+            UnsupportedError,
+            None,
+            "It takes (*sizes: 'Any', order: 'str' = 'C', copy: 'bool | None' = None) -> 'Variable'.",
+        ),
+    ],
+)
+def test_attributes_and_methods(use, error, fact, instead):
+    found = raised(lambda: sg.compile(lambda x: [x, use(x)][0])(X), error)
+    assert fact is None or found.fact == fact
+    assert found.instead == instead
+
+
+def test_an_unknown_attribute_is_one_for_python():
+    assert sg.compile(lambda x: x if hasattr(x, "values") else 2 * x)(1.0) == 2.0
+
+
+PARAMS = {"W": X, "b": 2.0, "layers": [X, X]}
+
+
+@pytest.mark.parametrize(
+    ("wrt", "first"),
+    [
+        ("p.w", "p.W"),
+        ("W", "p.W"),
+        ("p.layer", "p.layers"),
+        ("p.layers.2", "p.layers."),
+        ("params", ""),
+        ("hid", ""),
+    ],
+)
+def test_wrt_lists_what_there_is_the_nearest_first(wrt, first):
+    def f(p):
+        return np.sum(sg.name(p["W"] * p["b"], "h")) + np.sum(p["layers"][0])
+
+    found = raised(lambda: sg.grad(f, wrt=wrt)(PARAMS), ArgumentError)
+    assert found.fact == f"wrt={wrt!r}: no argument and no value of the function has that name"
+    listed = found.instead.partition("There is ")[2].partition(". Name one")[0]
+    assert set(eval(f"({listed})")) == {"p", "p.W", "p.b", "p.layers", "p.layers.0", "p.layers.1", "h"}
+    assert listed.startswith(f"'{first}")
+
+
+# ---- what transforms are given
+
+
+def doubles(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("what", ["grad", "value_and_grad", "hessian"])
+def test_the_function_without_a_scalar_result_is_named_with_its_line(what):
+    found = raised(lambda: getattr(sg, what)(doubles)(X), ShapeError)
+    assert found.fact == f"{what} needs a function with a scalar result, doubles returned float64[3]"
+    assert found.where.text == "def doubles(x):"
+    assert ("jacobian(jacobian(f))" in found.instead) == (what == "hessian")
+
+
+def test_numbers_that_a_mask_selects_are_no_result():
+    def f(x):
+        return x[x > 1]
+
+    for what in (sg.elementwise_grad, sg.grad, sg.jacobian):
+        found = raised(lambda what=what: what(f)(X), SymgradError)
+        assert "the numbers that a traced mask selects" in found.fact
+        assert found.instead == "Write np.where(mask, x, 0), which has a number at every place."
+
+
+@pytest.mark.parametrize(
+    ("args", "fact", "instead"),
+    [
+        (([1.0, 2.0, 3.0],), "x is a list of 3, the program was compiled for float64[3]", "Pass np.array(x)."),
+        (((1.0, 2.0),), "x is a tuple of 2, the program was compiled for float64[3]", "Pass np.array(x)."),
+        (
+            ({"a": X},),
+            "x is {'a': *}, the program was compiled for *, where * is an array or a number",
+            "Call the Function instead, which compiles for what it is given, or compile again.",
+        ),
+        ((), "missing a required argument: 'x'", "The program takes (x)."),
+        ((X, X), "too many positional arguments", "The program takes (x)."),
+    ],
+)
+def test_a_program_says_what_it_was_compiled_for(args, fact, instead):
+    program = sg.compile(doubles).compile(X)
+    says(lambda: program(*args), ArgumentError, fact, instead)

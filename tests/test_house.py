@@ -20,10 +20,10 @@ ROOT = Path(__file__).parent.parent
 # From the ground up; a package stands on one floor. A module imports from its own floor and from lower ones, and never
 # in a circle.
 FLOORS = (
-    "version runtime text where errors saving options static tree expressions bounds dims shapes specs graph flow "
-    "interpret spelling",
+    "version runtime text where advice errors saving options static tree expressions bounds dims shapes specs graph "
+    "flow interpret spelling",
     "ops",
-    "reach calls memory variable interception trace numpy checkpoint",
+    "reach misuse calls memory variable interception foreign trace numpy checkpoint",
     "recompute cotangent derive batch jacobian mapped rewrite",
     "held cost",
     "schedule",
@@ -40,6 +40,21 @@ PUBLIC = """
     check_grads checkpoint trace options release_scratch spec Function Compiled Program
     Graph Variable gradients function operator
 """.split()
+
+
+# ---- errors
+
+
+def test_every_error_says_what_to_write_instead():
+    silent = []
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+            error = getattr(sg.errors, named, None) if named else None
+            if isinstance(error, type) and issubclass(error, sg.errors.SymgradError) and len(node.args) < 2:
+                silent.append(f"{module}:{node.lineno}")
+    assert [place for place in silent if not place.startswith("graph:")] == []  # verify: a fault of symgrad itself
+    assert len(silent) == 1
 
 
 # ---- floors

@@ -11,11 +11,15 @@ import numpy as np
 from symgrad import tree
 from symgrad.dims import Bound, Dim, Size, Sizes, evaluate, renamed, symbols_of
 from symgrad.errors import ArgumentError
+from symgrad.foreign import plain
 from symgrad.shapes import render_shape
 from symgrad.text import double_quoted, literal
 from symgrad.trace import Leaf, Order
 
 FAR = 100  # so many times as large or small, and a program compiled with a size at hand is compiled again
+
+
+ANOTHER = "Call the Function instead, which compiles for what it is given, or compile again."
 
 
 class Guard:
@@ -113,24 +117,39 @@ class Guard:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise ArgumentError(f"{error}; the program takes {self.signature}") from None
+            raise ArgumentError(str(error), f"The program takes {self.signature}.") from None
         leaves, structure = tree.flatten(tuple(bound.arguments.values()))
         if structure != self.structure:
-            raise ArgumentError(
-                f"the arguments have the structure {structure}, the program was compiled for {self.structure}"
-            )
+            raise self._misfit(bound, structure)
         for order in self.orders:
             _check_order(order, bound.arguments[order.parameter])
         values, owners = _sizes(self.leaves, leaves)
         leaves = [_converted(leaf, x, values, owners) for leaf, x in zip(self.leaves, leaves, strict=True)]
         for name, value in self.pinned.items():
             if values.get(name, value) != value:
-                raise ArgumentError(f"the program was compiled for {name} = {value}, here it is {values[name]}")
+                raise ArgumentError(
+                    f"the program was compiled for {name} = {value}, here it is {values[name]}", ANOTHER
+                )
         for at_least in self.bounds:
             if not at_least.holds(values):
                 raise _too_small(at_least, values)
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
+
+    def _misfit(self, bound: inspect.BoundArguments, structure: tree.TreeSpec) -> ArgumentError:
+        """The error for arguments of another structure: the first that has it, and what it was."""
+        given = zip(bound.arguments.items(), structure.children(), self.structure.children(), strict=False)
+        for (name, value), has, had in given:
+            array = next((leaf.node.aval for leaf in self.leaves if leaf.parameter == name and leaf.node), None)
+            if has != had and not had.children() and array is not None and isinstance(value, (list, tuple)):
+                return ArgumentError(
+                    f"{name} is a {type(value).__name__} of {len(value)}, the program was compiled for {array}",
+                    f"Pass np.array({name}).",
+                )
+            if has != had:
+                rendered = f"{name} is {tree.render(has)}, the program was compiled for {tree.render(had)}"
+                return ArgumentError(f"{rendered}, where * is an array or a number", ANOTHER)
+        return ArgumentError(f"{len(bound.arguments)} arguments were given", f"The program takes {self.signature}.")
 
     def checks(self, local: Mapping[str, str]) -> list[str]:
         """Statements for a module on its own that refuse arguments of other sizes; `local` names its parameters."""
@@ -246,11 +265,11 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str
     """An argument as the program takes it."""
     if leaf.ignored or leaf.size is not None:
         if not isinstance(x, (int, np.integer)) or isinstance(x, bool) or (leaf.size is not None and x < 1):
-            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for an int of at least 1")
+            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for an int of at least 1", ANOTHER)
         return int(x)
     if leaf.node is None:
         if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
-            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}")
+            raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}", ANOTHER)
         return x
     aval = leaf.node.aval
     number = type(x) in (int, float, complex) and (
@@ -260,7 +279,7 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str
         if not number and not (isinstance(x, np.generic) and x.dtype.kind in "iuf"):
             raise _wrong(leaf, x, f"a Python {'float' if aval.dtype.kind == 'f' else 'complex'}")
         return aval.dtype.type(x).item()
-    array = aval.dtype.type(x) if number else x if isinstance(x, (np.ndarray, np.generic)) else np.asarray(x)
+    array = aval.dtype.type(x) if number else x if isinstance(x, np.generic) else np.asarray(plain(x, leaf.path))
     if array.dtype != aval.dtype or len(array.shape) != len(aval.shape):
         raise _wrong(leaf, array, str(aval))
     misfits = [n for number, n in zip(array.shape, aval.shape, strict=True) if not _fits(number, n, sizes)]
@@ -292,7 +311,7 @@ def _check_order(order: Order, parameter: Any) -> None:
         raise ArgumentError(
             f"{order.parameter}{order.below} has its keys in the order {list(keys)}, "
             f"the program was compiled for {list(order.keys)}",
-            "Call the Function instead, which compiles for what it is given, or compile again.",
+            ANOTHER,
         )
 
 
@@ -300,7 +319,7 @@ def _too_small(bound: Bound, sizes: Mapping[str, int]) -> ArgumentError:
     least = f" = {evaluate(bound.least, sizes)}" if isinstance(bound.least, Dim) else ""
     return ArgumentError(
         f"{bound.symbol} is {evaluate(bound.symbol, sizes)}, and must be at least {bound.least}{least}",
-        "Call the Function instead, which compiles for what it is given, or compile again.",
+        ANOTHER,
     )
 
 
@@ -309,5 +328,5 @@ def _wrong(leaf: Leaf, x: Any, expected: str) -> ArgumentError:
     given = f"{x.dtype}[{render_shape(x.shape)}]" if is_array else f"a {type(x).__name__}"
     return ArgumentError(
         f"{leaf.path} is {given}, the program was compiled for {expected}",
-        "Call the Function instead, which compiles for what it is given, or compile again.",
+        ANOTHER,
     )

@@ -109,7 +109,9 @@ def _with_start(function, start):
     def cumulative(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
         x = as_input(x)
         if axis is None and x.ndim != 1:
-            raise ArgumentError(f"np.{name}: an array of {x.ndim} dimensions needs axis=")
+            raise ArgumentError(
+                f"np.{name}: an array of {x.ndim} dimensions needs axis=", "Write axis=None with x.ravel(), or axis=0."
+            )
         axis = axis_index(name, 0 if axis is None else axis, x.ndim)
         y = function(x, axis=axis, dtype=dtype)
         if not include_initial:
@@ -168,7 +170,7 @@ def _running(ufunc, vjp):
             refuse(op.name, "out")
         x = as_input(a)
         if not np.ndim(x):
-            raise ShapeError(f"np.{op.name}: a scalar has no axis")
+            raise ShapeError(f"np.{op.name}: a scalar has no axis", "Write x[None].")
         return op(x if dtype is None else np.astype(x, np.dtype(dtype)), axis=axis)
 
     _accumulate(ufunc, signed)
@@ -214,7 +216,7 @@ def diff(a, n=1, axis=-1, prepend=_UNSET, append=_UNSET):
     if n == 0:
         return a
     if n < 0:
-        raise ArgumentError(f"np.diff: n={n} is negative")
+        raise ArgumentError(f"np.diff: n={n} is negative", "Give n from 0 on.")
     axis = axis_index("diff", axis, a.ndim)
     ends = [_end(a, axis, x) for x in (prepend, append)]
     parts = [x for x in (ends[0], a, ends[1]) if x is not None]
@@ -244,7 +246,9 @@ def ediff1d(ary, to_end=None, to_begin=None):
 def _end_of_differences(x, dtype):
     x = np.ravel(x if is_traced(x) else np.asarray(x))
     if not np.can_cast(x.dtype, dtype, "same_kind"):
-        raise DTypeError(f"np.ediff1d: {x.dtype} ends of {dtype} differences")
+        raise DTypeError(
+            f"np.ediff1d: {x.dtype} ends of {dtype} differences", "Convert the ends: to_end.astype(x.dtype)."
+        )
     return x if x.dtype == dtype else np.astype(x, dtype)
 
 
@@ -258,7 +262,10 @@ def gradient(f, *varargs, axis=None, edge_order=1):
         raise UnsupportedError(f"np.gradient: edge_order={edge_order!r}", "Write edge_order=1 or edge_order=2.")
     steps = varargs or (None,)
     if len(steps) not in (1, len(axes)):
-        raise ArgumentError(f"np.gradient: {len(steps)} spacings for {len(axes)} axes")
+        raise ArgumentError(
+            f"np.gradient: {len(steps)} spacings for {len(axes)} axes",
+            "Give one spacing for all axes, or one for each.",
+        )
     steps = steps * len(axes) if len(steps) == 1 else steps
     slopes = tuple(_slope(f, _widths(f, h, i), i, edge_order) for i, h in zip(axes, steps, strict=True))
     return slopes[0] if len(axes) == 1 else slopes
@@ -270,7 +277,10 @@ def _widths(f, h, axis):
         return h
     h = as_input(h)
     if h.ndim != 1 or not same_shape(h.shape, f.shape[axis : axis + 1]):
-        raise ShapeError(f"np.gradient: coordinates of shape {h.shape} for axis {axis} of size {f.shape[axis]}")
+        raise ShapeError(
+            f"np.gradient: coordinates of shape {h.shape} for axis {axis} of size {f.shape[axis]}",
+            "Give one coordinate for each place along the axis.",
+        )
     widths = np.diff(np.astype(h, float) if h.dtype.kind in "iu" else h)
     return widths[(slice(None), *[None] * (f.ndim - 1 - axis))]
 
@@ -279,7 +289,10 @@ def _slope(f, h, axis, edge_order):
     """Central differences, and at both ends those of one side, of the first or the second order."""
     n = f.shape[axis]
     if isinstance(n, int) and n <= edge_order:
-        raise ShapeError(f"np.gradient: size {n} of axis {axis} is too small for edge_order={edge_order}")
+        raise ShapeError(
+            f"np.gradient: size {n} of axis {axis} is too small for edge_order={edge_order}",
+            "A derivative needs edge_order + 1 places at least.",
+        )
     y = np.empty_like(f)
     if np.ndim(h) == 0:
         inner = along(f, axis, slice(2, None)) - along(f, axis, slice(None, -2))

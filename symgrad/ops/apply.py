@@ -54,6 +54,9 @@ def apply_over_axes(func, a, axes):
         y = func(a, axis)
         y = np.expand_dims(y, axis) if np.ndim(y) == a.ndim - 1 else y
         if np.ndim(y) != a.ndim:
-            raise ShapeError(f"np.apply_over_axes: the function gives {np.ndim(y)} dimensions for {a.ndim}")
+            raise ShapeError(
+                f"np.apply_over_axes: the function gives {np.ndim(y)} dimensions for {a.ndim}",
+                "Return as many dimensions, or one less.",
+            )
         a = y
     return a

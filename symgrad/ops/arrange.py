@@ -107,7 +107,10 @@ def repeat(a, repeats, axis=None):
         return REPEAT(a, repeats=as_size(repeats if isinstance(repeats, Dim) else np.ravel(repeats)[0]), axis=axis)
     n = operator_index(a.shape[axis])
     if np.shape(repeats) != (n,):
-        raise ShapeError(f"np.repeat: {np.size(repeats)} counts for axis {axis} of size {n}")
+        raise ShapeError(
+            f"np.repeat: {np.size(repeats)} counts for axis {axis} of size {n}",
+            "Give one count, or one for each place along the axis.",
+        )
     return np.take(a, np.repeat(np.arange(n), repeats), axis)
 
 
@@ -124,14 +127,14 @@ def flip(m, axis=None):
 @implements(np.fliplr)
 def fliplr(m):
     if np.ndim(m) < 2:
-        raise ShapeError("np.fliplr: the array must have two dimensions or more")
+        raise ShapeError("np.fliplr: the array must have two dimensions or more", "Write x[::-1] for an array of one.")
     return np.flip(m, 1)
 
 
 @implements(np.flipud)
 def flipud(m):
     if np.ndim(m) < 1:
-        raise ShapeError("np.flipud: the array must have one dimension or more")
+        raise ShapeError("np.flipud: the array must have one dimension or more", "Write x[None] to give it one.")
     return np.flip(m, 0)
 
 
@@ -139,10 +142,10 @@ def flipud(m):
 def rot90(m, k=1, axes=(0, 1)):
     ndim = np.ndim(m)
     if len(axes) != 2:
-        raise ShapeError(f"np.rot90: {len(axes)} axes, two are needed")
+        raise ShapeError(f"np.rot90: {len(axes)} axes, two are needed", "Write axes=(0, 1).")
     i, j = (axis_index("rot90", axis, ndim) for axis in axes)
     if i == j:
-        raise ShapeError(f"np.rot90: axis {i} is named twice")
+        raise ShapeError(f"np.rot90: axis {i} is named twice", "Name two different axes.")
     k = operator_index(k) % 4
     if k == 0:
         return m[:]
@@ -160,7 +163,7 @@ def _bind_roll(a, shift, axis=None):
     axes = [axis_index("roll", i, np.ndim(a)) for i in (axis if isinstance(axis, (tuple, list)) else [axis])]
     if len(shifts) != len(axes):
         if 1 not in (len(shifts), len(axes)):
-            raise ShapeError(f"np.roll: {len(shifts)} shifts for {len(axes)} axes")
+            raise ShapeError(f"np.roll: {len(shifts)} shifts for {len(axes)} axes", "Give one shift for each axis.")
         count = max(len(shifts), len(axes))
         shifts, axes = (x * count if len(x) == 1 else x for x in (shifts, axes))
     if len(axes) == 1:
@@ -224,14 +227,17 @@ def _widths(width, ndim):
     if not any(isinstance(item, (tuple, list, np.ndarray)) for item in items):
         return (_pair(items),) * ndim
     if len(items) not in (1, ndim):
-        raise ShapeError(f"np.pad: {len(items)} pairs of widths for {ndim} dimensions")
+        raise ShapeError(
+            f"np.pad: {len(items)} pairs of widths for {ndim} dimensions",
+            "Give one pair for all dimensions, or one for each.",
+        )
     return tuple(_pair(item) for item in (items * ndim if len(items) == 1 else items))
 
 
 def _pair(item):
     pair = list(item) if isinstance(item, (tuple, list, np.ndarray)) else [item]
     if len(pair) not in (1, 2):
-        raise ShapeError(f"np.pad: {len(pair)} widths for one axis")
+        raise ShapeError(f"np.pad: {len(pair)} widths for one axis", "Give (before, after).")
     return pair[0], pair[-1]
 
 
@@ -322,7 +328,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
     ndim = np.ndim(array)
     widths = tuple((as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), ndim))
     if any(isinstance(n, int) and n < 0 for pair in widths for n in pair):
-        raise ShapeError("np.pad: widths cannot be negative")
+        raise ShapeError("np.pad: widths cannot be negative", "To cut an array off, write x[1:-1].")
     if mode in margins.STATISTICS:
         return margins.with_margins(array, widths, margins.statistic(mode, _widths(option, ndim)))
     if mode == "linear_ramp":
@@ -371,7 +377,9 @@ def delete(arr, obj, axis=None):
     if isinstance(obj, (int, np.integer, Dim)) and not isinstance(obj, bool):
         n, i = arr.shape[axis], as_size(obj)
         if isinstance(n, int) and isinstance(i, int) and not -n <= i < n:
-            raise ShapeError(f"np.delete: index {i} is out of bounds for axis {axis} of size {n}")
+            raise ShapeError(
+                f"np.delete: index {i} is out of bounds for axis {axis} of size {n}", "Write an index from -n to n - 1."
+            )
         i = i + n if i < 0 else i
         return np.concatenate((arr[(*full, slice(None, i))], arr[(*full, slice(i + 1, None))]), axis)
     return np.take(arr, np.delete(np.arange(operator_index(arr.shape[axis])), obj), axis)
@@ -401,7 +409,9 @@ def insert(arr, obj, values, axis=None):
 
 def _single_place(i, n, axis):
     if not -n <= i <= n:
-        raise ShapeError(f"np.insert: index {i} is out of bounds for axis {axis} of size {n}")
+        raise ShapeError(
+            f"np.insert: index {i} is out of bounds for axis {axis} of size {n}", "Write an index from -n to n."
+        )
     return i + n if i < 0 else i
 
 

@@ -29,7 +29,10 @@ def put_along_axis(arr, indices, values, axis=-1):
         arr, axis = np.reshape(arr, -1), 0
     axis = axis_index("put_along_axis", axis, arr.ndim)
     if np.ndim(indices) != arr.ndim:
-        raise ShapeError(f"np.put_along_axis: indices of {np.ndim(indices)} dimensions for an array of {arr.ndim}")
+        raise ShapeError(
+            f"np.put_along_axis: indices of {np.ndim(indices)} dimensions for an array of {arr.ndim}",
+            "Give indices of as many dimensions as the array: indices[:, None].",
+        )
     arr[tuple(along(arr.shape, indices, axis, arr))] = values
 
 
@@ -52,7 +55,10 @@ def copyto(dst, src, casting="same_kind", where=True):
     source = src if is_traced(src) else np.asarray(src)
     weak = not is_traced(src) and type(src) in (bool, int, float, complex)
     if not weak and not np.can_cast(source.dtype, dst.dtype, casting):
-        raise DTypeError(f"np.copyto: cannot cast {source.dtype} to {dst.dtype} by the rule {casting!r}")
+        raise DTypeError(
+            f"np.copyto: cannot cast {source.dtype} to {dst.dtype} by the rule {casting!r}",
+            "Convert it first: source.astype(dtype).",
+        )
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
@@ -71,7 +77,10 @@ def fill_diagonal(a, val, wrap=False):
         refuse("fill_diagonal", "wrap")
     _own_array("fill_diagonal", a)
     if a.ndim < 2 or (a.ndim > 2 and any(not same(n, a.shape[0]) for n in a.shape[1:])):
-        raise ShapeError(f"np.fill_diagonal: shape {render_tuple(a.shape)} has no diagonal to fill")
+        raise ShapeError(
+            f"np.fill_diagonal: shape {render_tuple(a.shape)} has no diagonal to fill",
+            "Give an array of two dimensions, or of more that are equally long.",
+        )
     n = a.shape[0] if same(a.shape[0], a.shape[1]) else min(a.shape[:2])
     i = np.arange(n, like=a)
     a[(i,) * a.ndim] = val
@@ -82,7 +91,10 @@ def add_at(a, indices, b):
     _own_array("add.at", a)
     source = b.dtype if is_traced(b) else np.result_type(b)
     if not np.can_cast(source, a.dtype, "same_kind"):
-        raise DTypeError(f"np.add.at: a {source} value cannot be added into a {a.dtype} array")
+        raise DTypeError(
+            f"np.add.at: a {source} value cannot be added into a {a.dtype} array",
+            "Convert it first: values.astype(a.dtype).",
+        )
     key, arrays = encode(a, indices)
     a.overwrite(ADD(a, b, *arrays, key=key))
 

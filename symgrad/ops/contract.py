@@ -23,7 +23,7 @@ def broadcast_batch(name, *shapes, package="np"):
     try:
         return broadcast_shapes(*shapes)
     except ShapeError as error:
-        raise ShapeError(f"{package}.{name}: {error.fact}", error.instead, error.where) from None
+        raise ShapeError(f"{package}.{name}: {error.fact}", error.instead) from None
 
 
 def spread(x, extra, at=1):
@@ -60,7 +60,10 @@ def _infer_matmul(a, b):
         raise ShapeError("np.matmul: a scalar has no axis to contract", "Write a * b.")
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if not fits(a.shape[-1], inner):
-        raise ShapeError(f"np.matmul: {a} @ {b} do not contract: {a.shape[-1]} and {inner} differ")
+        raise ShapeError(
+            f"np.matmul: {a} @ {b} do not contract: {a.shape[-1]} and {inner} differ",
+            "The last axis of a meets the last but one of b, or its only one: transpose one, as in a @ b.T.",
+        )
     batch = broadcast_batch("matmul", a.shape[:-2], b.shape[:-2])
     return Aval((*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())), common_dtype(a, b))
 
@@ -156,7 +159,8 @@ def linalg_outer(x1, x2, /):
     x1, x2 = as_input(x1), as_input(x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(
-            f"np.linalg.outer: the inputs must be one-dimensional, but they have {x1.ndim} and {x2.ndim} dimensions"
+            f"np.linalg.outer: the inputs must be one-dimensional, but they have {x1.ndim} and {x2.ndim} dimensions",
+            "Write np.outer, which flattens them, or x1.ravel().",
         )
     return np.outer(x1, x2)
 
@@ -165,7 +169,10 @@ def _infer_vecdot(a, b):
     if not a.shape or not b.shape:
         raise ShapeError("np.vecdot: a scalar has no axis to contract", "Write a * b.")
     if not fits(a.shape[-1], b.shape[-1]):
-        raise ShapeError(f"np.vecdot: {a} and {b} do not contract: {a.shape[-1]} and {b.shape[-1]} differ")
+        raise ShapeError(
+            f"np.vecdot: {a} and {b} do not contract: {a.shape[-1]} and {b.shape[-1]} differ",
+            "The last axes are contracted: swap axes, or write np.matmul or np.einsum.",
+        )
     return Aval(broadcast_batch("vecdot", a.shape[:-1], b.shape[:-1]), common_dtype(a, b))
 
 
@@ -200,7 +207,10 @@ def linalg_matmul(x1, x2, /):
 def _at_least(name, x, ndim, what):
     x = as_input(x)
     if np.ndim(x) < ndim:
-        raise ShapeError(f"np.{name}: the {what} has {np.ndim(x)} dimensions and needs {ndim}")
+        raise ShapeError(
+            f"np.{name}: the {what} has {np.ndim(x)} dimensions and needs {ndim}",
+            "Give it more with x[None], or less with x.ravel().",
+        )
     return x
 
 
@@ -254,15 +264,23 @@ def _bind_tensordot(a, b, axes=2):
     a, b = as_input(a), as_input(b)
     if isinstance(axes, (int, np.integer)):
         if axes > min(np.ndim(a), np.ndim(b)):
-            raise ShapeError(f"np.tensordot: axes={axes} of operands of {np.ndim(a)} and {np.ndim(b)} dimensions")
+            raise ShapeError(
+                f"np.tensordot: axes={axes} of operands of {np.ndim(a)} and {np.ndim(b)} dimensions",
+                "axes= is the number of axes to contract, at most that of either operand.",
+            )
         axes = range(-int(axes), 0), range(int(axes))
     left, right = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
     if len(left) != len(right):
-        raise ShapeError(f"np.tensordot: {len(left)} axes of the first operand for {len(right)} of the second")
+        raise ShapeError(
+            f"np.tensordot: {len(left)} axes of the first operand for {len(right)} of the second",
+            "Give as many axes of one as of the other.",
+        )
     left = [axis_index("tensordot", i, np.ndim(a)) for i in left]
     right = [axis_index("tensordot", i, np.ndim(b)) for i in right]
     if len(set(left)) < len(left) or len(set(right)) < len(right):
-        raise ShapeError(f"np.tensordot: axes {(tuple(left), tuple(right))} name a dimension twice")
+        raise ShapeError(
+            f"np.tensordot: axes {(tuple(left), tuple(right))} name a dimension twice", "Name each axis once."
+        )
     pairs = sorted(zip(left, right, strict=True))
     return [a, b], {"axes": (tuple(i for i, _ in pairs), tuple(j for _, j in pairs))}
 
@@ -275,7 +293,10 @@ def _infer_tensordot(a, b, axes):
     for i, j in zip(*axes, strict=True):
         if not fits(a.shape[i], b.shape[j]):
             sizes = f"{a.shape[i]} and {b.shape[j]} differ"
-            raise ShapeError(f"np.tensordot: axis {i} of {a} and axis {j} of {b} do not contract: {sizes}")
+            raise ShapeError(
+                f"np.tensordot: axis {i} of {a} and axis {j} of {b} do not contract: {sizes}",
+                "Contract axes of the same size, in the same order.",
+            )
     left, right = _free(a, axes[0]), _free(b, axes[1])
     return Aval((*(a.shape[i] for i in left), *(b.shape[j] for j in right)), common_dtype(a, b))
 

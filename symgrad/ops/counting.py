@@ -75,7 +75,10 @@ def bincount(x, /, weights=None, minlength=0):
         return BINCOUNT([x], minlength)
     weights = as_input(weights)
     if not same_shape(np.shape(weights), np.shape(x)):
-        raise ShapeError(f"np.bincount: weights of shape {np.shape(weights)} for integers of shape {np.shape(x)}")
+        raise ShapeError(
+            f"np.bincount: weights of shape {np.shape(weights)} for integers of shape {np.shape(x)}",
+            "Give one weight for each integer.",
+        )
     if weights.dtype.kind == "c":
         raise DTypeError(f"np.bincount: weights of dtype {weights.dtype}", "Count those of x.real and x.imag.")
     return BINCOUNT([x, weights], minlength)
@@ -96,7 +99,9 @@ DIGITIZE = operator(
 @implements(np.digitize)
 def digitize(x, bins, right=False):
     if np.ndim(as_input(bins)) != 1:
-        raise ShapeError(f"np.digitize: bins of {np.ndim(as_input(bins))} dimensions, and they have one")
+        raise ShapeError(
+            f"np.digitize: bins of {np.ndim(as_input(bins))} dimensions, and they have one", "Write bins.ravel()."
+        )
     return DIGITIZE(x, bins, right=bool(right))
 
 

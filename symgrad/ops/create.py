@@ -104,7 +104,10 @@ def as_length(n):
     """A size of an array that is made: the program is for sizes where it is not negative."""
     n = as_size(n)
     if is_no_length(n):
-        raise ShapeError(f"a shape cannot have the negative size {with_value(n)}")
+        raise ShapeError(
+            f"a shape cannot have the negative size {with_value(n)}",
+            "A size is 0 or more: write max(n, 0) where it may be less.",
+        )
     return n
 
 
@@ -211,7 +214,10 @@ def _gathered(new, x):
 def _concrete(x):
     array = np.asarray(x)
     if array.dtype.kind not in "biufc":
-        raise UnsupportedError(f"an array of dtype {array.dtype} cannot take part in a traced computation")
+        raise UnsupportedError(
+            f"an array of dtype {array.dtype} cannot take part in a traced computation",
+            "Make arrays of booleans, integers, floating or complex numbers.",
+        )
     return array
 
 
@@ -256,7 +262,7 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
 
 def _length(start, stop, step, integers):
     if step == 0:
-        raise ShapeError("np.arange: step is zero")
+        raise ShapeError("np.arange: step is zero", "Give a step that is not 0, or write np.full.")
     if integers:
         distance, width = (stop - start, step) if step > 0 else (start - stop, -step)
         return largest(0, as_size(-(-distance // width)))
@@ -315,7 +321,7 @@ def linspace(new, start, stop, num=50, endpoint=True, retstep=False, dtype=None,
     _check("linspace", None, device)
     num, endpoint = as_size(num), bool(endpoint)
     if isinstance(num, int) and num < 0:
-        raise ShapeError(f"np.linspace: {num} samples")
+        raise ShapeError(f"np.linspace: {num} samples", "Give num from 0 on.")
     num = as_length(num)
     y = new(LINSPACE, start, stop, num=num, endpoint=endpoint)
     if dtype is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symgrad.dims import Dim
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import DTypeError, ShapeError, SymgradError, UnsupportedError
 from symgrad.flow import Flow, aligned
 from symgrad.graph import CONSTANT, Aval, Node, Op
 from symgrad.shapes import broadcast_shapes
@@ -92,6 +92,23 @@ def traced_in(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return next((found for found in map(traced_in, x) if found is not None), None)
     return traced_in(x.ravel().tolist()) if _holds_objects(x) else None
+
+
+def no_operand(x: Any) -> SymgradError:
+    """The error for an operand that is neither a number nor an array of numbers."""
+    items = x.ravel().tolist() if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "OUS" else [x]
+    other = next((item for item in items if not isinstance(item, (bool, int, float, complex))), x)
+    if other is None:
+        return DTypeError("None is no number to compute with", "Give a number or an array; ask `x is None` before.")
+    if isinstance(other, (str, bytes)):
+        return DTypeError(f"{other!r} is no number to compute with", "Convert it before: float(text), np.array(...).")
+    kind = (
+        f"an array of dtype {other.dtype}" if isinstance(other, np.ndarray) else f"the {type(other).__name__} {other!r}"
+    )
+    return UnsupportedError(
+        f"{kind} cannot take part in a traced computation",
+        "Give arrays of booleans, integers, floating or complex numbers.",
+    )
 
 
 def _holds_objects(x: Any) -> bool:
@@ -179,7 +196,7 @@ def elementwise(
         try:
             return Aval(broadcast_shapes(*[x.shape for x in xs]), result, weak)
         except ShapeError as error:
-            raise ShapeError(f"{op.path}: {error.fact}", error.instead, error.where) from None
+            raise ShapeError(f"{op.path}: {error.fact}", error.instead) from None
 
     if infix is not None and spell is None:
         spell = _spell_infix(infix, display_name(function))
@@ -271,7 +288,9 @@ def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...], package: s
         return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[ufunc.nin :]
     except TypeError:
         names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
-        raise DTypeError(f"{package}.{ufunc.__name__} does not take {names}") from None
+        raise DTypeError(
+            f"{package}.{ufunc.__name__} does not take {names}", "Convert the inputs first: x.astype(float)."
+        ) from None
 
 
 def operand_dtypes(op: Op, result: np.dtype, *xs: Aval) -> Sequence[np.dtype]:
@@ -456,7 +475,10 @@ def _binder(
         else:
             inputs, rest = [as_input(x) for x in args[:arrays]], args[arrays:]
         if len(rest) > len(names):
-            raise UnsupportedError(f"{package}.{label} takes {arrays + len(names)} arguments, {len(args)} were given")
+            raise UnsupportedError(
+                f"{package}.{label} takes {arrays + len(names)} arguments, {len(args)} were given",
+                "Give less, the last ones by name.",
+            )
         params = defaults | dict(zip(names, rest, strict=False)) | kwargs
         for key in params:
             if key not in names:
@@ -491,7 +513,12 @@ def axis_index(function: str, axis: Any, ndim: int) -> int:
     try:
         return normalize_axis_index(python_operator.index(axis), ndim)
     except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
+
+
+def axes_of(ndim: int) -> str:
+    """Advice: which axes there are."""
+    return f"Its axes are {-ndim} to {ndim - 1}." if ndim else "Leave axis= out: a number has no axes."
 
 
 def axis_tuple(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
@@ -501,6 +528,6 @@ def axis_tuple(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
     try:
         return tuple(sorted(normalize_axis_tuple(axis, ndim)))
     except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
     except ValueError:
-        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice") from None
+        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice", "Name each axis once.") from None

@@ -13,7 +13,9 @@ from symgrad.ops.define import as_input, as_method, axis_index, implements, oper
 
 def _offset(name, key, k):
     if not isinstance(k, (int, np.integer)):
-        raise UnsupportedError(f"np.{name}: {key}= must be an int, not {type(k).__name__}")
+        raise UnsupportedError(
+            f"np.{name}: {key}= must be an int, not {type(k).__name__}", "Write an int, such as 0 or -1."
+        )
     return int(k)
 
 
@@ -62,7 +64,10 @@ DIAG = operator(
 def diag(v, k=0):
     v, k = as_input(v), _offset("diag", "k", k)
     if v.ndim not in (1, 2):
-        raise ShapeError(f"np.diag: the input must have one or two dimensions and has {v.ndim}")
+        raise ShapeError(
+            f"np.diag: the input must have one or two dimensions and has {v.ndim}",
+            "Of more dimensions write np.diagonal(v, axis1=-2, axis2=-1).",
+        )
     return DIAG(v, k=k) if v.ndim == 1 else np.diagonal(v, k)
 
 
@@ -77,10 +82,13 @@ def diagflat(v, k=0):
 def _bind_diagonal(a, offset=0, axis1=0, axis2=1):
     a = as_input(a)
     if np.ndim(a) < 2:
-        raise ShapeError(f"np.diagonal: an array of {np.ndim(a)} dimensions has no diagonal")
+        raise ShapeError(
+            f"np.diagonal: an array of {np.ndim(a)} dimensions has no diagonal",
+            "Give an array of two dimensions or more.",
+        )
     axis1, axis2 = (axis_index("diagonal", axis, a.ndim) for axis in (axis1, axis2))
     if axis1 == axis2:
-        raise ShapeError(f"np.diagonal: axis1 and axis2 are both {axis1}")
+        raise ShapeError(f"np.diagonal: axis1 and axis2 are both {axis1}", "Name two different axes.")
     return (a,), {"offset": _offset("diagonal", "offset", offset), "axis1": axis1, "axis2": axis2}
 
 
@@ -177,7 +185,7 @@ def linalg_trace(x, /, *, offset=0, dtype=None):
 
 def _infer_triangle(m, k=0):
     if not m.shape:
-        raise ShapeError("np.tril and np.triu: a scalar has no triangle")
+        raise ShapeError("np.tril and np.triu: a scalar has no triangle", "Give an array of one dimension or more.")
     return Aval(m.shape if m.ndim > 1 else (m.shape[0], m.shape[0]), m.dtype)
 
 
@@ -208,7 +216,7 @@ TRIL, TRIU = _triangle(np.tril), _triangle(np.triu)
 def vander(x, N=None, increasing=False):
     x = as_input(x)
     if x.ndim != 1:
-        raise ShapeError(f"np.vander: the input must have one dimension and has {x.ndim}")
+        raise ShapeError(f"np.vander: the input must have one dimension and has {x.ndim}", "Write x.ravel().")
     size = x.shape[0] if N is None else N
     powers = np.arange(size, like=x)
     return x[:, None] ** (powers if increasing else powers[::-1])

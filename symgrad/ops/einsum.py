@@ -57,7 +57,8 @@ def _sizes(avals, terms):
             elif not is_one(size) and not fits(known, size):
                 shapes, named = ", ".join(map(str, avals)), ",".join(terms)
                 raise ShapeError(
-                    f"np.einsum: index {letter!r} of {named!r} for {shapes} is {known} and, in operand {i}, {size}"
+                    f"np.einsum: index {letter!r} of {named!r} for {shapes} is {known} and, in operand {i}, {size}",
+                    "An index stands for axes of the same size.",
                 )
     return sizes
 
@@ -195,7 +196,9 @@ def _contract(xs, terms, out, optimize):
 def _named(labels):
     """A letter for each label: its own if it is one."""
     if len(labels) >= len(LETTERS):  # one is left for a batch axis
-        raise UnsupportedError(f"np.einsum: {len(labels)} different indices are too many")
+        raise UnsupportedError(
+            f"np.einsum: {len(labels)} different indices are too many", "Write it as several products."
+        )
     free = iter(letter for letter in LETTERS if letter not in labels)
     return {label: label if isinstance(label, str) else next(free) for label in labels}
 
@@ -229,7 +232,7 @@ def _permute(x, term, out):
 def _parse(operands):
     """Operands, their labels, and those of the result or None: letters, or the numbers of the interleaved form."""
     if not operands:
-        raise UnsupportedError("np.einsum: no subscripts and no operands")
+        raise UnsupportedError("np.einsum: no subscripts and no operands", 'Write np.einsum("ij,jk->ik", a, b).')
     if not isinstance(operands[0], str):
         return _parse_interleaved(operands)
     text = operands[0].replace(" ", "")
@@ -237,7 +240,10 @@ def _parse(operands):
     terms = [_labels(term, text) for term in inputs.split(",")]
     xs = [as_input(x) for x in operands[1:]]
     if len(terms) != len(xs):
-        raise ShapeError(f"np.einsum: {text!r} names {len(terms)} operands, but {len(xs)} are given")
+        raise ShapeError(
+            f"np.einsum: {text!r} names {len(terms)} operands, but {len(xs)} are given",
+            "Give one operand for each term between the commas.",
+        )
     return xs, terms, _labels(out, text) if arrow else None
 
 
@@ -245,7 +251,9 @@ def _labels(term, text):
     head, dots, tail = term.partition("...")
     for letter in head + tail:
         if not (letter.isascii() and letter.isalpha()):
-            raise ShapeError(f"np.einsum: {letter!r} in {text!r} is not an index")
+            raise ShapeError(
+                f"np.einsum: {letter!r} in {text!r} is not an index", 'Indices are letters: write "ij,jk->ik".'
+            )
     return [*head, *([Ellipsis] if dots else []), *tail]
 
 
@@ -263,14 +271,20 @@ def _without_ellipsis(xs, terms, out):
         depth = np.ndim(x) - sum(label is not Ellipsis for label in term)
         if depth < 0 or (depth and Ellipsis not in term):
             named = "".join("..." if label is Ellipsis else str(label) for label in term)
-            raise ShapeError(f"np.einsum: operand {i} has {np.ndim(x)} dimensions, but its subscripts are {named!r}")
+            raise ShapeError(
+                f"np.einsum: operand {i} has {np.ndim(x)} dimensions, but its subscripts are {named!r}",
+                "Write one letter for each axis, or an ellipsis for those that are not named.",
+            )
         depths.append(depth)
     deepest = max(depths)
     if out is None:
         count = Counter(label for term in terms for label in term if label is not Ellipsis)
         out = [Ellipsis, *sorted(label for label, n in count.items() if n == 1)]
     if deepest and Ellipsis not in out:
-        raise ShapeError("np.einsum: the result needs an ellipsis, as an operand has axes under one")
+        raise ShapeError(
+            "np.einsum: the result needs an ellipsis, as an operand has axes under one",
+            'Write "...ij,...jk->...ik", or sum over the other axes first.',
+        )
 
     def expand(term, depth):
         if Ellipsis not in term:
@@ -285,9 +299,11 @@ def _check(terms, out):
     known = {label for term in terms for label in term}
     for label in out:
         if label not in known:
-            raise ShapeError(f"np.einsum: index {label!r} of the result is in no operand")
+            raise ShapeError(
+                f"np.einsum: index {label!r} of the result is in no operand", "Use letters of the operands behind ->."
+            )
         if out.count(label) > 1:
-            raise ShapeError(f"np.einsum: index {label!r} is in the result twice")
+            raise ShapeError(f"np.einsum: index {label!r} is in the result twice", "Name each index once behind ->.")
 
 
 def _without_repeats(x, term):
@@ -298,6 +314,9 @@ def _without_repeats(x, term):
     i = term.index(repeated)
     j = term.index(repeated, i + 1)
     if not fits(x.shape[i], x.shape[j]):
-        raise ShapeError(f"np.einsum: index {repeated!r} of one operand is {x.shape[i]} and {x.shape[j]}")
+        raise ShapeError(
+            f"np.einsum: index {repeated!r} of one operand is {x.shape[i]} and {x.shape[j]}",
+            "A repeated index takes a diagonal, and needs axes of the same size.",
+        )
     rest = [label for k, label in enumerate(term) if k not in (i, j)]
     return _without_repeats(np.diagonal(x, axis1=i, axis2=j), [*rest, repeated])

@@ -333,7 +333,10 @@ def where(condition, x=_UNSET, y=_UNSET, /):
 @implements(np.select)
 def select(condlist, choicelist, default=0):
     if len(condlist) != len(choicelist) or not len(condlist):
-        raise ArgumentError(f"np.select: {len(condlist)} conditions for {len(choicelist)} choices")
+        raise ArgumentError(
+            f"np.select: {len(condlist)} conditions for {len(choicelist)} choices",
+            "Give one choice for each condition.",
+        )
     choices, default = [as_input(x) for x in choicelist], as_input(default)
     dtype = np.result_type(*choices, default)
     result = np.astype(default, dtype) if is_traced(default) else np.asarray(default, dtype)[()]
@@ -441,7 +444,10 @@ def array_equal(a1, a2, equal_nan=False):
     shapes = np.shape(a), np.shape(b)
     if not same_shape(*shapes):
         if len(shapes[0]) == len(shapes[1]) and not all(_comparable(m, n) for m, n in zip(*shapes, strict=True)):
-            raise UnsupportedError(f"np.array_equal: whether the shapes {shapes[0]} and {shapes[1]} are equal is open")
+            raise UnsupportedError(
+                f"np.array_equal: whether the shapes {shapes[0]} and {shapes[1]} are equal is open",
+                "Compile from arrays, or write the same letter for equal sizes.",
+            )
         return False
     equal = a == b
     return np.all(equal | (np.isnan(a) & np.isnan(b)) if equal_nan else equal)
@@ -470,7 +476,9 @@ elementwise(np.nextafter, lambda z, x, y: (1, None))
 
 def _refuse_complex(function, x):
     if x.dtype.kind == "c":
-        raise UnsupportedError(f"np.{function} of complex numbers is not supported")
+        raise UnsupportedError(
+            f"np.{function} of complex numbers is not supported", "Write it in terms of real and imaginary parts."
+        )
     return x
 
 
@@ -493,7 +501,10 @@ def angle(z, deg=False):
 @implements(np.real_if_close)
 def real_if_close(a, tol=100):
     if as_input(a).dtype.kind == "c":
-        raise UnsupportedError("np.real_if_close of complex numbers: values decide the dtype of the result")
+        raise UnsupportedError(
+            "np.real_if_close of complex numbers: values decide the dtype of the result",
+            "Write x.real where the imaginary part is none.",
+        )
     return np.asarray(a, like=a)
 
 

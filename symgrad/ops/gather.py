@@ -40,7 +40,10 @@ def along(shape, indices, axis, like):
 
 def _infer_take_along(a, indices, axis):
     if a.ndim != indices.ndim:
-        raise ShapeError(f"np.take_along_axis: indices of {indices.ndim} dimensions for an array of {a.ndim}")
+        raise ShapeError(
+            f"np.take_along_axis: indices of {indices.ndim} dimensions for an array of {a.ndim}",
+            "Give indices of as many dimensions as the array: indices[:, None].",
+        )
     if indices.dtype.kind not in "iu":
         raise DTypeError(f"np.take_along_axis: indices of dtype {indices.dtype}", "Write indices.astype(int).")
     rest = broadcast_shapes(*[(*s[:axis], 1, *s[axis + 1 :]) for s in (a.shape, indices.shape)])
@@ -130,7 +133,7 @@ def ix_(*args):
     arrays = [as_input(a) for a in args]
     for a in arrays:
         if np.ndim(a) != 1:
-            raise ShapeError("np.ix_: indices must have one dimension")
+            raise ShapeError("np.ix_: indices must have one dimension", "Write indices.ravel().")
         if is_traced(a) and a.dtype == bool:
             raise _data_dependent("ix_")
     arrays = [np.flatnonzero(a) if a.dtype == bool else a for a in arrays]

@@ -75,7 +75,10 @@ def _recorder(arr):
 def _matrix(function, arr):
     arr = as_input(arr)
     if np.ndim(arr) != 2:
-        raise ShapeError(f"np.{function}: an array of {np.ndim(arr)} dimensions, and it needs two")
+        raise ShapeError(
+            f"np.{function}: an array of {np.ndim(arr)} dimensions, and it needs two",
+            "Write a loop over the matrices, or x.reshape(n, -1).",
+        )
     return arr
 
 
@@ -103,7 +106,10 @@ def diag_indices(new, n, ndim=2):
 def diag_indices_from(arr):
     arr = as_input(arr)
     if np.ndim(arr) < 2 or not all(same(n, arr.shape[0]) for n in arr.shape):
-        raise ShapeError(f"np.diag_indices_from: an array of shape {arr.shape}, and all sizes must be equal")
+        raise ShapeError(
+            f"np.diag_indices_from: an array of shape {arr.shape}, and all sizes must be equal",
+            "Write np.diag_indices(min(x.shape)).",
+        )
     return diag_indices(_recorder(arr), arr.shape[0], np.ndim(arr))
 
 

@@ -149,7 +149,10 @@ def _infer_put(x, value, *arrays, key):
 
 
 def _misfit(shape, target):
-    return ShapeError(f"a value of shape {render_tuple(shape)} cannot be written into the shape {render_tuple(target)}")
+    return ShapeError(
+        f"a value of shape {render_tuple(shape)} cannot be written into the shape {render_tuple(target)}",
+        "Give a value that broadcasts to the place, or write into a slice of its shape.",
+    )
 
 
 def _set(x, value, *arrays, key):

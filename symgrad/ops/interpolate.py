@@ -14,9 +14,12 @@ from symgrad.shapes import same_shape
 
 def _infer_interp(x, xp, fp):
     if xp.ndim != 1 or fp.ndim != 1 or not same_shape(xp.shape, fp.shape):
-        raise ShapeError(f"np.interp: points of shapes {xp.shape} and {fp.shape}, and they need one and the same size")
+        raise ShapeError(
+            f"np.interp: points of shapes {xp.shape} and {fp.shape}, and they need one and the same size",
+            "Give one value fp for each point xp.",
+        )
     if same(xp.shape[0], 0):
-        raise ShapeError("np.interp: there are no points")
+        raise ShapeError("np.interp: there are no points", "Give at least one point.")
     for values in (x, xp, fp):
         if values.dtype.kind == "c":
             raise DTypeError(
@@ -98,7 +101,9 @@ def polyval(p, x):
     """Horner's scheme."""
     p, x = (np.asarray(v, like=p if is_traced(p) else x) for v in (p, x))
     if p.ndim != 1:
-        raise ShapeError(f"np.polyval: coefficients of shape {p.shape}, and they have one dimension")
+        raise ShapeError(
+            f"np.polyval: coefficients of shape {p.shape}, and they have one dimension", "Write p.ravel()."
+        )
     if len(p) == 0:
         return np.zeros_like(x)
     y = p[0]
@@ -111,7 +116,9 @@ def _coefficients(function, *polynomials):
     vectors = [np.ravel(as_input(p)) if np.ndim(p) < 2 else p for p in polynomials]
     for p in vectors:
         if np.ndim(p) != 1:
-            raise ShapeError(f"np.{function}: coefficients of shape {np.shape(p)}, and they have one dimension")
+            raise ShapeError(
+                f"np.{function}: coefficients of shape {np.shape(p)}, and they have one dimension", "Write p.ravel()."
+            )
     return vectors
 
 
@@ -155,7 +162,9 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
             refuse("polyfit", argument)
     x, y = as_input(x) + 0.0, as_input(y) + 0.0
     if np.ndim(x) != 1 or np.ndim(y) not in (1, 2) or not same_shape(np.shape(x), np.shape(y)[:1]):
-        raise ShapeError(f"np.polyfit: points of shapes {np.shape(x)} and {np.shape(y)}")
+        raise ShapeError(
+            f"np.polyfit: points of shapes {np.shape(x)} and {np.shape(y)}", "Give one value y for each point x."
+        )
     powers = np.stack([x**i for i in range(deg, -1, -1)], axis=1)
     if w is not None:
         w = as_input(w) + 0.0

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.dims import Dim, same
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, is_traced
 from symgrad.ops.known import is_constant, value_of
 from symgrad.ops.masks import is_mask
@@ -48,7 +48,7 @@ def key_items(x, key):
     """What a key consists of; lists are arrays."""
     items = [_item(x, item) for item in (key if isinstance(key, tuple) else (key,))]
     if sum(item is Ellipsis for item in items) > 1:
-        raise ShapeError("an index can have one Ellipsis only")
+        raise ShapeError("an index can have one Ellipsis only", "Write the other ones as colons: x[..., :, 0].")
     return items
 
 
@@ -78,7 +78,10 @@ def is_symbolic(x):
 def encode_items(x, items):
     used = sum(np.ndim(item) if is_mask(item) else 1 for item in items if item is not None and item is not Ellipsis)
     if used > len(x.shape):
-        raise ShapeError(f"{used} indices for an array of {len(x.shape)} dimensions")
+        raise ShapeError(
+            f"{used} indices for an array of {len(x.shape)} dimensions",
+            "Leave indices out, or give the array an axis: x[None].",
+        )
     if not any(item is Ellipsis for item in items):
         items = [*items, Ellipsis]
     encoded, arrays, axis = [], [], 0
@@ -120,7 +123,10 @@ def _places(mask, shape, axis):
     for i, n in enumerate(mask.shape):
         size = shape[axis + i]
         if not same(n, size) and n != size:
-            raise ShapeError(f"a mask of size {n} for axis {axis + i} of size {size}")
+            raise ShapeError(
+                f"a mask of size {n} for axis {axis + i} of size {size}",
+                "Compute the mask from that axis: x[x > 0], x[np.any(x > 0, axis=1)].",
+            )
     return np.nonzero(mask)
 
 
@@ -133,7 +139,10 @@ def _encode_item(item, size, axis, arrays):
         item = int(item)
     if type(item) is int:
         if isinstance(size, int) and not -size <= item < size:
-            raise ShapeError(f"index {item} is out of bounds for axis {axis} of size {size}")
+            raise ShapeError(
+                f"index {item} is out of bounds for axis {axis} of size {size}",
+                f"Write an index from {-size} to {size - 1}, or check the shape: x has {size} there.",
+            )
         return item
     array = as_input(item)
     if array.dtype.kind not in "iu":
@@ -149,7 +158,10 @@ def check_bounds(array, size, axis):
         return
     for number in (int(known.min()), int(known.max())):
         if not -size <= number < size:
-            raise ShapeError(f"index {number} is out of bounds for axis {axis} of size {size}")
+            raise ShapeError(
+                f"index {number} is out of bounds for axis {axis} of size {size}",
+                f"Write an index from {-size} to {size - 1}.",
+            )
 
 
 def known_value(x):
@@ -159,13 +171,19 @@ def known_value(x):
     return np.asarray(value_of(x.node)) if is_constant(x) else None
 
 
+def _bound(x):
+    if x is None or isinstance(x, Dim):
+        return x
+    if not hasattr(x, "__index__"):
+        raise ArgumentError(f"a slice by {x!r}, which is no integer", "Write integers: x[: n // 2], x[: int(k)].")
+    return operator_index(x)
+
+
 def _encode_slice(item, size):
     """A slice in its shortest form, so that equal slices are one key."""
-    start, stop, step = (
-        x if x is None or isinstance(x, Dim) else operator_index(x) for x in (item.start, item.stop, item.step)
-    )
+    start, stop, step = map(_bound, (item.start, item.stop, item.step))
     if step == 0:
-        raise ShapeError("a slice cannot have step 0")
+        raise ShapeError("a slice cannot have step 0", "Write another step, such as 1 or -1.")
     if step is None or step > 0:
         start = None if isinstance(start, int) and start == 0 else start
         if stop is not None and (

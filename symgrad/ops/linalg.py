@@ -36,7 +36,10 @@ def real(dtype):
 def check_matrix(name, a, square=True, package="np.linalg"):
     """Refuse what does not hold matrices, or square ones."""
     if a.ndim < 2 or (square and not fits(a.shape[-1], a.shape[-2])):
-        raise ShapeError(f"{package}.{name}: {a} does not hold {'square ' * square}matrices")
+        raise ShapeError(
+            f"{package}.{name}: {a} does not hold {'square ' * square}matrices",
+            "The last two axes are the rows and columns of matrices: x[None] gives one more.",
+        )
 
 
 # Arithmetic operations: G. Golub and C. Van Loan, *Matrix Computations*, 4th ed., 2013, tables 5.5.1 and 8.6.1, and the
@@ -100,7 +103,7 @@ def _infer_solve(a, b):
     check_matrix("solve", a)
     dtype = float_dtype("solve", a, b)
     if not b.shape:
-        raise ShapeError(f"np.linalg.solve: the right-hand side {b} has no dimension")
+        raise ShapeError(f"np.linalg.solve: the right-hand side {b} has no dimension", "Give a vector or a matrix.")
     if not fits(b.shape[0] if b.ndim == 1 else b.shape[-2], a.shape[-1]):
         instead = "A right-hand side of one vector a matrix is b[..., None]." if b.ndim > 1 else ""
         raise ShapeError(f"np.linalg.solve: {a} and the right-hand side {b} do not fit", instead)
@@ -219,7 +222,9 @@ def vjp_eigh(g, y, a, UPLO):
 
 def _bind_eigh(a, UPLO="L"):
     if UPLO not in ("L", "U", "l", "u"):
-        raise UnsupportedError(f"np.linalg.eigh and eigvalsh: UPLO={UPLO!r} is neither 'L' nor 'U'")
+        raise UnsupportedError(
+            f"np.linalg.eigh and eigvalsh: UPLO={UPLO!r} is neither 'L' nor 'U'", "Write UPLO='L' or UPLO='U'."
+        )
     return (as_input(a),), {"UPLO": UPLO.upper()}
 
 
@@ -363,7 +368,10 @@ def _vjp_qr(g, y, a):
     if same(n, k):
         return (_qr_tall(q, r, dq, dr),)
     if not same(m, k):
-        raise NotDifferentiableError(f"np.linalg.qr: whether {m} or {n} is larger decides about the derivative")
+        raise NotDifferentiableError(
+            f"np.linalg.qr: whether {m} or {n} is larger decides about the derivative",
+            "Compile from arrays, or give numbers in the spec.",
+        )
     wide = a[..., m:], dr[..., m:]
     left = _qr_tall(q, r[..., :m], dq + wide[0] @ transposed(wide[1]), dr[..., :m])
     return (np.concatenate([left, q @ wide[1]], axis=-1),)

@@ -45,7 +45,10 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
 
 def infer_lstsq(a, b):
     if a.ndim != 2 or b.ndim not in (1, 2) or not fits(a.shape[0], b.shape[0]):
-        raise ShapeError(f"np.linalg.lstsq: {a} and the right-hand side {b} do not fit")
+        raise ShapeError(
+            f"np.linalg.lstsq: {a} and the right-hand side {b} do not fit",
+            "Give a matrix, and a right-hand side of one or two dimensions with as many rows.",
+        )
     return Aval((a.shape[1], *b.shape[1:]), float_dtype("lstsq", a, b))
 
 
@@ -127,7 +130,10 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 def tensorinv(a, ind=2):
     a = as_input(a)
     if not 0 < ind < a.ndim:
-        raise ShapeError(f"np.linalg.tensorinv: ind={ind} does not split {a.ndim} axes in two")
+        raise ShapeError(
+            f"np.linalg.tensorinv: ind={ind} does not split {a.ndim} axes in two",
+            "Give ind between 1 and the number of axes.",
+        )
     inverse = np.linalg.inv(np.reshape(a, (_size(a.shape[:ind]), _size(a.shape[ind:]))))
     return np.reshape(inverse, (*a.shape[ind:], *a.shape[:ind]))
 

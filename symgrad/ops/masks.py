@@ -93,5 +93,8 @@ def selection(x, items):
         axis = sub.ndim - mask.ndim - sum(item is None or isinstance(item, slice) for item in items[at + 1 :])
     for i, (n, m) in enumerate(zip(mask.shape, sub.shape[axis : axis + mask.ndim], strict=True)):
         if not same(n, m) and n != m:
-            raise ShapeError(f"a mask of size {n} for axis {axis + i} of size {m}")
+            raise ShapeError(
+                f"a mask of size {n} for axis {axis + i} of size {m}",
+                "Compute the mask from that axis: x[x > 0], x[np.any(x > 0, axis=1)].",
+            )
     return key, Selected(sub, mask, sub.ndim - axis - mask.ndim)

@@ -30,7 +30,7 @@ def _prefixes(ufunc, name, x, axis, start=None):
     x = x if x.dtype == dtype else x != 0 if dtype.kind == "b" else np.astype(x, dtype)
     n = int(x.shape[axis])
     if n == 0:
-        raise ShapeError(f"np.{name} of {x.aval}: there is nothing along axis {axis}")
+        raise ShapeError(f"np.{name} of {x.aval}: there is nothing along axis {axis}", "Test the size before: x.size.")
     numbers = [along(x, axis, i) for i in range(n)]
     results = [numbers[0] if start is None else ufunc(start, numbers[0])]
     for number in numbers[1:]:
@@ -105,7 +105,10 @@ def _reduceat(ufunc):
         x, axis = _operand(name, array, axis, dtype, out)
         indices, n = np.asarray(known, dtype=np.intp), x.shape[axis]
         if isinstance(n, int) and not np.all((indices >= 0) & (indices < n)):
-            raise ShapeError(f"np.{name}: indices {indices} are out of bounds for axis {axis} of size {n}")
+            raise ShapeError(
+                f"np.{name}: indices {indices} are out of bounds for axis {axis} of size {n}",
+                "Write mode='clip' or mode='wrap', or other indices.",
+            )
         if ufunc is np.add and np.all(np.diff(indices) > 0):
             return SUMS(x, indices, axis=axis)
         stops = [*np.where(indices[1:] > indices[:-1], indices[1:], indices[:-1] + 1), None]

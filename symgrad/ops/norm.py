@@ -60,14 +60,19 @@ def norm(x, ord=None, axis=None, keepdims=False):
         return _vector_norm(x, ord, axes[0], keepdims)
     if len(axes) == 2 and axes[0] != axes[1]:
         return _matrix_norm(x, ord, axes, keepdims)
-    raise ShapeError(f"np.linalg.norm: ord={ord} over the axes {axes} is the norm of neither a vector nor a matrix")
+    raise ShapeError(
+        f"np.linalg.norm: ord={ord} over the axes {axes} is the norm of neither a vector nor a matrix",
+        "Give one axis for vectors or two for matrices.",
+    )
 
 
 def _vector_norm(x, ord, axis, keepdims):
     if ord is None or ord == 2:
         return NORM(x, axis, keepdims)
     if isinstance(ord, str):
-        raise UnsupportedError(f"np.linalg.norm: ord={ord!r} is not the norm of a vector")
+        raise UnsupportedError(
+            f"np.linalg.norm: ord={ord!r} is not the norm of a vector", "Write a number, np.inf or -np.inf."
+        )
     if ord == 0:
         return np.sum(np.astype(x != 0, x.real.dtype), axis=axis, keepdims=keepdims)
     size = np.abs(x)
@@ -95,7 +100,10 @@ def _matrix_norm(x, ord, axes, keepdims):
         y = (np.max if ord > 0 else np.min)(sums, axis=chosen, keepdims=True)
         return y if keepdims else np.squeeze(y, axis=axes)
     if ord not in (2, -2, "nuc"):
-        raise UnsupportedError(f"np.linalg.norm: ord={ord!r} is not the norm of a matrix")
+        raise UnsupportedError(
+            f"np.linalg.norm: ord={ord!r} is not the norm of a matrix",
+            "Write 'fro', 'nuc', 1, 2, np.inf or one of -1, -2, -np.inf.",
+        )
     s = np.linalg.svdvals(last_two(x, *axes))
     y = (np.sum if ord == "nuc" else np.max if ord == 2 else np.min)(s, axis=-1)
     return np.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(x.shape))) if keepdims else y
@@ -122,7 +130,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 def cond(x, p=None):
     x = as_input(x)
     if x.dtype.kind not in "biufc":
-        raise DTypeError(f"np.linalg.cond does not take {x.dtype}")
+        raise DTypeError(f"np.linalg.cond does not take {x.dtype}", "Convert it first: x.astype(float).")
     if p in (None, 2, -2):
         s = np.linalg.svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]

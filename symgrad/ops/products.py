@@ -17,10 +17,13 @@ from symgrad.ops.define import as_input, axis_index, common_dtype, implements, o
 def multi_dot(arrays):
     arrays = [as_input(a) for a in arrays]
     if len(arrays) < 2:
-        raise ShapeError("np.linalg.multi_dot: at least two arrays are needed")
+        raise ShapeError("np.linalg.multi_dot: at least two arrays are needed", "Give [a, b] or more.")
     for i, a in enumerate(arrays):
         if a.ndim != 2 and not (a.ndim == 1 and i in (0, len(arrays) - 1)):
-            raise ShapeError(f"np.linalg.multi_dot: array {i} has {a.ndim} dimensions and must be a matrix")
+            raise ShapeError(
+                f"np.linalg.multi_dot: array {i} has {a.ndim} dimensions and must be a matrix",
+                "The first may be a row and the last a column; write np.matmul for stacks.",
+            )
     sizes = [a.shape[0] if a.ndim == 2 else 1 if i == 0 else a.shape[0] for i, a in enumerate(arrays)]
     sizes.append(arrays[-1].shape[1] if arrays[-1].ndim == 2 else 1)
     return _multiply_chain(arrays, _cheapest_cuts([_number(size) for size in sizes]), 0, len(arrays) - 1)
@@ -55,9 +58,15 @@ def _multiply_chain(arrays, cut, i, j):
 def matrix_power(a, n):
     a = as_input(a)
     if a.ndim < 2 or not fits(a.shape[-1], a.shape[-2]):
-        raise ShapeError(f"np.linalg.matrix_power: an array of shape {a.shape} does not hold square matrices")
+        raise ShapeError(
+            f"np.linalg.matrix_power: an array of shape {a.shape} does not hold square matrices",
+            "Give arrays whose last two axes are equally long.",
+        )
     if not isinstance(n, (int, np.integer)):
-        raise UnsupportedError(f"np.linalg.matrix_power: the exponent must be an int, not {type(n).__name__}")
+        raise UnsupportedError(
+            f"np.linalg.matrix_power: the exponent must be an int, not {type(n).__name__}",
+            "Write an int; of other exponents scipy.linalg.expm(p * scipy.linalg.logm(a)).",
+        )
     if n == 0:
         return np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype, like=a), a.shape)
     if n < 0:
@@ -161,7 +170,10 @@ def _infer_sequence(name, default):
     def infer(a, v, mode=default):
         for x in (a, v):
             if x.ndim != 1:
-                raise ShapeError(f"np.{name}: {a} and {v} must be one-dimensional")
+                raise ShapeError(
+                    f"np.{name}: {a} and {v} must be one-dimensional",
+                    "Write x.ravel(), or scipy.signal.convolve for more dimensions.",
+                )
         n, m = a.shape[0], v.shape[0]
         sizes = {"full": n + m - 1, "same": largest(n, m), "valid": largest(n, m) - smallest(n, m) + 1}
         return Aval((sizes[mode],), common_dtype(a, v))
@@ -176,7 +188,10 @@ def _sequence(x):
 
 def _check_mode(name, mode):
     if mode not in ("full", "same", "valid"):
-        raise UnsupportedError(f"np.{name}: mode={mode!r} is not one of 'full', 'same' and 'valid'")
+        raise UnsupportedError(
+            f"np.{name}: mode={mode!r} is not one of 'full', 'same' and 'valid'",
+            "Write mode='full', mode='same' or mode='valid'.",
+        )
     return mode
 
 

@@ -121,9 +121,11 @@ def _order_statistic(function, whole, skips_nan=False):
 
     def infer(a, q, axis=None, keepdims=False, method="linear"):
         if a.dtype.kind not in "iuf":
-            raise DTypeError(f"np.{name} does not take {a.dtype}")
+            raise DTypeError(f"np.{name} does not take {a.dtype}", "Convert it first: a.astype(float).")
         if any(same(a.shape[i], 0) for i in axis_tuple(name, axis, a.ndim)):
-            raise ShapeError(f"np.{name} of {a} over axis {axis}: there is nothing to choose from")
+            raise ShapeError(
+                f"np.{name} of {a} over axis {axis}: there is nothing to choose from", "Test the size before: x.size."
+            )
         return Aval(q.shape + MEDIAN.infer(a, axis, keepdims).shape, _dtype(a, q, method, whole))
 
     def bind(a, q, axis=None, keepdims=False, method="linear"):
@@ -209,9 +211,12 @@ def _signed(function, whole, skips_nan=False):
 
 def _check_q(name, q, whole):
     if np.ndim(q) > 1:
-        raise ShapeError(f"np.{name}: q of shape {np.shape(q)}, and it may have one dimension")
+        raise ShapeError(f"np.{name}: q of shape {np.shape(q)}, and it may have one dimension", "Write q.ravel().")
     if not is_traced(q) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= whole)):
-        raise ArgumentError(f"np.{name}: q={q} is not between 0 and {whole}")
+        raise ArgumentError(
+            f"np.{name}: q={q} is not between 0 and {whole}",
+            "np.quantile takes q from 0 to 1, np.percentile from 0 to 100.",
+        )
 
 
 _signed(np.quantile, 1)

@@ -37,7 +37,7 @@ def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, com
     def infer(x, axis=None, keepdims=False, **_):
         axes = axis_tuple(name, axis, x.ndim)
         if empty and any(same(x.shape[i], 0) for i in axes):
-            raise ShapeError(f"np.{name} of {x} over axis {axis}: {empty}")
+            raise ShapeError(f"np.{name} of {x} over axis {axis}: {empty}", "Test the size before, or give initial=.")
         return Aval(_reduced(x.shape, axes, keepdims), dtype(x.dtype))
 
     def pullback(g, y, x, axis, keepdims, **params):
@@ -115,7 +115,10 @@ def _mask(name, x, where):
     where = where if where.dtype == bool else where != 0
     shape = np.shape(where)
     if not same_shape(broadcast_shapes(shape, x.shape), x.shape):
-        raise ShapeError(f"np.{name}: where= of shape {shape} does not fit an array of shape {x.shape}")
+        raise ShapeError(
+            f"np.{name}: where= of shape {shape} does not fit an array of shape {x.shape}",
+            "Give a mask that broadcasts to the array.",
+        )
     return np.broadcast_to(where, x.shape)
 
 
@@ -275,11 +278,17 @@ def _spread_weights(a, axis, weights):
     if same_shape(a.shape, weights.shape):
         return weights
     if axis is None:
-        raise ShapeError(f"np.average: weights of shape {weights.shape} for an array of shape {a.shape} need axis=")
+        raise ShapeError(
+            f"np.average: weights of shape {weights.shape} for an array of shape {a.shape} need axis=",
+            "Write axis=0, or weights of the shape of the array.",
+        )
     given = axis if isinstance(axis, tuple) else (axis,)
     axes = [axis_tuple("average", i, a.ndim)[0] for i in given]
     if not same_shape(weights.shape, tuple(a.shape[i] for i in axes)):
-        raise ShapeError(f"np.average: weights of shape {weights.shape} for axis {axis} of an array of shape {a.shape}")
+        raise ShapeError(
+            f"np.average: weights of shape {weights.shape} for axis {axis} of an array of shape {a.shape}",
+            "Give one weight for each place along the axis.",
+        )
     ordered = np.transpose(weights, np.argsort(axes)) if len(axes) > 1 else weights
     return np.reshape(ordered, tuple(n if i in axes else 1 for i, n in enumerate(a.shape)))
 

@@ -9,7 +9,7 @@ from symgrad.dims import Dim, same
 from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.flow import Flow, aligned, beside, regrouped
 from symgrad.graph import Aval
-from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
+from symgrad.ops.define import as_input, axes_of, axis_index, implements, is_small, is_traced, operator, refuse
 from symgrad.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.spelling import ATOM, Code, call, spell_param
 
@@ -204,7 +204,9 @@ def squeeze(a, axis=None):
         axes = _axes("squeeze", axis, len(shape))
         for i in axes:
             if not is_one(shape[i]) and shape[i] != 1:
-                raise ShapeError(f"np.squeeze: axis {i} has size {shape[i]}, not 1")
+                raise ShapeError(
+                    f"np.squeeze: axis {i} has size {shape[i]}, not 1", "Name axes of size 1, or leave axis= out."
+                )
     return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
 
 
@@ -225,9 +227,9 @@ def _axes(function, axis, ndim):
     try:
         return normalize_axis_tuple(axis, ndim)
     except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions") from None
+        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
     except ValueError:
-        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice") from None
+        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice", "Name each axis once.") from None
 
 
 @implements(np.expand_dims)
@@ -265,7 +267,7 @@ def _bind_transpose(a, axes=None):
     ndim = np.ndim(a)
     axes = tuple(range(ndim))[::-1] if axes is None else _axes("transpose", axes, ndim)
     if len(axes) != ndim:
-        raise ShapeError(f"np.transpose: axes {axes} for {ndim} dimensions")
+        raise ShapeError(f"np.transpose: axes {axes} for {ndim} dimensions", "Name each axis once.")
     return (a,), {"axes": axes}
 
 
@@ -314,7 +316,9 @@ def moveaxis(a, source, destination):
     ndim = np.ndim(a)
     source, destination = _axes("moveaxis", source, ndim), _axes("moveaxis", destination, ndim)
     if len(source) != len(destination):
-        raise ShapeError(f"np.moveaxis: {len(source)} axes cannot move to {len(destination)} places")
+        raise ShapeError(
+            f"np.moveaxis: {len(source)} axes cannot move to {len(destination)} places", "Give as many places as axes."
+        )
     order = [i for i in range(ndim) if i not in source]
     for place, axis in sorted(zip(destination, source, strict=True)):
         order.insert(place, axis)
@@ -334,7 +338,10 @@ def rollaxis(a, axis, start=0):
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x, /):
     if np.ndim(x) < 2:
-        raise ShapeError(f"np.matrix_transpose: an array of {np.ndim(x)} dimensions is no matrix")
+        raise ShapeError(
+            f"np.matrix_transpose: an array of {np.ndim(x)} dimensions is no matrix",
+            "Write x[None] to give it one more dimension.",
+        )
     return np.swapaxes(x, -1, -2)
 
 
@@ -349,7 +356,10 @@ def _bind_broadcast_to(array, shape, subok=False):
 
 def _infer_broadcast_to(x, shape):
     if not same_shape(broadcast_shapes(x.shape, shape), shape):
-        raise ShapeError(f"np.broadcast_to: ({render_shape(x.shape)}) does not broadcast to ({render_shape(shape)})")
+        raise ShapeError(
+            f"np.broadcast_to: ({render_shape(x.shape)}) does not broadcast to ({render_shape(shape)})",
+            "Sizes agree from the last on, or are 1: x[:, None] makes one of 1.",
+        )
     return Aval(shape, x.dtype)
 
 
@@ -409,7 +419,7 @@ def _bind_join(function, new_axis):
             refuse(function, "out")
         inputs = [as_input(x) for x in arrays]
         if not inputs:
-            raise ShapeError(f"np.{function}: nothing to join")
+            raise ShapeError(f"np.{function}: nothing to join", "Give at least one array.")
         if axis is None:
             inputs, axis = [np.ravel(x) for x in inputs], 0
         if dtype is not None:
@@ -423,7 +433,10 @@ def cast(function, x, dtype, casting="same_kind"):
     """`x` in another dtype, where NumPy's rule of `casting` allows it."""
     kind = _kind(x) if is_traced(x) else np.result_type(x)
     if not np.can_cast(np.result_type(kind), dtype, casting):
-        raise DTypeError(f"np.{function}: cannot cast {np.result_type(kind)} to {dtype} by the rule {casting!r}")
+        raise DTypeError(
+            f"np.{function}: cannot cast {np.result_type(kind)} to {dtype} by the rule {casting!r}",
+            "Write casting='unsafe', or convert the result: .astype(dtype).",
+        )
     return x.astype(dtype) if is_traced(x) else np.asarray(x, dtype)
 
 
@@ -436,7 +449,10 @@ def _infer_concatenate(*xs, axis=0):
             i != axis and not same(m, n) and m != n for i, (m, n) in enumerate(zip(x.shape, first.shape, strict=True))
         ):
             shapes = ", ".join(f"({render_shape(x.shape)})" for x in xs)
-            raise ShapeError(f"np.concatenate: shapes {shapes} do not fit together along axis {axis}")
+            raise ShapeError(
+                f"np.concatenate: shapes {shapes} do not fit together along axis {axis}",
+                "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
+            )
     total = sum((x.shape[axis] for x in xs[1:]), start=first.shape[axis])
     return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), np.result_type(*[x.dtype for x in xs]))
 
@@ -479,7 +495,10 @@ def _infer_stack(*xs, axis=0):
     shape = xs[0].shape
     for x in xs[1:]:
         if x.ndim != len(shape) or any(not same(m, n) and m != n for m, n in zip(x.shape, shape, strict=True)):
-            raise ShapeError(f"np.stack: shapes ({render_shape(shape)}) and ({render_shape(x.shape)}) differ")
+            raise ShapeError(
+                f"np.stack: shapes ({render_shape(shape)}) and ({render_shape(x.shape)}) differ",
+                "Stacked arrays have one shape; np.concatenate joins along an axis that they have.",
+            )
     return Aval((*shape[:axis], len(xs), *shape[axis:]), np.result_type(*[x.dtype for x in xs]))
 
 
@@ -544,10 +563,12 @@ def _nesting(arrays):
     if not isinstance(arrays, list):
         return 0, np.ndim(as_input(arrays))
     if not arrays:
-        raise ShapeError("np.block: an empty list")
+        raise ShapeError("np.block: an empty list", "Give at least one array.")
     inner = [_nesting(x) for x in arrays]
     if len({depth for depth, _ in inner}) > 1:
-        raise ShapeError("np.block: the lists are not equally deep")
+        raise ShapeError(
+            "np.block: the lists are not equally deep", "Write rows of the same depth: np.block([[a, b], [c, d]])."
+        )
     return inner[0][0] + 1, max(ndim for _, ndim in inner)
 
 
@@ -568,7 +589,7 @@ def array_split(ary, indices_or_sections, axis=0):
         return _pieces(ary, [as_size(i) for i in indices_or_sections], axis)
     sections = operator_index(indices_or_sections)
     if sections <= 0:
-        raise ShapeError("np.array_split: the number of sections must be positive")
+        raise ShapeError("np.array_split: the number of sections must be positive", "Give a number from 1 on.")
     each, extras = divmod(operator_index(n), sections)
     return _pieces(ary, np.cumsum([each + 1] * extras + [each] * (sections - extras))[:-1].tolist(), axis)
 
@@ -596,21 +617,23 @@ def _pieces(x, places, axis):
 @implements(np.hsplit)
 def hsplit(ary, indices_or_sections):
     if np.ndim(ary) == 0:
-        raise ShapeError("np.hsplit: a scalar cannot be split")
+        raise ShapeError("np.hsplit: a scalar cannot be split", "Give an array of one dimension or more.")
     return np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
 
 
 @implements(np.vsplit)
 def vsplit(ary, indices_or_sections):
     if np.ndim(ary) < 2:
-        raise ShapeError("np.vsplit: the array must have two dimensions or more")
+        raise ShapeError(
+            "np.vsplit: the array must have two dimensions or more", "Write np.split(x, n), which splits axis 0."
+        )
     return np.split(ary, indices_or_sections, 0)
 
 
 @implements(np.dsplit)
 def dsplit(ary, indices_or_sections):
     if np.ndim(ary) < 3:
-        raise ShapeError("np.dsplit: the array must have three dimensions or more")
+        raise ShapeError("np.dsplit: the array must have three dimensions or more", "Write np.split(x, n, axis=-1).")
     return np.split(ary, indices_or_sections, 2)
 
 

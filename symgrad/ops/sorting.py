@@ -82,7 +82,9 @@ def _bind_argpartition(a, kth, axis=-1, kind="introselect", order=None):
     n, places = a.shape[axis], tuple(map(operator_index, known.ravel()))
     for k in places:
         if isinstance(n, int) and not -n <= k < n:
-            raise ShapeError(f"np.partition: kth={k} is out of bounds for axis {axis} of size {n}")
+            raise ShapeError(
+                f"np.partition: kth={k} is out of bounds for axis {axis} of size {n}", "Give kth from -n to n - 1."
+            )
     return (a,), {"kth": places, "axis": axis}
 
 
@@ -128,7 +130,7 @@ SEARCHSORTED = operator(
 @implements(np.searchsorted)
 def searchsorted(a, v, side="left", sorter=None):
     if np.ndim(a) != 1:
-        raise ShapeError(f"np.searchsorted: an array of {np.ndim(a)} dimensions")
+        raise ShapeError(f"np.searchsorted: an array of {np.ndim(a)} dimensions", "Write np.sort(x.ravel()).")
     if side not in ("left", "right"):
         raise UnsupportedError(f"np.searchsorted: side={side!r}", "Write side='left' or side='right'.")
     return SEARCHSORTED(a if sorter is None else np.take(a, sorter), v, side=side)

@@ -11,7 +11,7 @@ from symgrad.shapes import same_shape
 @implements(np.cov)
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     if ddof is not None and ddof != int(ddof):
-        raise ArgumentError(f"np.cov: ddof={ddof} is not an integer")
+        raise ArgumentError(f"np.cov: ddof={ddof} is not an integer", "Write ddof=0 or ddof=1.")
     given = [as_input(x) for x in (m, y) if x is not None]
     dtype = np.result_type(*[x.dtype for x in given], float) if dtype is None else np.dtype(dtype)
     rows = [_variables(x, rowvar, dtype) for x in given]
@@ -37,10 +37,13 @@ def _weights(x, fweights, aweights):
             continue
         given = as_input(given)
         if not same_shape(np.shape(given), x.shape[1:]):
-            raise ShapeError(f"np.cov: {name} of shape {np.shape(given)} for {x.shape[1]} observations")
+            raise ShapeError(
+                f"np.cov: {name} of shape {np.shape(given)} for {x.shape[1]} observations",
+                "Give one for each observation.",
+            )
         known = known_value(given)
         if known is not None and np.any(known < 0):
-            raise ArgumentError(f"np.cov: {name} has negative numbers")
+            raise ArgumentError(f"np.cov: {name} has negative numbers", "Give weights from 0 on.")
         if name == "fweights" and given.dtype.kind not in "iu":
             raise DTypeError(f"np.cov: fweights of dtype {given.dtype}, and they count", "Write aweights=.")
         weights = given if weights is None else weights * given
@@ -52,7 +55,10 @@ def _freedom(x, weights, aweights, ddof):
     if weights is None:
         freedom = x.shape[1] - ddof
         if isinstance(freedom, int) and freedom <= 0:
-            raise ShapeError(f"np.cov: {x.shape[1]} observations leave {freedom} degrees of freedom")
+            raise ShapeError(
+                f"np.cov: {x.shape[1]} observations leave {freedom} degrees of freedom",
+                "Give more observations, or a smaller ddof=.",
+            )
         return freedom
     total = np.sum(weights)
     if ddof == 0 or aweights is None:
@@ -65,7 +71,10 @@ def _variables(x, rowvar, dtype):
     if dtype.kind != "f":
         raise DTypeError(f"np.cov in {dtype} is not supported", "Take that of x.real and x.imag.")
     if np.ndim(x) > 2:
-        raise ShapeError(f"np.cov: an array of {np.ndim(x)} dimensions, and it may have two")
+        raise ShapeError(
+            f"np.cov: an array of {np.ndim(x)} dimensions, and it may have two",
+            "Write x.reshape(variables, observations).",
+        )
     x = x if x.dtype == dtype else np.astype(x, dtype)
     return np.reshape(x, (1, -1)) if np.ndim(x) < 2 else x if rowvar else x.T
 

@@ -44,7 +44,10 @@ def _infer_windows(x, window_shape, axis):
     for i, w in zip(axis, window_shape, strict=True):
         shape[i] = shape[i] - w + 1
         if is_no_length(w) or is_no_length(shape[i] - 1):
-            raise ShapeError(f"np.{_NAME}: a window of {w} along axis {i} of shape ({render_shape(x.shape)})")
+            raise ShapeError(
+                f"np.{_NAME}: a window of {w} along axis {i} of shape ({render_shape(x.shape)})",
+                "Give a window of at most the size of the axis.",
+            )
     return Aval((*shape, *window_shape), x.dtype)
 
 

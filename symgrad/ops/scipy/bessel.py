@@ -73,7 +73,9 @@ def _dtype_of(function, kind):
     try:
         return np.asarray(function(1, np.ones(1, kind))).dtype
     except TypeError:
-        raise DTypeError(f"scipy.special.{function.__name__} does not take {np.dtype(kind)}") from None
+        raise DTypeError(
+            f"scipy.special.{function.__name__} does not take {np.dtype(kind)}", "Convert it first: x.astype(float)."
+        ) from None
 
 
 def _spherical(function, before, after):

@@ -64,7 +64,10 @@ def _order(nu):
 
 def _piecewise(self, x, nu=0, extrapolate=None):
     if np.any(np.diff(self._x) < 0):
-        raise UnsupportedError(f"{PACKAGE}.{type(self).__name__} with falling breakpoints is not supported")
+        raise UnsupportedError(
+            f"{PACKAGE}.{type(self).__name__} with falling breakpoints is not supported",
+            "Sort the breakpoints, and the coefficients with them.",
+        )
     if isinstance(self, interpolate.BPoly):
         with untraced():
             self = interpolate.PPoly.from_bernstein_basis(self)  # whose coefficients keep the axis in front
@@ -131,7 +134,10 @@ def _interp1d(self, x):
         return y
     rest = len(self._y_extra_shape)
     if self._y_axis != 0 and rest:
-        raise UnsupportedError(f"{PACKAGE}.interp1d along axis {self._y_axis} with a fill_value is not supported")
+        raise UnsupportedError(
+            f"{PACKAGE}.interp1d along axis {self._y_axis} with a fill_value is not supported",
+            "Write axis=0, or fill_value='extrapolate'.",
+        )
     x = np.reshape(x, (*x.shape, *(1,) * rest))
     y = np.where(x < breaks[0], self._fill_value_below, y)
     return np.where(x > breaks[-1], self._fill_value_above, y)

@@ -153,7 +153,10 @@ def eigh(
     root = None if b is None else np.linalg.cholesky(_symmetric(as_input(b), lower))
     if root is not None:
         if "c" in (a.dtype.kind, root.dtype.kind):
-            raise DTypeError(f"{PACKAGE}.eigh of a pencil of complex matrices is not supported")
+            raise DTypeError(
+                f"{PACKAGE}.eigh of a pencil of complex matrices is not supported",
+                "Reduce it: with L = cholesky(b) solve for inv(L) @ a @ inv(L).conj().T.",
+            )
         a, lower = _reduced(_symmetric(a, lower), root, type), True
     chosen = slice(None) if subset_by_index is None else slice(subset_by_index[0], subset_by_index[1] + 1)
     if eigvals_only:
@@ -211,7 +214,10 @@ def qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_fini
 def _vector(function, x):
     x = as_input(x)
     if np.ndim(x) > 1:
-        raise UnsupportedError(f"{PACKAGE}.{function} of an array of {np.ndim(x)} dimensions is not supported")
+        raise UnsupportedError(
+            f"{PACKAGE}.{function} of an array of {np.ndim(x)} dimensions is not supported",
+            "Write a loop over the matrices.",
+        )
     return np.reshape(x, (-1,))
 
 
@@ -244,7 +250,10 @@ def block_diag(*arrs):
     blocks = [np.atleast_2d(as_input(a)) for a in arrs]
     for a in blocks:
         if a.ndim > 2:
-            raise UnsupportedError(f"{PACKAGE}.block_diag of an array of {a.ndim} dimensions is not supported")
+            raise UnsupportedError(
+                f"{PACKAGE}.block_diag of an array of {a.ndim} dimensions is not supported",
+                "Give matrices, or write a loop over them.",
+            )
     dtype, width = np.result_type(*blocks), sum(a.shape[1] for a in blocks)
     rows, start = [], 0
     for a in blocks:

@@ -175,7 +175,10 @@ def _infer_sylvester(a, b, q):
         check_matrix("solve_sylvester", x, package=PACKAGE)
     dtype = float_dtype("solve_sylvester", a, b, q, package=PACKAGE)
     if q.ndim < 2 or not (fits(q.shape[-2], a.shape[-1]) and fits(q.shape[-1], b.shape[-1])):
-        raise ShapeError(f"{PACKAGE}.solve_sylvester: {a}, {b} and the right-hand side {q} do not fit")
+        raise ShapeError(
+            f"{PACKAGE}.solve_sylvester: {a}, {b} and the right-hand side {q} do not fit",
+            "In a x + x b = q, q has the rows of a and the columns of b.",
+        )
     batch = broadcast_batch("solve_sylvester", *[x.shape[:-2] for x in (a, b, q)], package=PACKAGE)
     return Aval((*batch, *q.shape[-2:]), dtype)
 

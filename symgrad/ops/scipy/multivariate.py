@@ -24,9 +24,14 @@ def _parameters(mean, cov, allow_singular):
     mean = None if mean is None else double(mean)
     dim = (cov.shape[0] if cov.ndim == 2 else 1) if mean is None else mean.size
     if mean is not None and mean.ndim > 1:
-        raise ShapeError(f"scipy.stats.{NAME}: a mean of shape {mean.shape}, and it must be one vector")
+        raise ShapeError(
+            f"scipy.stats.{NAME}: a mean of shape {mean.shape}, and it must be one vector", "Write mean.ravel()."
+        )
     if cov.ndim > 2 or (cov.ndim == 2 and not fits(*cov.shape)):
-        raise ShapeError(f"scipy.stats.{NAME}: a covariance of shape {cov.shape}, and it must be a square matrix")
+        raise ShapeError(
+            f"scipy.stats.{NAME}: a covariance of shape {cov.shape}, and it must be a square matrix",
+            "Write np.diag(variances), or variance * np.eye(n).",
+        )
     if cov.ndim < 2:
         like = next(filter(is_traced, (cov, mean)), None)
         cov = cov * np.eye(dim, like=like)  # of one number, or of the numbers of a diagonal
@@ -57,7 +62,10 @@ class Frozen:
         return np.exp(self.logpdf(x))
 
     def __getattr__(self, name):
-        raise UnsupportedError(f"scipy.stats.{NAME}(mean, cov).{name} of a traced mean or covariance is not supported")
+        raise UnsupportedError(
+            f"scipy.stats.{NAME}(mean, cov).{name} of a traced mean or covariance is not supported",
+            f"Call scipy.stats.{NAME}.{name}(x, mean, cov) where it is one of logpdf and pdf.",
+        )
 
 
 _CLASS = type(stats.multivariate_normal)

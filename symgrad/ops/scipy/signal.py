@@ -13,7 +13,10 @@ PACKAGE = "scipy.signal"
 def _operands(function, in1, in2, mode):
     in1, in2 = as_input(in1), as_input(in2)
     if mode not in ("full", "same", "valid"):
-        raise UnsupportedError(f"{PACKAGE}.{function}: mode={mode!r} is not one of 'full', 'same' and 'valid'")
+        raise UnsupportedError(
+            f"{PACKAGE}.{function}: mode={mode!r} is not one of 'full', 'same' and 'valid'",
+            "Write mode='full', mode='same' or mode='valid'.",
+        )
     if np.ndim(in1) != np.ndim(in2):
         raise ShapeError(
             f"{PACKAGE}.{function}: arrays of {np.ndim(in1)} and {np.ndim(in2)} dimensions",
@@ -28,7 +31,8 @@ def _in_order(function, in1, in2):
     if not first and not all(n <= m for n, m in zip(in1.shape, in2.shape, strict=True)):
         raise ShapeError(
             f"{PACKAGE}.{function}: mode='valid' of shapes {in1.shape} and {in2.shape}, neither of which contains the "
-            "other"
+            "other",
+            "Write mode='full' or mode='same', or swap axes so that one contains the other.",
         )
     return (in1, in2) if first else (in2, in1)
 
@@ -102,7 +106,10 @@ def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
 
 def _check_plane(function, in1, boundary, fillvalue):
     if np.ndim(in1) != 2:
-        raise ShapeError(f"{PACKAGE}.{function}: an array of {np.ndim(in1)} dimensions, and it must have two")
+        raise ShapeError(
+            f"{PACKAGE}.{function}: an array of {np.ndim(in1)} dimensions, and it must have two",
+            "Write np.convolve for one dimension, scipy.signal.convolve for more.",
+        )
     if boundary != "fill":
         refuse(function, "boundary", PACKAGE)
     if fillvalue != 0:

@@ -11,7 +11,9 @@ from symgrad.ops.define import as_input, implements_at, is_traced
 def _real_input(function, x):
     x = as_input(x)
     if x.dtype.kind == "c":
-        raise DTypeError(f"scipy.special.{function} of {x.dtype} is not supported")
+        raise DTypeError(
+            f"scipy.special.{function} of {x.dtype} is not supported", "Convert it first: x.astype(float)."
+        )
     return x if x.dtype.kind == "f" else np.astype(x, float) if is_traced(x) else np.asarray(x, float)
 
 

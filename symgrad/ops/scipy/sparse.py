@@ -25,7 +25,8 @@ _OTHER = {"csr": "csc", "csc": "csr"}
 def _infer(data, indices, indptr, x, form, size):
     if not fits(x.shape[0], size[1]):
         raise ShapeError(
-            f"{PACKAGE}: a matrix of shape {size} @ {x} does not contract: {size[1]} and {x.shape[0]} differ"
+            f"{PACKAGE}: a matrix of shape {size} @ {x} does not contract: {size[1]} and {x.shape[0]} differ",
+            "Transpose one of them, as in s.T @ x.",
         )
     return Aval((size[0], *x.shape[1:]), common_dtype(data, x))
 
@@ -83,7 +84,8 @@ def _matmul(self, other):
     if self.ndim != 2 or other.ndim not in (1, 2):
         raise UnsupportedError(
             f"{PACKAGE}: a product of a sparse array of {self.ndim} dimensions and an array of {other.ndim} is not "
-            "supported"
+            "supported",
+            "Give a matrix and an array of one or two dimensions.",
         )
     with untraced():
         matrix = self if self.format in _MADE else _known(self).tocsr()

@@ -34,7 +34,10 @@ def by_columns(solve, a, b):
     """Apply a solver of one vector for one matrix, or of columns, to any right-hand side."""
     a, b = as_input(a), as_input(b)
     if np.ndim(b) == 0:
-        raise ShapeError(f"{PACKAGE}: the right-hand side of a matrix of shape {a.shape} has no dimension")
+        raise ShapeError(
+            f"{PACKAGE}: the right-hand side of a matrix of shape {a.shape} has no dimension",
+            "Give a vector or a matrix.",
+        )
     return solve(a, b[:, None])[..., 0] if b.ndim == 1 and a.ndim > 2 else solve(a, b)
 
 
@@ -60,7 +63,9 @@ _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 def _transposes(function, trans, a):
     """0 for the matrix, 1 for its transpose, 2 for its adjoint, which that is for real matrices."""
     if trans not in _TRANS:
-        raise UnsupportedError(f"{PACKAGE}.{function}: trans={trans!r} is none of 0, 1, 2, 'N', 'T' and 'C'")
+        raise UnsupportedError(
+            f"{PACKAGE}.{function}: trans={trans!r} is none of 0, 1, 2, 'N', 'T' and 'C'", "Write trans=0, 1 or 2."
+        )
     return _TRANS[trans] if as_input(a).dtype.kind == "c" else min(_TRANS[trans], 1)
 
 
@@ -216,7 +221,8 @@ def lu(a, permute_l=False, overwrite_a=False, check_finite=True, p_indices=False
     a = as_input(a)
     if not fits(a.shape[-1], a.shape[-2]):
         raise UnsupportedError(
-            f"{PACKAGE}.lu of matrices that are not square, here of shape {a.shape}, is not supported"
+            f"{PACKAGE}.lu of matrices that are not square, here of shape {a.shape}, is not supported",
+            "Write scipy.linalg.qr, or take the square part.",
         )
     lu, pivots = LU_FACTOR(a)
     unit = np.eye(a.shape[-1], dtype=lu.dtype, like=lu)
