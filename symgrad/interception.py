@@ -32,7 +32,7 @@ from symgrad.ops.scipy import load
 from symgrad.reach import MISSING, Name, reach
 from symgrad.static import Static
 from symgrad.variable import created
-from symgrad.where import Where, here, installed, internal, looks_up
+from symgrad.where import Where, forget_code, here, installed, internal, looks_up
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), type(np.random.normal), np.ufunc)
@@ -332,6 +332,7 @@ def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     finally:
         _exchanged.leave(places)
         tracing.reset(token)
+        forget_code()
 
 
 # ---- random numbers

@@ -21,8 +21,8 @@ _INTERNAL = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (_
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own, contextlib and the like
 _INSTALLED = (_LIBRARY + "site-packages" + os.sep, _LIBRARY + "dist-packages" + os.sep)
-_BOUNDARY = 2
-_is_internal: dict[CodeType, int] = {}
+_internal_files: dict[str, bool] = {}
+_boundaries: dict[str, set[CodeType]] = {}  # by name: to hash a code takes long
 
 
 class Where(NamedTuple):
@@ -45,13 +45,13 @@ class Where(NamedTuple):
 UNKNOWN = Where("<unknown>", 0)
 
 
-def internal(code: CodeType) -> int:
+def internal(code: CodeType) -> bool:
     """Whether this code belongs to symgrad, NumPy or Python's library rather than to the user."""
-    known = _is_internal.get(code)
+    name = code.co_filename
+    known = _internal_files.get(name)
     if known is None:
-        name = code.co_filename
         library = name.startswith(_LIBRARY) and not name.startswith(_INSTALLED)
-        known = _is_internal[code] = (
+        known = _internal_files[name] = (
             name.startswith(_INTERNAL) or library or name == "<string>" or name.startswith("<frozen")
         )
     return known
@@ -64,15 +64,18 @@ def installed(code: CodeType) -> bool:
 
 def boundary(function: _F) -> _F:
     """Mark a function that starts a trace: what is outside of it does not name the values inside."""
-    _is_internal[function.__code__] = _BOUNDARY
+    _boundaries.setdefault(function.__code__.co_name, set()).add(function.__code__)
     return function
+
+
+def _is_boundary(code: CodeType) -> bool:
+    return code in _boundaries.get(code.co_name, ())
 
 
 def user_frame() -> FrameType | None:
     """The innermost frame that is neither symgrad's nor NumPy's."""
     frame: FrameType | None = sys._getframe(1)
-    known = _is_internal.get  # at each value that is recorded all frames up to the user's are met
-    while frame is not None and (known(frame.f_code) or internal(frame.f_code)):
+    while frame is not None and internal(frame.f_code):
         frame = frame.f_back
     return frame
 
@@ -80,8 +83,8 @@ def user_frame() -> FrameType | None:
 def running_frame() -> FrameType | None:
     """The user's frame that is running; None where a trace was started since, of a function without a file."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (kind := internal(frame.f_code)):
-        if kind == _BOUNDARY:
+    while frame is not None and internal(frame.f_code):
+        if _is_boundary(frame.f_code):
             return None
         frame = frame.f_back
     return frame
@@ -127,22 +130,23 @@ def in_library() -> str:
 
 def package_of(code: CodeType) -> str:
     """The installed package that a code belongs to, "" of the user's own files."""
-    known = _packages.get(code)
+    name = code.co_filename
+    known = _packages.get(name)
     if known is None:
-        found = _PACKAGE.search(code.co_filename)
-        known = _packages[code] = found[1] if found else ""
+        found = _PACKAGE.search(name)
+        known = _packages[name] = found[1] if found else ""
     return known
 
 
-_packages: dict[CodeType, str] = {}
+_packages: dict[str, str] = {}
 _PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 
 
 def _traced_frames(frame: FrameType | None) -> list[FrameType]:
     """The frames from this one out to the traced function; outside of a trace this one alone."""
     first, frames = frame, []
-    while frame is not None and (kind := internal(frame.f_code)) != _BOUNDARY:
-        if not kind:
+    while frame is not None and not _is_boundary(frame.f_code):
+        if not internal(frame.f_code):
             frames.append(frame)
         frame = frame.f_back
     return frames if frame is not None else [first] if first else []
@@ -195,6 +199,14 @@ def _at(frame: FrameType | None) -> Where:
 _RETURN = object()
 _names: dict[tuple[CodeType, int], object] = {}
 _bytecode: dict[CodeType, bytes] = {}
+
+
+def forget_code() -> None:
+    """Let go of the user's functions that have been looked into."""
+    _names.clear()
+    _bytecode.clear()
+
+
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
 
 
@@ -205,9 +217,8 @@ def assigned_name() -> str | None:
     next instruction counts. Looking at one instruction costs a tenth of what parsing the source would.
     """
     frame: FrameType | None = sys._getframe(1)
-    known = _is_internal.get
-    while frame is not None and (inside := known(frame.f_code) or internal(frame.f_code)):
-        if inside == _BOUNDARY:
+    while frame is not None and internal(frame.f_code):
+        if _is_boundary(frame.f_code):
             return None
         frame = frame.f_back
     while frame is not None:

@@ -222,9 +222,11 @@ def test_the_cache_is_bounded():
 
 def test_nothing_of_a_collected_function_stays_behind():
     def make():
-        f = sg.grad(lambda x: np.sum(np.sin(x)))
+        scope = {"np": np}
+        exec(compile("def model(x):\n    y = np.sin(x)\n    return np.sum(y)", "model.py", "exec"), scope)
+        f = sg.grad(scope["model"])
         f(X)
-        return weakref.ref(f), weakref.ref(f._cache.recent[0].compiled)
+        return weakref.ref(f), weakref.ref(f._cache.recent[0].compiled), weakref.ref(scope["model"].__code__)
 
     gc.collect()
     before = len(linecache.cache)

@@ -354,9 +354,13 @@ def test_values():
 
 
 def test_equal_sizes_have_equal_hashes():
-    (n,) = symbols("n")
-    assert {n + 1: "a"}[1 + n] == "a"
-    assert n.scope.symbol("n") is n
+    sizes = Sizes({"n": 3})
+    n = sizes.symbol("n")
+    assert sizes.symbol("n") is n
+    assert {n + 1: "a"}[1 + n] == "a" and {4: "b"}[n + 1] == "b"  # a dict asks for the number
+    (m,) = symbols("m")
+    with pytest.raises(SymbolicSizeError, match="for its number"):
+        {3: "c"}.get(m)
 
 
 @pytest.mark.parametrize("name", ["", "2n", "lambda", "min", "max", "_", "n m"])
