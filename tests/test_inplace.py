@@ -256,7 +256,8 @@ ERRORS = [
     (
         "x += np.ones((1, 3, 4))",
         ShapeError,
-        "a result of shape (1, 3, 4) cannot be written into an array of shape (3, 4)\nGive an array of the shape of the result.",
+        "a result of shape (1, 3, 4) cannot be written into an array of shape (3, 4)\n"
+        "Give an array of the shape of the result.",
     ),
     ("x[3] = 0", ShapeError, "index 3 is out of bounds for axis 0 of size 3\nWrite an index from -3 to 2."),
     (
@@ -267,7 +268,8 @@ ERRORS = [
     (
         "i = np.zeros(3, int, like=x); i += 0.5",
         DTypeError,
-        "a float64 result cannot be written into a int64 array\nGive that array a dtype that holds the result, or convert it: x = result.astype(dtype).",
+        "a float64 result cannot be written into a int64 array\n"
+        "Give that array a dtype that holds the result, or convert it: x = result.astype(dtype).",
     ),
     (
         "x[x > 1] = np.ones((3, 4))",
