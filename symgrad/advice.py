@@ -25,6 +25,8 @@ _STATEMENTS: dict[type[ast.AST], str] = {
     ast.UnaryOp: "Write ~ instead of `not`, and np.where(condition, a, b) instead of `if`.",
     ast.Match: "Write np.where(x == 1, a, b) instead of `match`.",
 }
+INDEX = "An index, range() or int()"
+_INDEX = "Write np.take(a, i), where a is an array; name a number of steps in static_argnames=."
 _NUMBER = "Write it with NumPy's functions, or return it and convert the result."
 _CALLS = {
     "max": "Write np.maximum(a, b) instead of max(a, b), and np.max(x) instead of max(x).",
@@ -56,9 +58,9 @@ def on_truth() -> str:
     return _of_library() or _first(_running(), _on_truth) or _BRANCH
 
 
-def on_number() -> str:
-    """What to write instead where Python asks for the number that a traced value is."""
-    return _of_library() or _first(_running(), _on_number) or _NUMBER
+def on_number(what: str) -> str:
+    """What to write instead where Python asks for the number that a traced value is: for `what`, ``"float()"``."""
+    return _of_library() or _first(_running(), _on_number) or (_INDEX if what == INDEX else _NUMBER)
 
 
 def _of_library() -> str:

@@ -109,7 +109,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any =
     if call is None:
         raise UnsupportedError(
             f"{_path(ufunc)}.{method} is not supported",
-            "Write it with other functions, such as np.cumsum or a `for` loop.",
+            f"Write it with {_path(ufunc)} in a `for` loop.",
         )
     result = explaining(call, getattr(ufunc, method), inputs, kwargs)
     return result if out is None else deliver(result, out)
@@ -155,7 +155,7 @@ def deliver(result: Any, out: Any) -> Any:
     if not np.can_cast(result.dtype, out.dtype, "same_kind"):
         raise DTypeError(
             f"a {result.dtype} result cannot be written into a {out.dtype} array",
-            "Write out=None and x = result.astype(dtype).",
+            "Give that array a dtype that holds the result, or convert it: x = result.astype(dtype).",
         )
     if np.ndim(result) > out.ndim:  # an assignment would drop leading axes of size 1
         raise ShapeError(

@@ -170,7 +170,7 @@ class Variable(Memory, Operators):
         value = self.known_value()
         if value is None:
             fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
-            raise ConcreteValueError(fact, advice.on_number())
+            raise ConcreteValueError(fact, advice.on_number(what))
         return value
 
     def __bool__(self) -> bool:
@@ -204,7 +204,7 @@ class Variable(Memory, Operators):
         return complex(self._number("complex()"))
 
     def __index__(self) -> int:
-        return index_of(self._number("An index, range() or int()"))
+        return index_of(self._number(advice.INDEX))
 
     def __round__(self, ndigits: int | None = None) -> Any:
         return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))

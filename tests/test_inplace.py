@@ -245,21 +245,32 @@ def test_a_number_of_an_argument_is_bound_anew():
     check_value(f, X)
 
 
+PLACE = "Give a value that broadcasts to the place, or write into a slice of its shape."
 ERRORS = [
-    ("x[0] = np.ones(3)", ShapeError, "a value of shape (3,) cannot be written into the shape (4,)"),
-    ("x[...] = np.ones((2, 3, 4))", ShapeError, "a value of shape (2, 3, 4) cannot be written into the shape (3, 4)"),
+    ("x[0] = np.ones(3)", ShapeError, "a value of shape (3,) cannot be written into the shape (4,)\n" + PLACE),
+    (
+        "x[...] = np.ones((2, 3, 4))",
+        ShapeError,
+        "a value of shape (2, 3, 4) cannot be written into the shape (3, 4)\n" + PLACE,
+    ),
     (
         "x += np.ones((1, 3, 4))",
         ShapeError,
-        "a result of shape (1, 3, 4) cannot be written into an array of shape (3, 4)",
+        "a result of shape (1, 3, 4) cannot be written into an array of shape (3, 4)\n"
+        "Give an array of the shape of the result.",
     ),
-    ("x[3] = 0", ShapeError, "index 3 is out of bounds for axis 0 of size 3"),
+    ("x[3] = 0", ShapeError, "index 3 is out of bounds for axis 0 of size 3\nWrite an index from -3 to 2."),
     (
         "np.broadcast_to(x, (2, 3, 4))[0] = 1",
         WriteError,
         "np.broadcast_to gives a read-only array\nWrite into a copy: x = x.copy().",
     ),
-    ("i = np.zeros(3, int, like=x); i += 0.5", DTypeError, "a float64 result cannot be written into a int64 array"),
+    (
+        "i = np.zeros(3, int, like=x); i += 0.5",
+        DTypeError,
+        "a float64 result cannot be written into a int64 array\n"
+        "Give that array a dtype that holds the result, or convert it: x = result.astype(dtype).",
+    ),
     (
         "x[x > 1] = np.ones((3, 4))",
         UnsupportedError,
@@ -279,7 +290,11 @@ ERRORS = [
         "out= is an array that exists before the program runs\nGive a Variable: np.empty(shape, like=x).",
     ),
     ("s = x.sum(); s[...] = 1", WriteError, "a scalar cannot be written into\nBind the name anew: x = value."),
-    ("np.maximum.at(x, 0, 1)", UnsupportedError, "np.maximum.at is not supported"),
+    (
+        "np.maximum.at(x, 0, 1)",
+        UnsupportedError,
+        "np.maximum.at is not supported\nWrite it with np.maximum in a `for` loop.",
+    ),
     (
         "np.copyto(np.zeros((3, 4)), x)",
         WriteError,

@@ -141,7 +141,7 @@ def _encode_item(item, size, axis, arrays):
         if isinstance(size, int) and not -size <= item < size:
             raise ShapeError(
                 f"index {item} is out of bounds for axis {axis} of size {size}",
-                f"Write an index from {-size} to {size - 1}, or check the shape: x has {size} there.",
+                index_of(size),
             )
         return item
     array = as_input(item)
@@ -152,6 +152,11 @@ def _encode_item(item, size, axis, arrays):
     return Slot(len(arrays) - 1)
 
 
+def index_of(size):
+    """Advice: which indices there are."""
+    return f"Write an index from {-size} to {size - 1}." if size else "There is nothing along it: test the size before."
+
+
 def check_bounds(array, size, axis):
     known = known_value(array)
     if known is None or not isinstance(size, int) or not known.size:
@@ -160,7 +165,7 @@ def check_bounds(array, size, axis):
         if not -size <= number < size:
             raise ShapeError(
                 f"index {number} is out of bounds for axis {axis} of size {size}",
-                f"Write an index from {-size} to {size - 1}.",
+                index_of(size),
             )
 
 
