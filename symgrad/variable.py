@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.calls import Operators, call_function, call_ufunc
 from symgrad.dims import Dim, no_number
-from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ShapeError, UnsupportedError
+from symgrad.errors import ConcreteValueError, DTypeError, GraphError, ScalarError, UnsupportedError
 from symgrad.graph import ITEM, Aval, Graph, Node, Op
 from symgrad.memory import Memory
 from symgrad.ops import core, create, index, shape
@@ -96,12 +96,12 @@ class Variable(Memory, Operators):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len() of a 0-d array")
+            raise ScalarError("len() of a 0-d array")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Variable]:
         if not self.shape:
-            raise ShapeError("iteration over a 0-d array")
+            raise ScalarError("iteration over a 0-d array")
         return (self[i] for i in range(len(self)))
 
     # ---- recording
