@@ -274,6 +274,11 @@ class Variable(Memory, Operators):
     def copy(self, order: str = "C") -> Variable:
         return self.copied(order, self._array)
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        return self.copy()
+
     def view(self, dtype: Any = None, type: Any = None) -> Variable:
         for kind in (dtype, type):
             if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
