@@ -144,11 +144,17 @@ def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
 # ---- operators and methods that are NumPy functions under another name
 
 
-def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], Any]:
+_NUMPYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple, Dim)
+"""What NumPy computes with; traced values are of these classes, too."""
+
+
+def _operator(ufunc: np.ufunc, reflected: bool = False, other_half: str = "") -> Callable[[Any, Any], Any]:
     op = TABLE[ufunc]
 
     def method(self: Any, other: Any) -> Any:
         if isinstance(other, (str, bytes, masks.Selected)) or _takes_over(other):
+            return NotImplemented
+        if other_half and not self.writes_in_place and _answers(other, other_half):
             return NotImplemented
         return op(other, self) if reflected else op(self, other)
 
@@ -158,6 +164,11 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], 
 def _takes_over(other: Any) -> bool:
     """Whether an operand has operators of its own for arrays, as a sparse matrix has."""
     return not isinstance(other, (np.ndarray, np.generic)) and getattr(other, "__array_priority__", 0) > 0
+
+
+def _answers(other: Any, method: str) -> bool:
+    """Whether an object of a class of the user's has the other half of an operator, which a number leaves to it."""
+    return not isinstance(other, _NUMPYS) and hasattr(type(other), method)
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
@@ -179,7 +190,7 @@ def _power(self: Any, other: Any) -> Any:
         other = int(other)
     if self.dtype == bool and self.ndim and type(other) is int and other == 2:
         return np.square(self)
-    return _operator(np.power)(self, other)
+    return _operator(np.power, other_half="__rpow__")(self, other)
 
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
@@ -212,9 +223,10 @@ def _methods() -> dict[str, Callable[..., Any]]:
     }
     for name, ufunc in _UNARY.items():
         found[f"__{name}__"] = _unary(ufunc)
-    for name, ufunc in (_BINARY | _COMPARE).items():
+    for name, ufunc in _COMPARE.items():
         found[f"__{name}__"] = _operator(ufunc)
     for name, ufunc in _BINARY.items():
+        found[f"__{name}__"] = _operator(ufunc, other_half=f"__r{name}__")
         found[f"__r{name}__"] = _operator(ufunc, reflected=True)
         found[f"__i{name}__"] = _in_place(ufunc)
     found["__pow__"] = _power
