@@ -31,7 +31,7 @@ from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 from symgrad.reach import MISSING, Name, reach
 from symgrad.static import Static
-from symgrad.variable import created
+from symgrad.variable import Variable, created
 from symgrad.where import Where, forget_code, here, installed, internal, looks_up
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
@@ -164,7 +164,8 @@ class Held(np.ndarray):
 
     def __getitem__(self, key: Any) -> Any:
         graph = tracing.get()
-        traced = graph is not None and any(map(_holds_traced, key if isinstance(key, tuple) else (key,)))
+        items = [y for x in (key if isinstance(key, tuple) else (key,)) for y in _parts(x)]
+        traced = graph is not None and any(map(_holds_traced, items))
         return constant(graph, self)[key] if graph is not None and traced else super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -180,6 +181,11 @@ class Held(np.ndarray):
         return result if graph is None else constant(graph, result)
 
 
+def _parts(item: Any) -> tuple[Any, ...]:
+    """Of an index, what may be traced or symbolic."""
+    return (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+
+
 def held(static: Any) -> Any:
     """A static argument as the traced function sees it."""
     value = static.value if isinstance(static, Static) else static
@@ -192,11 +198,23 @@ def _length(x: Any) -> Any:
 
 
 def _is_instance(x: Any, kind: Any) -> bool:
-    """``isinstance(n, int)`` of a symbolic size."""
-    return isinstance(1 if isinstance(x, Dim) else x, kind)
+    """``isinstance(n, int)`` of a symbolic size; of a traced number, which is no Iterable."""
+    return isinstance(_as_number(x), kind) or (kind is Variable and is_traced(x))
 
 
-_BUILTINS: dict[str, Any] = {"len": _length, "isinstance": _is_instance}
+def _has_attribute(x: Any, name: str) -> bool:
+    """``hasattr(x, "__len__")`` of a traced number."""
+    return hasattr(_as_number(x), name)
+
+
+def _as_number(x: Any) -> Any:
+    """Some number of the class that a traced number or a symbolic size is of; anything else as it is."""
+    if isinstance(x, Dim):
+        return 1
+    return x.__class__() if is_traced(x) and not x.writes_in_place else x
+
+
+_BUILTINS: dict[str, Any] = {"len": _length, "isinstance": _is_instance, "hasattr": _has_attribute}
 
 
 # ---- places
@@ -320,8 +338,8 @@ def _substitute(found: Name) -> Any:
 @contextmanager
 def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     """While `function` runs in here, it is traced into `graph`."""
-    load()
     names = list(reach(function))
+    load({n.code for n in names})
     places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
     drawn = _Generators(names)
     token = tracing.set(graph)

@@ -20,7 +20,7 @@ from symgrad.errors import (
     ConcreteValueError,
     DTypeError,
     GraphError,
-    ShapeError,
+    ScalarError,
     UnknownAttributeError,
     UnsupportedError,
 )
@@ -103,14 +103,18 @@ class Variable(Memory, Operators):
     def __repr__(self) -> str:
         return f"<Variable {self.aval} {self._name() or self._node.op.name}>"
 
+    def __str__(self) -> str:
+        """What `print` and f-strings show: the value, of what is made of constants."""
+        return str(self.known_value()) if is_constant(self) else repr(self)
+
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")
+            raise ScalarError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Variable]:
         if not self.shape:
-            raise ShapeError(
+            raise ScalarError(
                 "iteration over a 0-d array", "Write x[None] for an array of one; sum(x) of a number is x."
             )
         return (self[i] for i in range(len(self)))
@@ -298,6 +302,11 @@ class Variable(Memory, Operators):
     @array_method
     def copy(self, order: str = "C") -> Variable:
         return self.copied(order, self._array)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        return self.copy()
 
     @array_method
     def view(self, dtype: Any = None, type: Any = None) -> Variable:

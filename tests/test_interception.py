@@ -1,8 +1,10 @@
 """Plain NumPy inside of a trace: what is created there, lists of traced values, known values, names from elsewhere."""
 
 import builtins
+import copy
 import math
 import threading
+from collections.abc import Iterable, Sized
 from functools import partial
 
 import numpy as np
@@ -69,12 +71,19 @@ CREATING = {
     "diag of constants": lambda x: fill(np.diag([1.0, 2.0, 3.0]), x),
     "tile of constants": lambda x: fill(np.tile([1.0, 2.0, 3.0], (2, 1)), x),
     "a copy of a global": lambda x: fill(TABLE.copy(), x[0]) + fill(np.array(TABLE), x[1]) + fill(np.copy(TABLE), 2.0),
+    "copies by Python": lambda x: fill(copy.copy(x), x[0]) + fill_all(*copy.deepcopy([np.zeros(3), x])) * x,
+    "a copy of what is shared": lambda x: shared(*copy.deepcopy([x, x])) * x,
     "views of what is created": lambda x: through_a_view(np.zeros((2, 3)), x),
     "a loop": lambda x: [fill_rows(np.zeros((3, 3)), x)][0],
     "linspace": lambda x: np.interp(x[0], np.linspace(0, 1, 5), np.linspace(0, 1, 5) ** 2) * x,
     "meshgrid": lambda x: np.add(*np.meshgrid(np.arange(3.0), np.arange(2.0))) * x,
     "triangles": lambda x: np.tril(np.ones((3, 3))) @ x + np.triu(np.full((3, 3), 2.0), k=1) @ x,
 }
+
+
+def shared(a, b):
+    a[0] = 2 * b[1]
+    return b
 
 
 def fill(a, value):
@@ -190,6 +199,77 @@ def test_isinstance_sees_what_numpy_gives():
     sg.compile(f).source("float64[n]", 2.0)
 
 
+def total(x):
+    """Of anything nested, a number being what cannot be iterated over."""
+    return sum(map(total, x)) if isinstance(x, Iterable) else x**2
+
+
+def total_by_methods(x):
+    return sum(map(total_by_methods, x)) if hasattr(x, "__len__") and hasattr(x, "__iter__") else x**2
+
+
+def total_by_trial(x):
+    try:
+        return sum(map(total_by_trial, x))
+    except TypeError:
+        return x**2
+
+
+@pytest.mark.parametrize("f", [total, total_by_methods, total_by_trial])
+def test_a_number_is_not_iterable(f):
+    same_as_numpy(lambda x, a: f([x, (a, x[1]), np.sum(x)]), X, 2.0)
+
+
+def test_constants_read_as_their_values():
+    def f(x):
+        a = np.ones(2)
+        assert f"{a} {a[0]} {a[0]:.1f}" == "[1. 1.] 1.0 1.0" and str(np.arange(3)) == "[0 1 2]"
+        assert str(x) == repr(x) == f"{x}" == "<Variable float64[3] x>"
+        return {f"w{i}": x[i] for i in np.arange(2)}
+
+    assert sg.compile(f)(X) == {"w0": X[0], "w1": X[1]}
+
+
+class Pair:
+    """A class of the user's with operators of its own."""
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __add__(self, other):
+        return Pair(self.a + other.a, self.b + other.b)
+
+    def __rmul__(self, k):
+        return Pair(k * self.a, k * self.b)
+
+    def __rtruediv__(self, k):
+        return k / self.a
+
+    def __rpow__(self, k):
+        return k**self.b
+
+
+def test_numbers_leave_operators_to_classes_of_the_user():
+    def f(x, a):
+        pair = x[0] * Pair(x[1], x[2]) + 2 * Pair(a, x[2]) + a * Pair(x, 1.0)
+        return pair.a * pair.b + a / pair + np.abs(x[0]) ** Pair(0, x[1])
+
+    same_as_numpy(f, X, 2.0)
+    with pytest.raises(UnsupportedError, match="dtype object"):
+        sg.compile(lambda x: x * Pair(1, 2))(X)
+
+
+def test_a_number_has_no_length():
+    def f(x, a):
+        assert np.iterable(x) and not np.iterable(x[0]) and not np.iterable(a)
+        assert not isinstance(x[0], (Sized, np.ndarray)) and isinstance(a, float | list) and hasattr(x[0], "dtype")
+        with pytest.raises(TypeError):
+            len(x[0])
+        return x * a
+
+    same_as_numpy(f, X, 2.0)
+
+
 # ---- tables indexed by traced values
 
 
@@ -203,6 +283,23 @@ def test_tables_indexed_by_traced_values():
     same_as_numpy(f, X, np.array([2, 0, 1]), np.array([3, 3, 0]))
     with pytest.raises(SymgradError, match=r"np\.take"):
         sg.compile(lambda x: nested["table"][np.argmax(x)])(X)
+
+
+def test_tables_indexed_by_arguments():
+    """Whole numbers that choose a row or a batch: one program for all after the first."""
+    traced = []
+
+    def f(x, step):
+        traced.append(step)
+        batch = TABLE[(step % 3) : (step % 3) + 1, 1:]
+        return TABLE[step % 3, 1:] * x + batch[0] + TABLE[-1 - step % 3, ::2].sum()
+
+    for optimize in (0, 1, 2):
+        compiled = sg.compile(f, optimize=optimize)
+        traced.clear()
+        found = [compiled(X, step) for step in range(6)]
+        assert len(traced) <= 2
+        np.testing.assert_allclose(found, [f(X, step) for step in range(6)], rtol=1e-14)
 
 
 class Model:
