@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from programs import dynamics, fitting, idioms, learning, likelihoods, manifolds
+from others import dynamics, fitting, idioms, learning, likelihoods, manifolds
 
 import symgrad as sg
 

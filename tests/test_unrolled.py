@@ -152,6 +152,16 @@ def test_a_matrix_times_vectors():
     assert count(program, "matmul") == 1
 
 
+def test_products_of_several_widths():
+    def f(xs, ys):
+        total = np.zeros((B, B))
+        for x, y in zip(xs, ys, strict=True):
+            total = total + np.tanh(x) @ np.sin(x.T) + np.exp(y) @ np.cos(y.T)
+        return total
+
+    assert count(checked(f, array(T, B, 2), array(T, B, 1)), "matmul") == 2
+
+
 def test_only_what_all_add_is_added_at_once():
     def f(x, w, a, b):
         return tuple(x[t] @ w + (a if t else b) for t in range(T))

@@ -100,7 +100,7 @@ def _term(node: Node) -> Term | None:
         return None
     turned = tuple(x.op is TRANSPOSE for x in node.inputs)
     left, right = (x.inputs[0] if t else x for x, t in zip(node.inputs, turned, strict=True))
-    return Term((MATMUL, turned), left, right)
+    return Term((MATMUL, turned, left.aval.shape), left, right)
 
 
 def _in_order(group: list[tuple[Node, Term]]) -> list[tuple[Node, Term]]:
