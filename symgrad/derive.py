@@ -18,6 +18,7 @@ from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
 from symgrad.ops.define import Unknown, operand_dtypes
 from symgrad.ops.elementwise import WHERE
+from symgrad.ops.known import Known, known
 from symgrad.recompute import computed_again, enter, leave, segment_of
 from symgrad.variable import Variable
 from symgrad.where import Where
@@ -241,6 +242,8 @@ class _Pullback:
 
     def through_vjp(self, node: Node, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
         y, value, mask = self.result_and_cotangent(node, g)
+        if mask is None and self.leaves_out(node):
+            mask = np.full(value.shape, True, like=value)
         rule = Linearised(node, y, [self.primal(x) for x in node.inputs])
         cotangents = rule(value)
         masks: Sequence[Mask] = [None] * len(node.inputs)
@@ -253,6 +256,16 @@ class _Pullback:
                 own = self.mask_of(gx)
                 valid = m if own is None and self.blows_up(node, i) else None
                 yield x, Cotangent(gx, _and(m, own), valid).unbroadcast(x.aval)
+
+    def leaves_out(self, node: Node) -> bool:
+        """Whether numbers are left out on purpose whose derivative may be infinite.
+
+        A slice, or a table that is looked up, does not tell: it would pay for a mask at every turn.
+        """
+        if not node.op.selects or not any(x in self.needed and self.may_blow(x) for x in node.inputs):
+            return False
+        places = node.inputs[1:]
+        return not node.op.view or bool(places and all(known(x) >= Known.SIZED for x in places))
 
     def blows_up(self, node: Node, i: int) -> bool:
         """Whether the cotangent of an input may be infinite or NaN where that of the result is zero."""

@@ -77,6 +77,7 @@ class Op:
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
+    selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
     view: bool = False  # the result may share memory with the first input
     read_only: bool = False  # and NumPy does not let it be written into

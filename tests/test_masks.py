@@ -273,3 +273,46 @@ def test_a_guard_costs_nothing_where_nothing_is_singular():
 
     source = sg.grad(loss, argnums=(0, 1)).source(X, W, optimize=1)
     assert sum("np.where" in line for line in source.split("\n") if not line.strip().startswith("#")) == 1  # the mask
+
+
+# ---- numbers that are left out without a mask
+
+
+def distances(x):
+    """Between all points; on the diagonal the slope of the root is infinite."""
+    return np.sqrt(np.sum((x[:, None] - x) ** 2, axis=2))
+
+
+def _filled(d):
+    np.fill_diagonal(d, np.inf)
+    return np.sum(1 / d) / 2
+
+
+def _assigned(d, key):
+    d[key] = np.inf
+    return np.sum(1 / d) / 2
+
+
+LEFT_OUT = {
+    "fill_diagonal": _filled,
+    "the upper triangle": lambda d: np.sum(np.triu(1 / d, 1)),
+    "the lower triangle": lambda d: np.sum(np.tril(1 / d, -1)),
+    "indices of a triangle": lambda d: np.sum(1 / d[np.triu_indices(5, 1)]),
+    "indices of its own triangle": lambda d: np.sum(1 / d[np.tril_indices_from(d, -1)]),
+    "a constant mask": lambda d: np.sum(1 / d[~np.eye(5, dtype=bool)]) / 2,
+    "assignment by indices": lambda d: _assigned(d, (np.arange(5), np.arange(5))),
+    "assignment by a constant mask": lambda d: _assigned(d, np.eye(5) > 0),
+    "assignment by a traced mask": lambda d: _assigned(d, d == 0),
+}
+
+
+@pytest.mark.parametrize("energy", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_no_nan_comes_from_what_is_left_out(energy):
+    def by_pairs(x):
+        return sum(1 / np.sqrt(np.sum((x[i] - x[j]) ** 2)) for i in range(5) for j in range(i))
+
+    expected, second = sg.grad(by_pairs)(X), sg.hessian(by_pairs)(X)
+    with np.errstate(all="ignore"):
+        for optimize in (0, 1, 2):
+            agree([sg.grad(lambda x: energy(distances(x)), optimize=optimize)(X)], [expected])
+        agree([sg.hessian(lambda x: energy(distances(x)))(X)], [second])

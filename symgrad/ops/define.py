@@ -348,6 +348,7 @@ def operator(
     flops: Callable[..., Any] | None = None,
     flow: Callable[..., Flow] | None = None,
     linear: bool = False,
+    selects: bool = False,
     singular: bool = False,
     view: bool = False,
     read_only: bool = False,
@@ -391,6 +392,9 @@ def operator(
         broadcasts. By default every result needs all of the inputs.
     linear : bool
         Whether it only moves, repeats or sums numbers.
+    selects : bool
+        Whether it leaves out numbers of its inputs on purpose, as `np.triu` does: then no NaN or infinity of their
+        derivatives comes through.
     singular : bool
         Whether the derivative can be infinite or NaN at finite inputs.
     view : bool
@@ -443,6 +447,7 @@ def operator(
         flops=flops,
         flow=flow,
         linear=linear,
+        selects=selects,
         singular=singular,
         view=view,
         read_only=read_only,

@@ -206,6 +206,7 @@ def _triangle(function):
         batch=lambda batched, m, k: function(_square(m) if m.ndim == 2 else m, k),
         flow=lambda y, m, k: _OF_MATRICES(y, m) if m.ndim > 1 else opaque(y, m),
         linear=True,
+        selects=True,
     )
 
 

@@ -93,6 +93,7 @@ GET = operator(
     spell=lambda node, x, *arrays: Code(f"{x.at(ATOM)}[{spell_key(dict(node.params)['key'], arrays)}]"),
     flow=_flow_get,
     linear=True,
+    selects=True,
     view=True,
 )
 
@@ -242,6 +243,7 @@ SET = operator(
     batch=lambda *args, key: _batch_put(SET)(*args, key=key),
     flow=_flow_put,
     linear=True,
+    selects=True,
 )
 ADD = operator(
     _add,

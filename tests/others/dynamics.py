@@ -38,7 +38,9 @@ class KalmanFilter:
         self.x = self.x + dot(self.K, self.y)
         I_KH = self._I - dot(self.K, self.H)
         self.P = dot(dot(I_KH, self.P), I_KH.T) + dot(dot(self.K, self.R), self.K.T)
-        self.log_likelihood += -0.5 * (np.linalg.slogdet(2 * np.pi * self.S)[1] + dot(self.y.T, dot(self.SI, self.y))[0, 0])
+        self.log_likelihood += -0.5 * (
+            np.linalg.slogdet(2 * np.pi * self.S)[1] + dot(self.y.T, dot(self.SI, self.y))[0, 0]
+        )
 
 
 def kalman_filter(log_noise, dt, zs):
@@ -147,9 +149,9 @@ def cavity(p, b, dx=0.2, dy=0.3):
         pn = np.empty_like(p)
         pn[:] = p[:]
         p = p.copy()
-        p[1:-1, 1:-1] = (
-            (pn[1:-1, 2:] + pn[1:-1, :-2]) * dy**2 + (pn[2:, 1:-1] + pn[:-2, 1:-1]) * dx**2
-        ) / (2 * (dx**2 + dy**2)) - dx**2 * dy**2 / (2 * (dx**2 + dy**2)) * b[1:-1, 1:-1]
+        p[1:-1, 1:-1] = ((pn[1:-1, 2:] + pn[1:-1, :-2]) * dy**2 + (pn[2:, 1:-1] + pn[:-2, 1:-1]) * dx**2) / (
+            2 * (dx**2 + dy**2)
+        ) - dx**2 * dy**2 / (2 * (dx**2 + dy**2)) * b[1:-1, 1:-1]
         p[:, -1] = p[:, -2]
         p[0, :] = p[1, :]
         p[:, 0] = p[:, 1]

@@ -87,7 +87,14 @@ def powell_singular(x):
 def wood(x):
     x1, x2, x3, x4 = x
     return np.asarray(
-        [10 * (x2 - x1**2), 1 - x1, np.sqrt(90) * (x4 - x3**2), 1 - x3, np.sqrt(10) * (x2 + x4 - 2), (x2 - x4) / 10**0.5]
+        [
+            10 * (x2 - x1**2),
+            1 - x1,
+            np.sqrt(90) * (x4 - x3**2),
+            1 - x3,
+            np.sqrt(10) * (x2 + x4 - 2),
+            (x2 - x4) / 10**0.5,
+        ]
     )
 
 

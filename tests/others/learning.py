@@ -80,7 +80,12 @@ def gpt_parameters(d=4):
         "ln_1": norm(),
         "ln_2": norm(),
     }
-    return {"wte": RNG.normal(size=(5, d)), "wpe": RNG.normal(size=(6, d)), "blocks": [block(), block()], "ln_f": norm()}
+    return {
+        "wte": RNG.normal(size=(5, d)),
+        "wpe": RNG.normal(size=(6, d)),
+        "blocks": [block(), block()],
+        "ln_f": norm(),
+    }
 
 
 # ---- networks, in the style of autograd's tutorial
@@ -88,8 +93,7 @@ def gpt_parameters(d=4):
 
 def init_random_params(scale, layer_sizes, rs=npr.RandomState(0)):  # noqa: B008
     return [
-        (scale * rs.randn(m, n), scale * rs.randn(n))
-        for m, n in zip(layer_sizes[:-1], layer_sizes[1:], strict=True)
+        (scale * rs.randn(m, n), scale * rs.randn(n)) for m, n in zip(layer_sizes[:-1], layer_sizes[1:], strict=True)
     ]
 
 
@@ -220,8 +224,9 @@ def make_nn_funs(layer_sizes, noise_variance=0.01):
     def unpack_layers(weights):
         num_weight_sets = len(weights)
         for m, n in shapes:
-            yield weights[:, : m * n].reshape((num_weight_sets, m, n)), weights[:, m * n : m * n + n].reshape(
-                (num_weight_sets, 1, n)
+            yield (
+                weights[:, : m * n].reshape((num_weight_sets, m, n)),
+                weights[:, m * n : m * n + n].reshape((num_weight_sets, 1, n)),
             )
             weights = weights[:, (m + 1) * n :]
 

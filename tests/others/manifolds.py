@@ -25,7 +25,7 @@ def rayleigh_quotient(X):
 def dominant_subspace(X):
     """Grassmann."""
     Q, _ = np.linalg.qr(X)
-    return -np.linalg.norm(Q.T @ MATRIX @ Q, "fro") ** 2
+    return -(np.linalg.norm(Q.T @ MATRIX @ Q, "fro") ** 2)
 
 
 def packing(X, epsilon=0.1):
