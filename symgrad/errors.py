@@ -70,6 +70,10 @@ class ShapeError(SymgradError, ValueError):
     """Shapes that do not fit together."""
 
 
+class ScalarError(ShapeError, TypeError):
+    """A number where Python wants an array: ``len(x)``, ``for y in x``; of a number of NumPy's it is a TypeError."""
+
+
 class DTypeError(SymgradError, TypeError):
     """A dtype that the operation cannot take, such as an integer where a gradient is asked for."""
 

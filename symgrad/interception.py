@@ -31,7 +31,7 @@ from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 from symgrad.reach import MISSING, Name, reach
 from symgrad.static import Static
-from symgrad.variable import created
+from symgrad.variable import Variable, created
 from symgrad.where import Where, forget_code, here, installed, internal, looks_up
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
@@ -192,11 +192,23 @@ def _length(x: Any) -> Any:
 
 
 def _is_instance(x: Any, kind: Any) -> bool:
-    """``isinstance(n, int)`` of a symbolic size."""
-    return isinstance(1 if isinstance(x, Dim) else x, kind)
+    """``isinstance(n, int)`` of a symbolic size; of a traced number, which is no Iterable."""
+    return isinstance(_as_number(x), kind) or (kind is Variable and is_traced(x))
 
 
-_BUILTINS: dict[str, Any] = {"len": _length, "isinstance": _is_instance}
+def _has_attribute(x: Any, name: str) -> bool:
+    """``hasattr(x, "__len__")`` of a traced number."""
+    return hasattr(_as_number(x), name)
+
+
+def _as_number(x: Any) -> Any:
+    """Some number of the class that a traced number or a symbolic size is of; anything else as it is."""
+    if isinstance(x, Dim):
+        return 1
+    return x.__class__() if is_traced(x) and not x.writes_in_place else x
+
+
+_BUILTINS: dict[str, Any] = {"len": _length, "isinstance": _is_instance, "hasattr": _has_attribute}
 
 
 # ---- places

@@ -20,7 +20,7 @@ from symgrad.errors import (
     ConcreteValueError,
     DTypeError,
     GraphError,
-    ShapeError,
+    ScalarError,
     UnknownAttributeError,
     UnsupportedError,
 )
@@ -105,12 +105,12 @@ class Variable(Memory, Operators):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")
+            raise ScalarError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Variable]:
         if not self.shape:
-            raise ShapeError(
+            raise ScalarError(
                 "iteration over a 0-d array", "Write x[None] for an array of one; sum(x) of a number is x."
             )
         return (self[i] for i in range(len(self)))

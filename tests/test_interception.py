@@ -3,6 +3,7 @@
 import builtins
 import math
 import threading
+from collections.abc import Iterable, Sized
 from functools import partial
 
 import numpy as np
@@ -188,6 +189,38 @@ def test_isinstance_sees_what_numpy_gives():
 
     sg.compile(f)(X, 2.0)
     sg.compile(f).source("float64[n]", 2.0)
+
+
+def total(x):
+    """Of anything nested, a number being what cannot be iterated over."""
+    return sum(map(total, x)) if isinstance(x, Iterable) else x**2
+
+
+def total_by_methods(x):
+    return sum(map(total_by_methods, x)) if hasattr(x, "__len__") and hasattr(x, "__iter__") else x**2
+
+
+def total_by_trial(x):
+    try:
+        return sum(map(total_by_trial, x))
+    except TypeError:
+        return x**2
+
+
+@pytest.mark.parametrize("f", [total, total_by_methods, total_by_trial])
+def test_a_number_is_not_iterable(f):
+    same_as_numpy(lambda x, a: f([x, (a, x[1]), np.sum(x)]), X, 2.0)
+
+
+def test_a_number_has_no_length():
+    def f(x, a):
+        assert np.iterable(x) and not np.iterable(x[0]) and not np.iterable(a)
+        assert not isinstance(x[0], (Sized, np.ndarray)) and isinstance(a, float | list) and hasattr(x[0], "dtype")
+        with pytest.raises(TypeError):
+            len(x[0])
+        return x * a
+
+    same_as_numpy(f, X, 2.0)
 
 
 # ---- tables indexed by traced values
