@@ -10,6 +10,8 @@ import numpy as np
 from symgrad import tree
 from symgrad.compile import Function
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
+from symgrad.graph import tracing
+from symgrad.interception import constant
 from symgrad.linear import jvp, vjp
 from symgrad.trace import bind, dotted_paths
 from symgrad.transforms import compile
@@ -100,7 +102,8 @@ def _of_floats(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[[Ar
     places = [i for i, x in enumerate(leaves) if isinstance(x, float) or getattr(x, "dtype", np.dtype(int)).kind == "f"]
 
     def flat(xs: Arrays) -> Arrays:
-        filled = list(leaves)
+        graph = tracing.get()
+        filled = list(leaves) if graph is None else [constant(graph, x) for x in leaves]
         for i, x in zip(places, xs, strict=True):
             filled[i] = x
         return [y for y in tree.flatten(f(*tree.unflatten(structure, filled)))[0] if _is_floating(y)]
