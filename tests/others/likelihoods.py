@@ -241,9 +241,6 @@ REGRESSION = (
 PROGRAMS = {
     "weibull": (censored, (np.array([0.2, -0.1]),)),
     "weibull, tuple": (lambda a, b: censored((a, b)), (0.2, -0.1)),
-    "censored": (censored_groups, (*SURVIVAL, EVENTS)),
-    "censored, none": (censored_groups, (*SURVIVAL, np.ones(12, dtype=bool))),
-    "censored, all": (censored_groups, (*SURVIVAL, np.zeros(12, dtype=bool))),
     "closure": (censored_by_closure(EVENTS), SURVIVAL),
     "closure, empty": (censored_by_closure(np.full(12, True)), SURVIVAL),
     "masked": (masked_everywhere, (*SURVIVAL, EVENTS)),
@@ -252,6 +249,11 @@ PROGRAMS = {
     "Cox in loops": (cox_in_loops, (*SURVIVAL, EVENTS)),
     "mixture": (gaussian_mixture, (MIXTURE, COVARIATES)),
     "logistic": (training_loss, (np.array([0.1, -0.2, 0.3]),)),
+}
+CENSORED = {
+    "some": (censored_groups, (*SURVIVAL, EVENTS)),
+    "none": (censored_groups, (*SURVIVAL, np.ones(12, dtype=bool))),
+    "all": (censored_groups, (*SURVIVAL, np.zeros(12, dtype=bool))),
 }
 OF_SCIPY = {
     "Poisson": (fitted_poisson, (np.array([0.5, 0.1, -0.2]),)),
