@@ -164,7 +164,8 @@ class Held(np.ndarray):
 
     def __getitem__(self, key: Any) -> Any:
         graph = tracing.get()
-        traced = graph is not None and any(map(_holds_traced, key if isinstance(key, tuple) else (key,)))
+        items = [y for x in (key if isinstance(key, tuple) else (key,)) for y in _parts(x)]
+        traced = graph is not None and any(map(_holds_traced, items))
         return constant(graph, self)[key] if graph is not None and traced else super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -178,6 +179,11 @@ class Held(np.ndarray):
     def copy(self, order: str = "C") -> Any:
         graph, result = tracing.get(), super().copy(order)
         return result if graph is None else constant(graph, result)
+
+
+def _parts(item: Any) -> tuple[Any, ...]:
+    """Of an index, what may be traced or symbolic."""
+    return (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
 
 
 def held(static: Any) -> Any:

@@ -238,6 +238,23 @@ def test_tables_indexed_by_traced_values():
         sg.compile(lambda x: nested["table"][np.argmax(x)])(X)
 
 
+def test_tables_indexed_by_arguments():
+    """Whole numbers that choose a row or a batch: one program for all after the first."""
+    traced = []
+
+    def f(x, step):
+        traced.append(step)
+        batch = TABLE[(step % 3) : (step % 3) + 1, 1:]
+        return TABLE[step % 3, 1:] * x + batch[0] + TABLE[-1 - step % 3, ::2].sum()
+
+    for optimize in (0, 1, 2):
+        compiled = sg.compile(f, optimize=optimize)
+        traced.clear()
+        found = [compiled(X, step) for step in range(6)]
+        assert len(traced) <= 2
+        np.testing.assert_allclose(found, [f(X, step) for step in range(6)], rtol=1e-14)
+
+
 class Model:
     def __init__(self):
         self.table, self.scale = TABLE.copy(), zeros(2)

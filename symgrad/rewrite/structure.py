@@ -66,7 +66,7 @@ def fold(graph: Graph, node: Node) -> Node | None:
 def _worth_folding(node: Node) -> bool:
     sizes = [product(x.aval.shape) for x in node.inputs]
     size = product(node.aval.shape)
-    if not isinstance(size, int):
+    if not isinstance(size, int) or sizes_in(node.params):  # a place that depends on a symbol
         return False
     return size <= SMALL if node.op.view else size <= max(SMALL, *sizes)
 
