@@ -1,10 +1,13 @@
 """Programs in the style of other people's libraries and tutorials run as they are, and their derivatives are right."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from others import dynamics, fitting, idioms, learning, likelihoods, manifolds
 
 import symgrad as sg
+from symgrad import tree
 
 PROGRAMS = {
     name: program
@@ -48,6 +51,21 @@ def test_fitting_problems(f, start):
 def test_likelihoods_with_scipy(name):
     pytest.importorskip("scipy.special")
     runs_unchanged(*likelihoods.OF_SCIPY[name])
+
+
+def test_a_step_that_grows_compiles_twice():
+    traced = []
+
+    def objective(params, step):
+        traced.append(step)
+        return learning.vae_objective(params, step)
+
+    slope, fixed = sg.grad(objective), [sg.grad(partial(learning.vae_objective, step=i)) for i in range(4)]
+    for step in range(100):
+        found, expected = slope(learning.VAE, step), fixed[step % 4](learning.VAE)
+        for a, b in zip(tree.flatten(found)[0], tree.flatten(expected)[0], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
+    assert len(traced) <= 2
 
 
 def test_rosenbrock_of_scipy():

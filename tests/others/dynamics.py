@@ -200,7 +200,7 @@ def lotka_volterra(y, t, params):
 def runge_kutta(params, y0):
     ts = np.linspace(0.0, 1.0, 5)
     ys = [y0]
-    for t0, t1 in zip(ts[:-1], ts[1:], strict=True):
+    for t0, t1 in zip(ts[:-1], ts[1:], strict=True):  # noqa: RUF007
         h, y = t1 - t0, ys[-1]
         k1 = lotka_volterra(y, t0, params)
         k2 = lotka_volterra(y + h / 2 * k1, t0 + h / 2, params)

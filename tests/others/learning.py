@@ -1,5 +1,7 @@
 """Neural networks as tutorials write them: nested lists of parameters, unrolled time, a transformer in a page."""
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.random as npr
 
@@ -92,9 +94,7 @@ def gpt_parameters(d=4):
 
 
 def init_random_params(scale, layer_sizes, rs=npr.RandomState(0)):  # noqa: B008
-    return [
-        (scale * rs.randn(m, n), scale * rs.randn(n)) for m, n in zip(layer_sizes[:-1], layer_sizes[1:], strict=True)
-    ]
+    return [(scale * rs.randn(m, n), scale * rs.randn(n)) for m, n in pairwise(layer_sizes)]
 
 
 def neural_net_predict(params, inputs):
@@ -213,7 +213,7 @@ def vae_objective(combined_params, step):
 
 
 def shapes_and_sizes(layer_sizes):
-    shapes = list(zip(layer_sizes[:-1], layer_sizes[1:], strict=True))
+    shapes = list(pairwise(layer_sizes))
     return shapes, sum((m + 1) * n for m, n in shapes)
 
 

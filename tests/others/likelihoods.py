@@ -195,7 +195,7 @@ def gaussian_mixture(params, data):
     def mvn_logpdf(x, mean, root):
         centred = x - mean
         cov = root @ root.T
-        sign, logdet = np.linalg.slogdet(2 * np.pi * cov)
+        _, logdet = np.linalg.slogdet(2 * np.pi * cov)
         return -0.5 * (logdet + np.einsum("ni,ij,nj->n", centred, np.linalg.inv(cov), centred))
 
     cluster_lls = []
