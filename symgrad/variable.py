@@ -103,6 +103,10 @@ class Variable(Memory, Operators):
     def __repr__(self) -> str:
         return f"<Variable {self.aval} {self._name() or self._node.op.name}>"
 
+    def __str__(self) -> str:
+        """What `print` and f-strings show: the value, of what is made of constants."""
+        return str(self.known_value()) if is_constant(self) else repr(self)
+
     def __len__(self) -> int:
         if not self.shape:
             raise ScalarError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")

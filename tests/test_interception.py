@@ -212,6 +212,16 @@ def test_a_number_is_not_iterable(f):
     same_as_numpy(lambda x, a: f([x, (a, x[1]), np.sum(x)]), X, 2.0)
 
 
+def test_constants_read_as_their_values():
+    def f(x):
+        a = np.ones(2)
+        assert f"{a} {a[0]} {a[0]:.1f}" == "[1. 1.] 1.0 1.0" and str(np.arange(3)) == "[0 1 2]"
+        assert str(x) == repr(x) == f"{x}" == "<Variable float64[3] x>"
+        return {f"w{i}": x[i] for i in np.arange(2)}
+
+    assert sg.compile(f)(X) == {"w0": X[0], "w1": X[1]}
+
+
 def test_a_number_has_no_length():
     def f(x, a):
         assert np.iterable(x) and not np.iterable(x[0]) and not np.iterable(a)
