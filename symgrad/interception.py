@@ -338,8 +338,8 @@ def _substitute(found: Name) -> Any:
 @contextmanager
 def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     """While `function` runs in here, it is traced into `graph`."""
-    load()
     names = list(reach(function))
+    load({n.code for n in names})
     places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
     drawn = _Generators(names)
     token = tracing.set(graph)

@@ -1,6 +1,10 @@
 """scipy.special's sums of exponentials, scipy.signal, scipy.interpolate and scipy.sparse."""
 
 import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,3 +201,24 @@ def test_refusals_name_scipy(f, error, fact):
     with pytest.raises(error) as caught:
         sg.compile(f)(A)
     assert fact in caught.value.fact
+
+
+BY_NAME_AT_LAST = {
+    "from scipy import stats": "stats.norm.logcdf(x)",
+    "import scipy": "scipy.linalg.solve(np.outer(x, x) + np.eye(2), x)",
+}
+
+
+@pytest.mark.parametrize("statement", BY_NAME_AT_LAST)
+def test_scipy_is_imported_by_the_function_itself(statement, tmp_path):
+    """The first trace is what imports it."""
+    (tmp_path / "late.py").write_text(
+        "import sys\nimport numpy as np\nimport symgrad as sg\n\n\n"
+        f"def f(x):\n    {statement}\n\n    return np.sum({BY_NAME_AT_LAST[statement]})\n\n\n"
+        "assert 'scipy' not in sys.modules\nsg.grad(f)(np.array([0.5, 2.0]))\n"
+        "sg.check_grads(f, (np.array([0.5, 2.0]),), order=1)\n"
+    )
+    late = [sys.executable, "late.py"]
+    paths = os.pathsep.join([str(Path(sg.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    found = subprocess.run(late, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr

@@ -1,7 +1,10 @@
 """SciPy's functions: entries of the table that are there when the user's program has imported the module of SciPy."""
 
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
+from types import CodeType
 
 _WAITING = {
     "special": ("special", "softmax"),
@@ -14,8 +17,16 @@ _WAITING = {
 """Modules of SciPy, and those that have the entries for each."""
 
 
-def load() -> None:
-    """Add the entries for those modules of SciPy that are imported by now; symgrad itself imports none."""
+def load(codes: Iterable[CodeType] = ()) -> None:
+    """Add the entries for those modules of SciPy that are imported by now, and those that `codes` are about to import.
+
+    symgrad itself imports none, but a function may; and ``scipy.linalg`` is imported when SciPy is first asked for it.
+    """
+    names = [set(code.co_names) for code in codes]
+    for name in list(_WAITING):
+        if any(f"scipy.{name}" in own or {"scipy", name} <= own for own in names):
+            with suppress(ImportError):
+                import_module(f"scipy.{name}")
     for name in [name for name in _WAITING if f"scipy.{name}" in sys.modules]:
         for own in _WAITING[name]:
             import_module(f"symgrad.ops.scipy.{own}")
