@@ -303,6 +303,11 @@ class Variable(Memory, Operators):
     def copy(self, order: str = "C") -> Variable:
         return self.copied(order, self._array)
 
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        return self.copy()
+
     @array_method
     def view(self, dtype: Any = None, type: Any = None) -> Variable:
         for kind in (dtype, type):

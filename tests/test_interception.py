@@ -1,6 +1,7 @@
 """Plain NumPy inside of a trace: what is created there, lists of traced values, known values, names from elsewhere."""
 
 import builtins
+import copy
 import math
 import threading
 from collections.abc import Iterable, Sized
@@ -70,12 +71,19 @@ CREATING = {
     "diag of constants": lambda x: fill(np.diag([1.0, 2.0, 3.0]), x),
     "tile of constants": lambda x: fill(np.tile([1.0, 2.0, 3.0], (2, 1)), x),
     "a copy of a global": lambda x: fill(TABLE.copy(), x[0]) + fill(np.array(TABLE), x[1]) + fill(np.copy(TABLE), 2.0),
+    "copies by Python": lambda x: fill(copy.copy(x), x[0]) + fill_all(*copy.deepcopy([np.zeros(3), x])) * x,
+    "a copy of what is shared": lambda x: shared(*copy.deepcopy([x, x])) * x,
     "views of what is created": lambda x: through_a_view(np.zeros((2, 3)), x),
     "a loop": lambda x: [fill_rows(np.zeros((3, 3)), x)][0],
     "linspace": lambda x: np.interp(x[0], np.linspace(0, 1, 5), np.linspace(0, 1, 5) ** 2) * x,
     "meshgrid": lambda x: np.add(*np.meshgrid(np.arange(3.0), np.arange(2.0))) * x,
     "triangles": lambda x: np.tril(np.ones((3, 3))) @ x + np.triu(np.full((3, 3), 2.0), k=1) @ x,
 }
+
+
+def shared(a, b):
+    a[0] = 2 * b[1]
+    return b
 
 
 def fill(a, value):
