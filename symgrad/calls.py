@@ -188,7 +188,11 @@ def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
 # ---- operators and methods that are NumPy functions under another name
 
 
-def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], Any]:
+_NUMPYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple, Dim)
+"""What NumPy computes with; traced values are of these classes, too."""
+
+
+def _operator(ufunc: np.ufunc, reflected: bool = False, other_half: str = "") -> Callable[[Any, Any], Any]:
     op = TABLE[ufunc]
 
     def method(self: Any, other: Any) -> Any:
@@ -196,6 +200,8 @@ def _operator(ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], 
             return NotImplemented
         if other is None or isinstance(other, (str, bytes)):
             return _with_no_number(ufunc, self, other)
+        if other_half and not self.writes_in_place and _answers(other, other_half):
+            return NotImplemented
         return op(other, self) if reflected else op(self, other)
 
     return method
@@ -214,6 +220,11 @@ def _with_no_number(ufunc: np.ufunc, x: Any, other: Any) -> Any:
 def _takes_over(other: Any) -> bool:
     """Whether an operand has operators of its own for arrays, as a sparse matrix has."""
     return not isinstance(other, (np.ndarray, np.generic)) and getattr(other, "__array_priority__", 0) > 0
+
+
+def _answers(other: Any, method: str) -> bool:
+    """Whether an object of a class of the user's has the other half of an operator, which a number leaves to it."""
+    return not isinstance(other, _NUMPYS) and hasattr(type(other), method)
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
@@ -235,7 +246,7 @@ def _power(self: Any, other: Any) -> Any:
         other = int(other)
     if self.dtype == bool and self.ndim and type(other) is int and other == 2:
         return np.square(self)
-    return _operator(np.power)(self, other)
+    return _operator(np.power, other_half="__rpow__")(self, other)
 
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
@@ -268,9 +279,10 @@ def _methods() -> dict[str, Callable[..., Any]]:
     }
     for name, ufunc in _UNARY.items():
         found[f"__{name}__"] = _unary(ufunc)
-    for name, ufunc in (_BINARY | _COMPARE).items():
+    for name, ufunc in _COMPARE.items():
         found[f"__{name}__"] = _operator(ufunc)
     for name, ufunc in _BINARY.items():
+        found[f"__{name}__"] = _operator(ufunc, other_half=f"__r{name}__")
         found[f"__r{name}__"] = _operator(ufunc, reflected=True)
         found[f"__i{name}__"] = _in_place(ufunc)
     found["__pow__"] = _power

@@ -230,6 +230,35 @@ def test_constants_read_as_their_values():
     assert sg.compile(f)(X) == {"w0": X[0], "w1": X[1]}
 
 
+class Pair:
+    """A class of the user's with operators of its own."""
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __add__(self, other):
+        return Pair(self.a + other.a, self.b + other.b)
+
+    def __rmul__(self, k):
+        return Pair(k * self.a, k * self.b)
+
+    def __rtruediv__(self, k):
+        return k / self.a
+
+    def __rpow__(self, k):
+        return k**self.b
+
+
+def test_numbers_leave_operators_to_classes_of_the_user():
+    def f(x, a):
+        pair = x[0] * Pair(x[1], x[2]) + 2 * Pair(a, x[2]) + a * Pair(x, 1.0)
+        return pair.a * pair.b + a / pair + np.abs(x[0]) ** Pair(0, x[1])
+
+    same_as_numpy(f, X, 2.0)
+    with pytest.raises(UnsupportedError, match="dtype object"):
+        sg.compile(lambda x: x * Pair(1, 2))(X)
+
+
 def test_a_number_has_no_length():
     def f(x, a):
         assert np.iterable(x) and not np.iterable(x[0]) and not np.iterable(a)
