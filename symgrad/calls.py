@@ -17,7 +17,6 @@ from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refus
 from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 
-
 _ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
 """What gives an array of no dimensions, into which one can write, where others give a NumPy scalar."""
 

@@ -221,6 +221,6 @@ def _same_view(a: Node | None, b: Node | None) -> bool:
 
 def _unsure() -> WriteError:
     return WriteError(
-        "a reshape may or may not share the memory of the array, whose order is not known, and one of them was written into",
+        "a reshape of an array whose order is not known may or may not share its memory, and one was written into",
         "Take a copy: x.copy().reshape(...).",
     )

@@ -101,5 +101,5 @@ def add_at(a, indices, b):
 
 @implements(np.subtract.at)
 def subtract_at(a, indices, b):
-    truths = (b.dtype if is_traced(b) else np.result_type(b)) == bool
-    np.add.at(a, indices, np.multiply(b, -1) if truths else np.negative(b))
+    dtype = b.dtype if is_traced(b) else np.result_type(b)
+    np.add.at(a, indices, np.multiply(b, -1) if dtype.kind == "b" else np.negative(b))
