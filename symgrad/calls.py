@@ -17,12 +17,17 @@ from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refus
 from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
 
+_ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
+"""What gives an array of no dimensions, into which one can write, where others give a NumPy scalar."""
+
 
 def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
     out = kwargs.pop("out", None)
     try:
         result = explaining(_known(function), function, args, kwargs)
+        if function in _ARRAYS and is_traced(result):
+            result._array = True
     except Refusal as refusal:
         result = _on_values(function, args, kwargs, refusal)
     return result if out is None else deliver(result, out)
@@ -192,8 +197,20 @@ _NUMPYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple, Dim)
 """What NumPy computes with; traced values are of these classes, too."""
 
 
-def _operator(ufunc: np.ufunc, reflected: bool = False, other_half: str = "") -> Callable[[Any, Any], Any]:
+def _on_numbers(ufunc: np.ufunc) -> Callable[..., Any]:
+    """What an operator of Python calls: beside Python's numbers alone a bool is an integer."""
     op = TABLE[ufunc]
+
+    def call(*operands: Any) -> Any:
+        if any(type(x) is bool for x in operands) and all(type(x) is bool or _is_weak(x) for x in operands):
+            operands = tuple(int(x) if type(x) is bool else x for x in operands)
+        return op(*operands)
+
+    return call
+
+
+def _operator(ufunc: np.ufunc, reflected: bool = False, other_half: str = "") -> Callable[[Any, Any], Any]:
+    op = _on_numbers(ufunc)
 
     def method(self: Any, other: Any) -> Any:
         if isinstance(other, masks.Selected) or _takes_over(other):
@@ -228,7 +245,7 @@ def _answers(other: Any, method: str) -> bool:
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    op = TABLE[ufunc]
+    op = _on_numbers(ufunc)
 
     def method(self: Any, other: Any) -> Any:
         result = op(self, other)
@@ -244,7 +261,7 @@ def _power(self: Any, other: Any) -> Any:
     """As arrays do: they square booleans as int8, where np.power gives int64. An int at hand stays a number."""
     if isinstance(other, Dim) and self.ndim and other.scope.value(other) is not None:
         other = int(other)
-    if self.dtype == bool and self.ndim and type(other) is int and other == 2:
+    if self.dtype == bool and self.writes_in_place and type(other) is int and other == 2:
         return np.square(self)
     return _operator(np.power, other_half="__rpow__")(self, other)
 

@@ -34,7 +34,8 @@ class Memory:
         self._sure = True  # False where NumPy may have copied: a reshape of a view
         self._version = 0  # of the root's memory that _node stands for
         self._array = False  # of no dimensions and yet an array, not a scalar
-        self._permuted = False  # NumPy may have laid it out in another order than C's
+        # NumPy may have laid it out in another order than C's; how arguments lie in memory is the caller's choice
+        self._permuted = bool(lock) and len(node.aval.shape) > 1
 
     @property
     def node(self) -> Node:
@@ -220,6 +221,6 @@ def _same_view(a: Node | None, b: Node | None) -> bool:
 
 def _unsure() -> WriteError:
     return WriteError(
-        "a reshape of a view may or may not share its memory, and one of the two was written into",
+        "a reshape of an array whose order is not known may or may not share its memory, and one was written into",
         "Take a copy: x.copy().reshape(...).",
     )

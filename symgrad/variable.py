@@ -408,7 +408,7 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
             graph.label(node, name)
     result = Variable(graph, node)
     for x in inputs:
-        if type(x) is Variable and x._permuted:
+        if x._permuted if type(x) is Variable else isinstance(x, np.ndarray) and not x.flags.c_contiguous:
             result._permuted = True
     if op.view and isinstance(inputs[0], Variable) and not any(x.aval.ndim for x in nodes[1:]):  # an index array copies
         result.attach(inputs[0])

@@ -148,7 +148,9 @@ def nancumprod(a, axis=None, dtype=None, out=None):
 
 def _accumulate(ufunc, function):
     def accumulate(array, axis=0, dtype=None, out=None):
-        return function(array, axis, dtype, out)
+        if axis is None and np.ndim(as_input(array)) > 1:
+            raise ShapeError(f"np.{ufunc.__name__}.accumulate: axis=None of several axes", "Name one: axis=0.")
+        return function(array, axis or 0, dtype, out)
 
     TABLE[ufunc.accumulate] = accumulate
 

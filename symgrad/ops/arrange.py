@@ -319,6 +319,8 @@ def pad(array, pad_width, mode="constant", **kwargs):
     array = as_input(array)
     if mode not in _OPTION:
         raise UnsupportedError(f"np.pad: mode={mode!r} is not supported", f"The modes are {', '.join(_OPTION)}.")
+    if np.ndim(array) == 0:
+        return np.copy(array)
     name, default = _OPTION[mode]
     option = kwargs.pop(name, default)
     for argument in kwargs:

@@ -101,4 +101,5 @@ def add_at(a, indices, b):
 
 @implements(np.subtract.at)
 def subtract_at(a, indices, b):
-    np.add.at(a, indices, np.negative(b))
+    dtype = b.dtype if is_traced(b) else np.result_type(b)
+    np.add.at(a, indices, np.multiply(b, -1) if dtype.kind == "b" else np.negative(b))

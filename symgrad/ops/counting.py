@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from symgrad.dims import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.flow import Flow, aligned, opaque, signature
 from symgrad.graph import CONSTANT, Aval
@@ -17,7 +18,8 @@ _INTEGER = np.dtype(np.intp)
 
 
 def _infer_bincount(x, *weights, minlength):
-    return Aval((minlength,), np.dtype(float) if weights else _INTEGER)
+    weighed = weights and not same(x.shape[0], 0)  # of none NumPy counts, whatever their weights
+    return Aval((minlength,), np.dtype(float) if weighed else _INTEGER)
 
 
 def _count(x, *weights, minlength):

@@ -18,6 +18,8 @@ def take(a, indices, axis=None, out=None, mode="raise"):
     if out is not None:
         refuse("take", "out")
     a, indices = as_input(a), indices if isinstance(indices, Dim) else as_input(indices)
+    if getattr(indices, "dtype", np.dtype(int)).kind == "b":  # numbers here, where x[indices] has a mask
+        indices = indices.astype(int)
     a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("take", axis, np.ndim(a)))
     if mode == "wrap":
         indices = indices % a.shape[axis]

@@ -274,6 +274,8 @@ def _bind_transpose(a, axes=None):
 def _spell_transpose(node, x):
     axes = dict(node.params)["axes"]
     n = len(axes)
+    if n == 0:
+        return call("np.transpose", [x.text])  # it may be a Python number
     if axes == tuple(range(n))[::-1]:
         return Code(f"{x.at(ATOM)}.T")
     if axes == (*range(n - 2), n - 1, n - 2):

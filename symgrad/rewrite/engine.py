@@ -157,7 +157,9 @@ class Pattern(NamedTuple):
             return type(n.aval) is Aval and bound.get(p, n) is n
         if p.op is CONSTANT:
             value = number(n)
-            return value is not None and (p in self.numbers or bool(value == p.params[0][1].value))
+            if p in self.numbers:  # of which True is none: it has no negative
+                return value is not None and (n.aval.dtype == bool) == (p.aval.dtype == bool)
+            return value is not None and bool(value == p.params[0][1].value)
         return p.op is n.op and len(p.inputs) == len(n.inputs)
 
     def arguments(self, graph: Graph, bound: dict[Node, Node]) -> dict[str, Any] | None:

@@ -129,7 +129,7 @@ class Division:
         self.plan: Plan = plan_for(self.nodes, graph.outputs, axis)
         self.made = Bodies(graph, self.nodes, self.plan)
         self.bodies = self.made.bodies
-        self.results = [[x for x in body.image if self.made.is_result(x, k)] for k, body in enumerate(self.bodies)]
+        self.results: list[dict[Node, int]] = []  # of each loop, and which of its outputs they are
         self.blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
         self.saved = self._saved() if self.blocks else 0.0
 
@@ -140,19 +140,22 @@ class Division:
     # -- what a loop gives
 
     def _block(self, k: int) -> Block:
-        body, results = self.bodies[k], self.results[k]
+        body = self.bodies[k]
         graph = body.graph
-        graph.outputs = [self.made.output(x, k) for x in results]
+        made = {x: self.made.output(x, k) for x in body.image if self.made.is_result(x, k)}
+        results = {y: x for x, y in reversed(made.items())}  # of a value and a slice of all its rows the value
+        graph.outputs = [*dict.fromkeys(made.values())]
+        self.results.append({x: graph.outputs.index(y) for x, y in made.items()})
         for x in body.image:
             name = self.graph.names.get(x)
             if name is not None and (moved_to := moved_name(self.graph, name, body.image)) is not None:
                 graph.label(body.image[x], moved_to)
         self.made.bound(k)
-        rows = [y for x, y in zip(results, graph.outputs, strict=True) if self.plan.is_row(x)]
+        rows = [y for y in graph.outputs if self.plan.is_row(results[y])]
         layout = laid_out(graph, rows, self.axis.size, self.made.halo(k))
         cuts = tuple(cut for _, cut in body.inputs)
-        joins = tuple(self._join(x) for x in results)
-        avals = tuple(x.aval for x in results)
+        joins = tuple(self._join(results[y]) for y in graph.outputs)
+        avals = tuple(results[y].aval for y in graph.outputs)
         threads = self._is_worth_threads(k, layout.rows)
         return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads)
 
@@ -210,9 +213,9 @@ class Division:
     def _add_loop(self, new: Graph, image: dict[Node, Node], k: int) -> None:
         inputs = tuple([image[x] for x, _ in self.bodies[k].inputs])
         results = self.results[k]
-        where = results[0].where
+        where = next(iter(results)).where
         loop = new.add(LOOP, inputs, (("body", self.blocks[k]), ("symbols", self.blocks[k].symbols)), where)
-        for i, x in enumerate(results):
+        for x, i in results.items():
             image[x] = new.add(ITEM, (loop,), (("index", i),), moved_where(x.where, image))
 
     def _label(self, new: Graph, image: dict[Node, Node]) -> None:

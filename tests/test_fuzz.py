@@ -1,0 +1,133 @@
+"""Random programs of `fuzz`, and what the command has found, each as the smallest program that failed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.ops.define import TABLE
+from tests.conftest import in_tiny_blocks
+from tests.fuzz import Argument, Program, generated, outcome, runs, shrunk, smaller_programs
+
+COUNT, PARTS = 500, 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs(part):
+    found = {seed: outcome(generated(seed)) for seed in range(part, COUNT, PARTS)}
+    assert {seed: verdict for seed, verdict in found.items() if verdict[0] in ("wrong", "crashed")} == {}
+    assert sum(verdict == "right" for verdict, _ in found.values()) >= 0.8 * len(found)
+
+
+def program(*statements, kind="values", result="y", **options):
+    x = Argument("x", ("n", 3), "float64", "C", 1)
+    chosen = {"sizes": (3,), "optimize": 2, "numerics": "stable", "blocks": False, **options}
+    return Program((x,), statements, result, kind, **chosen)
+
+
+# ---- the generator can fail, and shrinks
+
+
+def test_a_wrong_value_is_found_and_shrunk(monkeypatch):
+    monkeypatch.setitem(TABLE, np.sinh, TABLE[np.arcsinh])
+    found = program("a = np.cos(x)", "y = np.sinh(x)", "y += 1", "b = np.exp(a)", result="(y, b)[0]", optimize=0)
+    assert outcome(found)[0] == "wrong"
+    assert shrunk(found).statements == ("y = np.sinh(x)",)
+
+
+@pytest.mark.parametrize("kind", ["gradient", "jvp", "second"])
+def test_a_wrong_derivative_is_found(monkeypatch, kind):
+    monkeypatch.setitem(TABLE, np.sinh, replace(TABLE[np.sinh], partials=lambda y, x: 1.0005 * np.cosh(x)))
+    assert outcome(program("y = np.sinh(x)", kind=kind, result="np.sum(y)"))[0] == "wrong"
+    monkeypatch.undo()
+    assert outcome(program("y = np.cosh(x)", kind=kind, result="np.sum(y)"))[0] == "right"
+
+
+def test_refusals_and_kinks_are_neither_right_nor_wrong():
+    assert outcome(program("y = x[x > 0]"))[0] == "refused"
+    (x,) = program().values(3)
+    bent = program(f"y = np.abs(x - {x[0, 0]})", kind="gradient", result="np.sum(y)")
+    assert outcome(bent) == ("near a kink", "")
+
+
+def test_programs_are_those_of_their_seeds():
+    assert generated(7) == generated(7) != generated(8)
+    assert all(runs(generated(seed)) for seed in range(20))
+    assert all(smaller != generated(7) for smaller in smaller_programs(generated(7)))
+
+
+def test_a_script_runs():
+    scope = {}
+    exec(program("y = np.sin(x)", kind="gradient", result="np.sum(y)").script(), scope)
+    assert np.isfinite(scope["transformed"](scope["x"])[0])
+
+
+# ---- found by the command
+
+
+FOUND = {
+    "rows and a slice of all of them": "y = x + 3; z = y[-3:][:]; return y, z",
+    "a bool is an integer beside Python's numbers": "return s * True, s * True, (s * s + 1) ** True",
+    "a Python number has no axes to turn": "return np.transpose(s, ()), np.transpose(s) + 1",
+    "padding of no axes": "return np.pad(s, 1), np.pad(x[0, 0], 1), np.pad(x[0, 0], 1, mode='edge')",
+    "np.take counts by truths": "return np.take(x, np.array([True, False]), axis=1), np.take(x, x > 0)",
+    "the only axis": "return np.maximum.accumulate(x[0], axis=None), np.add.accumulate(x[0], axis=None)",
+    "the weights of none": "return np.bincount(np.arange(0), x[0, :0], 2), np.bincount([0, 2, 2], x[0])",
+    "a truth is taken off": "y = x * 1; np.subtract.at(y, [0, 0], True); return y",
+}
+
+
+WRITTEN = "np.where(s > 0, s, 1.0)", "np.select([s > 0], [s], 1)", "np.tensordot(x, x)", "np.roll(s, 1)"
+
+
+@pytest.mark.parametrize("text", [*WRITTEN, "np.sum(x)", "np.clip(s, 0, 1)"])
+def test_arrays_of_no_dimensions(text):
+    f = of_text(f"y = z = {text}; y *= 3; return y, z")
+    args = np.arange(9.0).reshape(3, 3) - 4, np.float64(0.5)
+    np.testing.assert_array_equal(sg.compile(f)(*args), f(*args))
+
+
+def of_text(text):
+    scope = {"np": np}
+    exec(f"def f(x, s):\n    {text}", scope)
+    return scope["f"]
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("text", FOUND.values(), ids=FOUND.keys())
+def test_values(text, optimize, monkeypatch):
+    in_tiny_blocks(monkeypatch)
+    f, args = of_text(text), (np.arange(9.0).reshape(3, 3) - 4, 0.5)
+    for y, expected in zip(sg.compile(f, optimize=optimize)(*args), f(*args), strict=True):
+        np.testing.assert_array_equal(y, expected)
+        assert np.asarray(y).dtype == np.asarray(expected).dtype
+
+
+@pytest.mark.parametrize(
+    "text", ["x * True", "(x * x + 1) ** True", "True * x", "x + np.array(True)", "x - x[0] * np.array(True)"]
+)
+def test_derivatives_beside_a_bool(text):
+    sg.check_grads(eval(f"lambda x: np.sum(np.sin({text}))"), (np.array([0.3, -0.7]),))
+
+
+@pytest.mark.parametrize("text", ["y = x + 1", "y = np.sort(x, axis=0)", "y = x.astype(np.float32)", "y = np.copy(x)"])
+def test_what_is_written_through_a_reshape_depends_on_the_order_of_the_argument(text):
+    f = of_text(f"{text}; y.reshape(-1)[::-1] = 2; return y")
+    with pytest.raises(sg.errors.WriteError, match="order is not known"):
+        sg.compile(f)(np.ones((2, 3)), 0.5)
+    f = of_text(f"{text}; y = y.copy(); y.reshape(-1)[::-1] = 2; return y")
+    x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(sg.compile(f)(x, 0.5), f(x, 0.5))
+
+
+def test_constants_have_an_order_too():
+    constant = np.asfortranarray(np.ones((2, 3)))
+
+    def f(s):
+        y = constant * s
+        y.reshape(-1)[0] = 7
+        return y
+
+    with pytest.raises(sg.errors.WriteError, match="order is not known"):
+        sg.compile(f)(2.0)
