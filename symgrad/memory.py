@@ -22,7 +22,19 @@ class Memory:
     writing into it writes back into its base.
     """
 
-    __slots__ = ("_array", "_base", "_lock", "_node", "_permuted", "_root", "_sure", "_version", "_view", "graph")
+    __slots__ = (
+        "_array",
+        "_base",
+        "_doubtful",
+        "_lock",
+        "_node",
+        "_permuted",
+        "_root",
+        "_sure",
+        "_version",
+        "_view",
+        "graph",
+    )
 
     def __init__(self, graph: Graph, node: Node, lock: str = "") -> None:
         self.graph = graph
@@ -32,6 +44,7 @@ class Memory:
         self._base: Self | None = None  # what it is a view of
         self._view: Node | None = None  # how it was read from its base when it was made
         self._sure = True  # False where NumPy may have copied: a reshape of a view
+        self._doubtful = False  # where what may be a view of it, or a copy, was written into
         self._version = 0  # of the root's memory that _node stands for
         self._array = False  # of no dimensions and yet an array, not a scalar
         # NumPy may have laid it out in another order than C's; how arguments lie in memory is the caller's choice
@@ -39,6 +52,8 @@ class Memory:
 
     @property
     def node(self) -> Node:
+        if self.owner._doubtful:
+            raise _unsure()
         if self._root is not None and self._version != self._root._version:
             self._refresh()
         return self._node
@@ -171,12 +186,20 @@ class Memory:
         if not self.writes_in_place:
             raise WriteError("a scalar cannot be written into", "Bind the name anew: x = value.")
 
+    def _part(self, above: Sequence[Self]) -> None:
+        """Be memory of its own, with those `above` that view it. What it may be a view of is not to be read again."""
+        self.owner._doubtful = True
+        for x in above:
+            x._root, x._sure = self, True
+        self._root = self._base = self._view = None
+
     def rebind(self, content: Node) -> None:
         """Make `content`, of the same shape and dtype, the value of this memory and of all that view it."""
         view, written = self, [(self, content)]
         while view._base is not None:
-            if not view._sure:
-                raise _unsure()
+            if not view._sure and view._view.op is shape.RESHAPE:  # type: ignore[union-attr]
+                view._part([x for x, _ in written])
+                break
             base, new = view._base, type(self)
             content = index.write_back(view._view, new(self.graph, base.node), new(self.graph, content)).node
             view = base
