@@ -104,6 +104,24 @@ def test_values(text, optimize, monkeypatch):
         assert np.asarray(y).dtype == np.asarray(expected).dtype
 
 
+def test_zeros_that_are_a_result_and_the_start_of_another(tiny_blocks):
+    x = np.random.default_rng(0).normal(size=(5, 2, 3))
+    expected = np.zeros_like(x)
+    expected[1:3] = 2 * x[1:3]
+    np.testing.assert_allclose(sg.grad(lambda x: np.sum(np.partition(x, 0)[1:3] ** 2))(x), expected)
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize(
+    "text", ["np.clip(x, np.reshape(s, (-1, 1)), 2)", "x * np.broadcast_to(s, (1,))", "x + np.full(2, s)"]
+)
+def test_a_python_number_that_became_an_array_widens(text, optimize):
+    f, args = of_text(f"return {text}"), (np.array([-1.43, 0.1], np.float16), -1.14)
+    y, expected = sg.compile(f, optimize=optimize)(*args), f(*args)
+    assert y.dtype == expected.dtype
+    np.testing.assert_allclose(y, expected, rtol=1e-15)
+
+
 @pytest.mark.parametrize(
     "text", ["x * True", "(x * x + 1) ** True", "True * x", "x + np.array(True)", "x - x[0] * np.array(True)"]
 )

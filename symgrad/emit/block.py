@@ -99,9 +99,9 @@ class BlockBody(Body):
             self.add_line(node, f"{self.place(node)} = {self.names.of(node)}", ())
 
     def left_out(self, node: Node) -> list[str]:
-        """The rows of a new array that no piece is written to at once."""
+        """The rows of a new array that no piece is written to at once; all where it is wanted as it begins."""
         put = self.uses[node][0]
-        if len(self.uses[node]) > 1 or put.op is not PUT or not fills_rows(put):
+        if len(self.uses[node]) > 1 or node in self.joins or put.op is not PUT or not fills_rows(put):
             return ["..."]
         before = ":, " * (row_axis(put) or 0)
         start, stop, _ = map(self.names.of, put.inputs[2:])

@@ -84,7 +84,8 @@ def bare(graph: Graph, x: Node) -> Node:
     """The operand without what broadcasting does anyway: repetition, and axes of size one in front."""
     while True:
         if x.op is BROADCAST_TO or (x.op in (RESHAPE, GET) and _only_leads(x)):
-            x = x.inputs[0]
+            inner = x.inputs[0]
+            x = Variable(graph, inner).astype(x.aval.dtype).node if inner.aval.weak else inner  # an array widens others
         elif x.op is FULL:
             return Variable(graph, x.inputs[0]).astype(x.aval.dtype).node
         elif x.op is CONSTANT and x.aval.shape and all(type(n) is int and n == 1 for n in x.aval.shape):
