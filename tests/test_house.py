@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 # in a circle.
 FLOORS = (
     "version runtime text where advice errors saving options static tree expressions bounds dims shapes specs graph "
-    "flow interpret spelling",
+    "flow interpret spelling listing",
     "ops",
     "reach misuse calls memory variable interception foreign trace numpy checkpoint",
     "recompute cotangent derive batch jacobian mapped rewrite",
