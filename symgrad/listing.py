@@ -17,15 +17,15 @@ LONGEST = 40  # characters of a parameter
 INDENT = "    "
 
 
-def listing(graph: Graph, results: str | None = None) -> str:
+def listing(graph: Graph, results: str | None = None, within: str = "") -> str:
     """The nodes in their order, and `results`, by default the outputs.
 
     A number stands where it is used, without a line of its own; the graph in a node stands below it, indented.
     """
-    names = node_names(graph)
+    names = node_names(graph, within)
     returned = ", ".join(names[y] for y in graph.outputs) if results is None else results
     rows = [
-        (f"{names[node]} = {applied(node, names)}", types(node), place(node, names), nested_graphs(node))
+        (f"{names[node]} = {applied(node, names)}", types(node), place(node, names), _below(node, within))
         for node in graph.nodes
         if number(node) is None
     ]
@@ -33,19 +33,28 @@ def listing(graph: Graph, results: str | None = None) -> str:
     lines = []
     for made, aval, at, below in rows:
         lines.append(f"{made:{widths[0]}}  {aval:{widths[1]}}  {at}".rstrip())
-        lines += [f"{INDENT}{line}" for key, inner in below for line in (f"{key}:", *listing(inner).split("\n"))]
+        lines += [f"{INDENT}{line}" for line in below]
     return "\n".join([*lines, f"return {returned}"] if returned else lines)
 
 
-def node_names(graph: Graph) -> dict[Node, str]:
-    """What each node is called: the number that it is, or as the user calls it, else by its id: ``%7``."""
+def _below(node: Node, within: str) -> list[str]:
+    """The lines of the graphs in a node."""
+    inner = [(key, listing(graph, within=f"{within}{node.id}.")) for key, graph in nested_graphs(node)]
+    return [line for key, text in inner for line in (f"{key}:", *text.split("\n"))]
+
+
+def node_names(graph: Graph, within: str = "") -> dict[Node, str]:
+    """What each node is called: the number that it is, or as the user calls it, else by its id: ``%7``.
+
+    In the graph in the node ``%7`` ids are such as ``%7.2``: there `within` is ``7.``.
+    """
     taken: dict[str, int] = {}
-    return {node: number(node) or _name(graph, node, taken) for node in graph.nodes}
-
-
-def _name(graph: Graph, node: Node, taken: dict[str, int]) -> str:
-    text = _hinted(graph, node)
-    return f"%{node.id}" if text is None else _unique(visible(text), taken)
+    names = {}
+    for node in graph.nodes:
+        hint = _hinted(graph, node)
+        text = f"%{within}{node.id}" if hint is None else _unique(visible(hint), taken)
+        names[node] = number(node) or text
+    return names
 
 
 def _hinted(graph: Graph, node: Node) -> str | None:
@@ -104,7 +113,7 @@ def is_input(node: Node) -> bool:
 def spelled_params(node: Node) -> list[str]:
     """The parameters of a node, ``axis=0``, those that are graphs aside."""
     inner = {key for key, _ in nested_graphs(node)}
-    return [f"{key}={_shortened(_spelled(value))}" for key, value in node.params if key not in inner]
+    return [f"{key}={shortened(_spelled(value))}" for key, value in node.params if key not in inner]
 
 
 def _spelled(value: Any) -> str:
@@ -114,7 +123,8 @@ def _spelled(value: Any) -> str:
         return str(getattr(value, "__name__", None) or repr(value))
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """A text on one line, and no longer than a person reads at one glance."""
     text = visible(text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
