@@ -8,6 +8,10 @@ from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator
 from symgrad.options import options as options
 from symgrad.runtime import release_scratch as release_scratch
+from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
+from symgrad.show.draw import draw as draw
+from symgrad.show.formula import pp as pp
+from symgrad.show.outline import dprint as dprint
 from symgrad.symbolic import Graph as Graph, function as function, gradients as gradients
 from symgrad.trace import Program as Program, spec as spec
 from symgrad.transforms import (

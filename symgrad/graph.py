@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.dims import Dim, Rows, Shape
 from symgrad.errors import GraphError
+from symgrad.listing import listing
 from symgrad.shapes import render_shape, same_shape
 from symgrad.where import UNKNOWN, Where, here
 
@@ -203,6 +204,9 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.nodes)} nodes>"
+
+    def __str__(self) -> str:
+        return listing(self)
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
         """The node of `op` on `inputs`: the one that is there, or a new one. The only mutation of a graph."""

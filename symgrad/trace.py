@@ -19,9 +19,10 @@ from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedE
 from symgrad.foreign import plain
 from symgrad.graph import SEED, Aval, Graph, Node, reached, tracing
 from symgrad.interception import held, inside
+from symgrad.listing import listing, node_names, types
 from symgrad.reach import reads
 from symgrad.specs import parse_size, parse_spec, size_texts
-from symgrad.text import double_quoted, is_name, key_literal, word
+from symgrad.text import double_quoted, is_name, key_literal, visible, word
 from symgrad.variable import Variable
 from symgrad.where import UNKNOWN, Where, boundary
 
@@ -87,6 +88,15 @@ class Leaf:
     ignored: bool = False  # an int that the function does not read
 
 
+class _Shown(str):
+    """A result in the text of a program: its name, without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Order(NamedTuple):
     """The keys of a dict among the arguments, in their order, which a function may see."""
 
@@ -95,7 +105,7 @@ class Order(NamedTuple):
     keys: tuple[Any, ...]
 
 
-@dataclass
+@dataclass(repr=False)
 class Program:
     """A traced function.
 
@@ -126,6 +136,17 @@ class Program:
     sizes: Sizes
     orders: list[Order]
     summary: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Program {self.name} of {len(self.graph.nodes)} nodes>"
+
+    def __str__(self) -> str:
+        names = node_names(self.graph)
+        taken = ", ".join(f"{names[x]}: {types(x)}" for x in self.graph.inputs)
+        leaves, structure = tree.flatten(self.outputs)
+        results = [_Shown(names[x.node] if isinstance(x, Variable) else repr(x)) for x in leaves]
+        returned = visible(repr(tree.unflatten(structure, results)))
+        return f"{visible(self.name)}({taken}):\n{listing(self.graph, returned)}"
 
 
 @boundary

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 # in a circle.
 FLOORS = (
     "version runtime text where advice errors saving options static tree expressions bounds dims shapes specs graph "
-    "flow interpret spelling",
+    "flow interpret spelling listing",
     "ops",
     "reach misuse calls memory variable interception foreign trace numpy checkpoint",
     "recompute cotangent derive batch jacobian mapped rewrite",
@@ -29,7 +29,7 @@ FLOORS = (
     "schedule",
     "emit",
     "cache pickling compile wrt symbolic linear transforms",
-    "check",
+    "check show",
     "symgrad",
 )
 FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in modules.split()}
@@ -38,7 +38,7 @@ FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in mod
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
     check_grads checkpoint trace options release_scratch spec Function Compiled Program
-    Graph Variable gradients function operator
+    Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
 """.split()
 
 

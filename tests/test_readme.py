@@ -65,6 +65,20 @@ def test_blocks_print_what_is_shown(tmp_path, request):
         assert new == old
 
 
+def test_the_picture_is_what_is_drawn(tmp_path, request):
+    code = {name: text for name, text, _ in programs(README.read_text(encoding="utf-8"))}["logistic.py"]
+    code += """
+specs = "float64[d]", "float64[n, d]", "float64[n]"
+print(sg.draw(sg.value_and_grad(loss).compile(*specs, optimize=1)).text())
+"""
+    picture = ROOT / "docs" / "logistic.svg"
+    drawn = "<svg" + printed(tmp_path, "logistic.py", code).partition("<svg")[2].removesuffix("\n")
+    if request.config.getoption("--update-golden"):
+        picture.write_text(drawn, encoding="utf-8")
+    else:
+        assert picture.read_text(encoding="utf-8") == drawn
+
+
 def test_blocks_have_names_of_their_own():
     names = [name for name, _, _ in programs(README.read_text(encoding="utf-8"))]
     assert len(names) == len(set(names)) > 5
@@ -83,7 +97,7 @@ def test_names_in_the_text_exist():
 def test_the_house_is_complete():
     text = README.read_text(encoding="utf-8")
     shown = {f for line in re.findall(r"^  ((?:[\w/]+(?:\.py|/) )+)", text, re.M) for f in line.split()}
-    there = {p.name for p in (ROOT / "symgrad").glob("*.py")} | {"ops/", "rewrite/", "schedule/", "emit/"}
+    there = {p.name for p in (ROOT / "symgrad").glob("*.py")} | {"ops/", "rewrite/", "schedule/", "emit/", "show/"}
     assert shown | {"__init__.py", "version.py"} == there
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 from symgrad import runtime
 from symgrad.graph import Node
+from symgrad.listing import derived_name
 from symgrad.text import CALLED, identifier
 
 RESERVED = frozenset(keyword.kwlist) | CALLED | {"self", "_", *(name for name in dir(builtins) if name.islower())}
@@ -65,11 +66,5 @@ class Names:
             return self.fresh(f"t{self._temporaries}")
         if isinstance(hint, tuple):
             pattern, of = hint
-            hint = pattern.format(_stem(self.of(of)))
+            hint = derived_name(pattern, self.of(of))
         return self.fresh(identifier(hint))
-
-
-def _stem(name: str) -> str:
-    """``x`` of ``d2_x``: what a second derivative is named after."""
-    head, _, tail = name.partition("_")
-    return tail if tail and head[:1] == "d" and (head == "d" or head[1:].isdigit()) else name

@@ -1,0 +1,1 @@
+"""Views of graphs and programs: trees, one-line mathematics, pictures."""

@@ -1,0 +1,91 @@
+"""Graphs as pictures: files of several formats, and what a notebook shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from symgrad.compile import Function
+from symgrad.errors import ArgumentError
+from symgrad.saving import write_text
+from symgrad.show.diagram import dot, mermaid
+from symgrad.show.picture import Picture, picture
+from symgrad.show.subject import shown
+from symgrad.show.svg import svg
+
+
+def _markdown(drawn: Picture) -> str:
+    return f"```mermaid\n{mermaid(drawn)}```\n"
+
+
+FORMATS: dict[str, Callable[[Picture], str]] = {
+    ".svg": svg,
+    ".dot": dot,
+    ".gv": dot,
+    ".mmd": mermaid,
+    ".md": _markdown,
+}
+
+
+class Drawing:
+    """A graph as a picture; a notebook shows it. Made by `draw`."""
+
+    def __init__(self, drawn: Picture) -> None:
+        self._picture = drawn
+
+    def __repr__(self) -> str:
+        return f"<Drawing of {len(self._picture.boxes)} boxes>"
+
+    def _repr_svg_(self) -> str:
+        return svg(self._picture)
+
+    def text(self, ending: str = ".svg") -> str:
+        """The picture in the format of files with this ending."""
+        if ending not in FORMATS:
+            raise ArgumentError(f"no picture has the ending {ending!r}", f"Choose from {', '.join(FORMATS)}.")
+        return FORMATS[ending](self._picture)
+
+
+def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Drawing:
+    """Draw a graph: what is given in yellow, what the function computes in blue, what its derivatives do in red.
+
+    What a derivative computes again (see `checkpoint`) is violet, and results have a thick border. Numbers stand in the
+    boxes that use them.
+
+    Parameters
+    ----------
+    x : Variable, Graph, Program or Compiled
+    path : str or Path, optional
+        A file to write. Its ending decides: ``.svg``, ``.dot`` or ``.gv`` for Graphviz, ``.mmd`` or ``.md`` for
+        Mermaid, which GitHub shows in Markdown.
+    overwrite : bool
+        Whether a file may go that symgrad did not write.
+
+    Returns
+    -------
+    Drawing
+        As the last line of a cell, a notebook shows it.
+
+    Raises
+    ------
+    ArgumentError
+        If `x` has no graph, the path has another ending, or a file is there that symgrad did not write.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg, tempfile, os
+    >>> slope = sg.grad(lambda x: np.sum(np.exp(x) * x)).compile("float64[n]", optimize=1)
+    >>> sg.draw(slope, os.path.join(tempfile.mkdtemp(), "slope.svg"))
+    <Drawing of 4 boxes>
+    """
+    if isinstance(x, Function):
+        raise ArgumentError(
+            f"{x!r} has a graph for each kind of arguments",
+            "Draw f.compile(*args), with arrays or specs, or f.trace(*args), which is not simplified.",
+        )
+    drawing = Drawing(picture(*shown(x, ())))
+    if path is not None:
+        path = Path(path)
+        write_text(path, drawing.text(path.suffix), overwrite)
+    return drawing

@@ -1,0 +1,152 @@
+"""Where the boxes of a picture lie: in layers, each below all that its arrows come from.
+
+References
+----------
+Sugiyama, Tagawa & Toda (1981), Methods for visual understanding of hierarchical system structures; the places within a
+layer are those of least squares under minimal distances, by isotonic regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+FAR = 6  # layers that an arrow crosses at most; from further away a value is called by its name
+SWEEPS = 12  # each down and up
+GAP, BEND, LEVEL = 22.0, 10.0, 44.0  # between boxes, about a bend of an arrow, between layers
+
+Point = tuple[float, float]
+
+
+class Layout(NamedTuple):
+    """Centres of boxes, of references to what is far away, and the points through which arrows go."""
+
+    width: float
+    height: float
+    centres: list[Point]
+    references: list[tuple[int, Point]]  # the box that is referred to
+    arrows: list[list[Point]]
+
+
+class _Layers:
+    """Boxes, references and the bends of long arrows, in layers."""
+
+    def __init__(self, widths: Sequence[float], arrows: Sequence[tuple[int, int]], labels: Sequence[float]) -> None:
+        self.widths = list(widths)
+        self.layer = _longest_paths(len(widths), arrows)
+        self.referred: list[tuple[int, int]] = []  # a reference, and the box that it refers to
+        self.chains: list[list[int]] = []
+        for i, j in arrows:
+            if self.layer[j] - self.layer[i] <= FAR:
+                bends = [self._add(GAP / 2, k) for k in range(self.layer[i] + 1, self.layer[j])]
+                self.chains.append([i, *bends, j])
+            else:
+                reference = self._add(labels[i], self.layer[j] - 1)
+                self.referred.append((reference, i))
+                self.chains.append([reference, j])
+        self.above: list[list[int]] = [[] for _ in self.widths]
+        self.below: list[list[int]] = [[] for _ in self.widths]
+        for chain in self.chains:
+            for i, j in pairwise(chain):
+                self.above[j].append(i)
+                self.below[i].append(j)
+        self.rows: list[list[int]] = [[] for _ in range(max(self.layer, default=-1) + 1)]
+        for i, k in enumerate(self.layer):
+            self.rows[k].append(i)
+
+    def _add(self, width: float, layer: int) -> int:
+        self.widths.append(width)
+        self.layer.append(layer)
+        return len(self.widths) - 1
+
+    def order(self) -> None:
+        """Fewer crossings: each row in the order of the mean places of its neighbours."""
+        place = [0.0] * len(self.widths)
+        for row in self.rows:
+            for p, i in enumerate(row):
+                place[i] = float(p)
+        for sweep in range(SWEEPS):
+            neighbours = self.below if sweep % 2 else self.above
+            for row in reversed(self.rows) if sweep % 2 else self.rows:
+                row.sort(key=lambda i: _mean([place[j] for j in neighbours[i]], place[i]))
+                for p, i in enumerate(row):
+                    place[i] = p - len(row) / 2
+
+    def columns(self) -> list[float]:
+        """Straighter arrows: each box as near as may be to the mean of its neighbours."""
+        x = [0.0] * len(self.widths)
+        for row in self.rows:
+            self._place(row, x, [0.0] * len(row))
+        for sweep in range(SWEEPS):
+            neighbours = self.below if sweep % 2 else self.above
+            for row in reversed(self.rows) if sweep % 2 else self.rows:
+                self._place(row, x, [_mean([x[j] for j in neighbours[i]], x[i]) for i in row])
+        left = min((x[i] - w / 2 for i, w in enumerate(self.widths)), default=0.0)
+        return [place - left for place in x]
+
+    def _place(self, row: Sequence[int], x: list[float], wanted: Sequence[float]) -> None:
+        """The places of a row of which the squared distances to those wanted are least."""
+        offsets, offset = [], 0.0
+        for before, i in zip([None, *row], row, strict=False):
+            if before is not None:
+                offset += (self.widths[before] + self.widths[i]) / 2 + GAP
+            offsets.append(offset)
+        shifted = isotonic([w - o for w, o in zip(wanted, offsets, strict=True)])
+        for i, start, o in zip(row, shifted, offsets, strict=True):
+            x[i] = start + o
+
+
+def layout(
+    widths: Sequence[float], height: float, arrows: Sequence[tuple[int, int]], labels: Sequence[float]
+) -> Layout:
+    """Places for boxes of these widths and one height.
+
+    Parameters
+    ----------
+    arrows : sequence of (int, int)
+        From a box to one with a greater number.
+    labels : sequence of float
+        How wide a reference to each box is.
+    """
+    layers = _Layers(widths, arrows, labels)
+    layers.order()
+    x = layers.columns()
+    y = [height / 2 + k * (height + LEVEL) for k in layers.layer]
+    right = max((x[i] + w / 2 for i, w in enumerate(layers.widths)), default=0.0)
+    points = list(zip(x, y, strict=True))
+    return Layout(
+        right,
+        len(layers.rows) * (height + LEVEL) - LEVEL if layers.rows else 0.0,
+        points[: len(widths)],
+        [(i, points[reference]) for reference, i in layers.referred],
+        [[points[i] for i in chain] for chain in layers.chains],
+    )
+
+
+def isotonic(values: Sequence[float]) -> list[float]:
+    """The sequence that never falls and is nearest to `values` by least squares: adjacent violators are pooled."""
+    pools: list[tuple[float, int]] = []  # sum, count
+    for value in values:
+        total, count = value, 1
+        while pools and pools[-1][0] * count >= total * pools[-1][1]:
+            before = pools.pop()
+            total, count = total + before[0], count + before[1]
+        pools.append((total, count))
+    return [total / count for total, count in pools for _ in range(count)]
+
+
+def _longest_paths(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
+    """The layer of each box: below all that its arrows come from, and else as close to where it is used as may be."""
+    layer = [0] * count
+    for i, j in sorted(arrows, key=lambda arrow: arrow[1]):
+        layer[j] = max(layer[j], layer[i] + 1)
+    lowest: dict[int, int] = {}
+    for i, j in sorted(arrows, key=lambda arrow: -arrow[1]):
+        layer[j] = lowest.get(j, layer[j])  # all that use it are placed
+        lowest[i] = min(lowest.get(i, count), layer[j] - 1)
+    return [lowest.get(i, k) for i, k in enumerate(layer)]
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise

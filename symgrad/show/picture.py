@@ -1,0 +1,148 @@
+"""A graph as boxes and arrows, whatever format they are drawn in."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from symgrad.graph import CONSTANT, Graph, Node, reached
+from symgrad.listing import is_input, nested_graphs, node_names, number, place, shortened, types
+from symgrad.show.formula import MARKS, code_of
+from symgrad.spelling import Code
+from symgrad.text import visible
+from symgrad.where import Where
+
+COLOURS = {
+    "input": ("#fff3d6", "#c9952b"),
+    "forward": ("#dcebfa", "#3f7cb8"),
+    "derivative": ("#fbe0da", "#c4573f"),
+    "again": ("#e6e0f5", "#7a62b3"),
+}
+"""Fill and border by what a box is: given, computed by the user's line, of a derivative, computed again for one."""
+
+
+class Box(NamedTuple):
+    """A node as it is drawn."""
+
+    name: str
+    formula: str  # ``margin = y * %3``
+    types: str
+    place: str
+    line: str  # the user's
+    kind: str  # a key of COLOURS
+    group: str  # what it is drawn within: the user's function, or the loop
+    result: bool
+
+    @property
+    def about(self) -> str:
+        """What is shown on demand."""
+        return "  ".join(filter(None, (self.place, self.line)))
+
+
+@dataclass
+class Picture:
+    """Boxes, each behind those that its arrows come from, and arrows between them by number."""
+
+    boxes: list[Box] = field(default_factory=list)
+    arrows: list[tuple[int, int]] = field(default_factory=list)
+
+    def groups(self) -> dict[str, list[int]]:
+        """The boxes by what they are drawn within; one group alone is none."""
+        found: dict[str, list[int]] = {}
+        for i, box in enumerate(self.boxes):
+            found.setdefault(box.group, []).append(i)
+        return found if len(found.keys() - {""}) > 1 else {"": [i for members in found.values() for i in members]}
+
+
+def picture(graph: Graph, outputs: list[Node]) -> Picture:
+    """The boxes of what `outputs` need. Numbers stand in the boxes that use them; marks are not drawn."""
+    drawn = Picture()
+    _draw(drawn, graph, outputs, "", "", {})
+    return drawn
+
+
+def _draw(
+    drawn: Picture, graph: Graph, outputs: list[Node], ids: str, loop: str, functions: dict[str, list[_Span]]
+) -> list[int]:
+    """Add the boxes of a graph, in `loop` if it has a name; the numbers of those of its outputs."""
+    names = node_names(graph, ids)
+    results = set(map(_behind_marks, outputs))
+    found: dict[Node, int] = {}
+    for node in reached(outputs):
+        if number(node) is not None or node.op in MARKS:
+            continue
+        sources = [found[y] for x in node.inputs if (y := _behind_marks(x)) in found]
+        for key, inner in nested_graphs(node):
+            sources += _draw(drawn, inner, inner.outputs, f"{ids}{node.id}.", f"{key} of {names[node]}", functions)
+        found[node] = len(drawn.boxes)
+        group = loop or _group(node, functions)
+        drawn.boxes.append(_box(node, names, group, not loop and node in results))
+        drawn.arrows += [(i, found[node]) for i in dict.fromkeys(sources)]
+    return [found[y] for x in outputs if (y := _behind_marks(x)) in found]
+
+
+def _behind_marks(node: Node) -> Node:
+    while node.op in MARKS:
+        node = node.inputs[0]
+    return node
+
+
+def _box(node: Node, names: dict[Node, str], group: str, result: bool) -> Box:
+    name = names[node]
+    formula = name if is_input(node) else shortened(f"{name} = {_formula(node, names)}")
+    return Box(
+        name, formula, types(node), place(node, names), visible(node.where.text), kind_of(node), visible(group), result
+    )
+
+
+def _formula(node: Node, names: dict[Node, str]) -> str:
+    inputs = {x: _behind_marks(x) for x in node.inputs}
+    codes = {x: Code(names[y]) if number(y) is None else code_of(y, names, {}) for x, y in inputs.items()}
+    return code_of(node, names, codes).text
+
+
+def kind_of(node: Node) -> str:
+    """What a node is, as a key of `COLOURS`."""
+    if is_input(node) or node.op is CONSTANT:
+        return "input"
+    if node.where.of is None:
+        return "forward"
+    return "again" if node.where.again else "derivative"
+
+
+# ---- the user's functions
+
+
+class _Span(NamedTuple):
+    """The lines of a function."""
+
+    first: int
+    last: int
+    name: str
+
+
+def _group(node: Node, functions: dict[str, list[_Span]]) -> str:
+    kind = kind_of(node)
+    name = _function_at(node.where, functions)
+    if kind == "input" or not name:
+        return ""
+    return {"forward": name, "derivative": f"derivative of {name}", "again": f"{name} again"}[kind]
+
+
+def _function_at(where: Where, known: dict[str, list[_Span]]) -> str:
+    """The innermost function of the user's that a line stands in; "" where there is none, or no file."""
+    if where.file not in known:
+        known[where.file] = _functions(where.file)
+    around = [span for span in known[where.file] if span.first <= where.line <= span.last]
+    return max(around, key=lambda span: (span.first, -span.last)).name if around else ""
+
+
+def _functions(file: str) -> list[_Span]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    found = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return [_Span(node.lineno, node.end_lineno or node.lineno, node.name) for node in found]

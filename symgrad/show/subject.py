@@ -1,0 +1,40 @@
+"""What can be shown, and the graph in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.compile import Compiled, Function
+from symgrad.errors import ArgumentError
+from symgrad.graph import Graph, Node
+from symgrad.ops.define import is_traced
+from symgrad.trace import Program
+
+
+def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:
+    """The graph that `x` belongs to or has, and the nodes of it that are asked for.
+
+    Raises
+    ------
+    ArgumentError
+        If `x` is nothing that has a graph, or arguments are given to what has no parameters.
+    """
+    if isinstance(x, Function):
+        return shown(x.graph(*args), ())
+    if args:
+        raise ArgumentError(f"{type(x).__name__} is shown without arguments", "Give them with a Function.")
+    if is_traced(x):
+        return x.graph, [x.node]
+    graph = x if isinstance(x, Graph) else x.graph if isinstance(x, (Program, Compiled)) else None
+    if graph is None:
+        raise ArgumentError(
+            f"{type(x).__name__} has no graph to show",
+            "Give a Variable, a Graph, a Program or a Compiled, or a Function such as sg.grad(f) with its arguments.",
+        )
+    return graph, graph.outputs or _ends(graph)
+
+
+def _ends(graph: Graph) -> list[Node]:
+    """What nothing else is made of: the results of a graph that was built by hand."""
+    used = {x for node in graph.nodes for x in node.inputs}
+    return [node for node in graph.nodes if node not in used]
