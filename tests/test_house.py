@@ -29,7 +29,7 @@ FLOORS = (
     "schedule",
     "emit",
     "cache pickling compile wrt symbolic linear transforms",
-    "check",
+    "check optimisers",
     "symgrad",
 )
 FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in modules.split()}
@@ -37,7 +37,7 @@ FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in mod
 
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
-    check_grads checkpoint trace options release_scratch spec Function Compiled Program
+    check_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction
     Graph Variable gradients function operator
 """.split()
 
