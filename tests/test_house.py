@@ -28,7 +28,7 @@ FLOORS = (
     "held cost",
     "schedule",
     "emit",
-    "cache pickling compile wrt symbolic linear transforms",
+    "cache pickling remedies doctor compile wrt symbolic linear transforms",
     "check optimisers",
     "symgrad",
 )
