@@ -184,7 +184,7 @@ class FlatFunction:
         """Whether `f` gives one number: then it is something to minimise."""
         if not hasattr(self, "_scalar"):
             result = self._value.trace(self.unravel(x), *(args or self._args)).outputs
-            self._scalar = isinstance(result, Variable) and result.shape == ()
+            self._scalar = isinstance(result, (Variable, np.generic, float, int)) and np.shape(result) == ()
         return self._scalar
 
     def _evaluated(self, x: Any, args: tuple[Any, ...], which: int) -> Any:

@@ -152,7 +152,10 @@ REMEDIES: dict[Op | Any, tuple[Remedy, ...]] = {  # by the operator that fails
         Remedy("0 times infinity: x * log(y) is scipy.special.xlogy(x, y); or leave it out by np.where.", _one(_zero)),
     ),
     **{
-        TABLE[f]: (Remedy("Infinities cancel: subtract before numbers become so large.", _all(np.isinf)),)
+        TABLE[f]: (
+            Remedy("Where all of a row is masked, mask by a finite number such as -1e30.", _all(np.isneginf)),
+            Remedy("Infinities cancel: subtract before numbers become so large.", _all(np.isinf)),
+        )
         for f in (np.subtract, np.add)
     },
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +111,44 @@ def test_derivatives_of_a_tree_of_results(name):
     assert problem.jac(x).shape == (*problem.fun(x).shape, *x.shape)
 
 
+def test_constants_and_parts_that_do_not_matter():
+    problem = sg.to_scipy(lambda x: 3.0, np.ones(2))
+    assert problem.fun(problem.x0) == 3.0
+    np.testing.assert_array_equal(problem.jac(problem.x0), [0.0, 0.0])
+    problem = sg.to_scipy(lambda x: x["a"] ** 2, {"a": 3.0, "b": np.ones(2)})
+    np.testing.assert_array_equal(problem.hess(problem.x0), np.diag([2.0, 0.0, 0.0]))
+    problem = sg.to_scipy(lambda x: (), np.ones(2))
+    assert problem.fun(problem.x0).shape == (0,) and problem.jac(problem.x0).shape == (0, 2)
+
+
+@pytest.mark.parametrize("form", ["method", "partial", "keyword", "star", "default", "gradient"])
+def test_forms_of_functions(form):
+    class Model:
+        def loss(self, x, scale=2.0):
+            return scale * np.sum(x**2)
+
+    def with_keyword(x, *, scale=2.0):
+        return scale * np.sum(x**2)
+
+    def with_star(x, *more):
+        return more[0] * np.sum(x**2)
+
+    f, args = {
+        "method": (Model().loss, ()),
+        "partial": (functools.partial(lambda scale, x: scale * np.sum(x**2), 2.0), ()),
+        "keyword": (with_keyword, ()),
+        "star": (with_star, (2.0,)),
+        "default": (Model().loss, (2.0,)),
+        "gradient": (lambda x: np.sum(sg.grad(lambda x: np.sum(x**3))(x)) * 2 / 3, ()),
+    }[form]
+    problem = sg.to_scipy(f, np.array([1.0, 2.0]), args=args)
+    x = problem.x0
+    assert problem.fun(x) == pytest.approx(10.0)
+    np.testing.assert_allclose(problem.jac(x), [4.0, 8.0])
+    np.testing.assert_allclose(problem.hess(x), 4 * np.eye(2))
+    np.testing.assert_allclose(problem.hessp(x, x), [4.0, 8.0])
+
+
 # ---- one evaluation for both
 
 
@@ -158,6 +199,14 @@ def test_nothing_is_compiled_before_it_is_called(evaluations):
     assert evaluations == []
     problem.hessp(problem.x0, problem.x0)
     assert evaluations == ["loss_hvp"]
+
+
+def test_functions_pickle():
+    problem = sg.to_scipy(loss, TREES["dataclass"], args=(2.0,))
+    expected = problem.jac(problem.x0)
+    for twin in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem)):
+        np.testing.assert_array_equal(twin.jac(problem.x0), expected)
+        assert isinstance(twin.unravel(twin.x0), Line)
 
 
 # ---- refusals
