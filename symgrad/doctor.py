@@ -116,7 +116,7 @@ class Diagnosis:
             fact = f"{fact}, which it does not operation by operation"
             error = NonFiniteError(fact, 'numerics="ieee" keeps the order in which it is written.', UNKNOWN)
         elif first is None:
-            error = NonFiniteError(f"{fact}: {self}", where=UNKNOWN)
+            error = NonFiniteError(f"{fact}: {self}", "Give the function finite constants.", UNKNOWN)
         else:
             fact = f"{fact}: {first.fact}{', in the derivative' * first.derivative}\n    {first.line}"
             error = NonFiniteError(fact, first.instead, first.where)

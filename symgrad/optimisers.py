@@ -108,10 +108,11 @@ class FlatFunction:
         paths, leaves, structure = dotted_paths({"x0": point})
         if structure != self._structure:
             ours, theirs = tree.render(self._structure), tree.render(structure)
-            raise ArgumentError(f"the tree has the structure {theirs}, x0 has {ours}")
+            raise ArgumentError(f"the tree has the structure {theirs}, x0 has {ours}", "Give a tree like x0.")
         for path, leaf, part in zip(paths, leaves, self._parts, strict=True):
             if np.shape(leaf) != part.shape:
-                raise ShapeError(f"{path} has the shape {part.shape}, here it has {np.shape(leaf)}")
+                fact = f"{path} has the shape {part.shape}, here it has {np.shape(leaf)}"
+                raise ShapeError(fact, "Give a tree like x0.")
         return _joined(leaves)
 
     def unravel(self, x: Any) -> Tree:
@@ -119,7 +120,8 @@ class FlatFunction:
         vector = np.asarray(x, dtype=np.float64)
         size = self._places[-1].stop
         if vector.shape != (size,):
-            raise ShapeError(f"the vector has the shape {vector.shape}, x0 has {size} numbers")
+            fact = f"the vector has the shape {vector.shape}, x0 has {size} numbers"
+            raise ShapeError(fact, "Give a vector of this length: that of a tree is ravel(tree).")
         leaves = [part.of(vector[place]) for part, place in zip(self._parts, self._places, strict=True)]
         return tree.unflatten(self._structure, leaves)[0]
 
