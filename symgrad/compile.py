@@ -23,8 +23,9 @@ import numpy as np
 from symgrad import tree
 from symgrad.cache import Cache, Described, Entry
 from symgrad.cost import Cost, cost_of
+from symgrad.doctor import Diagnosis, diagnose, watched
 from symgrad.emit.guard import Guard, readable_bounds
-from symgrad.emit.module import Header, Source, emit
+from symgrad.emit.module import Header, Source, emit, lines_of
 from symgrad.emit.names import global_name
 from symgrad.emit.preamble import defined
 from symgrad.errors import ArgumentError, SymgradError
@@ -85,6 +86,8 @@ class Compiled:
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)
+        if options.check_nan:
+            self.run = watched(self.run, self.debug, self._header.function)
         self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
         self.accepts = self._guard.accepts
 
@@ -119,6 +122,35 @@ class Compiled:
         """What one call costs; see `Cost`."""
         scratch = scratch_of(self.graph, self.options.threads)
         return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
+
+    def debug(self, /, *args: Any, **kwargs: Any) -> Diagnosis:
+        """Run the program operation by operation, and find what makes a result NaN or infinite.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As the program is called.
+
+        Returns
+        -------
+        Diagnosis
+            The first line that makes a NaN, an infinity or an overflow which reaches a result, with the numbers that it
+            meets, the user's line, and what would avoid it. ``print`` it.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> found = sg.grad(lambda x: np.sum(np.sqrt(x))).compile("float64[n]").debug(np.array([1.0, 0.0]))
+        >>> found.first.fact
+        'np.divide(0.5, 0.0) is inf at [1]'
+        >>> found.first.derivative
+        True
+        """
+        if self._static:
+            args, kwargs = self._static.wrapped(args, kwargs)
+        arrays, sizes = self._guard.taken_apart(args, kwargs)
+        graphs = (optimise(self._program.graph, 0), self._whole)
+        return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self._program, graph)[0]))
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write a module that does not need symgrad and checks the shapes that it is given.

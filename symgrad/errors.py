@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from symgrad.where import UNKNOWN, Where, trail
+
+if TYPE_CHECKING:
+    from symgrad.doctor import Diagnosis
 
 refused: ContextVar[list[Refusal] | None] = ContextVar("refused", default=None)
 """What the running trace has refused so far; None outside of a trace."""
@@ -116,6 +120,18 @@ class FrozenRandomWarning(UserWarning):
 
 class RecompilationWarning(UserWarning):
     """A function that is compiled again and again, since something changes from call to call."""
+
+
+class NonFiniteError(SymgradError, ArithmeticError):
+    """With ``check_nan=True``: a result is NaN or infinite, though all arguments are finite.
+
+    Attributes
+    ----------
+    diagnosis : Diagnosis
+        What `Compiled.debug` found.
+    """
+
+    diagnosis: Diagnosis
 
 
 class GradientCheckError(SymgradError, AssertionError):

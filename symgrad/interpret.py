@@ -22,6 +22,14 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[
     GraphError
         If an input that is needed is not fed.
     """
+    values = values_of(outputs, feeds, rows)
+    return [values[y] for y in outputs]
+
+
+def values_of(
+    outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None
+) -> dict[Node, Any]:
+    """The same, with the value of each node on the way."""
     sizes = dict(rows or {})
     for node, value in feeds.items():
         for size, number in zip(node.aval.shape, np.shape(value), strict=True):
@@ -30,7 +38,7 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[
     values = dict(feeds)
     for node in needed(outputs, feeds):
         values[node] = evaluate(node, values, sizes)
-    return [values[y] for y in outputs]
+    return values
 
 
 def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:

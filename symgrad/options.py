@@ -19,12 +19,15 @@ class Options:
     numerics: str = "stable"
     threads: int | None = None
     cache_size: int = 64
+    check_nan: bool = False
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
             raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
+        if type(self.check_nan) is not bool:
+            raise ArgumentError(f"check_nan={self.check_nan!r}", "It is True or False.")
         if type(self.cache_size) is not int or self.cache_size < 1:
             raise ArgumentError(f"cache_size={self.cache_size!r}", "It is a number from 1 on.")
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
@@ -80,6 +83,9 @@ def options(**changed: Any) -> Iterator[None]:
         How many threads may work on one call; None for as many as cores.
     cache_size : int
         How many programs a Function keeps, for the dtypes, sizes and options that it was called with.
+    check_nan : bool
+        Whether a call raises `NonFiniteError`, naming the user's line, where a result is NaN or infinite though all
+        arguments are finite. It costs a look at the results.
 
     Raises
     ------

@@ -104,6 +104,19 @@ def test_mixture_gradient_is_right(capsys):
     assert "def loss_value_and_grad(alpha, mu, q, l, x):" in capsys.readouterr().out
 
 
+def test_optimisers_agree_on_the_minimum(capsys):
+    curves, decays, tin, crossing = load("optimise").main()
+    for p in curves.values():
+        np.testing.assert_allclose([p["centre"], p["height"], np.exp(p["log_width"])], [0.7, 1.5, 0.4], atol=0.03)
+        np.testing.assert_allclose(p["line"], curves["trust-exact"]["line"], atol=1e-4)
+    np.testing.assert_allclose(np.exp(decays["log_rates"]), [3, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(decays["amounts"], [2, 1], rtol=1e-6)
+    np.testing.assert_allclose(tin["height"], 2 * tin["radius"], rtol=1e-4)  # the cheapest is as high as it is wide
+    np.testing.assert_allclose(np.pi * tin["radius"] ** 2 * tin["height"], 330, rtol=1e-6)
+    np.testing.assert_allclose([crossing["x"] ** 2 + crossing["y"] ** 2, crossing["x"] ** 2 - 1], [4, crossing["y"]])
+    assert "trust-exact centre 0.7" in capsys.readouterr().out
+
+
 def plain_mixture(alpha, mu, q, l, x):
     """The same likelihood, component by component with matrices."""
     logits = []

@@ -108,6 +108,11 @@ class Body:
         made = [(line.makes, tuple(released.get(i, ()))) for i, line in enumerate(self._lines)]
         return [Step(node, self._targets(node) if node else (), gone) for node, gone in made if node or gone]
 
+    @property
+    def line_of(self) -> dict[Node, str]:
+        """The statement that makes each value."""
+        return {line.makes: line.text for line in self._lines if line.makes is not None}
+
     def _targets(self, node: Node) -> tuple[str, ...]:
         """The names that a statement gives, ``_`` for a part that nobody uses."""
         if isinstance(node.aval, Aval):

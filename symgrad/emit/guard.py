@@ -104,6 +104,14 @@ class Guard:
         for at_least in self.bounds:
             yield f"{_with_prefix(own, at_least.symbol)} >= {_with_prefix(own, at_least.least)}"
 
+    def taken_apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        """The arrays among the arguments by their paths, and the sizes that are arguments themselves."""
+        args, kwargs = self.converted(args, kwargs)
+        values = tree.flatten(tuple(self.signature.bind(*args, **kwargs).arguments.values()))[0]
+        pairs = list(zip(self.leaves, values, strict=True))
+        arrays = {leaf.path: x for leaf, x in pairs if leaf.node is not None}
+        return arrays, {str(leaf.size): x for leaf, x in pairs if leaf.size is not None}
+
     # ---- when the fast test fails
 
     def converted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -163,6 +163,16 @@ def emit(
     return Source("\n".join(parts), header.function, kept, own, lambda: body.steps, end, defined)
 
 
+def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
+    """The line of each node where every node has one, under the names that level 0 gives."""
+    names = Names(graph.names, header.taken)
+    body = Body(graph.outputs, names, graph.names, nested=False)
+    _reserve(names, _symbols([*graph.inputs, *body.nodes], of_inputs=False), header)
+    _name_inputs(names, header)
+    body.write()
+    return body.line_of
+
+
 def _packages(nodes: Iterable[Node]) -> list[str]:
     """The modules beside NumPy that a program calls functions of."""
     return sorted({node.op.package for node in nodes} - {""})
