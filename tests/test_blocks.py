@@ -2,6 +2,7 @@
 
 import contextvars
 import gc
+import itertools
 import multiprocessing
 import os
 import subprocess
@@ -18,13 +19,16 @@ from test_random_programs import M, N, arguments, run, steps
 
 import symgrad as sg
 from symgrad import runtime
-from symgrad.graph import reached, verify
+from symgrad.emit.body import INSTEAD
+from symgrad.graph import Op, reached, verify
 from symgrad.interpret import interpret
+from symgrad.ops.define import TABLE
 from symgrad.schedule import machine
 from symgrad.schedule.axes import axes_of
 from symgrad.schedule.layout import scratch_bytes
 from symgrad.schedule.loop import LOOP
 from symgrad.schedule.plan import plan_for
+from symgrad.tree import flatten
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SPECS = f"float64[n, {M}]", f"float64[{M}]", "float64[]"
@@ -805,3 +809,41 @@ def test_arguments_may_be_called_as_what_loops_call(tiny_blocks, name):
     x = np.random.default_rng(0).normal(size=(7, 2))
     for got, expected in zip(sg.compile(scope["f"])(x), scope["f"](x), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+# ---- what NumPy gets wrong where memory does not lie in one piece
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int32, np.int64, np.float32, np.float64])
+def test_ufuncs_that_write_into_memory_with_gaps(dtype):
+    """What `written_into` may call is right for all strides; the others have another form there."""
+    rng, wrong = np.random.default_rng(0), set()
+    ufuncs = {op.evaluate for op in TABLE.values() if isinstance(op, Op) and not op.package and op.elementwise}
+    for ufunc in sorted((u for u in ufuncs if isinstance(u, np.ufunc)), key=lambda u: u.__name__):
+        for gap, out_gap, n in itertools.product((1, 3, 4, 8), (2, 3, 8), (16, 33)):
+            xs = [(1 + rng.uniform(0, 3, n * gap)).astype(dtype)[::gap] for _ in range(ufunc.nin)]
+            try:
+                with np.errstate(all="ignore"):
+                    expected = np.array(ufunc(*xs))
+                    found = ufunc(*xs, out=np.empty(n * out_gap, expected.dtype)[::out_gap])
+            except (TypeError, ValueError):  # not of this dtype
+                continue
+            if not np.allclose(found, expected, rtol=1e-2 if expected.dtype.itemsize == 2 else 1e-5, equal_nan=True):
+                wrong.add((ufunc, np.dtype(dtype).kind == "f"))
+    assert wrong <= set(INSTEAD)
+
+
+@pytest.mark.usefixtures("tiny_blocks")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_other_forms_of_such_ufuncs(dtype):
+    x = np.array([[[1, -2, 3], [0, 5, -7]]] * 8, dtype)
+    special = [np.nan, np.inf, -np.inf, -0.0] if dtype != np.int64 else []
+    x[: len(special), 1, 0] = special
+
+    def f(x):
+        y = x + x[0, 0, 0]
+        truths = [g(y) for g in (np.isnan, np.isinf, np.isfinite, np.signbit)]
+        return [np.sum(np.where(t, 2 * t, x.shape[0]), axis=(0, 1)) for t in truths], np.negative(y) * 2
+
+    for found, expected in zip(*[flatten(y)[0] for y in (sg.compile(f)(x), f(x))], strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -410,11 +410,24 @@ def _as_argument(key: str, array: str) -> str:
 def written_into(node: Node, inputs: Sequence[Code], out: str) -> Code:
     """The call of a ufunc that writes its result into memory that is there."""
     path, arguments = node.op.path, [x.text for x in with_floats(node, inputs)]
-    if node.op.evaluate is np.negative and node.aval.dtype.itemsize == 4:
-        # NumPy 2.4 reads wrong numbers there where neither operand lies in one piece
-        path, first = ("np.multiply", "-1.0") if node.aval.dtype.kind == "f" else ("np.subtract", "0")
-        arguments.insert(0, first)
+    kind = node.inputs[0].aval.dtype.kind
+    if kind in "iuf" and (node.op.evaluate, kind == "f") in INSTEAD:
+        path, template = INSTEAD[node.op.evaluate, kind == "f"]
+        arguments = [text.format(*arguments) for text in template]
     return call(path, [*arguments, f"out={out}"])
+
+
+INSTEAD = {
+    (np.negative, True): ("np.multiply", ("-1.0", "{0}")),
+    (np.negative, False): ("np.subtract", ("0", "{0}")),
+    (np.isnan, True): ("np.not_equal", ("{0}", "{0}")),
+    (np.isinf, True): ("np.equal", ("np.abs({0})", "np.inf")),
+    (np.isfinite, True): ("np.less", ("np.abs({0})", "np.inf")),
+    (np.signbit, True): ("np.less", ("np.copysign(1.0, {0})", "0")),
+    (np.signbit, False): ("np.less", ("{0}", "0")),
+}
+"""By ufunc, and whether its operand is floating: NumPy 2.4 reads or writes wrong numbers with these where the memory
+that they write into does not lie in one piece."""
 
 
 def _as_float(node: Node, code: Code) -> Code:

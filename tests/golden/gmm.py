@@ -80,7 +80,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
                 d_logits = np.multiply(t22[:, None], t19, out=s5)  # float64[rows, 5]
                 # derivative of gmm.py:22
                 t9 += np.einsum("ij->j", d_logits)
-                t23 = np.negative(d_logits[..., None], out=s9)  # float64[rows, 5, 1]
+                t23 = np.multiply(-1.0, d_logits[..., None], out=s9)  # float64[rows, 5, 1]
                 d_whitened = np.multiply(t23, whitened, out=s3)  # float64[rows, 5, 4]
                 # derivative of gmm.py:21
                 t10 += d_whitened.transpose(1, 2, 0) @ t14
