@@ -270,7 +270,8 @@ def test_einsum_in_every_dtype(subscripts, shapes):
         xs = [numbers(kind, shape, seed) for seed, (kind, shape) in enumerate(zip(kinds, shapes, strict=True))]
         want, truth = np.asarray(np.einsum(subscripts, *xs)), wide_sum(subscripts, xs)
         for level in (0, 2):
-            y = np.asarray(sg.compile(lambda *xs: np.einsum(subscripts, *xs), optimize=level)(*xs))
+            with np.errstate(over="ignore"):  # in blocks, sums of int8 are numbers, which warn where they wrap around
+                y = np.asarray(sg.compile(lambda *xs: np.einsum(subscripts, *xs), optimize=level)(*xs))
             assert (y.dtype, y.shape) == (want.dtype, want.shape)
             if want.dtype.kind in "biu":
                 np.testing.assert_array_equal(y, want)

@@ -233,6 +233,7 @@ def loss(s, b):
     return b @ linalg.cho_solve(linalg.cho_factor(s, lower=True), b)
 
 
+@pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_saved_modules_need_scipy_alone(level, tmp_path):
     s, b = symmetric(4, 4), numbers(4)

@@ -506,6 +506,7 @@ def test_programs_at_all_levels(level):
         np.testing.assert_allclose(g, slope(lambda *p: np.sum(loss(*p)), a, b, x, wrt=wrt), rtol=1e-12)
 
 
+@pytest.mark.usefixtures("whole")
 def test_derivatives_by_a_shape_run_with_scipy_alone(tmp_path):
     f = sg.grad(lambda a, x: np.sum(special.gammainc(a, x)), argnums=(0, 1))
     program = f.compile("float64[n]", "float64[n]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -136,6 +136,8 @@ def emit(
     everything = list(with_nested(body.nodes))
     symbols = _symbols([*graph.inputs, *everything], of_inputs=checks is not None)
     _reserve(names, symbols, header)
+    for length in _lengths(body.nodes):
+        names.reserve(length)
     _name_inputs(names, header)
     body.write()
     live = [node for node in graph.inputs if node in body.uses]
@@ -262,6 +264,12 @@ def _reserve(names: Names, symbols: Iterable[str], header: Header) -> None:
         if symbol in header.local:
             raise ArgumentError(f"{symbol} is the name of a size and of an argument", "Give the size another letter.")
         names.fresh(symbol)
+
+
+def _lengths(nodes: Iterable[Node]) -> Iterator[str]:
+    """What the bodies of loops call how many rows a block has."""
+    for block in (value for node in nodes for _, value in node.params if isinstance(value, Block)):
+        yield from map(str, (block.rows, *(bounds.rows for bounds in block.bounds)))
 
 
 def _bare(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:

@@ -49,6 +49,10 @@ class Names:
         """Let a node go under a name that is there: it takes over the memory of what was called so."""
         self._names[node] = name
 
+    def reserve(self, name: str) -> None:
+        """Give this name to nothing else."""
+        self._used.setdefault(name, 1)
+
     def fresh(self, base: str) -> str:
         """`base`, or `base` with the next number."""
         count, name = self._used.get(base, 0) + 1, base
