@@ -20,6 +20,7 @@ from symgrad.foreign import plain
 from symgrad.graph import SEED, Aval, Graph, Node, reached, tracing
 from symgrad.interception import held, inside
 from symgrad.listing import listing, node_names, types
+from symgrad.ops.masks import Selected
 from symgrad.reach import reads
 from symgrad.specs import parse_size, parse_spec, size_texts
 from symgrad.text import double_quoted, is_name, key_literal, visible, word
@@ -402,6 +403,8 @@ def _as_result(graph: Graph, x: Any) -> Any:
         return Variable(graph, x.node)  # as it is now: a later write is not part of the program
     if isinstance(x, Dim):
         return Variable(graph, graph.size(x))
+    if isinstance(x, Selected):
+        raise x.refusal()
     numeric = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
     return Variable(graph, graph.constant(x)) if numeric else x
 

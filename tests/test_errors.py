@@ -963,3 +963,8 @@ def test_numbers_that_a_mask_selects_are_no_result():
 def test_a_program_says_what_it_was_compiled_for(args, fact, instead):
     program = sg.compile(doubles).compile(X)
     says(lambda: program(*args), ArgumentError, fact, instead)
+
+
+def test_what_a_traced_mask_selects_is_no_result():
+    found = raised(lambda: sg.compile(lambda x: {"kept": x[x > 0]})(np.ones(3)), UnsupportedError)
+    assert found.fact.startswith("indexing with a traced boolean mask") and "np.where(mask, x, 0)" in found.instead
