@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import partial, wraps
 from typing import Any
 
@@ -20,16 +21,22 @@ from symgrad.ops.scipy import load
 _ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
 """What gives an array of no dimensions, into which one can write, where others give a NumPy scalar."""
 
+_within: ContextVar[Callable[..., Any] | None] = ContextVar("within", default=None)
+"""The function that is being written with others, whose results are not the user's."""
+
 
 def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
     out = kwargs.pop("out", None)
+    outermost, token = _within.get() is None, _within.set(function)
     try:
         result = explaining(_known(function), function, args, kwargs)
-        if function in _ARRAYS and is_traced(result):
+        if function in _ARRAYS and is_traced(result) and outermost:
             result._array = True
     except Refusal as refusal:
         result = _on_values(function, args, kwargs, refusal)
+    finally:
+        _within.reset(token)
     return result if out is None else deliver(result, out)
 
 

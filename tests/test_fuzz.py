@@ -149,3 +149,14 @@ def test_constants_have_an_order_too():
 
     with pytest.raises(sg.errors.WriteError, match="order is not known"):
         sg.compile(f)(2.0)
+
+
+def test_a_number_that_a_function_makes_with_an_array_is_a_number():
+    def f(x):
+        y = np.max(x, where=x < 9, initial=-1.0)
+        rows = np.atleast_2d(y)
+        np.multiply(rows, 3, out=rows)
+        return y
+
+    for x in (np.zeros((0, 3)), np.array([2.0, 5.0])):
+        assert sg.compile(f)(x) == f(x)

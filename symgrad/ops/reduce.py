@@ -129,7 +129,8 @@ def _joined(op, x, initial, combine, options):
     if any(same(x.shape[i], 0) for i in axes):
         shape = _reduced(x.shape, axes, options.get("keepdims", False))
         dtype = op.infer(Aval((1,), x.dtype)).dtype
-        return np.full(shape, _initial(initial, dtype), dtype, like=x)
+        nothing = np.full(shape, _initial(initial, dtype), dtype, like=x)
+        return nothing if shape else nothing[()]  # a scalar, where np.full gives an array
     y = op(x, **options)
     return combine(y, _initial(initial, y.dtype))
 
