@@ -43,7 +43,7 @@ from symgrad.schedule.scratch import scratch_of
 from symgrad.specs import looks_like_spec
 from symgrad.static import StaticArguments
 from symgrad.text import literal
-from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, signature, spec, trace
+from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec, trace
 from symgrad.variable import Variable
 from symgrad.where import boundary
 
@@ -511,5 +511,5 @@ def _kind(x: Any) -> Any:
     if type(x) in (int, float, complex):
         return type(x)
     if is_array(x):
-        return np.dtype(x.dtype), len(x.shape)
+        return np.dtype(x.dtype), len(x.shape), is_zero_dimensional(x)
     return (type(x), x) if is_static(x) else type(x)  # the latter is refused when it is traced

@@ -87,6 +87,7 @@ class Leaf:
     static: Any = None
     size: Dim | None = None  # of an int that is computed with as sizes are
     ignored: bool = False  # an int that the function does not read
+    is_array: bool | None = None  # of no dimensions: an array, into which one can write, or a number; None of a spec
 
 
 class _Shown(str):
@@ -275,6 +276,11 @@ def is_array(x: Any) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, type)  # np.float64 has both
 
 
+def is_zero_dimensional(x: Any) -> bool:
+    """Whether it is an array, and not a number, of no dimensions."""
+    return type(x) is np.ndarray and x.ndim == 0
+
+
 _FIXED = (type(None), type(...), type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc, partial)
 
 
@@ -342,7 +348,10 @@ class _Arguments:
         if is_array(value):
             node = self._graph.add_input(name, input_aval(value, self._sizes, shape, place[2]), self._where)
             lock = f"{place[2]} is an argument: writing into it would change the caller's array"
-            return Leaf(*place, name, node), Variable(self._graph, node, lock)
+            variable = Variable(self._graph, node, lock)
+            variable._array = is_zero_dimensional(value)
+            known = variable._array or (False if isinstance(value, np.generic) else None)
+            return Leaf(*place, name, node, is_array=known), variable
         if not is_static(value):
             raise ArgumentError(
                 f"{place[2]} is an instance of {type(value).__name__}, neither an array nor a value that never changes",

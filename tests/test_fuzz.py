@@ -160,3 +160,15 @@ def test_a_number_that_a_function_makes_with_an_array_is_a_number():
 
     for x in (np.zeros((0, 3)), np.array([2.0, 5.0])):
         assert sg.compile(f)(x) == f(x)
+
+
+def test_an_argument_may_be_an_array_of_no_dimensions():
+    def f(x):
+        y = x.astype(np.float64)
+        row = np.reshape(y, (1, -1))
+        row *= np.cos(row)
+        return y
+
+    compiled = sg.compile(f)
+    for x in (np.array(-0.8), np.float64(-0.8), np.array(0.3), np.float64(0.3)):
+        assert compiled(x) == f(x)

@@ -91,7 +91,9 @@ class Guard:
             if aval.weak:
                 yield f"{own}type({x}) is {own}{aval.dtype.type(0).item().__class__.__name__}"
             elif not aval.shape:
-                yield f"({is_array} or {own}isinstance({x}, {own}generic)) and {x}.shape == () and {dtype}"
+                is_number = f"{own}isinstance({x}, {own}generic)"
+                kinds = {True: is_array, False: is_number, None: f"({is_array} or {is_number})"}
+                yield f"{kinds[leaf.is_array]} and {x}.shape == () and {dtype}"
             elif not any(isinstance(n, Dim) for n in aval.shape):
                 yield f"{is_array} and {x}.shape == {aval.shape} and {dtype}"
             else:
