@@ -201,9 +201,15 @@ class _Pullback:
         """The inputs in the dtypes in which an elementwise operator computes: a partial has no fewer digits."""
         xs, dtype = node.inputs, node.aval.dtype
         if all(x.aval.weak or x.aval.dtype == dtype for x in xs):
-            return [*map(self.primal, xs)]
+            return [self.number(x, node) if x.aval.weak else self.primal(x) for x in xs]
         dtypes = operand_dtypes(node.op, dtype, *[x.aval for x in xs])
-        return [self.primal(x) if x.aval.weak else self.cast(x, to) for x, to in zip(xs, dtypes, strict=True)]
+        return [self.number(x, node) if x.aval.weak else self.cast(x, to) for x, to in zip(xs, dtypes, strict=True)]
+
+    def number(self, x: Node, user: Node) -> Variable:
+        """A number of Python's; as NumPy's where 1 / 0.0 would raise, since a derivative is infinite there."""
+        if not user.op.singular or x.op is CONSTANT or x.aval.dtype.kind != "f" or user.aval.dtype.kind != "f":
+            return self.primal(x)
+        return self.primal(x).astype(user.aval.dtype)
 
     def cast(self, x: Node, dtype: np.dtype) -> Variable:
         """A value in a dtype; a constant stays one, so that rules know its number."""

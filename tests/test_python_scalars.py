@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.graph import Op
+from symgrad.ops.define import TABLE
 
 LEVELS = pytest.mark.parametrize("level", [0, 1, 2])
 
@@ -46,3 +48,33 @@ def test_division_by_a_size_of_zero_is_numpys(level):
     value, gradient = sg.value_and_grad(lambda x: np.sum(x * x) / x.shape[0], optimize=level)(np.ones(0))
     assert np.isnan(value)
     assert gradient.shape == (0,)
+
+
+POLES = [
+    op
+    for op in {id(op): op for op in TABLE.values()}.values()
+    if isinstance(op, Op) and op.elementwise and op.singular and len(op.domain or ()) == 1 and not op.package
+]
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("op", POLES, ids=lambda op: op.name)
+def test_derivatives_at_poles_are_numpys(op, order):
+    """Of Python's floats 1 / 0.0 raises; the derivative of np.log at 0.0 is infinite all the same."""
+    function = op
+    for _ in range(order):
+        function = sg.grad(function)
+    for level in (0, 1, 2):
+        for x in (0.0, 1.0, -1.0):
+            compiled = function.compile(x, optimize=level)
+            expected = function.compile(np.float64(x), optimize=level)(np.float64(x))
+            np.testing.assert_array_equal(compiled(x), expected, err_msg=f"{op} at {x}, level {level}")
+
+
+@LEVELS
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+def test_derivatives_of_python_arithmetic_at_poles(level):
+    assert sg.grad(lambda s: s**0.5, optimize=level)(0.0) == np.inf
+    assert sg.grad(lambda s: np.where(s == 0, 1.0, np.sin(s) / s), optimize=level)(0.0) == 0
+    assert sg.grad(lambda s: np.arctan(np.reciprocal(s) ** 2), optimize=level)(-0.5) == pytest.approx(16 / 17)

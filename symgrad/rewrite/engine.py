@@ -418,7 +418,7 @@ class Rewriting(Graph):
         self._replay = [(p, bound.get(p)) for p in reversed(r.pattern.made)]
         try:
             _, after = r(**arguments)
-            return after if all(_holds(x.aval, aval.dtype) for x in self._built) else NotImplemented
+            return after if all(_holds(x, aval) for x in self._built) else NotImplemented
         except SymgradError as error:
             error.forget()
             return NotImplemented
@@ -441,12 +441,16 @@ class Rewriting(Graph):
         return node if node.aval.weak == aval.weak else None
 
 
-def _holds(aval: Any, dtype: np.dtype) -> bool:
+def _holds(part: Node, result: Aval) -> bool:
     """Whether a part of a result may be such a value: a mask, or a number of no fewer digits, nor of a smaller range.
 
-    The logarithm of an int8 is a float16, which is too little for a part of a float64.
+    The logarithm of an int8 is a float16, which is too little for a part of a float64; and 1 / 0.0 is infinite in NumPy,
+    where Python raises.
     """
-    return type(aval) is not Aval or aval.weak or aval.dtype.kind == "b" or np.can_cast(dtype, aval.dtype)
+    aval = part.aval
+    if type(aval) is not Aval or aval.dtype.kind == "b":
+        return True
+    return result.weak or not part.op.singular if aval.weak else np.can_cast(result.dtype, aval.dtype)
 
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:

@@ -158,6 +158,8 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
     inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
         return None
+    if x.op.singular and inputs[1].op is not CONSTANT and inputs[1].aval.dtype.kind == "f":
+        return None  # 1 / 0.0 raises in Python
     return graph.add(x.op, tuple(inputs), x.params)
 
 
