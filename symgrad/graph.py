@@ -82,6 +82,7 @@ class Op:
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
     view: bool = False  # the result may share memory with the first input
     read_only: bool = False  # and NumPy does not let it be written into
+    write_back: Callable[..., Any] | None = None  # the first input after the result, a view of it, was written into
     package: str = ""  # the module that its source needs, if not NumPy: scipy.special
     written: bool = False  # the text of `evaluate` stands in the module that calls it
     defaults: dict[str, Any] = field(default_factory=dict)

@@ -175,6 +175,11 @@ class Memory:
 
     # ---- writing
 
+    @property
+    def locked(self) -> str:
+        """Why assignments are refused; "" if they are not."""
+        return self._lock
+
     def lock(self, reason: str) -> None:
         """Refuse assignments from now on."""
         self._lock = reason

@@ -23,7 +23,7 @@ np.where({m}, {y}, {y}); np.where({m}, {g}, {c}); np.where({f} > 0, np.sqrt({it}
 np.where({f} > 0, np.log({it}), {g}); np.where({f} == 0, 1.0, np.sin({it}) / {it})
 np.sqrt({f}, where={it} > 0, out=np.zeros_like({it})); np.select([{m}], [{x}], 1)
 np.log({f}, where={it} > 0, out=np.ones({it}.shape)); np.add({x}, {y}, where={m}, out=np.ones({it}.shape))
-np.sum({x}, where={m}); np.mean({f}, axis={axis}, where={m} | True); np.max({f}, where={m}, initial=-1.0); np.sum({x})
+np.sum({x}, where={m}); np.mean({f}, axis={axis}, where={m} | True); np.max({f}, where={m}, initial=-1.005); np.sum({x})
 np.sum({x}, axis={axis}); np.sum({x}, axis={axis}, keepdims=True); np.mean({x}, axis={axis}); {x}.sum({axis})
 np.max({x}, axis={axis}); np.min({x}, axis={axis}, keepdims=True); np.prod({x}, axis={axis})
 np.std({f} + {g}, axis={axis}); np.var({f}, axis={axis}); np.any({m}, axis={axis}); np.all({m})

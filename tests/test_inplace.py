@@ -377,3 +377,21 @@ def test_generated_code_leaves_the_argument_alone():
     want[2] += [0, 0, 1, 1]
     want[2, 0] += 1 + 5 * (2 * 5 * X[2, 0] + 1)
     np.testing.assert_allclose(slope, want)
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [float, bool, np.int8])
+@pytest.mark.parametrize(("subscripts", "shape"), [("ii->i", (3, 3)), ("jij->ij", (3, 4, 3)), ("iji->ji", (2, 3, 2))])
+def test_einsum_of_one_array_is_a_view(subscripts, shape, dtype, optimize):
+    def f(x):
+        x = x.copy()
+        diagonal = np.einsum(subscripts, x)
+        x[:1] = 0
+        seen = diagonal.copy()
+        diagonal[-1] = 1
+        return x, diagonal, seen
+
+    x = np.random.default_rng(0).integers(-3, 4, shape).astype(dtype)
+    for found, expected in zip(sg.compile(f, optimize=optimize)(x), f(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype

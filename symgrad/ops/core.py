@@ -13,6 +13,7 @@ ALIAS = operator(
     flow=aligned,
     linear=True,
     view=True,
+    write_back=lambda x, content, tag: content,
     spell=lambda node, x: x,
     scalar=lambda node, x: x,
 )
@@ -53,6 +54,7 @@ def _boundary(name):
         flow=aligned,
         linear=True,
         view=True,
+        write_back=lambda x, content, segment: content,
         spell=lambda node, x: x,
         scalar=lambda node, x: x,
     )

@@ -352,6 +352,7 @@ def operator(
     singular: bool = False,
     view: bool = False,
     read_only: bool = False,
+    write_back: Callable[..., Any] | None = None,
     package: str = "",
     written: bool = False,
 ) -> Op:
@@ -401,6 +402,9 @@ def operator(
         Whether the result may share memory with the first input.
     read_only : bool
         Whether that view cannot be written into.
+    write_back : callable, optional
+        ``write_back(x, content, *rest, **params)``: what the first input `x` becomes when the view of it becomes
+        `content`; `rest` are the other inputs.
     package : str
         The module that the function is called from in the source, if that is not NumPy: ``"scipy.linalg"``.
     written : bool
@@ -451,6 +455,7 @@ def operator(
         singular=singular,
         view=view,
         read_only=read_only,
+        write_back=write_back,
         package=package,
         written=written,
         defaults=defaults,

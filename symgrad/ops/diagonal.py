@@ -125,6 +125,12 @@ def _flow_diagonal(y, a, offset, axis1, axis2):
     return flow._replace(result=(*flow.result, None))
 
 
+def _write_back_diagonal(a, content, offset=0, axis1=0, axis2=1):
+    """`a` with another main diagonal: np.einsum gives one that can be written into."""
+    eye = np.eye(a.shape[axis1], dtype=bool, like=a)
+    return _from_last_two(np.where(eye, content[..., None], last_two(a, axis1, axis2)), axis1, axis2)
+
+
 DIAGONAL = operator(
     np.diagonal,
     infer=_infer_diagonal,
@@ -136,6 +142,7 @@ DIAGONAL = operator(
     linear=True,
     view=True,
     read_only=True,
+    write_back=_write_back_diagonal,
 )
 
 

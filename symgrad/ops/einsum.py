@@ -182,7 +182,7 @@ def einsum(*operands, optimize=False, dtype=None, order="K", casting="safe"):
 
 
 def _contract(xs, terms, out, optimize):
-    if len(xs) == 1 and xs[0].dtype.kind in "fc":  # np.sum would widen small integers
+    if len(xs) == 1 and (xs[0].dtype.kind in "fc" or len(terms[0]) == len(out)):  # np.sum would widen small integers
         return _permute(xs[0], list(terms[0]), out)
     if len(xs) == 2:
         y = _matrix_product(*xs, *map(list, terms), out)
@@ -319,4 +319,7 @@ def _without_repeats(x, term):
             "A repeated index takes a diagonal, and needs axes of the same size.",
         )
     rest = [label for k, label in enumerate(term) if k not in (i, j)]
-    return _without_repeats(np.diagonal(x, axis1=i, axis2=j), [*rest, repeated])
+    y = np.diagonal(x, axis1=i, axis2=j)
+    if is_traced(y):
+        y.lock(x.locked)  # that of np.diagonal is read-only, this one is not
+    return _without_repeats(y, [*rest, repeated])

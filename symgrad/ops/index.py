@@ -6,7 +6,6 @@ from symgrad.dims import Dim
 from symgrad.errors import ShapeError, WriteError
 from symgrad.flow import matched
 from symgrad.graph import Aval
-from symgrad.ops.core import ALIAS, BOUNDARIES
 from symgrad.ops.define import as_input, is_traced, operator
 from symgrad.ops.keys import (
     FULL,
@@ -24,7 +23,6 @@ from symgrad.ops.keys import (
     spell_key,
 )
 from symgrad.ops.masks import Selected, is_traced_mask, selection
-from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.shapes import broadcast_shapes, render_tuple, same_shape
 from symgrad.spelling import ATOM, Code
 
@@ -95,6 +93,7 @@ GET = operator(
     linear=True,
     selects=True,
     view=True,
+    write_back=lambda x, content, *arrays, key: SET(x, content, *arrays, key=key),
 )
 
 
@@ -316,14 +315,7 @@ def _whole(x, value, target):
 
 def write_back(view, base, content):
     """The content of `base` after `content` was written into `view`, a node that views it."""
-    params = dict(view.params)
-    if view.op is GET:
-        arrays = [type(base)(base.graph, a) for a in view.inputs[1:]]
-        return SET(base, content, *arrays, key=params["key"])
-    if view.op is TRANSPOSE:
-        return np.transpose(content, np.argsort(params["axes"]))
-    if view.op is RESHAPE:
-        return np.reshape(content, base.shape)
-    if view.op is ALIAS or view.op in BOUNDARIES:
-        return content
-    raise WriteError(f"np.{view.op.name} gives a read-only array", "Write into a copy: x = x.copy().")
+    if view.op.write_back is None:
+        raise WriteError(f"np.{view.op.name} gives a read-only array", "Write into a copy: x = x.copy().")
+    others = [type(base)(base.graph, x) for x in view.inputs[1:]]
+    return view.op.write_back(base, content, *others, **dict(view.params))

@@ -166,6 +166,7 @@ RESHAPE = operator(
     flow=regrouped,
     linear=True,
     view=True,
+    write_back=lambda x, content, shape: np.reshape(content, x.shape),
 )
 
 
@@ -296,6 +297,7 @@ TRANSPOSE = operator(
     flow=lambda y, x, axes: Flow((tuple(range(x.ndim)),), axes),
     linear=True,
     view=True,
+    write_back=lambda x, content, axes: np.transpose(content, np.argsort(axes)),
 )
 
 
