@@ -11,6 +11,7 @@ import contextlib
 import io
 import linecache
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,12 +70,27 @@ def printed(folder, name, code, namespace=None):
     out = io.StringIO()
     table = dict(TABLE)
     try:
-        with contextlib.redirect_stdout(out), contextlib.chdir(folder):
+        with contextlib.redirect_stdout(out), script_in(folder):
             exec(compile("\n" * before.count("\n") + code, str(path), "exec"), namespace)
     finally:
         TABLE.clear()
         TABLE.update(table)
     return out.getvalue()
+
+
+@contextlib.contextmanager
+def script_in(folder):
+    """As for a script in the working directory: modules that lie there can be imported, and are forgotten again."""
+    path, modules = list(sys.path), set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        with contextlib.chdir(folder):
+            yield
+    finally:
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if Path(getattr(sys.modules[name], "__file__", None) or "").parent == folder:
+                del sys.modules[name]
 
 
 def rerun(text, folder):
