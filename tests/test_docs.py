@@ -20,12 +20,31 @@ def title(page):
 def test_blocks_print_what_is_shown(page, tmp_path, request):
     if request.config.getoption("--blocks"):
         pytest.skip("sources are others in tiny blocks")
+    update = request.config.getoption("--update-golden")
     old = page.read_text(encoding="utf-8")
     new = rerun(old, tmp_path)
-    if request.config.getoption("--update-golden"):
+    for picture, drawn in drawings(page, tmp_path):
+        if update:
+            picture.write_bytes(drawn.read_bytes())
+        assert picture.read_bytes() == drawn.read_bytes(), f"{title(picture)} is not what the page draws"
+    if update:
         page.write_text(new, encoding="utf-8")
     else:
         assert new == old
+
+
+def drawings(page, folder):
+    """The pictures that a page shows, each with the file of that name which its programs wrote."""
+    for shown in re.findall(r"!\[[^]]*\]\(([^)]+\.svg)\)", page.read_text(encoding="utf-8")):
+        picture = page.parent / shown
+        if (folder / picture.name).exists():
+            yield picture, folder / picture.name
+
+
+def test_a_picture_is_compared_with_what_its_page_draws(tmp_path):
+    (tmp_path / "fit.svg").write_text("<svg/>")
+    (found,) = drawings(ROOT / "docs" / "how_it_works.md", tmp_path)
+    assert found == (ROOT / "docs" / "pictures" / "fit.svg", tmp_path / "fit.svg")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
