@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import linecache
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.ops.define import TABLE
+from tests.documents import ROOT, printed, programs, rerun
 
-ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-BLOCK = re.compile(r"(?P<shown><!-- output -->\n)?```(?P<language>\w*)\n(?P<text>.*?)```\n", re.DOTALL)
-
-
-def programs(text):
-    """For each Python block that is not an output its file name, code, and the match of the output that follows it."""
-    found = []
-    for block in BLOCK.finditer(text):
-        if block["shown"]:
-            found[-1] = (*found[-1][:2], block)
-        elif block["language"] == "python":
-            name = re.match(r"# (\w+\.py)\n", block["text"])
-            assert name, f"the block does not name its file: {block['text'][:60]!r}"
-            found.append((name[1], block["text"], None))
-    return found
-
-
-def printed(folder, name, code):
-    path = folder / name
-    path.write_text(code, encoding="utf-8")
-    linecache.checkcache(str(path))
-    out = io.StringIO()
-    table = dict(TABLE)
-    try:
-        with contextlib.redirect_stdout(out):
-            exec(compile(code, str(path), "exec"), {"__name__": name})
-    finally:
-        TABLE.clear()
-        TABLE.update(table)
-    return out.getvalue()
 
 
 def test_blocks_print_what_is_shown(tmp_path, request):
     if request.config.getoption("--blocks"):
         pytest.skip("sources are others in tiny blocks")
-    old = new = README.read_text(encoding="utf-8")
-    for name, code, block in programs(old):
-        out = printed(tmp_path, name, code).strip("\n")
-        if block is None:
-            assert out == "", f"{name} prints what the README does not show"
-            continue
-        at = new.index(block[0], new.index(code))
-        shown = f"<!-- output -->\n```{block['language']}\n{out}\n```\n"
-        new = new[:at] + shown + new[at + len(block[0]) :]
+    old = README.read_text(encoding="utf-8")
+    new = rerun(old, tmp_path)
     if request.config.getoption("--update-golden"):
         README.write_text(new, encoding="utf-8")
     else:

@@ -267,7 +267,7 @@ def eigh(a, UPLO="L"):
 
 
 @implements(np.linalg.eig, np.linalg.eigvals)
-def eig(a):
+def refused(a):
     raise UnsupportedError(
         "np.linalg.eig and np.linalg.eigvals are not supported: values decide whether their results are complex",
         "Use np.linalg.eigh or np.linalg.eigvalsh for a symmetric matrix.",

@@ -21,6 +21,7 @@ from symgrad.schedule.plan import Plan, is_cheap
 from symgrad.schedule.spans import Span, is_zero
 from symgrad.schedule.stencils import Moved
 from symgrad.schedule.windows import PUT, WINDOW, key_at
+from symgrad.where import UNKNOWN
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Body:
         if span not in self.bounds:
             k = len(self.bounds)
             start, stop = (
-                self.graph.add(INPUT, (), (("aval", _PLACE), ("name", f"{s}{k}"))) for s in ("start", "stop")
+                self.graph.add(INPUT, (), (("aval", _PLACE), ("name", f"{s}{k}")), UNKNOWN) for s in ("start", "stop")
             )
             self.bounds[span] = Bounds(start, stop, rows)
         return self.bounds[span]

@@ -1,0 +1,33 @@
+"""In docstrings `grad` is a link where symgrad has such a public name, and code where it has none."""
+
+import re
+
+import symgrad
+from symgrad import errors
+
+NAME = re.compile(r"(?<![`:\w])`([^`\n]+)`(?![`_])")
+
+
+def target(text):
+    """What the text names, for Sphinx; None for a parameter, an expression, a name of another library."""
+    owner, _, member = text.removeprefix("symgrad.").partition(".")
+    if hasattr(errors, owner) and isinstance(getattr(errors, owner), type):
+        return f"symgrad.errors.{owner}"
+    thing = None if owner.startswith("_") else getattr(symgrad, owner, None)
+    if not callable(thing) or (member and not hasattr(thing, member)):
+        return None
+    return f"symgrad.{owner}" + (f".{member}" if member else "")
+
+
+def linked(match):
+    name = target(match[1])
+    return f":py:obj:`{match[1]} <{name}>`" if name else f"``{match[1]}``"
+
+
+def process(app, what, name, obj, options, lines):
+    lines[:] = [NAME.sub(linked, line) for line in lines]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", process, priority=900)  # after napoleon
+    return {"parallel_read_safe": True}

@@ -1,0 +1,95 @@
+"""Every Python block of every page runs, and what the page shows is what it prints; names in the text exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import symgrad as sg
+from tests.documents import ROOT, blocks, pages, rerun
+
+PAGES = [page for page in pages() if page.name != "README.md"]  # tests/test_readme.py
+
+
+def title(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text(encoding="utf-8"))], ids=title)
+def test_blocks_print_what_is_shown(page, tmp_path, request):
+    if request.config.getoption("--blocks"):
+        pytest.skip("sources are others in tiny blocks")
+    update = request.config.getoption("--update-golden")
+    old = page.read_text(encoding="utf-8")
+    new = rerun(old, tmp_path)
+    for picture, drawn in drawings(page, tmp_path):
+        if update:
+            picture.write_bytes(drawn.read_bytes())
+        assert picture.read_bytes() == drawn.read_bytes(), f"{title(picture)} is not what the page draws"
+    if update:
+        page.write_text(new, encoding="utf-8")
+    else:
+        assert new == old
+
+
+def drawings(page, folder):
+    """The pictures that a page shows, each with the file of that name which its programs wrote."""
+    for shown in re.findall(r"!\[[^]]*\]\(([^)]+\.svg)\)", page.read_text(encoding="utf-8")):
+        picture = page.parent / shown
+        if (folder / picture.name).exists():
+            yield picture, folder / picture.name
+
+
+def test_a_picture_is_compared_with_what_its_page_draws(tmp_path):
+    (tmp_path / "fit.svg").write_text("<svg/>")
+    (found,) = drawings(ROOT / "docs" / "how_it_works.md", tmp_path)
+    assert found == (ROOT / "docs" / "pictures" / "fit.svg", tmp_path / "fit.svg")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_names_in_the_text_exist(page):
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in sorted(set(re.findall(r"\bsg\.(\w+)", text))) if not hasattr(sg, name)] == []
+    files = set(re.findall(r"\b(?:examples|benchmarks|tests|symgrad)/\w+\.py\b", text))
+    assert [name for name in sorted(files) if not (ROOT / name).exists()] == []
+
+
+# ---- the rule itself
+
+PAGE = """
+```python
+# a.py
+def f(x):
+    return x + 1
+```
+```{note}
+No program.
+```
+```python
+# a.py, continued
+print(f(1))
+```
+<!-- output -->
+```text
+3
+```
+```py
+import torch
+```
+"""
+
+
+def test_a_block_goes_on_with_a_file_and_its_output_is_compared(tmp_path):
+    assert rerun(PAGE, tmp_path) == PAGE.replace("3\n", "2\n")
+    assert (tmp_path / "a.py").read_text(encoding="utf-8").splitlines()[5:] == ["# a.py, continued", "print(f(1))"]
+
+
+def test_what_a_page_does_not_show_is_not_printed(tmp_path):
+    with pytest.raises(AssertionError, match=r"a\.py prints what the page does not show: 2"):
+        rerun(PAGE.replace("<!-- output -->\n", ""), tmp_path)
+
+
+def test_a_block_names_its_file():
+    with pytest.raises(AssertionError, match="does not name its file"):
+        blocks("```python\nprint(1)\n```\n")
