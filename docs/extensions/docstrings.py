@@ -3,7 +3,9 @@
 import re
 
 import symgrad
-from symgrad import errors
+from symgrad import cost, doctor, errors
+
+MODULES = (errors, cost, doctor)  # the reference has classes of theirs
 
 NAME = re.compile(r"(?<![`:\w])`([^`\n]+)`(?![`_])")
 
@@ -11,12 +13,18 @@ NAME = re.compile(r"(?<![`:\w])`([^`\n]+)`(?![`_])")
 def target(text):
     """What the text names, for Sphinx; None for a parameter, an expression, a name of another library."""
     owner, _, member = text.removeprefix("symgrad.").partition(".")
-    if hasattr(errors, owner) and isinstance(getattr(errors, owner), type):
-        return f"symgrad.errors.{owner}"
+    home = next((module.__name__ for module in MODULES if is_class_of(module, owner)), None)
+    if home:
+        return f"{home}.{owner}"
     thing = None if owner.startswith("_") else getattr(symgrad, owner, None)
     if not callable(thing) or (member and not hasattr(thing, member)):
         return None
     return f"symgrad.{owner}" + (f".{member}" if member else "")
+
+
+def is_class_of(module, name):
+    found = getattr(module, name, None)
+    return isinstance(found, type) and found.__module__ == module.__name__
 
 
 def linked(match):
