@@ -16,7 +16,7 @@ from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from symgrad.graph import Graph, Node, tracing
 from symgrad.interception import held, inside
 from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.pickling import program_of, rows_of
+from symgrad.recording import recording, staged
 from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
 from symgrad.saving import write_module
@@ -46,6 +47,10 @@ from symgrad.text import literal
 from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec, trace
 from symgrad.variable import Variable
 from symgrad.where import boundary
+
+if TYPE_CHECKING:
+    from symgrad.recording import Log
+    from symgrad.report.explain import Compilation, Report
 
 _serial = itertools.count(1)
 
@@ -80,9 +85,7 @@ class Compiled:
     def __init__(self, program: Program, options: Options, static: StaticArguments | None = None) -> None:
         self.options, self._program, self._static = options, program, static
         self._whole = optimise(program.graph, options.optimize, options.numerics)
-        self.graph = self._whole
-        if options.optimize > 1:
-            self.graph = in_rows(write(in_blocks(self._whole), options.numerics))
+        self.graph = _scheduled(self._whole, options)
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = _load(self._emitted)
@@ -122,6 +125,39 @@ class Compiled:
         """What one call costs; see `Cost`."""
         scratch = scratch_of(self.graph, self.options.threads)
         return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
+
+    def explain(self) -> Report:
+        """What the compiler did with the program, what it left and why; and what a call costs, line by line.
+
+        Returns
+        -------
+        Report
+            ``print`` it; see there for its parts.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> report = sg.grad(lambda x: np.sum(np.log(1 + np.exp(x)))).compile("float64[n]").explain()
+        >>> found = report.rewrites[0]
+        >>> print(found.rule, found.before, found.after, found.changes)
+        logaddexp_number log(1 + exp(x)) logaddexp(0.0, x) nan
+        """
+        from symgrad.report.explain import explained
+
+        return explained(*self._recorded())
+
+    def _recorded(self) -> tuple[Compilation, Log]:
+        """The program compiled once more, and what the compiler noted of it."""
+        from symgrad.report.explain import Compilation
+
+        program, options = self._program, self.options
+        with recording() as log:
+            whole = optimise(program.graph, options.optimize, options.numerics)
+            graph = _scheduled(whole, options)
+            header, _ = _header(program, graph)
+            source = staged(emit, graph, header, options.optimize, threads=options.threads)
+            staged(_load, source)
+        return Compilation(program, whole, graph, source, options, self.cost, self.signature), log
 
     def debug(self, /, *args: Any, **kwargs: Any) -> Diagnosis:
         """Run the program operation by operation, and find what makes a result NaN or infinite.
@@ -200,6 +236,15 @@ class Compiled:
         module = emit(self.graph, self._header, options.optimize, checks, options.threads)
         write_module(path, module.text, module.constants, overwrite)
         return path
+
+
+def _scheduled(graph: Graph, options: Options) -> Graph:
+    """The graph as it is written down, in loops over blocks of rows where that is faster."""
+    if options.optimize < 2:
+        return graph
+    graph = staged(in_blocks, graph)
+    graph = staged(write, graph, options.numerics)
+    return staged(in_rows, graph)
 
 
 def _compiled_again(rows: dict[str, Any], options: Options, static: StaticArguments | None) -> Compiled:

@@ -55,20 +55,24 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
         Bytes of buffers that loops keep from call to call: they are there while everything else is.
     """
     reachable = reached(graph.outputs)
-    nodes = [node for node in reachable if node.op not in (*GIVEN, *MARKS)]
-    work = [node for node in nodes if not is_view(node)]
-    flops = sum((flops_of(node) for node in work), 0)
+    calls = sum(node.op not in (*GIVEN, *MARKS) for node in reachable)
+    flops = sum((flops_of(node) for node in operations(graph.outputs)), 0)
     if steps is None:
         steps, results = one_by_one(reachable, graph.outputs), graph.outputs
-    run = [node for node in reached(results) if node.op not in (*GIVEN, *MARKS) and not is_view(node)]
-    traffic = sum((nbytes(x.aval) for node in run for x in _touched(node)), 0)
+    traffic = sum((traffic_of(node) for node in operations(results)), 0)
     peak = _largest(total + scratch for total in held(steps, results))
-    return Cost(_expr(flops), _expr(traffic), peak, len(nodes), _expr(scratch))
+    return Cost(as_expr(flops), as_expr(traffic), peak, calls, as_expr(scratch))
 
 
-def _touched(node: Node) -> Iterable[Node]:
-    """What an operation reads and writes: a loop, which has several results, reads each value once."""
-    return (*(node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)), node)
+def operations(outputs: Iterable[Node]) -> list[Node]:
+    """The nodes that work on numbers: views do not."""
+    return [node for node in reached(outputs) if node.op not in (*GIVEN, *MARKS) and not is_view(node)]
+
+
+def traffic_of(node: Node) -> Any:
+    """The bytes that an operation reads and writes: a loop, which has several results, reads each value once."""
+    inputs = node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)
+    return sum((nbytes(x.aval) for x in (*inputs, node)), 0)
 
 
 def flops_of(node: Node) -> Any:
@@ -96,12 +100,12 @@ def _largest(totals: Iterable[Any]) -> Any:
     at = [dict(zip(symbols, numbers, strict=True)) for numbers in trials]
     winners = dict.fromkeys(max(distinct, key=lambda total: evaluate(total, sizes)) for sizes in at)
     if len(winners) == 1:
-        return _expr(next(iter(winners)))
+        return as_expr(next(iter(winners)))
     from sympy import Max  # as slow to import as NumPy, and only for symbols
 
-    return Max(*map(_expr, winners))
+    return Max(*map(as_expr, winners))
 
 
-def _expr(size: Any) -> Any:
+def as_expr(size: Any) -> Any:
     """A SymPy expression for a symbolic number."""
     return size.expr.expand() if isinstance(size, Dim) else size

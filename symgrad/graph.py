@@ -192,6 +192,8 @@ class Graph:
     nodes, inputs, outputs : list of Node
     names : dict of Node to str or (str, Node)
         What the user calls a value; for a derivative a pattern such as ``"d_{}"`` and the node that it derives.
+    rewrites : list of (rule, Node, Node)
+        Which rules were applied to nodes of this graph: a node, and what stands for it since.
     """
 
     def __init__(self) -> None:
@@ -199,6 +201,7 @@ class Graph:
         self.inputs: list[Node] = []
         self.outputs: list[Node] = []
         self.names: dict[Node, str | tuple[str, Node]] = {}
+        self.rewrites: list[tuple[Any, Node, Node]] = []
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.entry: Callable[[Node], Node] | None = None  # marks what the checkpointed function being traced reads
         self._interned: dict[tuple[Any, ...], Node] = {}

@@ -53,8 +53,18 @@ def _op_of(function: Callable[..., Any]) -> Op:
 
 
 def _op_at(module: str, name: str) -> Op:
-    op: Op = getattr(import_module(module), name)
+    op: Op = _at(module, name)
     return op
+
+
+def _at(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+def _home(rule: Any) -> tuple[str, str]:
+    """The module and the name of a rewrite rule, which shows both sides or is a procedure."""
+    function = getattr(rule, "function", rule)
+    return function.__module__, function.__name__
 
 
 @cache
@@ -85,6 +95,7 @@ def rows_of(program: Program) -> dict[str, Any]:
         "inputs": _ids(graph.inputs),
         "outputs": _ids(graph.outputs),
         "names": [(x.id, y if isinstance(y, str) else (y[0], y[1].id)) for x, y in graph.names.items()],
+        "rewrites": [(*_home(rule), before.id, after.id) for rule, before, after in graph.rewrites],
         "leaves": [replace(leaf, node=leaf.node and leaf.node.id) for leaf in program.leaves],  # type: ignore[arg-type]
         "parameters": [p.replace(annotation=p.empty) for p in program.parameters],
         "trees": tree.tree_map(_placed, (program.inputs, program.outputs)),
@@ -101,6 +112,7 @@ def program_of(rows: dict[str, Any]) -> Program:
         nodes.append(graph.add(op, tuple(nodes[i] for i in inputs), params, where))
     graph.inputs, graph.outputs = ([nodes[i] for i in rows[key]] for key in ("inputs", "outputs"))
     graph.names = {nodes[i]: y if isinstance(y, str) else (y[0], nodes[y[1]]) for i, y in rows["names"]}
+    graph.rewrites = [(_at(*home), nodes[i], nodes[j]) for *home, i, j in rows["rewrites"]]
     inputs, outputs = tree.tree_map(lambda x: Variable(graph, nodes[x.id]) if type(x) is _Place else x, rows["trees"])
     leaves = [replace(leaf, node=None if leaf.node is None else nodes[leaf.node]) for leaf in rows["leaves"]]
     name, where, sizes, orders, summary = rows["rest"]

@@ -100,6 +100,20 @@ def test_both_sides_agree_on_arrays(r):
     same_number(before, after)
 
 
+@pytest.mark.parametrize("r", [r for r in ALL_RULES if r.exact], ids=lambda r: r.name)
+def test_what_is_exact_is_so_for_every_number(r):
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, 1.7e308, 1 / 3]
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        arguments = {
+            name: rng.choice([*special, *rng.normal(size=8)], d.shape) if d.dtype is float else x
+            for (name, x), d in zip(drawn(r).items(), r.draws.values(), strict=True)
+        }
+        with np.errstate(all="ignore"):
+            before, after = r(**arguments, **r.examples)
+        np.testing.assert_array_equal(before, np.broadcast_to(after, np.shape(before)))
+
+
 def traced(r, graph):
     arrays = {
         name: Variable(graph, graph.add_input(name, Aval(d.shape, np.dtype(d.dtype)))) for name, d in r.draws.items()

@@ -8,6 +8,7 @@ from types import ModuleType
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import Graph, Node, Op
+from symgrad.recording import staged
 from symgrad.rewrite import (
     algebra,
     batched,
@@ -26,7 +27,7 @@ from symgrad.rewrite import (
     sums,
 )
 from symgrad.rewrite.common import take_out
-from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within
+from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within, stable_only
 from symgrad.rewrite.factors import multiple_of_part
 from symgrad.rewrite.gathered import gather
 from symgrad.rewrite.logistic import share_exponentials
@@ -62,6 +63,9 @@ __all__ = [
 ]
 
 Pass = Callable[[Graph, str], Graph]
+NAN, DIGITS, NOTHING = "nan", "digits", "nothing"
+"""What a rewrite can change: a NaN, an infinity or a right answer's range; the last digits; nothing at all."""
+
 NUMERICS = ("stable", "ieee")
 
 
@@ -93,9 +97,10 @@ def settle(graph: Graph, numerics: str = "stable") -> Graph:
     return rewrite(graph, rules_of("settle", numerics))
 
 
+@stable_only
 def write(graph: Graph, numerics: str = "stable") -> Graph:
     """Large arrays written once. It stands after scheduling, which puts them together in blocks where it can."""
-    if numerics != "stable" or not any(node.op in pieces.LATE and pieces.waits(node) for node in graph.nodes):
+    if not any(node.op in pieces.LATE and pieces.waits(node) for node in graph.nodes):
         return graph
     return copied(rewrite(graph, rules_of("write", numerics)))
 
@@ -149,7 +154,7 @@ def simplify(graph: Graph, numerics: str = "stable", final: bool = False) -> Gra
         If `numerics` is something else.
     """
     for each in FINAL if final else PASSES:
-        graph = each(graph, numerics)
+        graph = staged(each, graph, numerics)
     return graph
 
 
@@ -168,8 +173,22 @@ def improved(
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """What runs at a level of optimisation: at 0 the graph as it is, but for what is not needed."""
     for each in ((drop_dead,), FINAL, (finish, *FASTEST))[optimize]:
-        graph = each(graph, numerics)
+        graph = staged(each, graph, numerics)
     return graph
+
+
+def effect_of(rewrite: Rule | Procedure | Pass, stage: str, op: Op) -> str:
+    """What a rule can change that a stage applies to an operator, or the stage itself: NAN, DIGITS or NOTHING.
+
+    Whatever ``numerics="ieee"`` leaves out can change a NaN.
+    """
+    if isinstance(rewrite, Rule):
+        left_out = rewrite.changes_nan
+    elif stage in TABLES:
+        left_out = rewrite not in _procedures(stage, "ieee")(op)
+    else:
+        left_out = getattr(rewrite, "stable_only", False)
+    return NAN if left_out else NOTHING if getattr(rewrite, "exact", False) else DIGITS
 
 
 @cache

@@ -55,42 +55,42 @@ def near_one(a, b, x, y):
 # ---- signs and neutral numbers
 
 
-@rule
+@rule(exact=True)
 def double_negative(x):
     return -(-x), x  # noqa: B002
 
 
-@rule
+@rule(exact=True)
 def add_zero(x):
     return x + 0, x
 
 
-@rule
+@rule(exact=True)
 def subtract_zero(x):
     return x - 0, x
 
 
-@rule(when=signed)
+@rule(exact=True, when=signed)
 def subtract_from_zero(x):
     return 0 - x, -x
 
 
-@rule
+@rule(exact=True)
 def times_one(x):
     return x * 1, x
 
 
-@rule
+@rule(exact=True)
 def over_one(x):
     return x / 1, x
 
 
-@rule(when=signed)
+@rule(exact=True, when=signed)
 def times_minus_one(x):
     return x * -1, -x
 
 
-@rule(when=floating)
+@rule(exact=True, when=floating)
 def over_minus_one(x):
     return x / -1, -x
 
@@ -110,87 +110,87 @@ def subtract_itself(x):
     return x - x, 0
 
 
-@rule(when=floating)
+@rule(exact=True, when=floating)
 def add_itself(x):
     return x + x, 2 * x
 
 
-@rule(when=floats)
+@rule(exact=True, when=floats)
 def add_negative(x, y):
     return x + -y, x - y
 
 
-@rule(when=floats)
+@rule(exact=True, when=floats)
 def subtract_negative(x, y):
     return x - (-y), x + y
 
 
-@rule(when=floats)
+@rule(exact=True, when=floats)
 def negative_difference(x, y):
     return -(x - y), y - x
 
 
-@rule(when=floats)
+@rule(exact=True, when=floats)
 def negatives_multiply(x, y):
     return -x * -y, x * y
 
 
-@rule(when=floats, y=POSITIVE)
+@rule(exact=True, when=floats, y=POSITIVE)
 def negatives_divide(x, y):
     return -x / -y, x / y
 
 
-@rule(alone=True, when=floats)
+@rule(exact=True, alone=True, when=floats)
 def add_negative_product(x, y, z):
     return x + -y * z, x - y * z
 
 
-@rule(alone=True, when=floats)
+@rule(exact=True, alone=True, when=floats)
 def subtract_negative_product(x, y, z):
     return x - (-y) * z, x + y * z
 
 
-@rule(alone=True, when=floats)
+@rule(exact=True, alone=True, when=floats)
 def add_negative_sum(x, y, z):
     return x + (-y - z), x - (y + z)
 
 
-@rule(alone=True, when=floats)
+@rule(exact=True, alone=True, when=floats)
 def negative_product(x, y):
     return -(-x * y), x * y
 
 
-@rule(alone=True, when=floats, y=POSITIVE)
+@rule(exact=True, alone=True, when=floats, y=POSITIVE)
 def negative_quotient(x, y):
     return -(-x / y), x / y
 
 
-@rule(alone=True, when=floating)
+@rule(exact=True, alone=True, when=floating)
 def negative_multiple(x, a=2.5):
     return -(a * x), -a * x
 
 
-@rule(when=floating)
+@rule(exact=True, when=floating)
 def multiple_of_negative(x, a=2.5):
     return a * -x, -a * x
 
 
-@rule(alone=True, when=floating, x=POSITIVE)
+@rule(exact=True, alone=True, when=floating, x=POSITIVE)
 def negative_reciprocal(x, a=2.5):
     return -(a / x), -a / x
 
 
-@rule(alone=True, when=floats, x=POSITIVE, y=POSITIVE)
+@rule(exact=True, alone=True, when=floats, x=POSITIVE, y=POSITIVE)
 def negative_reciprocal_over(x, y, a=2.5):
     return -(a / x / y), -a / x / y
 
 
-@rule(alone=True, when=floats, x=POSITIVE)
+@rule(exact=True, alone=True, when=floats, x=POSITIVE)
 def negative_multiple_of_product(x, y, a=2.5):
     return -(a * x * y), -a * x * y
 
 
-@rule(when=floating, x=POSITIVE)
+@rule(exact=True, when=floating, x=POSITIVE)
 def over_negative(x, a=2.5):
     return a / -x, -a / x
 
@@ -274,17 +274,17 @@ def reciprocal(x):
 # ---- powers and roots
 
 
-@rule(when=arithmetic)
+@rule(exact=True, when=arithmetic)
 def square(x):
     return np.square(x), x * x
 
 
-@rule
+@rule(exact=True)
 def power_zero(x):
     return x**0, 1
 
 
-@rule
+@rule(exact=True)
 def power_one(x):
     return x**1, x
 
@@ -309,7 +309,7 @@ def square_of_root(x):
     return np.sqrt(x) * np.sqrt(x), x
 
 
-@rule
+@rule(exact=True)
 def positive(x):
     return +x, x
 
@@ -317,67 +317,67 @@ def positive(x):
 # ---- choice and logic
 
 
-@rule
+@rule(exact=True)
 def same_choice(c, x):
     return np.where(c, x, x), x
 
 
-@rule
+@rule(exact=True)
 def always(x, y):
     return np.where(True, x, y), x
 
 
-@rule
+@rule(exact=True)
 def never(x, y):
     return np.where(False, x, y), y
 
 
-@rule(c=BOOLEAN, when=lambda c, x, y: c.dtype.kind == "b")
+@rule(exact=True, c=BOOLEAN, when=lambda c, x, y: c.dtype.kind == "b")
 def choice_by_inverse(c, x, y):
     return np.where(~c, x, y), np.where(c, y, x)
 
 
-@rule(c=BOOLEAN)
+@rule(exact=True, c=BOOLEAN)
 def choice_in_first(c, x, y, z):
     return np.where(c, np.where(c, x, y), z), np.where(c, x, z)
 
 
-@rule(c=BOOLEAN)
+@rule(exact=True, c=BOOLEAN)
 def choice_in_second(c, x, y, z):
     return np.where(c, x, np.where(c, y, z)), np.where(c, x, z)
 
 
-@rule(c=BOOLEAN)
+@rule(exact=True, c=BOOLEAN)
 def double_inverse(c):
     return ~~c, c
 
 
-@rule(c=BOOLEAN)
+@rule(exact=True, c=BOOLEAN)
 def both_the_same(c):
     return c & c, c
 
 
-@rule(c=BOOLEAN)
+@rule(exact=True, c=BOOLEAN)
 def either_the_same(c):
     return c | c, c
 
 
-@rule(c=BOOLEAN, d=BOOLEAN)
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN)
 def both_again(c, d):
     return (c & d) & d, c & d
 
 
-@rule(c=BOOLEAN, when=lambda c, dtype: c.dtype.kind == "b")
+@rule(exact=True, c=BOOLEAN, when=lambda c, dtype: c.dtype.kind == "b")
 def truth_as_number(c, dtype=FLOAT):
     return np.astype(c, dtype) != 0, c
 
 
-@rule
+@rule(exact=True)
 def maximum_of_itself(x):
     return np.maximum(x, x), x
 
 
-@rule
+@rule(exact=True)
 def minimum_of_itself(x):
     return np.minimum(x, x), x
 
@@ -385,22 +385,22 @@ def minimum_of_itself(x):
 # ---- absolute values
 
 
-@rule(when=signed)
+@rule(exact=True, when=signed)
 def absolute_of_negative(x):
     return np.abs(-x), np.abs(x)
 
 
-@rule
+@rule(exact=True)
 def absolute_of_absolute(x):
     return np.abs(np.abs(x)), np.abs(x)
 
 
-@rule(when=real)
+@rule(exact=True, when=real)
 def absolute_squared(x):
     return np.abs(x) * np.abs(x), x * x
 
 
-@rule(when=floating)
+@rule(exact=True, when=floating)
 def sign_times_absolute(x):
     return np.sign(x) * np.abs(x), x
 
@@ -484,22 +484,22 @@ COLUMN = (keys.Slice(None, None, None), keys.Slot(0))
 WHERE = Draw((2,), 0, 3, int)
 
 
-@rule(v=VECTOR, when=_basic)
+@rule(exact=True, v=VECTOR, when=_basic)
 def read_what_was_written(x, v, key=ROW):
     return index.GET(index.SET(x, v, key=key), key=key), v
 
 
-@rule(v=VECTOR, w=VECTOR)
+@rule(exact=True, v=VECTOR, w=VECTOR)
 def write_again(x, v, w, key=ROW):
     return index.SET(index.SET(x, v, key=key), w, key=key), index.SET(x, w, key=key)
 
 
-@rule
+@rule(exact=True)
 def write_what_is_there(x, key=ROW):
     return index.SET(x, index.GET(x, key=key), key=key), x
 
 
-@rule(v=VECTOR, when=_basic)
+@rule(exact=True, v=VECTOR, when=_basic)
 def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=FLOAT):
     zeros = np.full(shape, 0.0, dtype, like=v)
     return index.ADD(zeros, v, key=key), index.SET(zeros, v, key=key)
@@ -509,7 +509,7 @@ def _target(x, shape, v, **_):
     return same_shape(x.shape, shape) and floating(x) and x.dtype == v.dtype
 
 
-@rule(v=VECTOR, when=_target)
+@rule(exact=True, v=VECTOR, when=_target)
 def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=FLOAT):
     return x + index.SET(np.full(shape, 0.0, dtype, like=v), v, key=key), index.ADD(x, v, key=key)
 

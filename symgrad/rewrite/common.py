@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad.graph import Graph, Node, reached
 from symgrad.ops.define import TABLE
-from symgrad.rewrite.engine import copied, number
+from symgrad.rewrite.engine import copied, number, stable_only
 from symgrad.rewrite.monomials import MOST, NEAR_ONE, Origins, is_product, moderate
 from symgrad.variable import Variable
 
@@ -43,10 +43,9 @@ class Sum(NamedTuple):
     rests: tuple[Term, Term]
 
 
+@stable_only
 def take_out(graph: Graph, numerics: str = "stable") -> Graph:
     """Sums of products by what these have in common; a sum of which something was taken out is such a product again."""
-    if numerics != "stable":
-        return graph
     nodes = reached(graph.outputs)
     uses = Counter(x for node in nodes for x in node.inputs)
     uses.update(graph.outputs)

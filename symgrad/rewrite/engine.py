@@ -7,23 +7,27 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, Params, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, Segment
+from symgrad.recording import note_rewrites
 from symgrad.shapes import same_shape
 from symgrad.variable import Variable
 from symgrad.where import UNKNOWN, Where
 
 Procedure = Callable[[Graph, Node], "Variable | Node | None"]
 """A rule that no pattern can express, for one operator or a family: the replacement of a node, or None."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 DEEPEST = 12
 """How long a chain of rules may get before it is taken for two rules undoing each other."""
@@ -51,6 +55,7 @@ class Rule:
     when: Callable[..., bool] | None = None
     changes_nan: bool = False
     alone: bool = False
+    exact: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         return self.function(*args, **kwargs)
@@ -76,6 +81,7 @@ def rule(
     *,
     changes_nan: bool = False,
     alone: bool = False,
+    exact: bool = False,
     when: Callable[..., bool] | None = None,
     **draws: Any,
 ) -> Any:
@@ -92,6 +98,8 @@ def rule(
         Whether the two sides can differ where one is infinite or NaN: not applied under ``numerics="ieee"``.
     alone : bool
         Whether it only pays where nothing else uses the inner values of the left side.
+    exact : bool
+        Whether both sides are the same numbers, to the last digit; the sign of a zero aside.
     when : callable, optional
         Takes the same arguments, as Variables and numbers, and says whether the rule applies.
     **draws
@@ -106,9 +114,27 @@ def rule(
         arrays = names[: len(names) - len(defaults)]
         chosen = {name: draws.get(name, Draw()) for name in arrays}
         chosen = {name: d if isinstance(d, Draw) else Draw(low=d[0], high=d[1]) for name, d in chosen.items()}
-        return Rule(function, chosen, dict(zip(names[len(arrays) :], defaults, strict=True)), when, changes_nan, alone)
+        examples = dict(zip(names[len(arrays) :], defaults, strict=True))
+        return Rule(function, chosen, examples, when, changes_nan, alone, exact)
 
     return make if function is None else make(function)
+
+
+def exact(procedure: _F) -> _F:
+    """Mark a procedure whose replacement is the same numbers, to the last digit; the sign of a zero aside."""
+    vars(procedure)["exact"] = True
+    return procedure
+
+
+def stable_only(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
+    """Mark a pass that can change a NaN or an infinity: under ``numerics="ieee"`` it leaves a graph as it is."""
+
+    @wraps(step)
+    def marked(graph: Graph, numerics: str = "stable") -> Graph:
+        return step(graph, numerics) if numerics == "stable" else graph
+
+    vars(marked)["stable_only"] = True
+    return marked
 
 
 class Pattern(NamedTuple):
@@ -337,12 +363,17 @@ class Rewriting(Graph):
     def __init__(self, rules: Rules) -> None:
         super().__init__()
         self.rules = rules
-        self.applied: dict[str, int] = {}
         self.shared: set[Node] = set()  # what several nodes use, or what is wanted
         self._result: dict[Node, Node] = {}
         self._depth = 0
         self._replay: list[tuple[Node, Node | None]] = []
         self._built: list[Node] = []  # what the right side of a rule has computed so far
+        self._added: tuple[Node, Node] | None = None  # what was added last, and what it became
+
+    @property
+    def applied(self) -> Counter[str]:
+        """How often each rule that shows both sides was applied."""
+        return Counter(r.name for r, _, _ in self.rewrites if isinstance(r, Rule))
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
         if self._replay:
@@ -353,7 +384,9 @@ class Rewriting(Graph):
                 return node
         node = super().add(op, inputs, params, where)
         self._built.append(node)
-        return self.simplified(node)
+        result = self.simplified(node)
+        self._added = node, result
+        return result
 
     def known(self, op: Op, inputs: tuple[Node, ...], params: Params = ()) -> Node | None:
         """The value of an operation that several others need, if it has been met."""
@@ -387,17 +420,25 @@ class Rewriting(Graph):
     def _rewritten(self, node: Node) -> Node | None:
         entry = self.rules.of(node.op)
         for procedure in entry.procedures:
+            self._added = None
             result = procedure(self, node)
             if result is not None:
                 result = self.fitted(result, node.aval)
             if result is not None and result is not node:
+                self._note(procedure, node, result)
                 return result
         for r in entry.candidates(node):
+            self._added = None
             result = self.apply(r, node)
             if result is not None and result is not node:
-                self.applied[r.name] = self.applied.get(r.name, 0) + 1
+                self._note(r, node, result)
                 return result
         return None
+
+    def _note(self, rule: Rule | Procedure, node: Node, result: Node) -> None:
+        """Note what a rule itself put in the place of a node, which may have been rewritten in turn."""
+        added = self._added
+        self.rewrites.append((rule, node, added[0] if added is not None and added[1] is result else result))
 
     def apply(self, r: Rule, node: Node) -> Node | None:
         """The right side of a rule where its left side is `node`, or None."""
@@ -469,7 +510,9 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
         image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
         if node in shared:
             new.shared.add(image[node])
-    return _finished(new, graph, image)
+    _finished(new, graph, image)
+    note_rewrites(iter(new.rewrites), new, {})
+    return new
 
 
 def rewrite_within(
@@ -481,6 +524,7 @@ def rewrite_within(
     """
     new = Rewriting(rules)
     new.nodes, new.inputs, new.names, new._interned = graph.nodes, graph.inputs, graph.names, graph._interned
+    new.rewrites = graph.rewrites
     image: dict[Node, Node] = {}
     nodes = reached([*outputs, *kept])
     new.shared = _shared(nodes, outputs)
@@ -534,7 +578,9 @@ def copied(graph: Graph, instead: Replacements | None = None) -> Graph:
             twin = new._interned[key] = Node(len(new.nodes), *key, node.aval, where)
             new.nodes.append(twin)
         image[node] = twin
-    return _finished(new, graph, image)
+    _finished(new, graph, image)
+    note_rewrites(((None, node, image[node]) for node in instead or () if node in image), new, image)
+    return new
 
 
 def _ordered(graph: Graph) -> Sequence[Node]:

@@ -20,15 +20,14 @@ from functools import partial
 from itertools import combinations
 
 from symgrad.graph import Graph, Node, reached
-from symgrad.rewrite.engine import copied, number
+from symgrad.rewrite.engine import copied, number, stable_only
 from symgrad.rewrite.monomials import ONE, Products, Scale
 from symgrad.variable import Variable
 
 
+@stable_only
 def regroup(graph: Graph, numerics: str = "stable") -> Graph:
     """The products of a graph in fewer passes."""
-    if numerics != "stable":
-        return graph
     products = Products(reached(graph.outputs), graph.outputs)
     products.put_numbers_into_factors()
     instead = {}

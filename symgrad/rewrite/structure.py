@@ -22,7 +22,7 @@ from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite import blocks, factors, scatter
-from symgrad.rewrite.engine import Procedure, alone, number
+from symgrad.rewrite.engine import Procedure, alone, exact, number
 from symgrad.shapes import product, same_shape
 from symgrad.variable import Variable
 
@@ -40,6 +40,7 @@ _MARKS = frozenset({ALIAS, STOP, ENTER, LEAVE})
 _NEVER_FOLDED = _MARKS | {INPUT, CONSTANT, SIZE, SEED, ITEM, FULL, BROADCAST_TO, AGAIN}
 
 
+@exact
 def fold(graph: Graph, node: Node) -> Node | None:
     """An operation on constants is a constant, unless it would raise, warn or be larger than what it is made of."""
     for x in node.inputs:  # of most nodes the first tells
@@ -114,6 +115,7 @@ def _repeats(x: Node) -> bool:
     return x.op in _REPEATING or (x.op is CONSTANT and bool(x.aval.shape))
 
 
+@exact
 def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     """An elementwise function of repeated numbers is computed once and repeated, if broadcasting does not do it."""
     if not any(map(_repeats, node.inputs)):
@@ -126,6 +128,7 @@ def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     return graph.add(node.op, inputs, node.params)
 
 
+@exact
 def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
@@ -163,6 +166,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
     return graph.add(x.op, tuple(inputs), x.params)
 
 
+@exact
 def write_bare_value(graph: Graph, node: Node) -> Node | None:
     """An assigned value need not be repeated first, and a number may be Python's."""
     target, value, *arrays = node.inputs
@@ -172,6 +176,7 @@ def write_bare_value(graph: Graph, node: Node) -> Node | None:
     return None if plain is value else graph.add(node.op, (target, plain, *arrays), node.params)
 
 
+@exact
 def set_everything(graph: Graph, node: Node) -> Variable | None:
     """``y[:, 0] = v`` where axis 1 has one place: nothing of y is left."""
     target, value, *arrays = node.inputs
@@ -191,6 +196,7 @@ def _covers(item: Any, n: Any) -> bool:
 # ---- shapes
 
 
+@exact
 def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
     x, shape = node.inputs[0], node.aval.shape
     if same_shape(x.aval.shape, shape):
@@ -215,6 +221,7 @@ def full(graph: Graph, value: Node, aval: Aval) -> Node:
     return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
 
 
+@exact
 def number_in_full(graph: Graph, node: Node) -> Node | None:
     value = node.inputs[0]
     if value.op is CONSTANT and value.aval.shape:
@@ -223,6 +230,7 @@ def number_in_full(graph: Graph, node: Node) -> Node | None:
     return None if result is node else result
 
 
+@exact
 def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
     x, shape = node.inputs[0], node.aval.shape
     if same_shape(x.aval.shape, shape):
@@ -258,6 +266,7 @@ def new_axes(graph: Graph, x: Node, shape: Any) -> Node | None:
     return None if old else graph.add(GET, (x,), (("key", tuple(key)),))
 
 
+@exact
 def merge_transposes(graph: Graph, node: Node) -> Node | None:
     x, axes = node.inputs[0], dict(node.params)["axes"]
     if axes == tuple(range(len(axes))):
@@ -273,6 +282,7 @@ def merge_transposes(graph: Graph, node: Node) -> Node | None:
     return None
 
 
+@exact
 def merge_casts(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if x.aval.dtype == node.aval.dtype and not x.aval.weak:
@@ -282,6 +292,7 @@ def merge_casts(graph: Graph, node: Node) -> Node | None:
     return None
 
 
+@exact
 def index_of_everything(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if all(item == _EVERYTHING for item in dict(node.params)["key"]):
@@ -289,6 +300,7 @@ def index_of_everything(graph: Graph, node: Node) -> Node | None:
     return full(graph, x.inputs[0], node.aval) if x.op is FULL and len(node.inputs) == 1 else None
 
 
+@exact
 def add_to_everything(graph: Graph, node: Node) -> Variable | None:
     """``y[:, :] += v``."""
     if any(item != _EVERYTHING for item in dict(node.params)["key"]):
@@ -324,11 +336,13 @@ def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
     return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if len(axes) == 1 else None
 
 
+@exact
 def without_mark(graph: Graph, node: Node) -> Node:
     """A mark matters to differentiation only."""
     return node.inputs[0]
 
 
+@exact
 def constant_again(graph: Graph, node: Node) -> Node | None:
     """A constant is there: it is not computed again."""
     return node.inputs[0] if node.inputs[0].op is CONSTANT else None

@@ -9,7 +9,9 @@ from functools import reduce
 from symgrad.dims import Size, largest
 from symgrad.flow import Flow
 from symgrad.graph import Node
+from symgrad.recording import note
 from symgrad.schedule.picks import row_flow
+from symgrad.schedule.reasons import MeetsItself
 from symgrad.schedule.stencils import stencil_flow
 
 Place = tuple[Node, int]  # a value, and one of its axes
@@ -70,6 +72,9 @@ def _collected(parents: dict[Place, Place]) -> list[Axis]:
         axis = axes.setdefault(root, Axis(node.aval.shape[i], {}))
         if axis.places.setdefault(node, i) != i:
             meets_itself.add(root)
+    for root in axes:
+        if root in meets_itself:
+            note(MeetsItself(axes[root].size))
     return [axis for root, axis in axes.items() if root not in meets_itself]
 
 

@@ -12,8 +12,9 @@ from symgrad.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
 from symgrad.ops.define import axis_tuple
 from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.reduce import MEAN
+from symgrad.recording import note
 from symgrad.rewrite.engine import Rules, copied, moved as moved_where, moved_name, rewrite
-from symgrad.schedule import machine
+from symgrad.schedule import machine, reasons
 from symgrad.schedule.axes import Axis, axes_of
 from symgrad.schedule.bodies import Bodies
 from symgrad.schedule.gain import block_seconds, is_work, whole_seconds
@@ -37,8 +38,12 @@ def in_blocks(graph: Graph) -> Graph:
     work = [x for x in reached(graph.outputs) if is_work(x)]
     scale = _most_rows(work)
     large = [x for x in work if any(_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
-    worth = max(LEAST, WORTH * whole_seconds(work, scale)) if large else 0
-    if not large or _at_most_saved(large, scale) <= worth:
+    if not large:
+        note(reasons.NothingLarge(max(map(_numbers, work), default=0), FEWEST))
+        return graph
+    worth, at_most = max(LEAST, WORTH * whole_seconds(work, scale)), _at_most_saved(large, scale)
+    if at_most <= worth:
+        note(reasons.LittleToSave(at_most, worth))
         return graph
     summed = _means_as_sums(graph)
     best = _best(summed, worth)
@@ -52,7 +57,9 @@ def _best(graph: Graph, worth: float) -> Division | None:
         if best is not None and best.axis.stencils and axis.places.keys() <= best.axis.places.keys():
             continue
         division = Division(graph, axis)
-        if division.saved > (worth if best is None else best.saved):
+        needed = worth if best is None else best.saved
+        note(reasons.Compared(axis.size, division.saved, needed) if division.blocks else reasons.NotCut(axis.size))
+        if division.saved > needed:
             best = division
     return best
 
@@ -65,14 +72,19 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
     """Long axes along which much of the work lies, where blocks without any cost would be faster."""
     nodes = reached(graph.outputs)
     work = [x for x in nodes if is_work(x)]
-    axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _rows_of(axis) >= FEWEST_ROWS]
+    axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _has_many_rows(axis)]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
     weights = [sum(_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
-    return [
-        axis
-        for axis, touched, weight in zip(axes, along, weights, strict=True)
-        if weight and weight >= max(weights) / 2 and _at_most_saved(touched, rows_scale(axis.size)) > worth
-    ]
+    promising = []
+    for axis, touched, weight in zip(axes, along, weights, strict=True):
+        at_most = _at_most_saved(touched, rows_scale(axis.size))
+        if not weight or weight < max(weights) / 2:
+            note(reasons.LittleWork(axis.size))
+        elif at_most <= worth:
+            note(reasons.LittleToSave(at_most, worth, axis.size))
+        else:
+            promising.append(axis)
+    return promising
 
 
 def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
@@ -80,6 +92,13 @@ def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
     moving = [x for x in nodes if x.op in (GET, SET, ADD) and any(map(_is_long, moved_of(x)))]
     axes = axes_of(nodes, stencils=True) if moving else []
     return [axis for axis in axes if not axis.places.keys().isdisjoint(moving)]
+
+
+def _has_many_rows(axis: Axis) -> bool:
+    many = _rows_of(axis) >= FEWEST_ROWS
+    if not many:
+        note(reasons.FewRows(axis.size, FEWEST_ROWS))
+    return many
 
 
 def _is_long(moved: Moved) -> bool:
@@ -156,8 +175,9 @@ class Division:
         cuts = tuple(cut for _, cut in body.inputs)
         joins = tuple(self._join(results[y]) for y in graph.outputs)
         avals = tuple(results[y].aval for y in graph.outputs)
-        threads = self._is_worth_threads(k, layout.rows)
-        return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads)
+        seconds = self._seconds(k, layout.rows, 1)
+        threads = seconds > WORTH_THREADS
+        return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads, seconds)
 
     def _join(self, x: Node) -> int | np.ufunc:
         combine = flow_of(x).combine
@@ -179,9 +199,6 @@ class Division:
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
         return block_seconds(work, scale, max(1.0, total / rows), streamed, threads)
 
-    def _is_worth_threads(self, k: int, rows: int) -> bool:
-        return self._seconds(k, rows, 1) > WORTH_THREADS
-
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
         whole = whole_seconds([x for x in self.plan.loop if is_work(x)], rows_scale(self.axis.size))
@@ -194,6 +211,7 @@ class Division:
     # -- the program with loops
 
     def rebuilt(self) -> Graph:
+        note(reasons.Chosen(self.axis.size, self.saved))
         new = Graph()
         image: dict[Node, Node] = {}
         for x in self.graph.inputs:
@@ -211,6 +229,9 @@ class Division:
         return new
 
     def _add_loop(self, new: Graph, image: dict[Node, Node], k: int) -> None:
+        again = tuple(x for x in self.made.members[k] if self.plan.loop[x] != k)
+        if again:
+            note(reasons.AgainInLoop(k, again))
         inputs = tuple([image[x] for x, _ in self.bodies[k].inputs])
         results = self.results[k]
         where = next(iter(results)).where

@@ -56,6 +56,8 @@ class Block:
         How many rows a block has, and where its values are kept.
     threads : bool
         Whether it is worth while to share the rows between threads.
+    seconds : float
+        What one thread takes for it, as far as reckoned.
     """
 
     graph: Graph
@@ -67,6 +69,7 @@ class Block:
     avals: tuple[Aval, ...]
     layout: Layout
     threads: bool
+    seconds: float
 
     @property
     def sizes(self) -> tuple[Any, ...]:

@@ -15,11 +15,11 @@ from symgrad.dims import Dim
 from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.graph import CONSTANT, SIZE, Node, reached
 from symgrad.listing import is_input, node_names
+from symgrad.mathematics import MARKS
 from symgrad.ops.core import STOP
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import WHERE
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO
-from symgrad.show.formula import MARKS
 from symgrad.show.subject import shown
 from symgrad.text import is_name
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from symgrad.graph import CONSTANT, Graph, Node, reached
 from symgrad.listing import is_input, nested_graphs, node_names, number, place, shortened, types
-from symgrad.show.formula import MARKS, code_of
+from symgrad.mathematics import MARKS, code_of
 from symgrad.spelling import Code
 from symgrad.text import visible
 from symgrad.where import Where

@@ -1,0 +1,41 @@
+"""How a node reads as mathematics, in NumPy's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symgrad.errors import ArgumentError
+from symgrad.graph import CONSTANT, ITEM, Node
+from symgrad.listing import is_input, number, spelled_params
+from symgrad.ops.core import ALIAS, BOUNDARIES
+from symgrad.spelling import ATOM, SUM, UNARY, Code, call
+from symgrad.text import visible
+
+MARKS = (ALIAS, *BOUNDARIES)  # a value under another identity
+
+
+def code_of(node: Node, names: Mapping[Node, str], codes: Mapping[Node, Code]) -> Code:
+    """How a node reads on the code of its inputs."""
+    text = number(node)
+    if text is not None:
+        return Code(text, UNARY if text.startswith("-") else ATOM if text.isalnum() or "." in text else SUM)
+    if is_input(node):
+        return Code(names[node])
+    return _spelled(node, [codes[x] for x in node.inputs])
+
+
+def _spelled(node: Node, inputs: Sequence[Code]) -> Code:
+    """As in source without ``np.``, or as a call of the operator where source has no expression for it."""
+    if node.op is CONSTANT:
+        return Code(visible(repr(dict(node.params)["value"])))
+    if node.op in MARKS:
+        return inputs[0]
+    if node.op is ITEM:
+        return Code(f"{inputs[0].at(ATOM)}[{dict(node.params)['index']}]")
+    try:
+        if node.op.spell is not None:
+            code = node.op.spell(node, *inputs)
+            return Code(code.text.removeprefix("np."), code.level)
+    except ArgumentError:  # a parameter that has no form in source
+        pass
+    return call(visible(node.op.name), [*(x.text for x in inputs), *spelled_params(node)])

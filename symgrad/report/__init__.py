@@ -1,0 +1,1 @@
+"""What the compiler did with a program, and where its time goes."""

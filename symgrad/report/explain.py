@@ -1,0 +1,304 @@
+"""What the compiler did with a program: stages, rewrites, loops, and the cost of the user's lines."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from symgrad.cost import Cost, as_expr, flops_of, operations, traffic_of
+from symgrad.emit.module import Source
+from symgrad.emit.scalars import is_scalar
+from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
+from symgrad.listing import node_names, place
+from symgrad.options import Options
+from symgrad.recording import Applied, Log, Step
+from symgrad.report.layout import rendered
+from symgrad.report.sides import Naming, sides_of
+from symgrad.rewrite import effect_of, improve
+from symgrad.rewrite.engine import Rule
+from symgrad.schedule.gain import whole_seconds
+from symgrad.schedule.layout import scratch_bytes
+from symgrad.schedule.loop import LOOP, Block
+from symgrad.schedule.reasons import AgainInLoop, Chosen
+from symgrad.text import visible
+from symgrad.trace import Program
+
+
+class Stage(NamedTuple):
+    """A stage of the compiler: what it is for, what it leaves, as nodes or lines of source, and how long it took."""
+
+    name: str
+    about: str
+    nodes: int
+    lines: int
+    milliseconds: float
+
+
+class Rewrite(NamedTuple):
+    """A rewrite at a line of the user's, and how often it was applied there.
+
+    `where` is ``logistic.py:8``, with ``derivative of`` before it. `changes` is "nan" if a NaN or an infinity may
+    differ, which ``numerics="ieee"`` leaves out; "digits" if the last digits may; else "nothing".
+    """
+
+    rule: str
+    before: str
+    after: str
+    where: str
+    changes: str
+    stage: str
+    times: int
+
+
+class LineCost(NamedTuple):
+    """What a line of the user's costs, or the derivative of it.
+
+    Numbers, or expressions where sizes are symbols; `bytes` are those of each operation on its own, outside of loops.
+    `share` is that of the time, as far as reckoned, of all operations one after the other.
+    """
+
+    where: str
+    text: str
+    operations: int
+    flops: Any
+    bytes: Any
+    share: float
+
+
+class Loop(NamedTuple):
+    """A loop over blocks of rows.
+
+    Attributes
+    ----------
+    over : tuple of str
+        What it reads block by block, ``X axis 0``.
+    size : int or sympy.Expr
+        How many rows there are.
+    rows : int
+        How many a block has.
+    halo : int
+        How many rows of its neighbours a block computes beside its own.
+    operations : int
+    sums : int
+        How many results are sums over the blocks.
+    threads : bool
+    seconds : float
+        What one thread takes for it, as far as reckoned.
+    buffers : int
+    scratch : int or sympy.Expr
+        Bytes of the buffers of one thread.
+    hoisted : tuple of str
+        What it reads whole, computed once before it.
+    """
+
+    over: tuple[str, ...]
+    size: Any
+    rows: int
+    halo: int
+    operations: int
+    sums: int
+    threads: bool
+    seconds: float
+    buffers: int
+    scratch: Any
+    hoisted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the compiler did with a program; ``print`` it. Made by `Compiled.explain`.
+
+    Attributes
+    ----------
+    program : str
+        The name and the signature.
+    options : dict of str to value
+    traced : int
+        The nodes of the program before the first stage.
+    stages : list of Stage
+    rewrites : list of Rewrite
+        Those that can change a NaN first.
+    lines : list of LineCost
+        In the order of the user's program.
+    cost : Cost
+        That of the whole; see `Cost`.
+    loops : list of Loop
+    again : list of str
+        What is computed again rather than kept.
+    reasons : list of str
+        Why it is run in such loops, or why it is not.
+    """
+
+    program: str
+    options: dict[str, Any]
+    traced: int
+    stages: list[Stage]
+    rewrites: list[Rewrite]
+    lines: list[LineCost]
+    cost: Cost
+    loops: list[Loop]
+    again: list[str]
+    reasons: list[str]
+
+    def __str__(self) -> str:
+        return rendered(self)
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.program}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as a dict of plain JSON; sizes that are expressions are text."""
+        parts = {key: list(map(_plain, getattr(self, key))) for key in ("stages", "rewrites", "lines", "loops")}
+        return {
+            "program": self.program,
+            "options": self.options,
+            "traced": self.traced,
+            **parts,
+            "cost": _plain(self.cost),
+            "again": self.again,
+            "reasons": self.reasons,
+        }
+
+
+def _plain(x: Any) -> dict[str, Any]:
+    return {key: _json(value) for key, value in x._asdict().items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+class Compilation(NamedTuple):
+    """A program in the forms that it had: as traced, simplified, with loops, as source."""
+
+    program: Program
+    whole: Graph
+    graph: Graph
+    source: Source
+    options: Options
+    cost: Cost
+    signature: str
+
+
+def explained(made: Compilation, log: Log) -> Report:
+    """The report of a compilation that was recorded."""
+    loops = [_loop(node, made.graph) for node in reached(made.graph.outputs) if node.op is LOOP]
+    names = node_names(made.whole)
+    again = [place(x, names) for x in reached(made.whole.outputs) if x.where.again]
+    return Report(
+        f"{made.source.function}: {made.signature}",
+        {key: getattr(made.options, key) for key in ("optimize", "numerics", "threads")},
+        len(reached(made.program.graph.outputs)),
+        list(map(_stage, log.steps)),
+        _merged(_rewrites(made.program.graph, log)),
+        _lines(made.whole),
+        made.cost,
+        loops,
+        [*dict.fromkeys(again), *(str(x) for x in log.reasons if isinstance(x, AgainInLoop))],
+        _reasons(made, log),
+    )
+
+
+def _stage(step: Step) -> Stage:
+    about = (inspect.getdoc(step.function) or "").partition("\n")[0].partition(". ")[0].rstrip(".")
+    nodes = len(reached(step.result.outputs)) if isinstance(step.result, Graph) else 0
+    lines = step.result.text.count("\n") if isinstance(step.result, Source) else 0
+    return Stage(step.function.__name__.strip("_"), about, nodes, lines, step.seconds * 1e3)
+
+
+# ---- rewrites
+
+
+def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
+    """Those that were made while the program was traced, before it was differentiated, and those of the stages."""
+    naming = Naming()
+    before = (Applied(rule, improve.__name__, x, y, traced, {}) for rule, x, y in traced.rewrites)
+    for applied in (*before, *log.rewrites):
+        rule, sides = applied.rule, sides_of(applied, naming)
+        name = rule.name if isinstance(rule, Rule) else rule.__name__.strip("_")
+        changes = effect_of(rule, applied.stage, applied.before.op)
+        yield Rewrite(name, sides.before, sides.after, _place(applied.before), changes, applied.stage, 1)
+
+
+def _place(node: Node) -> str:
+    """The user's line, and what the node is to it."""
+    where = node.where
+    kind = "" if where.of is None else "computed again: " if where.again else "derivative of "
+    return visible(f"{kind}{where}") if where.line else ""
+
+
+def _merged(found: Iterable[Rewrite]) -> list[Rewrite]:
+    """One for each rule and line; those that change most first."""
+    first: dict[tuple[str, str], Rewrite] = {}
+    times: Counter[tuple[str, str]] = Counter()
+    for each in found:
+        if each.before != each.after:  # else a value under another identity, or a number of another type
+            first.setdefault((each.rule, each.where), each)
+            times[each.rule, each.where] += 1
+    merged = [each._replace(times=times[key]) for key, each in first.items()]
+    return sorted(merged, key=lambda each: ("nan", "digits", "nothing").index(each.changes))
+
+
+# ---- lines
+
+
+def _lines(graph: Graph) -> list[LineCost]:
+    """What lines cost, in the order of the user's program, each before its derivative."""
+    by_line: dict[tuple[str, int, str], list[Node]] = {}
+    for node in operations(graph.outputs):
+        where = node.where
+        by_line.setdefault((where.file, where.line, _place(node)), []).append(node)
+    total = whole_seconds(operations(graph.outputs), 1.0) or 1.0
+    own = next(iter(by_line), ("",))[0]  # the user's file comes before those of what it calls
+    found = sorted(by_line.items(), key=lambda item: (item[0][0] != own, *item[0][:2], len(item[0][2])))
+    return [
+        LineCost(
+            key[2],
+            nodes[0].where.text,
+            len(nodes),
+            as_expr(sum(map(flops_of, nodes), 0)),
+            as_expr(sum(map(traffic_of, nodes), 0)),
+            whole_seconds(nodes, 1.0) / total,
+        )
+        for key, nodes in found
+    ]
+
+
+# ---- loops
+
+
+def _loop(node: Node, graph: Graph) -> Loop:
+    block: Block = dict(node.params)["body"]
+    names = node_names(graph)
+    over = [f"{names[x]} axis {cut.axis}" for x, cut in zip(node.inputs, block.cuts, strict=True) if cut is not None]
+    whole = [x for x, cut in zip(node.inputs, block.cuts, strict=True) if cut is None]
+    return Loop(
+        tuple(dict.fromkeys(over)),
+        as_expr(block.size),
+        block.layout.rows,
+        block.layout.halo,
+        len(operations(block.graph.outputs)),
+        sum(not isinstance(join, int) for join in block.joins),
+        block.threads,
+        block.seconds,
+        len(block.layout.buffers),
+        as_expr(scratch_bytes(block.layout.buffers, block.layout.length)),
+        tuple(f"{names[x]} ({_place(x)})" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
+    )
+
+
+def _reasons(made: Compilation, log: Log) -> list[str]:
+    """Why the program is run in loops along the axis that was chosen; or what speaks against it, as far as known."""
+    chosen = [str(x) for x in log.reasons if isinstance(x, Chosen)]
+    if chosen:
+        return chosen
+    if made.options.optimize < 2:
+        return [f"optimize={made.options.optimize} writes no loops; optimize=2 does"]
+    if is_scalar(made.graph):
+        return ["the program computes with numbers alone"]
+    return list(dict.fromkeys(map(str, log.reasons)))

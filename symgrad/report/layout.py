@@ -1,0 +1,135 @@
+"""A report as text, in sections of at most a hundred columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from symgrad.report.explain import LineCost, Loop, Report, Rewrite
+
+WIDTH = 100
+EFFECTS = {
+    "nan": 'can change a NaN or an infinity; numerics="ieee" leaves them out',
+    "digits": "can change the last digits",
+    "nothing": "change nothing",
+}
+
+
+def rendered(report: Report) -> str:
+    """All sections."""
+    sections = [_top(report), _stages(report), _rewrites(report), _lines(report), _loops(report)]
+    return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+
+
+def _top(report: Report) -> Iterator[str]:
+    yield from _wrapped(report.program)
+    yield ", ".join(f"{key}={value!r}" for key, value in report.options.items())
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """On several lines, none of which breaks a name."""
+    then = f"{indent}    "
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=then, break_long_words=False)
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+# ---- stages
+
+
+def _stages(report: Report) -> Iterator[str]:
+    yield f"{'STAGES':<70}{'nodes':>10}{'ms':>10}"
+    traced = f"{'trace':<20}With what is rewritten before it is differentiated"
+    yield f"  {traced:<68}{report.traced:>10}"
+    for stage in report.stages:
+        size = f"{stage.nodes}" if stage.nodes else f"{stage.lines} lines" if stage.lines else ""
+        about = _shortened(f"{stage.name:<20}{stage.about}", 66)
+        yield f"  {about:<68}{size:>10}{stage.milliseconds:>10.2f}"
+
+
+# ---- rewrites
+
+
+def _rewrites(report: Report) -> Iterator[str]:
+    yield f"REWRITES, {sum(x.times for x in report.rewrites)} in all"
+    if not report.rewrites:
+        yield "  none"
+    for effect, says in EFFECTS.items():
+        found = [x for x in report.rewrites if x.changes == effect]
+        if found:
+            yield f"  that {says}"
+        for each in found:
+            yield from _rewrite(each)
+
+
+def _rewrite(each: Rewrite) -> Iterator[str]:
+    times = f", {each.times} times" if each.times > 1 else ""
+    head = f"    {each.rule}{times}"
+    where = _shortened(each.where, WIDTH - len(head) - 2)
+    yield f"{head}{where:>{WIDTH - len(head)}}" if where else head
+    both = f"{each.before}  ->  {each.after}"
+    if len(both) <= WIDTH - 8:
+        yield f"        {both}"
+    else:
+        yield f"        {each.before}"
+        yield f"     -> {each.after}"
+
+
+# ---- lines
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield "COST BY LINE, each operation on its own"
+    rows = [_row(line) for line in report.lines]
+    titles = ("", "calls", "operations", "bytes", "time")
+    widths = [max(len(row[i]) for row in (titles, *rows)) for i in range(5)]
+    left = max(24, WIDTH - 2 - sum(w + 2 for w in widths[1:]))
+    yield f"  {'':<{left}}{_columns(titles[1:], widths[1:])}"
+    for row in rows:
+        yield f"  {_shortened(row[0], left):<{left}}{_columns(row[1:], widths[1:])}"
+    cost = report.cost
+    yield f"  in all {_count(cost.flops)} operations and {_count(cost.bytes)} bytes in {cost.calls} calls as it is run;"
+    yield f"  at most {_count(cost.peak)} bytes at one time, {_count(cost.scratch)} of them kept from call to call"
+
+
+def _columns(texts: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"  {text:>{width}}" for text, width in zip(texts, widths, strict=True))
+
+
+def _row(line: LineCost) -> tuple[str, ...]:
+    text = f"  {line.text}" if line.text and not line.where.startswith("derivative") else ""
+    counts = (f"{line.operations}", _count(line.flops), _count(line.bytes), f"{line.share:.0%}")
+    return (f"{line.where or 'elsewhere'}{text}", *counts)
+
+
+def _count(x: Any) -> str:
+    return f"{x:,}" if isinstance(x, int) else str(x)
+
+
+# ---- loops
+
+
+def _loops(report: Report) -> Iterator[str]:
+    yield f"LOOPS OVER BLOCKS OF ROWS: {len(report.loops) or 'none'}"
+    for i, loop in enumerate(report.loops, start=1):
+        yield from _loop(i, loop)
+    for text in report.reasons:
+        yield from _wrapped(text, "  ")
+    for text in report.again:
+        yield from _wrapped(f"computed again: {text}", "  ")
+
+
+def _loop(i: int, loop: Loop) -> Iterator[str]:
+    halo = f" and {loop.halo} of its neighbours" if loop.halo else ""
+    yield from _wrapped(f"{i}. {loop.rows:,} of {loop.size} rows{halo} at a time, of {', '.join(loop.over)}", "  ")
+    kept = f"{loop.buffers} buffers of {_count(loop.scratch)} bytes" if loop.buffers else "no buffers"
+    sums = f", {loop.sums} of them summed over the blocks" if loop.sums else ""
+    yield f"     {loop.operations} operations{sums}; {kept}"
+    ms = f"{loop.seconds * 1e3:.2f} ms on one, as far as reckoned"
+    yield f"     {'on several threads' if loop.threads else 'on one thread'}: {ms}"
+    for text in loop.hoisted:
+        yield from _wrapped(f"computed once, before it: {text}", "     ")

@@ -1,0 +1,105 @@
+"""Why a program is run in blocks of rows, or is not: what `in_blocks` notes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from symgrad.dims import Size
+from symgrad.graph import Node
+
+
+class NothingLarge(NamedTuple):
+    """No value is long enough for blocks."""
+
+    largest: int
+    fewest: int
+
+    def __str__(self) -> str:
+        return f"no value has {self.fewest:,} numbers: {self.largest:,} at most"
+
+
+class LittleToSave(NamedTuple):
+    """What blocks could save at best, along one axis or along any."""
+
+    saved: float
+    worth: float
+    size: Size | None = None
+
+    def __str__(self) -> str:
+        along = "" if self.size is None else f"along {self.size}: "
+        could = f"save {_time(self.saved)} at most" if self.saved > 0 else "not save anything"
+        return f"{along}blocks could {could}, and pay from {_time(self.worth)} on"
+
+
+class MeetsItself(NamedTuple):
+    """An axis that one value has twice."""
+
+    size: Size
+
+    def __str__(self) -> str:
+        return f"along {self.size}: a value has the axis twice, so that its rows are not independent"
+
+
+class FewRows(NamedTuple):
+    """An axis that is too short."""
+
+    size: Size
+    fewest: int
+
+    def __str__(self) -> str:
+        return f"along {self.size}: fewer than {self.fewest} rows"
+
+
+class LittleWork(NamedTuple):
+    """An axis that few of the values have, or that others leave far behind."""
+
+    size: Size
+
+    def __str__(self) -> str:
+        return f"along {self.size}: too little of the work lies along this axis"
+
+
+class NotCut(NamedTuple):
+    """An axis along which some loop would read nothing block by block."""
+
+    size: Size
+
+    def __str__(self) -> str:
+        return f"along {self.size}: a loop would have nothing to take blocks of"
+
+
+class Compared(NamedTuple):
+    """An axis along which blocks were tried."""
+
+    size: Size
+    saved: float
+    worth: float
+
+    def __str__(self) -> str:
+        gained = f"save {_time(self.saved)}" if self.saved > 0 else f"cost {_time(-self.saved)} more"
+        return f"along {self.size}: blocks would {gained}; to be chosen they must save {_time(self.worth)}"
+
+
+class Chosen(NamedTuple):
+    """The axis along which the program is run in blocks."""
+
+    size: Size
+    saved: float
+
+    def __str__(self) -> str:
+        return f"along {self.size}: saves {_time(self.saved)}, as far as reckoned"
+
+
+class AgainInLoop(NamedTuple):
+    """Values of earlier loops that one computes again, rather than reading them."""
+
+    loop: int
+    values: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        values = dict.fromkeys(f"{x.op.name} of {x.where}" for x in self.values)
+        return f"in loop {self.loop + 1}, rather than read: {', '.join(values)}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f} microseconds" if seconds < 1e-3 else f"{seconds * 1e3:,.1f} ms"

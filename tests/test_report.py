@@ -1,0 +1,238 @@
+"""What the report says of a program is true: rewrites, stages, costs, loops, and reasons."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from others import dynamics, learning, likelihoods
+
+import symgrad as sg
+from symgrad import tree
+from symgrad.interpret import interpret
+from symgrad.recording import Applied
+from symgrad.rewrite import effect_of
+
+
+def loss(w, X, y):
+    margin = y * (X @ w)
+    return np.mean(np.log(1 + np.exp(-margin)))
+
+
+pytestmark = pytest.mark.usefixtures("usual_sizes")
+
+SPECS = "float64[d]", "float64[n, d]", "float64[n]"
+LINE = loss.__code__.co_firstlineno
+MARGIN, MEAN = f"test_report.py:{LINE + 1}", f"test_report.py:{LINE + 2}"
+
+
+def reported(f=loss, args=SPECS, **options):
+    return sg.value_and_grad(f).compile(*args, **options).explain()
+
+
+# ---- rewrites
+
+OTHERS = {
+    name: program
+    for module in (likelihoods, learning, dynamics)
+    for name, program in module.PROGRAMS.items()
+    if name not in ("fluid", "GPT, tokens in an array", "advection", "double pendulum")  # like others, or no number
+}
+
+
+def differentiable(args):
+    """The first argument that has a gradient."""
+    return next(i for i, x in enumerate(args) if all(np.asarray(leaf).dtype.kind == "f" for leaf in tree.flatten(x)[0]))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_both_sides_of_each_rewrite_agree(name):
+    f, args = OTHERS[name]
+    compiled = sg.value_and_grad(f, argnums=differentiable(args)).compile(*args)
+    made, log = compiled._recorded()
+    traced = made.program.graph
+    arrays, sizes = compiled._guard.taken_apart(args, {})
+    early = [Applied(rule, "improve", x, y, traced, {}) for rule, x, y in traced.rewrites]
+    assert [*early, *log.rewrites]
+    for rule, stage, before, after, graph, image in (*early, *log.rewrites):
+        feeds = dict(zip(graph.inputs, arrays.values(), strict=True))
+        origin = {y: x for x, y in image.items()}
+        with np.errstate(all="ignore"):
+            (x,) = interpret([before], {origin.get(y, y): value for y, value in feeds.items()}, sizes)
+            (y,) = interpret([after], feeds, sizes)
+        if effect_of(rule, stage, before.op) == "nothing":
+            np.testing.assert_array_equal(x, y, f"{rule} in {stage}")
+        else:
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12 * np.max(np.abs(y), initial=0), err_msg=f"{rule}")
+
+
+def test_a_rewrite_says_what_became_of_which_line():
+    found = {(x.rule, x.where): x for x in reported(optimize=1).rewrites}
+    softplus = found["logaddexp_number", MEAN]
+    assert (softplus.before, softplus.after) == ("log(1 + exp(-margin))", "logaddexp(0.0, -margin)")
+    assert softplus.changes == "nan"
+    slope = found["sigmoid", f"derivative of {MEAN}"]
+    assert slope.after == "1 / (1 + exp(margin))"
+    assert found["double_negative", f"derivative of {MEAN}"].changes == "nothing"
+
+
+def test_ieee_leaves_out_what_changes_a_nan():
+    found = reported(optimize=2, numerics="ieee").rewrites
+    assert found
+    assert "nan" not in {x.changes for x in found}
+
+
+def test_a_rule_that_does_the_same_at_a_line_counts():
+    def chain(x):
+        for _ in range(7):
+            x = np.sin(x) - (-x)
+        return np.sum(x)
+
+    times = {x.rule: x.times for x in reported(chain, ("float64[3]",), optimize=1).rewrites}
+    assert times["subtract_negative"] == 7
+
+
+def test_passes_are_rewrites_as_well():
+    def common(x, y, z):
+        return np.sum(x * y + x * z)
+
+    specs = ("float64[20, 30]",) * 3
+    found = {x.rule: x for x in sg.compile(common).compile(*specs).explain().rewrites}
+    assert found["take_out"].before == "x * y + x * z"
+    assert found["take_out"].after == "x * (y + z)"
+    assert found["take_out"].changes == "nan"
+    assert "take_out" not in {x.rule for x in sg.compile(common, numerics="ieee").compile(*specs).explain().rewrites}
+
+
+# ---- stages
+
+
+def test_stages_are_those_that_run():
+    names = [[x.name for x in reported(optimize=level).stages] for level in (0, 1, 2)]
+    assert names[0] == ["drop_dead", "emit", "load"]
+    assert names[1] == ["finish", "drop_dead", "emit", "load"]
+    assert names[2][0] == "finish"
+    assert names[2][-5:] == ["in_blocks", "write", "in_rows", "emit", "load"]
+
+
+def test_stages_count_what_they_leave():
+    report = reported(optimize=1)
+    compiled = sg.value_and_grad(loss).compile(*SPECS, optimize=1)
+    by_name = {x.name: x for x in report.stages}
+    assert by_name["drop_dead"].nodes == len(compiled.graph.nodes) < report.traced
+    assert by_name["emit"].lines == compiled.source.count("\n")
+    assert all(x.milliseconds >= 0 and x.about for x in report.stages)
+
+
+# ---- lines
+
+
+def test_lines_add_up_to_the_cost():
+    shapes = "float64[5]", "float64[40, 5]", "float64[40]"
+    report = reported(args=shapes, optimize=1)
+    assert sum(x.flops for x in report.lines) == report.cost.flops
+    assert sum(x.bytes for x in report.lines) == report.cost.bytes
+    assert sum(x.share for x in report.lines) == pytest.approx(1)
+    assert [x.where for x in report.lines] == [MARGIN, f"derivative of {MARGIN}", MEAN, f"derivative of {MEAN}"]
+    assert report.lines[0].text == "margin = y * (X @ w)"
+    assert report.lines[0].flops == 2 * 40 * 5 + 40
+
+
+# ---- loops
+
+
+def test_a_loop_says_what_it_goes_over():
+    (loop,) = reported().loops
+    assert loop.over == ("X axis 0", "y axis 0")
+    assert str(loop.size) == "n"
+    assert loop.sums == 2
+    assert loop.threads
+
+
+def test_what_is_computed_before_a_loop():
+    def distances(a, b, x):
+        centre = np.exp(a) @ b
+        return np.sum((x - centre) ** 2)
+
+    (loop,) = reported(distances, ("float64[30, 30]", "float64[30]", "float64[n, 30]")).loops
+    assert [text.split(" ")[0] for text in loop.hoisted] == ["centre"]
+
+
+def test_rows_of_neighbours():
+    (loop,) = reported(lambda x: np.sum(np.sqrt(np.tanh(x[1:] - x[:-1]) + 2)), ("float64[200000]",)).loops
+    assert loop.halo > 0
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "options", "says"),
+    [
+        (loss, SPECS, {"optimize": 1}, "optimize=1 writes no loops"),
+        (np.sin, ("float64[]",), {}, "numbers alone"),
+        (lambda x: np.sum(np.exp(x)), ("float64[50]",), {}, "no value has 4,096 numbers: 50 at most"),
+        (lambda x: np.sum(x), ("float64[5000]",), {}, "blocks could not save anything"),
+        (
+            lambda x: np.sum(np.exp(x[:, None] * x)),
+            ("float64[900]",),
+            {},
+            "along 900: a value has the axis twice, so that its rows are not independent",
+        ),
+        (loss, SPECS, {}, "along n: saves"),
+    ],
+)
+def test_why_it_is_in_loops_or_is_not(f, args, options, says):
+    report = reported(f, args, **options)
+    assert says in "\n".join(report.reasons)
+
+
+def test_what_a_second_loop_computes_again(tiny_blocks):
+    def centred(x):
+        y = x + 1
+        return np.sum((y - np.sum(y * y, axis=0)) ** 3)
+
+    report = sg.compile(centred).compile("float64[n, 4]").explain()
+    assert len(report.loops) == 2
+    line = centred.__code__.co_firstlineno + 1
+    assert report.again == [f"in loop 2, rather than read: add of test_report.py:{line}"]
+
+
+def test_what_a_checkpoint_computes_again():
+    report = sg.grad(lambda x: np.sum(sg.checkpoint(np.tanh)(x) ** 2)).compile("float64[40]").explain()
+    assert any(text.startswith("test_report.py") for text in report.again)
+
+
+# ---- the whole
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_json_says_all(optimize):
+    report = reported(optimize=optimize)
+    found = json.loads(json.dumps(report.to_json()))
+    assert found["traced"] == report.traced
+    assert [x["rule"] for x in found["rewrites"]] == [x.rule for x in report.rewrites]
+    assert found["lines"][0]["flops"] == str(report.lines[0].flops)
+    assert found["options"] == {"optimize": optimize, "numerics": "stable", "threads": None}
+
+
+@pytest.mark.parametrize("name", ["GPT", "mixture", "RNN", "Kalman filter"])
+def test_the_text_is_narrow_and_always_the_same(name):
+    f, args = OTHERS[name]
+    compiled = sg.value_and_grad(f, argnums=differentiable(args)).compile(*args)
+    texts = [str(compiled.explain()) for _ in range(2)]
+    assert max(map(len, texts[0].split("\n"))) <= 100
+    first, second = ([line[:80] for line in text.split("\n")] for text in texts)  # milliseconds stand behind
+    assert first == second
+
+
+def test_a_program_from_another_process_knows_its_rewrites():
+    compiled = sg.grad(loss).compile(*SPECS)
+    assert pickle.loads(pickle.dumps(compiled)).explain().rewrites == compiled.explain().rewrites
+
+
+def test_explaining_changes_nothing():
+    compiled = sg.value_and_grad(loss).compile(*SPECS)
+    source = compiled.source
+    compiled.explain()
+    assert compiled.source == source
+    assert compiled._recorded()[0].source.text == source
