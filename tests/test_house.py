@@ -28,7 +28,7 @@ FLOORS = (
     "held cost",
     "schedule",
     "emit",
-    "cache pickling remedies doctor report compile wrt symbolic linear transforms",
+    "cache pickling remedies doctor export report compile wrt symbolic linear transforms",
     "check optimisers show",
     "symgrad",
 )
@@ -37,7 +37,7 @@ FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in mod
 
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
-    check_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction
+    check_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction Saved load
     Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
 """.split()
 
