@@ -232,7 +232,7 @@ def deployed(folder):
     prediction = sg.function([x, *params.values()], best, optimize=1)
     path = prediction.save(Path(folder) / "predict.py")
     print(f"{len(training.graph.nodes)} nodes train, {len(prediction.graph.nodes)} predict:")
-    print(path.read_text(encoding="utf-8"))
+    print(prediction.source)
     return training, prediction, path
 
 

@@ -1,5 +1,6 @@
-"""The examples for people who come from other systems do what they say."""
+"""The examples and pages for people who come from other systems say what is true, of those systems, too."""
 
+import ast
 import re
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from test_examples import assert_trees_close, in_another_process, load
 
 import symgrad as sg
+from tests.documents import BLOCK, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +93,8 @@ def test_what_is_deployed_has_no_training_in_it_and_stands_alone(torch_points, t
     training, prediction, path = torch_points.deployed(tmp_path)
     params, x, kinds, _ = torch_points.data()
     assert len(training.graph.nodes) > 2 * len(prediction.graph.nodes)
-    text = path.read_text(encoding="utf-8")
-    assert "d_" not in code(text)
-    assert "kinds" not in code(text)
+    assert "d_" not in code(prediction.source)
+    assert "kinds" not in code(prediction.source)
     loss, *gradients = training(x, kinds, params["base"], params["kind"])
     expected = sg.value_and_grad(torch_points.kind_loss)(params, x, kinds, np.ones(len(x)))
     assert_trees_close([loss, gradients], [expected[0], [expected[1]["base"], expected[1]["kind"]]])
@@ -107,3 +108,46 @@ def test_the_tour_prints_each_point(torch_points, capsys):
     for title in (*torch_points.POINTS, "Deployment"):
         assert f"---- {title}\n" in out
     assert "rows of the Jacobian: True, True" in out
+
+
+# ---- what the pages say of the other systems, where those are installed
+
+PEERS = {"autograd": "autograd", "jax": "jax", "pytorch": "torch"}
+
+
+def check_claims(text, namespace):
+    """Run a block: behind an expression a comment begins with its value, ``raises`` stands behind what raises."""
+    lines = text.splitlines()
+    for statement in ast.parse(text).body:
+        source = ast.get_source_segment(text, statement)
+        claim = lines[statement.end_lineno - 1].partition("  # ")[2]
+        if claim.startswith("raises "):
+            kind, words = re.fullmatch(r"raises (\w+)(?:: \"(.*)\")?", claim).groups()
+            with pytest.raises(Exception, match=words and re.escape(words)) as error:
+                exec(source, namespace)
+            assert type(error.value).__name__ == kind
+        elif isinstance(statement, ast.Expr):
+            value = eval(source, namespace)
+            assert not claim or claim.startswith(repr(value)), f"{source} is {value!r}, the page says {claim}"
+        else:
+            exec(source, namespace)
+
+
+@pytest.mark.parametrize("page", PEERS)
+@pytest.mark.filterwarnings("default")
+def test_what_is_said_of_other_systems_is_true(page):
+    pytest.importorskip(PEERS[page])
+    text = (ROOT / "docs" / "coming_from" / f"{page}.md").read_text(encoding="utf-8")
+    namespace = {}
+    blocks = [block["text"] for block in BLOCK.finditer(text) if block["language"] == "py"]
+    assert blocks
+    for block in blocks:
+        check_claims(block, namespace)
+
+
+@pytest.mark.parametrize(
+    "text", ["1 + 1  # 3", "int('x')  # raises TypeError", '1 / 0  # raises ZeroDivisionError: "by two"']
+)
+def test_a_wrong_claim_is_found(text):
+    with pytest.raises(AssertionError):
+        check_claims(text, {})
