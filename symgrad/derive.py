@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.cotangent import Cotangent, Linearised, Mask
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
+from symgrad.hooks import hook_of
 from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
 from symgrad.ops.define import Unknown, operand_dtypes
 from symgrad.ops.elementwise import WHERE
@@ -33,7 +34,7 @@ def pullback(
     wrt: Sequence[Node],
     named: bool = False,
     stop: Sequence[Node] = (),
-    recompute: bool = True,
+    forward: bool = False,
 ) -> list[Node | None]:
     """Append the cotangents of `wrt` to `graph`.
 
@@ -47,8 +48,9 @@ def pullback(
         Whether cotangents are called after their primals: ``d_x``, at the second order ``d2_x``.
     stop : list of Node
         Taken as constants.
-    recompute : bool
-        Whether the segments of checkpointed functions are computed again.
+    forward : bool
+        Whether it is half of a pushforward: no segment of a checkpointed function is computed again, and the functions
+        of hooks must be linear.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def pullback(
     """
     before = graph.provenance
     try:
-        return _Pullback(graph, wrt, named, stop, recompute).run(outputs, cotangents)
+        return _Pullback(graph, wrt, named, stop, forward).run(outputs, cotangents)
     finally:
         graph.provenance = before
 
@@ -79,16 +81,16 @@ def pushforward(
     Tangents go along with the values, so that nothing is computed again.
     """
     seeds = [graph.seed(y.aval) for y in outputs]
-    reverse = pullback(graph, outputs, seeds, wrt, recompute=False)
+    reverse = pullback(graph, outputs, seeds, wrt, forward=True)
     linear = [(x, t) for x, t in zip(reverse, tangents, strict=True) if x is not None]
-    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds, recompute=False)
+    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds, forward=True)
 
 
 class _Pullback:
     """The state of one pullback: cotangents so far, and which nodes matter."""
 
-    def __init__(self, graph: Graph, wrt: Sequence[Node], named: bool, stop: Sequence[Node], recompute: bool) -> None:
-        self.graph, self.wrt, self.named, self.stop, self.recompute = graph, wrt, named, frozenset(stop), recompute
+    def __init__(self, graph: Graph, wrt: Sequence[Node], named: bool, stop: Sequence[Node], forward: bool) -> None:
+        self.graph, self.wrt, self.named, self.stop, self.forward = graph, wrt, named, frozenset(stop), forward
         self.segments: dict[Segment, Segment] = {}  # those passed, and what this pullback makes of them
         self.again: dict[Node, Node] = {}  # the twins of what is computed again, which rules read in its place
         self.cotangents: dict[Node, Cotangent] = {}
@@ -108,10 +110,10 @@ class _Pullback:
         for node in reversed(nodes):
             if node not in self.needed:
                 continue
-            g = self.cotangents.pop(node, None)
+            graph.provenance = Where(node.where.file, node.where.line, node)
+            g = self.arrived(node)
             if g is None and node not in self.parts:
                 continue
-            graph.provenance = Where(node.where.file, node.where.line, node)
             if node in wanted and g is not None:
                 g = Cotangent(g.settled(), g.mask)
                 found[node] = g.value.node
@@ -120,6 +122,13 @@ class _Pullback:
             if node not in self.stop:
                 self.propagate_from(node, g)
         return [found.get(x) for x in self.wrt]
+
+    def arrived(self, node: Node) -> Cotangent | None:
+        """The cotangent of a node; where there is a hook, what it gives, which may flow where nothing arrived."""
+        g, hook = self.cotangents.pop(node, None), hook_of(node)
+        if g is None or hook is None:
+            return g
+        return Cotangent((hook.linear if self.forward else hook)(g.settled()))
 
     def name(self, g: Cotangent, node: Node) -> None:
         while node.op is ALIAS and node not in self.graph.names:  # a mark on an argument
@@ -149,7 +158,7 @@ class _Pullback:
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )
-        if self.recompute and node.op in BOUNDARIES and g is not None:
+        if not self.forward and node.op in BOUNDARIES and g is not None:
             self.accumulate(node.inputs[0], self.across(node, g))
             return
         if node.op.partials is not None and g is not None:

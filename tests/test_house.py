@@ -23,7 +23,7 @@ FLOORS = (
     "version runtime text where recording advice errors saving options static tree expressions bounds dims shapes "
     "specs graph flow interpret spelling listing",
     "ops",
-    "mathematics reach misuse calls memory variable interception foreign trace numpy checkpoint",
+    "mathematics reach misuse calls memory variable interception foreign trace numpy checkpoint hooks",
     "recompute cotangent derive batch jacobian mapped rewrite",
     "held cost",
     "schedule",
@@ -38,7 +38,7 @@ FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in mod
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
     check_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction Saved load
-    Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
+    Graph Variable gradients function operator draw dprint pp to_sympy from_sympy on_gradient
 """.split()
 
 

@@ -5,11 +5,11 @@ from symgrad.graph import CONSTANT, INPUT, SEED, SIZE
 from symgrad.ops.define import operator
 
 ALIAS = operator(
-    lambda x, tag: x,
+    lambda x, tag, hook=None: x,
     name="alias",
-    infer=lambda x, tag: x,
-    vjp=lambda g, y, x, tag: (g,),
-    batch=lambda batched, x, tag: ALIAS(x, tag=tag),
+    infer=lambda x, tag, hook=None: x,
+    vjp=lambda g, y, x, tag, hook: (g,),  # where there is a hook the pullback asks it
+    batch=lambda batched, x, tag, hook: ALIAS(x, tag=tag, hook=hook and hook.over_rows(x.ndim - 1)),
     flow=aligned,
     linear=True,
     view=True,
@@ -17,7 +17,10 @@ ALIAS = operator(
     spell=lambda node, x: x,
     scalar=lambda node, x: x,
 )
-"""A value under another identity: what a nested transform differentiates by, apart from other uses of the value."""
+"""A value under another identity: what a nested transform differentiates by, apart from other uses of the value.
+
+`hook` is called with the cotangent that arrives, and gives what flows on in its place.
+"""
 
 STOP = operator(
     lambda x: x,
@@ -97,3 +100,8 @@ def named(x, name):
     result = ALIAS(x, tag=len(x.graph.nodes))
     result.graph.names[result.node] = name
     return result
+
+
+def hooked(x, hook):
+    """`x` under an identity of its own, of which a function replaces the cotangent."""
+    return ALIAS(x, tag=len(x.graph.nodes), hook=hook)
