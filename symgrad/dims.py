@@ -177,6 +177,9 @@ class Rows(int):
         self.name = name
         return self
 
+    def __add__(self, other: int) -> int:
+        return self if other == 0 else super().__add__(other)  # what nothing is added to keeps its name
+
     def __repr__(self) -> str:
         return self.name
 

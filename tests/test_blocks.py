@@ -589,6 +589,11 @@ def test_what_has_no_rows_stays_outside():
     assert [k for node, k in plan.after.items() if node.op.name == "sin"] == [0]
 
 
+def test_notes_say_rows_where_other_axes_are_padded(tiny_blocks):
+    source = sg.compile(lambda x: np.sum(np.pad(np.exp(x), ((0, 0), (1, 1))) ** 3)).source("float64[n, 4]")
+    assert "# float64[rows, 6]" in source
+
+
 def test_what_is_dear_is_stored_and_what_is_cheap_computed_again(tiny_blocks):
     def dear(x):
         y = np.exp(np.sin(x))

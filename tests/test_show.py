@@ -394,6 +394,14 @@ def test_every_value_is_drawn_and_every_arrow_has_two_ends(name):
         assert f"<Drawing of {len(drawn)} boxes>" == repr(sg.draw(program))
 
 
+def test_a_value_that_a_mark_names_is_drawn_by_that_name():
+    g = sg.Graph()
+    x = g.input("x", "float64[]")
+    h = sg.name(np.sin(x), "h")
+    text = sg.draw(sg.function([x], sg.name(h * sg.name(x, "again"), "y"), optimize=0)).text()
+    assert re.findall(r">([^<>]+)</text>", text)[::2] == ["x", "h = sin(x)", "y = h * x"]
+
+
 def test_what_is_computed_again_and_what_a_loop_computes_is_told_apart():
     @sg.checkpoint
     def block(h):

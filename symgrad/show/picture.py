@@ -67,7 +67,7 @@ def _draw(
     drawn: Picture, graph: Graph, outputs: list[Node], ids: str, loop: str, functions: dict[str, list[_Span]]
 ) -> list[int]:
     """Add the boxes of a graph, in `loop` if it has a name; the numbers of those of its outputs."""
-    names = node_names(graph, ids)
+    names = _names(graph, ids)
     results = set(map(_behind_marks, outputs))
     found: dict[Node, int] = {}
     for node in reached(outputs):
@@ -81,6 +81,16 @@ def _draw(
         drawn.boxes.append(_box(node, names, group, not loop and node in results))
         drawn.arrows += [(i, found[node]) for i in dict.fromkeys(sources)]
     return [found[y] for x in outputs if (y := _behind_marks(x)) in found]
+
+
+def _names(graph: Graph, ids: str) -> dict[Node, str]:
+    """What each node is called; a value that only a mark names is called as the mark, which is not drawn."""
+    names = node_names(graph, ids)
+    for node in graph.nodes:
+        behind = _behind_marks(node)
+        if behind is not node and node in graph.names and names[behind].startswith("%"):
+            names[behind] = names[node]
+    return names
 
 
 def _behind_marks(node: Node) -> Node:
