@@ -29,7 +29,7 @@ FLOORS = (
     "schedule",
     "emit",
     "cache pickling remedies doctor compile wrt symbolic linear transforms",
-    "check optimisers show export",
+    "check comparison optimisers show export",
     "symgrad",
 )
 FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in modules.split()}
@@ -37,7 +37,7 @@ FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in mod
 
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
-    check_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction
+    check_grads compare_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction
     Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
 """.split()
 
