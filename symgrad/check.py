@@ -199,7 +199,7 @@ def _of_floats(
         for i, x in zip(places, xs, strict=True):
             filled[i] = x
         values = dict(zip(bound.arguments, tree.unflatten(structure, filled), strict=True))
-        moved = inspect.BoundArguments(bound.signature, values)  # type: ignore[arg-type]
+        moved = inspect.BoundArguments(bound.signature, values)
         return [y for y in tree.flatten(f(*moved.args, **moved.kwargs))[0] if _is_floating(y)]
 
     return flat, [leaves[i] for i in places], [paths[i] for i in places]
@@ -299,7 +299,7 @@ class _Check(NamedTuple):
                 closer, more = halved.difference(f, xs, move.tangents, weights)
                 right = abs(value - closer) <= allowed + more + abs(closer - numeric)
             error = 0.0 if value == numeric else abs(value - numeric) / scale
-            rows.append((right, move.index, value, numeric, error))
+            rows.append((right, move.at, value, numeric, error))
         return max(rows, key=lambda row: (not row[0], row[4] if row[4] == row[4] else np.inf), default=None)
 
     def direction(self, x: Any) -> Any:
@@ -352,7 +352,7 @@ class _Move(NamedTuple):
     """One number of one argument moved by one."""
 
     place: int
-    index: tuple[int, ...]
+    at: tuple[int, ...]
     tangents: Arrays
 
 

@@ -21,7 +21,7 @@ class Compared(NamedTuple):
         That of the outermost derivative first.
     right : bool
         Whether all numbers agree with finite differences, but for what these cannot tell.
-    index : tuple of int
+    at : tuple of int
         Of the number that is farthest off.
     derivative, difference : float
         It and what finite differences give for it.
@@ -35,7 +35,7 @@ class Compared(NamedTuple):
     order: int
     modes: tuple[str, ...]
     right: bool
-    index: tuple[int, ...]
+    at: tuple[int, ...]
     derivative: float
     difference: float
     error: float
@@ -61,7 +61,7 @@ class GradientComparison(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain JSON; a number that is not finite is a string."""
-        rows = [{**row._asdict(), "modes": list(row.modes), "index": list(row.index)} for row in self.rows]
+        rows = [{**row._asdict(), "modes": list(row.modes), "at": list(row.at)} for row in self.rows]
         plain = [
             {key: str(x) if isinstance(x, float) and not np.isfinite(x) else x for key, x in r.items()} for r in rows
         ]
@@ -69,7 +69,7 @@ class GradientComparison(NamedTuple):
 
 
 def _cells(row: Compared) -> tuple[str, ...]:
-    at = f"[{', '.join(map(str, row.index))}]" if row.index else "the number"
+    at = f"[{', '.join(map(str, row.at))}]" if row.at else "the number"
     some = "" if row.looked_at == row.of else f" ({row.looked_at} of {row.of})"
     verdict, error = "right" if row.right else "WRONG", f"{row.error:.1e}"
     numbers = f"{row.derivative:.8g}", f"{row.difference:.8g}"

@@ -139,7 +139,7 @@ def test_every_argument_has_a_row_for_each_order_and_combination_of_modes():
     assert {row.argument for row in found.rows} == {"p.a", "p.b", "p.c", "scale"}
     assert len(found.rows) == 4 * (2 + 4)
     row = next(row for row in found.rows if row.argument == "p.b" and row.modes == ("rev",))
-    np.testing.assert_allclose(row.derivative, 2 * np.sin(PARTS["a"][row.index[0]]))
+    np.testing.assert_allclose(row.derivative, 2 * np.sin(PARTS["a"][row.at[0]]))
     assert row.error < 1e-8 and "all agree" in str(found)
 
 
@@ -148,7 +148,7 @@ def test_the_number_that_is_wrong_is_named():
     weights = np.array([0.0, 1.0, 0.0])  # so that one number alone is wrong
     found = sg.compare_grads(lambda p, c: np.sum(weights * sine(p["a"])) * c, ({"a": X}, 2.0), order=1)
     assert not found
-    assert [(row.argument, row.index) for row in found.rows if not row.right] == [("p.a", (1,))] * 2
+    assert [(row.argument, row.at) for row in found.rows if not row.right] == [("p.a", (1,))] * 2
     assert "WRONG" in str(found) and "2 of 4 are wrong" in str(found)
 
 

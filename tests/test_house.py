@@ -31,14 +31,16 @@ FLOORS = (
     "cache pickling remedies doctor compile wrt symbolic linear transforms",
     "check comparison optimisers show export",
     "symgrad",
+    "cli",
+    "__main__",
 )
 FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in modules.split()}
 
 
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
-    check_grads compare_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy FlatFunction
-    Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
+    check_grads compare_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy
+    FlatFunction Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
 """.split()
 
 
