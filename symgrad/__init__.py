@@ -4,6 +4,7 @@ from symgrad import mapped as mapped  # fills the operator table with np.apply_a
 from symgrad.check import check_grads as check_grads, compare_grads as compare_grads
 from symgrad.checkpoint import checkpoint as checkpoint
 from symgrad.compile import Compiled as Compiled, Function as Function
+from symgrad.export.load import Saved as Saved, load as load
 from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator
 from symgrad.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy

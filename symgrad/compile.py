@@ -16,7 +16,7 @@ from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from symgrad.cache import Cache, Described, Entry
 from symgrad.cost import Cost, cost_of
 from symgrad.doctor import Diagnosis, diagnose, watched
 from symgrad.emit.guard import Guard, readable_bounds
-from symgrad.emit.module import Header, Source, emit, lines_of
+from symgrad.emit.header import Header
+from symgrad.emit.module import Source, emit, lines_of
 from symgrad.emit.names import global_name
 from symgrad.emit.preamble import defined
 from symgrad.errors import ArgumentError, SymgradError
@@ -36,7 +37,6 @@ from symgrad.options import Options, checked, current, in_force, resolve
 from symgrad.pickling import program_of, rows_of
 from symgrad.rewrite import optimise, write
 from symgrad.rewrite.rows import in_rows
-from symgrad.saving import write_module
 from symgrad.schedule.blocks import in_blocks
 from symgrad.schedule.loop import with_nested
 from symgrad.schedule.scratch import scratch_of
@@ -46,6 +46,9 @@ from symgrad.text import literal
 from symgrad.trace import Program, bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec, trace
 from symgrad.variable import Variable
 from symgrad.where import boundary
+
+if TYPE_CHECKING:
+    from symgrad.export.origin import Origin, Recipe
 
 _serial = itertools.count(1)
 
@@ -77,15 +80,21 @@ class Compiled:
     array([2., 4.])
     """
 
-    def __init__(self, program: Program, options: Options, static: StaticArguments | None = None) -> None:
-        self.options, self._program, self._static = options, program, static
+    def __init__(
+        self,
+        program: Program,
+        options: Options,
+        static: StaticArguments | None = None,
+        recipe: Recipe | Origin | None = None,
+    ) -> None:
+        self.options, self._program, self._static, self._recipe = options, program, static, recipe
         self._whole = optimise(program.graph, options.optimize, options.numerics)
         self.graph = self._whole
         if options.optimize > 1:
             self.graph = in_rows(write(in_blocks(self._whole), options.numerics))
         self._header, self.structure = _header(program, self.graph)
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
-        self.run = _load(self._emitted)
+        self.run = self._unwatched = _load(self._emitted)
         if options.check_nan:
             self.run = watched(self.run, self.debug, self._header.function)
         self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
@@ -107,7 +116,7 @@ class Compiled:
         return f"<Compiled {self._header.function}: {self.signature}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _compiled_again, (rows_of(self._program), self.options, self._static)
+        return _compiled_again, (rows_of(self._program), self.options, self._static, self._origin)
 
     @property
     def source(self) -> str:
@@ -183,9 +192,8 @@ class Compiled:
         >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
         'slope.py'
         """
-        path = Path(path)
-        if path.suffix != ".py":
-            raise ArgumentError(f"{path.name!r} is no name of a Python module", 'Save to a path that ends in ".py".')
+        from symgrad.export.save import Module, save
+
         if self.structure is not None:
             raise ArgumentError(
                 "the results contain instances of classes that a module on its own does not know",
@@ -196,14 +204,22 @@ class Compiled:
                 f"the program calls {', '.join(self._emitted.functions)}, which a module on its own does not know",
                 "Give your operator a spell= that writes it with NumPy.",
             )
-        checks, options = self._guard.checks(self._header.local), self.options
-        module = emit(self.graph, self._header, options.optimize, checks, options.threads)
-        write_module(path, module.text, module.constants, overwrite)
-        return path
+        checks = self._guard.checks(self._header.local)
+        parts = (self._program, self.graph, self._header, self.options, checks, self.signature, self._origin)
+        save(Module(*parts, self._unwatched), Path(path), overwrite)
+        return Path(path)
+
+    @cached_property
+    def _origin(self) -> Origin:
+        from symgrad.export.origin import Origin, origin_of
+
+        return self._recipe if isinstance(self._recipe, Origin) else origin_of(self._recipe)
 
 
-def _compiled_again(rows: dict[str, Any], options: Options, static: StaticArguments | None) -> Compiled:
-    return Compiled(program_of(rows), options, static)
+def _compiled_again(
+    rows: dict[str, Any], options: Options, static: StaticArguments | None, origin: Origin | None
+) -> Compiled:
+    return Compiled(program_of(rows), options, static, origin)
 
 
 def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:
@@ -287,7 +303,7 @@ class Function:
         self.__name__ = self.__qualname__ = name
         self.__module__ = getattr(inspect.unwrap(body), "__module__", __name__)
         self.__wrapped__ = body
-        self.recipe: tuple[Callable[..., Function], tuple[Any, ...], dict[str, Any]] | None = None  # how it was made
+        self.recipe: Recipe | None = None  # how it was made
 
     def __repr__(self) -> str:
         return f"<Function {self.__name__}{self.__signature__}>"
@@ -421,7 +437,7 @@ class Function:
 
     def _compiled(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Compiled:
         with collector_resting():
-            return Compiled(self._trace(args, kwargs, symbols, options), options, self._static)
+            return Compiled(self._trace(args, kwargs, symbols, options), options, self._static, self.recipe)
 
     def _trace(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Program:
         with in_force(options):

@@ -6,10 +6,11 @@ comment, a string or a docstring, or be another name for Python than it is for s
 
 from __future__ import annotations
 
+import ast
 import keyword
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -110,6 +111,68 @@ def key_literal(key: Any) -> str | None:
 def double_quoted(text: str) -> str:
     """A literal with the quotes that formatters prefer."""
     return text if '"' in text else text.replace("'", '"')
+
+
+# ---- long expressions
+
+
+class Group(NamedTuple):
+    """Source of an expression with brackets: what opens it, the items between commas, and what closes it."""
+
+    open: str
+    items: Sequence[str | Group]
+    close: str
+
+
+def displayed(value: Any, name: str = "") -> str | Group | None:
+    """Source of a tree of dicts, lists, tuples and literals, behind a name; None where it is no literal for Python."""
+    kind = type(value)
+    if kind is dict:
+        keys = [_evaluable(key_literal(key)) for key in value]
+        items = [displayed(x, f"{key}: ") for key, x in zip(keys, value.values(), strict=True)]
+        return None if None in (*keys, *items) else Group(f"{name}{{", items, "}")  # type: ignore[arg-type]
+    if kind in (list, tuple):
+        items = [displayed(x) for x in value]
+        open, close = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
+        return None if None in items else Group(f"{name}{open}", items, close)  # type: ignore[arg-type]
+    text = _evaluable(literal(value))
+    return text and name + text
+
+
+def _evaluable(text: str | None) -> str | None:
+    """A literal that `ast.literal_eval` reads: no infinity and no number of NumPy's."""
+    if text is None:
+        return None
+    try:
+        ast.literal_eval(text)
+    except ValueError:
+        return None
+    return double_quoted(text)
+
+
+def laid_out(x: str | Group, indent: str = "", width: int = 118) -> str:
+    """The source on one line, or where that is too long with an item a line; lists of plain items fill the lines."""
+    line = _on_one_line(x)
+    if isinstance(x, str) or not x.items or len(indent) + len(line) <= width:
+        return line
+    if x.close == "]" and all(isinstance(item, str) for item in x.items):
+        return f"{x.open}\n{_filled(x.items, indent + '    ', width)}{indent}]"  # type: ignore[arg-type]
+    items = [f"{indent}    {laid_out(item, indent + '    ', width)},\n" for item in x.items]
+    return f"{x.open}\n{''.join(items)}{indent}{x.close.lstrip(',')}"
+
+
+def _filled(items: Sequence[str], indent: str, width: int) -> str:
+    """As many items on a line as there is room for."""
+    lines = [indent]
+    for item in items:
+        if len(lines[-1]) + len(item) + 2 > width and lines[-1] != indent:
+            lines.append(indent)
+        lines[-1] += f"{item}, "
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _on_one_line(x: str | Group) -> str:
+    return x if isinstance(x, str) else f"{x.open}{', '.join(map(_on_one_line, x.items))}{x.close}"
 
 
 # ---- prose

@@ -28,8 +28,8 @@ FLOORS = (
     "held cost",
     "schedule",
     "emit",
-    "cache pickling remedies doctor compile wrt symbolic linear transforms",
-    "check comparison optimisers show export",
+    "cache pickling remedies doctor export compile wrt symbolic linear transforms",
+    "check comparison optimisers show",
     "symgrad",
     "cli",
     "__main__",
@@ -40,7 +40,7 @@ FLOOR = {module: floor for floor, modules in enumerate(FLOORS) for module in mod
 PUBLIC = """
     grad value_and_grad vjp jvp jacobian jacrev jacfwd hessian hvp elementwise_grad compile stop_gradient name
     check_grads compare_grads checkpoint trace options release_scratch spec Function Compiled Program to_scipy
-    FlatFunction Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
+    FlatFunction Saved load Graph Variable gradients function operator draw dprint pp to_sympy from_sympy
 """.split()
 
 

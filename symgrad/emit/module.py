@@ -6,7 +6,6 @@ import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,12 @@ from symgrad.cost import Step
 from symgrad.dims import Dim, symbols_of
 from symgrad.emit import preamble
 from symgrad.emit.body import Body
+from symgrad.emit.header import Header
 from symgrad.emit.loops import Looping
 from symgrad.emit.names import Names
 from symgrad.emit.scalars import ScalarBody, is_scalar
 from symgrad.errors import ArgumentError
-from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, is_view
+from symgrad.graph import CONSTANT, INPUT, Graph, Node, is_view
 from symgrad.saving import loading
 from symgrad.schedule.loop import Block, with_nested
 from symgrad.spelling import ATOM, spell_dtype
@@ -64,57 +64,6 @@ class Source:
     defined: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
 
-@dataclass
-class Header:
-    """What the module says of itself, and how its function is called.
-
-    `inputs` gives the place of each input node in the parameters; `results` is the tree of the results, a Node or a
-    value in each place; `assumed` says what sizes are at least, ``n >= 2``.
-    """
-
-    function: str
-    summary: str
-    parameters: Sequence[inspect.Parameter]
-    inputs: Mapping[Node, Leaf]
-    results: Any
-    assumed: Sequence[str] = ()
-    numbers: Mapping[str, Leaf] = field(default_factory=dict)  # by symbol the int arguments that are computed with
-
-    @cached_property
-    def local(self) -> dict[str, str]:
-        """What the body calls the parameters: as the user does, unless it calls a function of that name."""
-        names = Names({}, self._given)
-        return {p.name: names.fresh(p.name) if p.name in CALLED else p.name for p in self.parameters}
-
-    @cached_property
-    def inner(self) -> str:
-        """The function that has the body."""
-        if CALLED.isdisjoint(self.local):
-            return self.function
-        return Names({}, [*self._given, *self.local.values()]).fresh(f"{self.function}_body")
-
-    @cached_property
-    def taken(self) -> tuple[str, ...]:
-        """Names that nothing else in the body may have."""
-        return (*self._given, *self.local.values(), self.inner)
-
-    @property
-    def _given(self) -> list[str]:
-        return [self.function, *(p.name for p in self.parameters)]
-
-    def place(self, node: Node) -> str:
-        """The Python expression for an input in terms of the parameters, as the body calls them."""
-        leaf = self.inputs[node]
-        return self.local[leaf.parameter] + leaf.below
-
-    def signature(self, inputs: Sequence[Node]) -> str:
-        """Arguments and results with dtypes and sizes."""
-        arguments = [f"{self.inputs[node].path}: {_described(node.aval)}" for node in inputs]
-        arguments += [f"{leaf.path}: int" for leaf in self.numbers.values()]
-        results = ", ".join(_described(y.aval) for y in _leaves(self.results))
-        return f"{', '.join([*arguments, *self.assumed])} -> {results}"
-
-
 def emit(
     graph: Graph, header: Header, level: int, checks: Sequence[str] | None = None, threads: int | None = None
 ) -> Source:
@@ -156,7 +105,7 @@ def emit(
     end = _end(body.preamble, defined)
     parts = [
         _docstring(header, graph.inputs, body.preamble, packages),
-        _top(written, kept, own, body.preamble, packages, standalone=checks is not None),
+        _top(header, written, kept, own, body.preamble, packages, standalone=checks is not None),
         "",
         _definition(header, lines, everything),
         *(["", end, ""] if end else []),
@@ -188,15 +137,15 @@ def _end(called: Collection[str], defined: Mapping[str, Callable[..., Any]]) -> 
 
 def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()) -> str:
     """The function; where the body needs names of its parameters for itself, it is a function of other names."""
-    signature = inspect.Signature(_bare(header.parameters))
+    line = header.signature_line()
     first = [QUIETLY] if _overflows_harmlessly(nodes) else []
     if header.inner != header.function:
         why = f"    # the body needs {' and '.join(sorted(CALLED.intersection(header.local)))} for itself"
         call = f"    return {header.inner}({', '.join(header.local)})"
-        first = [f"def {header.function}{signature}:", why, call, "", "", *first]
-        signature = inspect.Signature([_plain_parameter(name) for name in header.local.values()])
+        first = [line, why, call, "", "", *first]
+        line = f"def {header.inner}({', '.join(header.local.values())}):"
     body = [f"    {line}" if line else "" for line in lines]
-    return "\n".join([*first, f"def {header.inner}{signature}:", *body, ""])
+    return "\n".join([*first, line, *body, ""])
 
 
 def _plain_parameter(name: str) -> inspect.Parameter:
@@ -224,13 +173,13 @@ def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
     called = {x: names.of(x) for x in live}
     parameters = [_plain_parameter(name) for name in called.values()]
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
-    flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves)
+    flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves, hints=None)
     plain = Body(graph.outputs, Names(graph.names, flat.taken), graph.names, nested=True)
     _name_inputs(plain.names, flat)
     plain.write()
     numpy_lines = [*plain.lines, f"return {_spell_tree(header.results, _results(plain, graph.outputs))}"]
     packages = _packages(body.nodes)
-    imports = "\n".join(["import math", "", *_package_imports(packages), ""])
+    imports = "\n".join([*_imports(["import math"], packages, header), ""])
     parts = [
         f"{_docstring(header, graph.inputs, (), packages)}\n{imports}",
         *body.definitions,
@@ -272,11 +221,8 @@ def _lengths(nodes: Iterable[Node]) -> Iterator[str]:
         yield from map(str, (block.rows, *(bounds.rows for bounds in block.bounds)))
 
 
-def _bare(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
-    return [p.replace(default=p.empty, annotation=p.empty) for p in parameters]
-
-
 def _top(
+    header: Header,
     written: Iterable[str],
     kept: Mapping[str, np.ndarray],
     functions: Iterable[str],
@@ -288,7 +234,7 @@ def _top(
     standard = preamble.imports_for(called)
     described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
     standard += ["from pathlib import Path"] * (bool(kept) and standalone)
-    imports = [*sorted(standard, key=_import_order), *[""] * bool(standard), *_package_imports(packages)]
+    imports = _imports(standard, packages, header)
     if kept and standalone:
         loaded = [loading(kept)]
         loaded += [f'    {name} = _constants["{name}"]  # {text}' for name, text in described.items()]
@@ -299,8 +245,12 @@ def _top(
     return "\n".join([*imports, *([""] if definitions else []), *definitions, ""])
 
 
-def _package_imports(packages: Iterable[str]) -> list[str]:
-    return ["import numpy as np", *(f"import {package}" for package in packages)]
+def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -> list[str]:
+    """Import lines, those of the standard library first."""
+    hints = header.hint_imports()
+    first = sorted([*standard, *(line for line in hints if "numpy" not in line)], key=_import_order)
+    others = ["import numpy as np", *(f"import {package}" for package in packages)]
+    return [*first, *[""] * bool(first), *others, *(line for line in hints if "numpy" in line)]
 
 
 def _import_order(line: str) -> tuple[bool, str]:
@@ -450,14 +400,3 @@ def _docstring(header: Header, inputs: Sequence[Node], called: Collection[str], 
     *others, last = ["NumPy", *(CALLED_OTHERWISE.get(top, top) for top in tops), *preamble.packages_for(called)]
     needs = f"{', '.join(others)} and {last}" if others else last
     return f'"""{prose(header.summary)}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs {needs}.\n"""\n'
-
-
-def _described(aval: Aval) -> str:
-    return "float" if aval.weak and aval.dtype.kind == "f" else str(aval)
-
-
-def _leaves(tree: Any) -> list[Node]:
-    if isinstance(tree, Node):
-        return [tree]
-    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
-    return [node for child in children for node in _leaves(child)]

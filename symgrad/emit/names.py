@@ -11,7 +11,11 @@ from symgrad.graph import Node
 from symgrad.listing import derived_name
 from symgrad.text import CALLED, identifier
 
-RESERVED = frozenset(keyword.kwlist) | CALLED | {"self", "_", *(name for name in dir(builtins) if name.islower())}
+SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_summaries", "_worst", "_main"})
+"""What saved modules define beside their function."""
+
+_USUAL = frozenset({"self", "_", *(name for name in dir(builtins) if name.islower())})
+RESERVED = frozenset(keyword.kwlist) | CALLED | SAVED | _USUAL
 _OF_MODULES = RESERVED | set(vars(runtime)) | {"Path", "_constants"}  # what stands beside a generated function
 
 

@@ -1,1 +1,1 @@
-"""Files that last: arguments to try them with, and the check of a file that somebody has edited."""
+"""Artefacts that last: saved modules, what they say of themselves, and how they check themselves."""

@@ -1,0 +1,138 @@
+"""The manifest of a saved module: ``__symgrad__ = {...}``, what the module is and where it comes from.
+
+It is a literal, so that a module is read without being run. ``docs/formats.md`` says what its keys mean.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from symgrad import tree
+from symgrad.dims import Dim
+from symgrad.errors import ArgumentError
+from symgrad.options import Options
+from symgrad.text import displayed, laid_out
+from symgrad.variable import Variable
+
+if TYPE_CHECKING:
+    from symgrad.export.origin import Origin
+
+NAME, FORMAT = "__symgrad__", 1
+
+
+def origin_entries(origin: Origin, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the manifest of a file in a folder says of its model and transforms; and why, where it says nothing."""
+    file, reasons = None, dict(origin.reasons)
+    if origin.file is not None:
+        file = _relative(Path(origin.file), folder)
+        if file is None:
+            reasons["model"] = "its file shares no folder with this one"
+    model = {"file": file, "module": origin.module, "name": origin.name, "sha256": origin.sha256}
+    transforms = None if origin.transforms is None else list(origin.transforms)
+    return {"model": model, "transform": transforms}, reasons
+
+
+def _relative(file: Path, folder: Path) -> str | None:
+    """The way from a folder to a file; None where they have no folder in common, so that it would begin at the root."""
+    file, folder = file.resolve(), folder.resolve()
+    try:
+        common = Path(os.path.commonpath([file, folder]))
+    except ValueError:  # on other drives
+        return None
+    return None if common == Path(common.anchor) else Path(os.path.relpath(file, folder)).as_posix()
+
+
+def specs_of(values: Any) -> Any:
+    """Arguments or results, trees as they are: a spec for an array, ``float``, ``complex`` or ``int`` for a number.
+
+    A value that is part of the program is ``("static", value)``. None where a tree or a value has no literal.
+    """
+    leaves, structure = tree.flatten(values)
+    specs = tree.unflatten(structure, [_spec_of(x) for x in leaves])
+    return None if displayed(specs) is None else specs
+
+
+def _spec_of(x: Any) -> Any:
+    if isinstance(x, Dim):
+        return "int"
+    if not isinstance(x, Variable):
+        return ("static", x)
+    return {"f": "float", "c": "complex", "i": "int", "b": "bool"}[x.aval.dtype.kind] if x.aval.weak else str(x.aval)
+
+
+def options_of(options: Options) -> dict[str, Any]:
+    """Those that the text depends on."""
+    return {"optimize": options.optimize, "numerics": options.numerics, "threads": options.threads}
+
+
+def manifest_text(manifest: Mapping[str, Any]) -> str:
+    """The statement that defines the manifest."""
+    lines = []
+    for key, value in manifest.items():
+        shown = displayed(value, f'"{key}": ')
+        assert shown is not None, f"{key} is made of literals"
+        lines.append(f"    {laid_out(shown, '    ')},\n")
+    return f"{NAME} = {{\n{''.join(lines)}}}"
+
+
+# ---- reading
+
+
+def read_manifest(path: str | Path) -> dict[str, Any]:
+    """The manifest of a saved module, which is not run.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such file, it is no Python, symgrad did not write it, or a newer symgrad did.
+    """
+    path = Path(path)
+    return manifest_in(path, source_at(path))
+
+
+def source_at(path: Path) -> str:
+    """The text of a module."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        why = "is no text in UTF-8"
+    raise ArgumentError(f"{path.name!r} {why}", "Give the path of a saved module.")
+
+
+def manifest_in(path: Path, text: str) -> dict[str, Any]:
+    """The manifest in the text of a module."""
+    try:
+        module = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        fact = f"{path.name}{line} is no Python: {getattr(error, 'msg', error)}"
+        raise ArgumentError(fact, "Mend it, or save the module again.") from None
+    for statement in reversed(module.body):
+        if isinstance(statement, ast.Assign) and NAME in map(ast.unparse, statement.targets):
+            return _checked(path, statement.value)
+    raise ArgumentError(
+        f"{path.name!r} has no {NAME}: symgrad did not save it, or an older symgrad did",
+        "Give a module that Compiled.save has written.",
+    )
+
+
+def _checked(path: Path, value: ast.expr) -> dict[str, Any]:
+    try:
+        manifest = ast.literal_eval(value)
+    except ValueError:
+        manifest = None
+    known = isinstance(manifest, dict) and manifest.get("format")
+    if type(known) is not int or known < 1:
+        raise ArgumentError(f"{path.name!r} has a {NAME} that is no manifest", "Save the module again.")
+    if known > FORMAT:
+        raise ArgumentError(
+            f"{path.name!r} was written by a newer symgrad: its format is {known}, this symgrad reads {FORMAT}",
+            "Install a newer symgrad, or save the module with this one.",
+        )
+    return dict(manifest)

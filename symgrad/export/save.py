@@ -1,0 +1,119 @@
+"""A compiled program as a module that stands on its own: its function, its manifest, and how it checks itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from symgrad.emit.header import Header
+from symgrad.emit.hints import parameter_hints
+from symgrad.emit.module import Source, emit
+from symgrad.errors import ArgumentError
+from symgrad.export import selftest
+from symgrad.export.manifest import FORMAT, manifest_text, options_of, origin_entries, specs_of
+from symgrad.export.origin import Origin
+from symgrad.export.vectors import NoVectorsError, Vector, tolerance_of, vectors_of
+from symgrad.graph import Graph
+from symgrad.options import Options
+from symgrad.saving import write_module
+from symgrad.text import laid_out
+from symgrad.trace import Program
+from symgrad.version import VERSION
+
+SHARED = ("_numbers", "_summaries", "_worst", "_main")  # of selftest
+TESTS = '"""What the function gives, and what its graph gave, operation by operation as it was traced."""'
+
+
+@dataclass(frozen=True)
+class Module:
+    """What a module is written from.
+
+    Attributes
+    ----------
+    program : Program
+        As it was traced.
+    graph : Graph
+        What the function is generated from.
+    header : Header
+    options : Options
+    checks : list of str
+        Statements that refuse what the program was not compiled for.
+    signature : str
+    origin : Origin
+    run : callable
+        The program, with the signature of the function.
+    """
+
+    program: Program
+    graph: Graph
+    header: Header
+    options: Options
+    checks: Sequence[str]
+    signature: str
+    origin: Origin
+    run: Callable[..., Any]
+
+    def source(self, folder: Path) -> Source:
+        """The source of the module in a folder."""
+        hints = parameter_hints(self.program.parameters, self.program.inputs)
+        header = replace(self.header, hints=hints)
+        source = emit(self.graph, header, self.options.optimize, self.checks, self.options.threads)
+        vectors, reason = self._vectors()
+        manifest = manifest_text(self._manifest(folder, reason))
+        parts = [source.text.rstrip(), manifest, _tests(vectors), *map(_text, SHARED), _COMMAND]
+        source.text = "\n\n\n".join(parts)
+        return source
+
+    def _vectors(self) -> tuple[list[Vector], dict[str, str]]:
+        try:
+            return vectors_of(self.program, self.header.function, self.run), {}
+        except NoVectorsError as error:
+            return [], {"vectors": str(error)}
+
+    def _manifest(self, folder: Path, reason: dict[str, str]) -> dict[str, Any]:
+        entries, reasons = origin_entries(self.origin, folder)
+        arguments, results = specs_of(dict(self.program.inputs)), specs_of(self.program.outputs)
+        if arguments is None:
+            reason["arguments"] = "a tree or a value among them has no form in Python source"
+        return {
+            "format": FORMAT,
+            "symgrad": VERSION,
+            "function": self.header.function,
+            "signature": self.signature,
+            **entries,
+            "arguments": arguments,
+            "results": results,
+            "assumed": list(self.header.assumed),
+            "options": options_of(self.options),
+            "tolerance": tolerance_of(self.program),
+            "reasons": {**reasons, **reason},
+        }
+
+
+def save(module: Module, path: Path, overwrite: bool) -> None:
+    """Write a module, and its constants beside it."""
+    if path.suffix != ".py":
+        raise ArgumentError(f"{path.name!r} is no name of a Python module", 'Save to a path that ends in ".py".')
+    source = module.source(path.parent)
+    write_module(path, source.text, source.constants, overwrite)
+
+
+def _tests(vectors: Sequence[Vector]) -> str:
+    body = [laid_out(vector.source(), "    ") for vector in vectors] or ["yield from ()"]
+    return "\n".join(["def _selftest():", *(f"    {line}" for line in (TESTS, *body))])
+
+
+@cache
+def _text(name: str) -> str:
+    return inspect.getsource(getattr(selftest, name)).rstrip()
+
+
+_COMMAND = """if __name__ == "__main__":
+    import sys
+
+    sys.exit(_main(sys.argv[1:]))
+"""

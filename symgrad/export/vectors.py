@@ -1,0 +1,270 @@
+"""Test vectors: numbers for the arguments of a program, and what its graph as it was traced gives for them.
+
+They are made by a formula, never of arrays that the caller has: what a module holds of these would go where it goes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.dims import Dim, Shape, evaluate, symbols_of
+from symgrad.emit.guard import readable_bounds
+from symgrad.export.selftest import _numbers, _summaries, _worst
+from symgrad.graph import Aval, Node, needed
+from symgrad.interpret import interpret
+from symgrad.spelling import spell_dtype
+from symgrad.text import Group, displayed, double_quoted, key_literal, laid_out, literal
+from symgrad.trace import Leaf, Program
+from symgrad.variable import Variable
+
+MOST = 1 << 22  # numbers that one evaluation may make
+TRIES = 100  # candidates for one vector
+USUAL = ((-1, 1), (0.5, 2), (0.1, 0.9), (1.1, 3))  # ranges, of which one is in the domain of most functions
+WIDER = ((-3, 3), (0.1, 5), (0.02, 0.98), (1.01, 9))
+
+
+class Choice(NamedTuple):
+    """What numbers an argument has: from where to where; "sorted", or "definite" if it is square; ints below `most`."""
+
+    low: float
+    high: float
+    form: str = ""
+    most: int = 3
+
+
+class Vector(NamedTuple):
+    """A test vector as source: what it is called, the call, and what each result is."""
+
+    label: str
+    call: Group
+    expected: Group
+
+    def source(self) -> Group:
+        return Group("yield (", [double_quoted(repr(self.label)), self.call, self.expected], ")")
+
+
+class NoVectorsError(Exception):
+    """Why there are none."""
+
+
+def tolerance_of(program: Program) -> float:
+    """How far a result may be off, relative to its largest number, by the coarsest dtype of the program."""
+    dtypes = {aval.dtype for x in program.graph.nodes if isinstance(aval := x.aval, Aval) and aval.dtype.kind in "fc"}
+    return float(f"{max((float(np.finfo(dtype).eps) for dtype in dtypes), default=2.0**-52) ** 0.6:.0e}")
+
+
+def vectors_of(program: Program, name: str, run: Callable[..., Any]) -> list[Vector]:
+    """Two test vectors for a program, which is called `name` in its module and runs as `run`.
+
+    Raises
+    ------
+    NoVectorsError
+        Saying why there are none.
+    """
+    return [_vector(program, name, run, start, ranges) for start, ranges in ((3, USUAL), (5, WIDER))]
+
+
+def _vector(program: Program, name: str, run: Callable[..., Any], start: int, ranges: Sequence[Any]) -> Vector:
+    sizes = small_sizes(program, start)
+    made = sum(_count(node, sizes) for node in needed(program.graph.outputs, ()))
+    if made > MOST:
+        raise NoVectorsError(f"one call computes {made} numbers, too many for a test; symbols for sizes could be small")
+    for choices in itertools.islice(_candidates(program.leaves, sizes, ranges), TRIES):
+        texts = _sources(program.leaves, sizes, choices)
+        call = call_of(program, name, texts, sizes)
+        expected = _expected(program, texts, sizes)
+        if expected is not None and _agrees(call, name, run, expected, tolerance_of(program) / 10):
+            shown = displayed(expected)
+            assert isinstance(shown, Group), "shapes and finite numbers have source"
+            return Vector(_label(sizes, choices), call, shown)
+    raise NoVectorsError("no numbers were found for which all results are finite and do not hang on rounding")
+
+
+def _label(sizes: Mapping[str, int], choices: Sequence[Choice]) -> str:
+    """What a test vector is called: by its sizes, or where these are numbers by the range of its numbers."""
+    low, high = choices[0][:2] if choices else ("", "")
+    return ", ".join(f"{size} = {n}" for size, n in sizes.items()) or f"numbers from {low} to {high}"
+
+
+# ---- sizes
+
+
+def small_sizes(program: Program, start: int) -> dict[str, int]:
+    """Small numbers from `start` on for the symbols, no two alike, such as the program takes."""
+    shapes = [x.node.aval.shape for x in program.leaves if x.node is not None]
+    numbers = [leaf.size for leaf in program.leaves if leaf.size is not None]
+    dims = [n for n in (*itertools.chain(*shapes), *numbers) if isinstance(n, Dim)]
+    names = list(dict.fromkeys(name for n in dims for name in symbols_of(n)))
+    pool = [*range(start, start + len(names)), 3 * start + len(names), 9 * start + len(names)]
+    bounds = readable_bounds(program.leaves, program.sizes)
+    for chosen in itertools.islice(itertools.permutations(pool, len(names)), 5000):
+        sizes = dict(zip(names, chosen, strict=True)) | {k: n for k, n in program.sizes.pinned.items() if k in names}
+        if all(evaluate(n, sizes) >= 1 for n in dims) and all(bound.holds(sizes) for bound in bounds):
+            return sizes
+    raise NoVectorsError("no small sizes were found that the program takes")
+
+
+def _count(node: Node, sizes: Mapping[str, int]) -> int:
+    avals = [node.aval] if isinstance(node.aval, Aval) else node.aval
+    return sum(math.prod(_at(aval.shape, sizes)) for aval in avals)
+
+
+def _at(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(n, sizes) for n in shape)
+
+
+# ---- numbers
+
+
+def _candidates(
+    leaves: Sequence[Leaf], sizes: Mapping[str, int], ranges: Sequence[tuple[float, float]]
+) -> Iterator[list[Choice]]:
+    """Choices for all leaves: alike at first, then all but one."""
+    avals = [leaf.node.aval for leaf in leaves if leaf.node is not None]
+    square = any(_is_square(_at(aval.shape, sizes)) for aval in avals if aval.dtype.kind == "f")
+    forms = ["", *["definite"] * square, *["sorted"] * any(aval.shape for aval in avals)]
+    for most in (3, 2, 1) if any(aval.dtype.kind in "iu" for aval in avals) else (3,):
+        for form, (low, high) in itertools.product(forms, ranges):
+            yield [Choice(low, high, form, most)] * len(leaves)
+    for usual, other, i in itertools.product(ranges, ranges, range(len(leaves))):
+        if usual != other:
+            yield [Choice(*(other if i == j else usual)) for j in range(len(leaves))]
+
+
+def _is_square(shape: Sequence[int]) -> bool:
+    return len(shape) > 1 and shape[-1] == shape[-2]
+
+
+def _sources(leaves: Sequence[Leaf], sizes: Mapping[str, int], choices: Sequence[Choice]) -> dict[Node, str]:
+    """The source of each array among the arguments, no two alike."""
+    texts, first = {}, 1
+    for leaf, choice in zip(leaves, choices, strict=True):
+        if leaf.node is not None:
+            shape = _at(leaf.node.aval.shape, sizes)
+            text = _array(leaf.node.aval, shape, choice, first)
+            texts[leaf.node] = text if shape else _number(leaf, _value(text))
+            first += math.prod(shape)
+    return texts
+
+
+def _array(aval: Aval, shape: tuple[int, ...], choice: Choice, first: int) -> str:
+    """The source of an array."""
+    kind = aval.dtype.kind
+    low, high = (0, choice.most) if kind in "iu" else (0, 1) if kind == "b" else choice[:2]
+    text = f"_numbers({literal(shape)}, {low}, {high}, {first})"
+    if kind == "b":
+        return f"{text} < 0.5"
+    if kind == "c":
+        text = f"((0.8 + 0.6j) * {text})"
+    elif kind == "f" and choice.form == "definite" and _is_square(shape):
+        n = shape[-1]
+        text = f"(lambda a: a + a.swapaxes(-1, -2) + {4 * n} * np.eye({n}))({text})"
+    elif choice.form == "sorted" and shape:
+        text = f"np.sort({text})"
+    return text if aval.dtype in (np.dtype(float), np.dtype(complex)) else f"{text}.astype({spell_dtype(aval.dtype)})"
+
+
+def _number(leaf: Leaf, value: Any) -> str:
+    """The source of a number, or of an array of no dimensions."""
+    assert leaf.node is not None
+    aval = leaf.node.aval
+    text = literal(value.astype({"f": float, "c": complex}.get(aval.dtype.kind, aval.dtype)).item())
+    if aval.weak:
+        return str(text)
+    return f"np.array({text}, {spell_dtype(aval.dtype)})" if leaf.is_array else f"np.{aval.dtype.type.__name__}({text})"
+
+
+def _value(text: str) -> Any:
+    return eval(text, {"np": np, "_numbers": _numbers})
+
+
+# ---- the call
+
+
+def call_of(program: Program, name: str, texts: Mapping[Node, str], sizes: Mapping[str, int]) -> Group:
+    """The call of the program with these arguments, as source."""
+    items: list[str | Group] = []
+    for p in program.parameters:
+        given = program.inputs[p.name]
+        if p.kind is p.VAR_POSITIONAL:
+            items += [_spelled(x, texts, sizes, p) for x in given]
+        else:
+            prefix = f"{p.name}=" if p.kind is p.KEYWORD_ONLY else "**" if p.kind is p.VAR_KEYWORD else ""
+            items.append(_spelled(given, texts, sizes, p, prefix))
+    return Group(f"{name}(", items, ")")
+
+
+def _spelled(
+    x: Any, texts: Mapping[Node, str], sizes: Mapping[str, int], parameter: inspect.Parameter, before: str = ""
+) -> str | Group:
+    """The source of an argument."""
+    if isinstance(x, Variable):
+        return before + texts[x.node]
+    if isinstance(x, Dim):
+        return before + str(evaluate(x, sizes))
+    if type(x) is dict:
+        keys = [key_literal(key) for key in x]
+        if None not in keys:
+            pairs = zip(keys, x.values(), strict=True)
+            return Group(f"{before}{{", [_spelled(y, texts, sizes, parameter, f"{k}: ") for k, y in pairs], "}")
+    elif type(x) in (list, tuple):
+        open, close = "[]" if type(x) is list else ("(", ",)" if len(x) == 1 else ")")
+        return Group(before + open, [_spelled(y, texts, sizes, parameter) for y in x], close)
+    elif (text := literal(x)) is not None:
+        return before + text
+    raise NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
+
+
+# ---- what comes of it
+
+
+def _expected(program: Program, texts: Mapping[Node, str], sizes: Mapping[str, int]) -> Any:
+    """The results by the graph as it was traced; None where they are not finite, or hang on rounding."""
+    feeds = {node: _value(text) for node, text in texts.items()}
+    found = _interpreted(program, feeds, sizes)
+    if found is None or not all(np.isfinite(numbers).all() for _, numbers in found):
+        return None
+    nudged = _interpreted(program, {node: _nudged(x) for node, x in feeds.items()}, sizes)
+    return found if nudged is not None and _worst(nudged, found) <= tolerance_of(program) / 10 else None
+
+
+def _interpreted(program: Program, feeds: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
+    values = _quietly(lambda: interpret(program.graph.outputs, feeds, sizes))
+    if values is None:
+        return None
+    at = dict(zip(program.graph.outputs, values, strict=True))
+    return _summaries(tree.tree_map(lambda x: at[x.node] if isinstance(x, Variable) else x, program.outputs))
+
+
+def _nudged(x: Any) -> Any:
+    """The numbers but for their last digits."""
+    dtype = np.asarray(x).dtype
+    if dtype.kind not in "fc":
+        return x
+    steps = 4 * np.finfo(dtype).eps * _numbers(np.shape(x), -1, 1, 7)
+    moved = np.asarray(x + x * steps, dtype)
+    return moved.item() if type(x) in (float, complex) else moved if isinstance(x, np.ndarray) else moved[()]
+
+
+def _agrees(call: Group, name: str, run: Callable[..., Any], expected: Any, tolerance: float) -> bool:
+    scope = {"np": np, "_numbers": _numbers, name: run}
+    found = _quietly(lambda: _summaries(eval(laid_out(call), scope)))
+    return found is not None and _worst(found, expected) <= tolerance
+
+
+def _quietly(call: Callable[[], Any]) -> Any:
+    """What a call gives; None where it raises, as NumPy does for arguments outside of a domain."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return call()
+        except Exception:
+            return None
