@@ -1,7 +1,7 @@
 """A compiler for derivatives: plain NumPy in, the gradient as NumPy source out."""
 
 from symgrad import mapped as mapped  # fills the operator table with np.apply_along_axis and np.vectorize
-from symgrad.check import check_grads as check_grads
+from symgrad.check import check_grads as check_grads, compare_grads as compare_grads
 from symgrad.checkpoint import checkpoint as checkpoint
 from symgrad.compile import Compiled as Compiled, Function as Function
 from symgrad.export.load import Saved as Saved, load as load

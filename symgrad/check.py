@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad import tree
+from symgrad.comparison import Compared, GradientComparison
 from symgrad.compile import Function
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
 from symgrad.graph import tracing
@@ -26,6 +28,14 @@ class Tolerance(NamedTuple):
     atol: float
     rtol: float
     eps: float
+
+
+class Given(NamedTuple):
+    """A `Tolerance` as it was given: None where the default is meant."""
+
+    atol: float | None
+    rtol: float | None
+    eps: float | None
 
 
 _DEFAULTS = {8: Tolerance(1e-8, 1e-5, 1e-5), 4: Tolerance(1e-6, 1e-4, 1e-4), 2: Tolerance(1e-2, 1e-2, 1e-4)}
@@ -76,29 +86,111 @@ def check_grads(
     >>> import numpy as np, symgrad as sg
     >>> sg.check_grads(lambda x: np.sum(np.sin(x) ** 2), (np.array([0.1, 0.2]),))
     """
+    check, flat, xs = _prepared(f, args, order, modes, Given(atol, rtol, eps), {})
+    check.all_orders(flat, xs, order, ())
+
+
+def compare_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = ("fwd", "rev"),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    wrt: str | Sequence[str] | None = None,
+    entries: int = 64,
+    atol: float | None = None,
+    rtol: float | None = None,
+    eps: float | None = None,
+) -> GradientComparison:
+    """Compare derivatives of a function with central differences, number by number, and tell the farthest off.
+
+    `check_grads` is for tests: it takes a few random directions, and raises. This is for looking at.
+
+    Parameters
+    ----------
+    f, args, order, modes, atol, rtol, eps
+        As in `check_grads`.
+    kwargs : mapping, optional
+        Arguments that are passed by name.
+    wrt : str or sequence of str, optional
+        Arguments or parts of them, ``"params.W"``; by default all that are floating.
+    entries : int
+        How many numbers of an argument to move, at most; of larger ones a random choice, always the same.
+
+    Returns
+    -------
+    GradientComparison
+        True where all agree. ``print`` it.
+
+    Raises
+    ------
+    ArgumentError, DTypeError
+        For arguments that have no derivative.
+
+    Notes
+    -----
+    Of a result that is an array the derivative of a weighted sum is taken, with random weights; and so are derivatives
+    of second order and above, those of the derivative before them in one random direction.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> found = sg.compare_grads(lambda x: np.sum(x ** 3), (np.array([1.0, 2.0]),), order=1)
+    >>> bool(found), found.rows[0].argument, len(found.rows)
+    (True, 'x', 2)
+    """
+    check, flat, xs = _prepared(f, args, order, modes, Given(atol, rtol, eps), kwargs or {})
+    if type(entries) is not int or entries < 1:
+        raise ArgumentError(f"entries={entries!r}", "It is a number from 1 on.")
+    chosen = _chosen(check.paths, wrt)
+    return GradientComparison(check.name, tuple(check.compared(flat, xs, order, (), chosen, entries)))
+
+
+def _prepared(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int,
+    modes: Sequence[str],
+    given: Given,
+    kwargs: Mapping[str, Any],
+) -> tuple[_Check, Callable[[Arrays], Arrays], Arrays]:
+    """What all orders share, the function of floating leaves, and these."""
     if order < 1 or not modes or not set(modes) <= {"fwd", "rev"}:
         raise ArgumentError(f"order={order!r}, modes={modes!r}", 'Orders count from 1; modes are "fwd" and "rev".')
     if not isinstance(args, (tuple, list)):
         raise ArgumentError(f"args is {described(args)}", "Give the arguments as a tuple, (x,) for one.")
-    flat, xs, paths = _of_floats(f, args)
+    flat, xs, paths = _of_floats(f, args, kwargs)
     if not xs:
         raise DTypeError("check_grads: none of the arguments is floating", "Only floating arrays have derivatives.")
     widths = [min(np.asarray(x).dtype.itemsize, 8) for x in (*xs, *flat(xs))]
     default = _DEFAULTS[min(widths)]
-    given = Tolerance(*(d if g is None else g for g, d in zip((atol, rtol, eps), default, strict=True)))
+    tolerance = Tolerance(*(d if g is None else g for g, d in zip(given, default, strict=True)))
     follows = all(np.asarray(y).dtype.itemsize >= 8 for y in flat(_widened(xs)))
     width = 8 if follows else min(widths)
-    if eps is None and width in _NARROW_STEP:
-        given = given._replace(eps=_NARROW_STEP[width])
-    check = _Check(getattr(f, "__name__", "function"), paths, tuple(modes), given, width, np.random.default_rng(0))
-    check.all_orders(flat, xs, order, ())
+    if given.eps is None and width in _NARROW_STEP:
+        tolerance = tolerance._replace(eps=_NARROW_STEP[width])
+    name = getattr(f, "__name__", "function")
+    return _Check(name, paths, tuple(modes), tolerance, width, np.random.default_rng(0)), flat, xs
 
 
-def _of_floats(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[[Arrays], Arrays], Arrays, list[str]]:
+def _chosen(paths: list[str], wrt: str | Sequence[str] | None) -> list[int]:
+    """The numbers of the leaves at or below these paths."""
+    wanted = [""] if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
+    for path in wanted:
+        if path and not any(f"{known}.".startswith(f"{path}.") for known in paths):
+            raise ArgumentError(
+                f"wrt={path!r}: no floating argument has that name", f"There is {', '.join(map(repr, paths))}."
+            )
+    return [i for i, known in enumerate(paths) if any(not p or f"{known}.".startswith(f"{p}.") for p in wanted)]
+
+
+def _of_floats(
+    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Callable[[Arrays], Arrays], Arrays, list[str]]:
     """The function from floating leaves to floating leaves, those leaves of the arguments, and where they stand."""
-    bound = bind(f, args, {})
-    paths, leaves, _ = dotted_paths(bound.arguments)
-    structure = tree.flatten(tuple(args))[1]
+    bound = bind(f, args, kwargs)
+    paths, leaves, structure = dotted_paths(bound.arguments)
     places = [i for i, x in enumerate(leaves) if isinstance(x, float) or getattr(x, "dtype", np.dtype(int)).kind == "f"]
 
     def flat(xs: Arrays) -> Arrays:
@@ -106,7 +198,9 @@ def _of_floats(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[[Ar
         filled = list(leaves) if graph is None else [constant(graph, x) for x in leaves]
         for i, x in zip(places, xs, strict=True):
             filled[i] = x
-        return [y for y in tree.flatten(f(*tree.unflatten(structure, filled)))[0] if _is_floating(y)]
+        values = dict(zip(bound.arguments, tree.unflatten(structure, filled), strict=True))
+        moved = inspect.BoundArguments(bound.signature, values)
+        return [y for y in tree.flatten(f(*moved.args, **moved.kwargs))[0] if _is_floating(y)]
 
     return flat, [leaves[i] for i in places], [paths[i] for i in places]
 
@@ -143,6 +237,70 @@ class _Check(NamedTuple):
                 fixed = tangents if mode == "fwd" else weights
                 derivative = forward if mode == "fwd" else reverse
                 self.all_orders(_with_fixed(derivative, fixed), xs, order - 1, (mode, *trail))
+
+    def compared(
+        self,
+        f: Callable[[Arrays], Arrays],
+        xs: Arrays,
+        order: int,
+        trail: tuple[str, ...],
+        chosen: list[int],
+        most: int,
+    ) -> Iterator[Compared]:
+        """The derivative of `f` by each chosen argument, then that of the derivative."""
+        tangents = [self.direction(x) for x in xs]
+        weights = [np.ones_like(y)[()] if np.size(y) == 1 else self.direction(y) for y in f(xs)]
+        forward = compile(lambda xs, ts: jvp(f, (xs,), (ts,))[1])
+        reverse = compile(lambda xs, ws: vjp(f, xs)[1](ws)[0])
+        for i in chosen:
+            moves = _moves(xs, i, self.picked(np.size(xs[i]), most))
+            differences = [self.difference(f, xs, move.tangents, weights) for move in moves]
+            for mode in self.modes:
+                if mode == "rev":
+                    whole = np.ravel(reverse(xs, weights)[i])
+                    found = [float(whole[move.place]) for move in moves]
+                else:
+                    found = [self.weighted(weights, forward(xs, move.tangents)) for move in moves]
+                farthest = self.farthest(f, xs, weights, moves, found, differences)
+                if farthest is not None:
+                    yield Compared(self.paths[i], len(trail) + 1, (mode, *trail), *farthest, len(moves), np.size(xs[i]))
+        if order > 1:
+            for mode in self.modes:
+                fixed = tangents if mode == "fwd" else weights
+                derivative = _with_fixed(forward if mode == "fwd" else reverse, fixed)
+                yield from self.compared(derivative, xs, order - 1, (mode, *trail), chosen, most)
+
+    def picked(self, size: int, most: int) -> list[int]:
+        """The numbers of an argument to move."""
+        return list(range(size)) if size <= most else sorted(self.rng.choice(size, most, replace=False).tolist())
+
+    @staticmethod
+    def weighted(weights: Arrays, tangents: Arrays) -> float:
+        return float(sum(np.sum(w * t, dtype=float) for w, t in zip(weights, tangents, strict=True)))
+
+    def farthest(
+        self,
+        f: Callable[[Arrays], Arrays],
+        xs: Arrays,
+        weights: Arrays,
+        moves: Sequence[_Move],
+        found: Sequence[float],
+        differences: Sequence[tuple[float, float]],
+    ) -> tuple[bool, tuple[int, ...], float, float, float] | None:
+        """Of the numbers that are wrong, or of all, the one that is farthest off."""
+        rows = []
+        for move, value, (numeric, noise) in zip(moves, found, differences, strict=True):
+            scale = max(abs(value), abs(numeric))
+            rounding = 16 * float(np.finfo(f"f{self.width}").eps) * scale
+            allowed = self.tolerance.atol + self.tolerance.rtol * abs(numeric) + noise + rounding
+            right = abs(value - numeric) <= allowed or value == numeric
+            if not right:  # the difference itself may be poor: so much as a smaller step changes it
+                halved = self._replace(tolerance=self.tolerance._replace(eps=self.tolerance.eps / 2))
+                closer, more = halved.difference(f, xs, move.tangents, weights)
+                right = abs(value - closer) <= allowed + more + abs(closer - numeric)
+            error = 0.0 if value == numeric else abs(value - numeric) / scale
+            rows.append((right, move.at, value, numeric, error))
+        return max(rows, key=lambda row: (not row[0], row[4] if row[4] == row[4] else np.inf), default=None)
 
     def direction(self, x: Any) -> Any:
         dtype = np.asarray(x).dtype
@@ -188,6 +346,26 @@ class _Check(NamedTuple):
         size = sum(float(np.sum(np.abs(a) + np.abs(b))) for a, b in zip(*sides, strict=True))
         unit = float(np.finfo(f"f{self.width}").eps)
         return total / (2 * step), 4 * unit * size / step
+
+
+class _Move(NamedTuple):
+    """One number of one argument moved by one."""
+
+    place: int
+    at: tuple[int, ...]
+    tangents: Arrays
+
+
+def _moves(xs: Arrays, i: int, places: Sequence[int]) -> list[_Move]:
+    moves = []
+    for place in places:
+        tangents = [np.zeros_like(x)[()] for x in xs]
+        index = tuple(int(k) for k in np.unravel_index(place, np.shape(xs[i])))
+        unit = np.zeros_like(np.asarray(xs[i]))
+        unit[index] = 1
+        tangents[i] = float(unit) if isinstance(xs[i], float) and not isinstance(xs[i], np.floating) else unit[()]
+        moves.append(_Move(place, index, tangents))
+    return moves
 
 
 def _with_fixed(derivative: Function, fixed: Arrays) -> Callable[[Arrays], Arrays]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from symgrad.errors import ArgumentError
@@ -35,6 +35,16 @@ def listing(graph: Graph, results: str | None = None, within: str = "") -> str:
         lines.append(f"{made:{widths[0]}}  {aval:{widths[1]}}  {at}".rstrip())
         lines += [f"{INDENT}{line}" for line in below]
     return "\n".join([*lines, f"return {returned}"] if returned else lines)
+
+
+def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Rows of a table, two spaces between its columns; those of these numbers are set to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(x.rjust(n) if i in right else x.ljust(n) for i, (x, n) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _below(node: Node, within: str) -> list[str]:

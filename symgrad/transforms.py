@@ -179,14 +179,19 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **
 
 @remembered
 def jacobian(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, *, mode: str = "auto", **options: Any
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    mode: str = "auto",
+    **options: Any,
 ) -> Function:
     """The dense Jacobian of a function.
 
     Parameters
     ----------
     f : callable
-    argnums : int or sequence of int
+    argnums, wrt
         As in `grad`.
     mode : str
         ``"rev"`` goes back from the results, ``"fwd"`` forward from the arguments; ``"auto"`` takes the smaller side.
@@ -215,7 +220,7 @@ def jacobian(
     """
     if mode not in ("auto", "rev", "fwd"):
         raise ArgumentError(f"mode={mode!r}", 'It is "auto", "rev" or "fwd".')
-    choice = Choice(argnums)
+    choice = Choice(argnums, wrt)
 
     def body(*args: Any, **kwargs: Any) -> Any:
         return Run(f, choice, args, kwargs).jacobian(mode, "jacobian")
@@ -252,12 +257,18 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: A
 
 
 @remembered
-def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+def hessian(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Any,
+) -> Function:
     """The dense Hessian of a function with a scalar result.
 
     Parameters
     ----------
-    f, argnums, **options
+    f, argnums, wrt, **options
         As in `grad`.
 
     Returns
@@ -277,7 +288,7 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: 
     array([[4., 2.],
            [2., 0.]])
     """
-    choice = Choice(argnums)
+    choice = Choice(argnums, wrt)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         run = Run(f, choice, args, kwargs)
@@ -294,7 +305,13 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: 
 
 
 @remembered
-def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+def hvp(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Any,
+) -> Function:
     """The product of the Hessian of a function with a vector, without forming the Hessian.
 
     Parameters
@@ -303,6 +320,8 @@ def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any)
         With a scalar result.
     argnums : int or sequence of int
         The argument to differentiate by; of several the vector is a tuple, as is the result.
+    wrt : str or sequence of str, optional
+        Names instead, as in `grad`.
     **options
         As in `symgrad.options`.
 
@@ -324,7 +343,7 @@ def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any)
     array([ 6., 12.])
     """
 
-    choice = Choice(argnums)
+    choice = Choice(argnums, wrt)
 
     def body(*args: Any, **kwargs: Any) -> Any:
         *primals, vector = args

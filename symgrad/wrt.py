@@ -117,7 +117,7 @@ class Run:
         marks = {
             i: self._mark(leaves[i], paths[i]) for i in sorted({i for g in groups for i in g}) if leaves[i] is not None
         }
-        parts = [_part(bound.arguments, path) if group else None for path, group in zip(wanted, groups, strict=True)]
+        parts = [part_at(bound.arguments, path) if group else None for path, group in zip(wanted, groups, strict=True)]
         marked = tree.unflatten(structure, [marks.get(i, x) for i, x in enumerate(leaves)])
         bound.arguments.update(zip(bound.arguments, marked, strict=True))
         chosen = [Variable(graph, x.node) for x in marks.values()]  # as they are now, whatever is written later
@@ -395,7 +395,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return f"There is {', '.join(map(repr, listed))}{', ...' if len(known) > MOST_LISTED else ''}." if listed else ""
 
 
-def _part(arguments: Mapping[str, Any], path: str) -> Any:
+def part_at(arguments: Mapping[str, Any], path: str) -> Any:
     """The argument, or part of one, at a path."""
     found = _parts(arguments, path)
     if len(found) != 1:

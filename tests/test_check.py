@@ -1,5 +1,7 @@
 """check_grads: right derivatives pass, wrong ones do not."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -119,3 +121,47 @@ def test_errors(kwargs, error, fact):
 def test_results_that_are_not_finite_do_not_pass():
     with pytest.raises(GradientCheckError, match="nan"), np.errstate(all="ignore"):
         sg.check_grads(lambda x: np.log(x), (X,))
+
+
+# ---- compare_grads
+
+
+def parts(p, scale=1.0):
+    return scale * np.sum(np.sin(p["a"]) * p["b"]) + p["c"] ** 2
+
+
+PARTS = {"a": np.array([0.1, 0.4]), "b": np.array([1.0, 3.0]), "c": 2.0}
+
+
+def test_every_argument_has_a_row_for_each_order_and_combination_of_modes():
+    found = sg.compare_grads(parts, (PARTS,), kwargs={"scale": 2.0})
+    assert found
+    assert {row.argument for row in found.rows} == {"p.a", "p.b", "p.c", "scale"}
+    assert len(found.rows) == 4 * (2 + 4)
+    row = next(row for row in found.rows if row.argument == "p.b" and row.modes == ("rev",))
+    np.testing.assert_allclose(row.derivative, 2 * np.sin(PARTS["a"][row.at[0]]))
+    assert row.error < 1e-8 and "all agree" in str(found)
+
+
+def test_the_number_that_is_wrong_is_named():
+    sine = wrong_by(1e-3)
+    weights = np.array([0.0, 1.0, 0.0])  # so that one number alone is wrong
+    found = sg.compare_grads(lambda p, c: np.sum(weights * sine(p["a"])) * c, ({"a": X}, 2.0), order=1)
+    assert not found
+    assert [(row.argument, row.at) for row in found.rows if not row.right] == [("p.a", (1,))] * 2
+    assert "WRONG" in str(found) and "2 of 4 are wrong" in str(found)
+
+
+def test_wrt_and_entries_choose_what_is_moved():
+    found = sg.compare_grads(lambda x, y: np.sum(x * y**2), (np.ones(100), np.ones(100)), 1, wrt="y", entries=5)
+    assert [(row.argument, row.looked_at, row.of) for row in found.rows] == [("y", 5, 100)] * 2
+    with pytest.raises(ArgumentError, match="no floating argument"):
+        sg.compare_grads(np.sin, (1.0,), wrt="z")
+    with pytest.raises(ArgumentError, match="entries=0"):
+        sg.compare_grads(np.sin, (1.0,), entries=0)
+
+
+def test_what_was_found_is_plain_json():
+    with np.errstate(all="ignore"):
+        found = sg.compare_grads(np.sqrt, (0.0,), order=1)  # the difference is a NaN
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["right"] is False

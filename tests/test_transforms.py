@@ -490,3 +490,35 @@ def test_gradients_and_hessians_agree_with_jax(f, level):
     for i in "Wb":
         for j in "Wb":
             close(hessian[i][j], their_hessian[i][j])
+
+
+# ---- wrt= of second derivatives
+
+WEIGHTS = {"W": np.array([[0.3, 0.1], [0.2, -0.4]]), "b": np.array([0.1, 0.2])}
+ROWS = np.array([[1.0, 2.0], [0.5, -1.0], [0.3, 0.3]])
+
+
+def of_hidden(h, b):
+    return np.sum(h**3 * np.array([1.0, 2.0])) + np.sum(b**3 * h[0])
+
+
+def layered(p, X):
+    return of_hidden(sg.name(np.tanh(X @ p["W"] + p["b"]), "h"), p["b"])
+
+
+def test_wrt_of_a_hessian_and_a_jacobian_names_parts():
+    whole = sg.hessian(layered)(WEIGHTS, ROWS)
+    blocks = sg.hessian(layered, wrt=["p.W", "p.b"])(WEIGHTS, ROWS)
+    mixed = sg.jacobian(sg.grad(layered, wrt="p.W"), wrt="p.b")(WEIGHTS, ROWS)
+    product = sg.hvp(layered, wrt="p.W")(WEIGHTS, ROWS, ROWS[:2])
+    np.testing.assert_allclose(blocks[1][0], whole["b"]["W"], atol=1e-14)
+    np.testing.assert_allclose(mixed, whole["W"]["b"], atol=1e-14)
+    np.testing.assert_allclose(product, np.einsum("ijkl,kl->ij", whole["W"]["W"], ROWS[:2]), atol=1e-14)
+
+
+def test_wrt_of_a_hessian_names_a_value_inside():
+    h = np.tanh(ROWS @ WEIGHTS["W"] + WEIGHTS["b"])
+    inside = sg.hessian(layered, wrt="h")(WEIGHTS, ROWS)
+    np.testing.assert_allclose(inside, sg.hessian(of_hidden)(h, WEIGHTS["b"]), atol=1e-14)
+    product = sg.hvp(layered, wrt="h")(WEIGHTS, ROWS, h)
+    np.testing.assert_allclose(product, np.einsum("ijkl,kl->ij", inside, h), atol=1e-14)

@@ -1,0 +1,61 @@
+"""The command ``symgrad``: gradients as files, from a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+
+from symgrad.cli import bench, check, grad, graph, info
+from symgrad.cli.common import EXIT_CODES, add_general
+from symgrad.cli.failures import failure_of
+from symgrad.cli.output import paint
+from symgrad.version import VERSION
+
+COMMANDS = (grad, graph, check, bench, info)
+FINE, FAILED, WRONG, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; the code to exit with."""
+    try:
+        options = parser().parse_args(argv)
+    except SystemExit as ended:  # after --help, --version or a message about usage
+        return int(ended.code or 0)
+    try:
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever was to read has seen enough: head, a pager
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
+    except (Exception, SystemExit) as error:  # a model may call sys.exit
+        failure = failure_of(error)
+        if options.traceback:
+            traceback.print_exception(error)
+        if options.json:
+            print(json.dumps(failure.json(), indent=2, ensure_ascii=False))
+        print(f"{paint('symgrad:', 'red', sys.stderr)} {failure.message}", file=sys.stderr)
+        return WRONG
+
+
+def parser() -> ArgumentParser:
+    """The parser of all commands."""
+    whole = ArgumentParser(
+        prog="symgrad",
+        description="Derivatives of plain NumPy functions, as NumPy source.",
+        epilog=f"symgrad COMMAND --help says more, with examples.\n{EXIT_CODES}",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    whole.add_argument("--version", action="version", version=f"symgrad {VERSION}")
+    add_general(whole, False)
+    commands = whole.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        module.COMMAND.add_to(commands)
+    return whole

@@ -1,0 +1,94 @@
+"""Which derivative of a function: of what kind, with respect to what, of which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from symgrad.cli.shapes import Call, call_of
+from symgrad.compile import Function
+from symgrad.errors import ArgumentError
+from symgrad.trace import bind, dotted_paths, signature
+from symgrad.transforms import compile, grad, hessian, hvp, jacobian, value_and_grad
+from symgrad.wrt import Choice, part_at
+
+_TRANSFORMS: dict[str, Callable[..., Function]] = {
+    "grad": grad,
+    "value_and_grad": value_and_grad,
+    "hessian": hessian,
+    "hvp": hvp,
+    "jacobian": jacobian,
+}
+KINDS = (*_TRANSFORMS, "function")
+
+
+class Derivative(NamedTuple):
+    """What is asked for of a function.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`; ``"function"`` is the function itself.
+    wrt : str or tuple of str, optional
+        As in `symgrad.grad`, as is `argnums`.
+    order : int
+        Of ``"grad"``: 2 is the Hessian, each order above it the Jacobian of the one below. For a scalar argument these
+        are the derivatives of these orders.
+    """
+
+    kind: str = "grad"
+    wrt: str | tuple[str, ...] | None = None
+    argnums: int | tuple[int, ...] = 0
+    order: int = 1
+
+    def of(self, f: Callable[..., Any], **options: Any) -> Function:
+        """The derivative as a Function, with options of the compiler."""
+        if self.order != 1 and (self.kind != "grad" or self.order < 1):
+            raise ArgumentError(
+                f"order {self.order} of {self.kind}", "Orders count from 1, and belong to the kind grad alone."
+            )
+        if self.kind == "function":
+            return compile(f, **options)
+        chosen = {"argnums": self.argnums} if self.wrt is None else {"wrt": self.wrt}
+        made = _TRANSFORMS[self.kind if self.order == 1 else "hessian"](f, **chosen, **options)
+        for _ in range(2, self.order):
+            made = jacobian(made, **chosen, **options)
+        return made
+
+    def call(self, f: Callable[..., Any], entries: Mapping[str, Any]) -> Call:
+        """What the derivative is called with, where the function is called with these entries."""
+        return self.with_vector(f, call_of(f, entries))
+
+    def with_vector(self, f: Callable[..., Any], call: Call) -> Call:
+        """The call of the function as one of the derivative: of a Hessian's product with a vector, with the vector."""
+        return call if self.kind != "hvp" else _with_vector(f, call, self._like_chosen(f, call))
+
+    def _like_chosen(self, f: Callable[..., Any], call: Call) -> Any:
+        """The arguments to differentiate by, whose form the vector has."""
+        bound = bind(f, call.args, call.kwargs)
+        choice = Choice(self.argnums, self.wrt)
+        paths = choice.dotted(f, bound)
+        known = dotted_paths(bound.arguments)[0]
+        for path in paths:
+            if not any(f"{leaf}.".startswith(f"{path}.") for leaf in known):
+                raise ArgumentError(
+                    f"the vector of hvp has the shape of an argument, and {path!r} is none",
+                    f"The arguments are {', '.join(known)}.",
+                )
+        parts = tuple(part_at(bound.arguments, path) for path in paths)
+        return parts[0] if choice.single else parts
+
+
+def _with_vector(f: Callable[..., Any], call: Call, vector: Any) -> Call:
+    """The vector stands behind the arguments without a default; the others are passed by name."""
+    parameters = signature(f).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return Call((*call.args, vector), call.kwargs)
+    bound = bind(f, call.args, call.kwargs)
+    required = [p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    first = tuple(bound.arguments.pop(name) for name in required)
+    further = {p.name for p in parameters if p.kind is p.VAR_KEYWORD}
+    named = {name: x for name, x in bound.arguments.items() if name not in further}
+    return Call(
+        (*first, vector), {**named, **{k: x for name in further for k, x in bound.arguments.get(name, {}).items()}}
+    )

@@ -1,0 +1,154 @@
+"""The function that a command is about: ``FILE.py:function`` or ``package.module:function``."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from symgrad.errors import ArgumentError
+
+
+def load_function(target: str, root: Path | None = None) -> Callable[..., Any]:
+    """The function that a target names; its module is run, and what that prints goes to standard error.
+
+    Parameters
+    ----------
+    target : str
+        ``curve/model.py:loss``, ``curve.model:loss`` or, of a class, ``model.py:Model.loss``.
+    root : Path, optional
+        What a relative file, and a module, are looked up in; by default the folder at hand.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such file, module or function.
+    """
+    place, name = split_target(target)
+    return find(load_module(place, root), place, name)
+
+
+def find(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
+    """The function of a module that has this name, ``loss`` or ``Model.loss``."""
+    found: Any = module
+    for step in name.split("."):
+        if not hasattr(found, step):
+            raise _no_function(place, name, found, step)
+        found = getattr(found, step)
+    if not callable(found):
+        raise ArgumentError(f"{place}:{name} is {type(found).__name__}, not a function", _functions_of(module))
+    return found
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """The file or module of a target, and the function."""
+    place, colon, name = target.rpartition(":")
+    if colon and place and all(step.isidentifier() for step in name.split(".")):
+        return place, name
+    known = _defined_in(Path(target))
+    instead = f"Write {target}:{known[0]}; it defines {', '.join(known)}." if known else "Write model.py:loss."
+    raise ArgumentError(f"{target!r} names no function", instead)
+
+
+def _defined_in(path: Path) -> list[str]:
+    """The public functions of a file, which is not run."""
+    if path.suffix != ".py" or not path.is_file():
+        return []
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError):
+        return []
+    return [x.name for x in body if isinstance(x, ast.FunctionDef) and not x.name.startswith("_")]
+
+
+def load_module(place: str, root: Path | None = None) -> ModuleType:
+    """A module by its file or its dotted name, run anew if it is a file on its own."""
+    root = root or Path()
+    if not place.endswith(".py"):
+        return _imported(place, root)
+    path = (root / place).resolve()
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {place}", _files_near(path))
+    home = path.parent
+    if not (home / "__init__.py").exists():
+        return _run(path)
+    steps = [] if path.stem == "__init__" else [path.stem]
+    while (home / "__init__.py").exists():
+        steps.insert(0, home.name)
+        home = home.parent
+    module = _imported(".".join(steps), home)
+    if Path(module.__file__ or "").resolve() != path:
+        raise ArgumentError(
+            f"the module {module.__name__} was imported from elsewhere, not from {place}",
+            "Two packages have that name: rename one, or leave the other out of the path.",
+        )
+    return module
+
+
+def _imported(name: str, folder: Path) -> ModuleType:
+    """A module of a package, imported as Python does from this folder."""
+    with _findable(folder):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise  # the model's own import
+    raise ArgumentError(f"there is no module {name}", "Write FILE.py:function for a file, or look at the spelling.")
+
+
+def copy_of(module: ModuleType) -> ModuleType:
+    """The module run once more: its functions have a namespace of their own."""
+    return _run(Path(module.__file__ or ""), module.__name__, module.__package__)
+
+
+def _run(path: Path, name: str = "", package: str | None = None) -> ModuleType:
+    """A file, run as a module of that name without a trace in a cache of bytecode."""
+    module = ModuleType(name or path.stem)
+    module.__file__, module.__package__ = str(path), package
+    linecache.checkcache(str(path))
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    before = sys.modules.get(module.__name__)
+    with _findable(path.parent):
+        sys.modules[module.__name__] = module  # dataclasses look their module up
+        try:
+            exec(code, module.__dict__)
+        finally:
+            if before is not None:  # a library of that name stays what others import
+                sys.modules[module.__name__] = before
+    return module
+
+
+@contextlib.contextmanager
+def _findable(folder: Path) -> Iterator[None]:
+    """The modules of a folder can be imported, and go on to be; what they print is no output of the command."""
+    if str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def _no_function(place: str, name: str, home: Any, step: str) -> ArgumentError:
+    near = get_close_matches(step, vars(home), 1)
+    return ArgumentError(f"{place} has no {name}", f"Did you mean {near[0]}?" if near else _functions_of(home))
+
+
+def _functions_of(home: Any) -> str:
+    own = [
+        name
+        for name, x in vars(home).items()
+        if callable(x) and not name.startswith("_") and getattr(x, "__module__", None) == getattr(home, "__name__", "")
+    ]
+    return f"Its functions are {', '.join(own)}." if own else "It has no function."
+
+
+def _files_near(path: Path) -> str:
+    beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    near = get_close_matches(path.name, beside, 1)
+    return f"Did you mean {near[0]}?" if near else "A target is FILE.py:function, from the folder at hand."

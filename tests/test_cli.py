@@ -1,0 +1,480 @@
+"""The command ``symgrad``: what its help says, errors and exit codes."""
+
+import inspect
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.cli import COMMANDS, main, parser
+from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
+from symgrad.errors import ArgumentError
+
+ROOT = Path(__file__).parent.parent
+MODEL = """
+import numpy as np
+
+print("a model may print when it is imported")
+
+def loss(w, X, y, decay=0.1):
+    return np.mean((X @ w - y) ** 2) + decay * np.sum(w ** 2)
+
+def annotated(w: "float64[3]", X: "float64[n, 3]"):
+    return np.sum(np.tanh(X @ w))
+
+def cube(x: "float64[]"):
+    return x ** 3
+
+def several(x: "float64[n]"):
+    return x[:2] * x[2]
+
+def layers(params, X: "float64[n, 3]"):
+    return np.sum(np.tanh(X @ params["W"][0] + params["b"]) ** 2)
+
+def steps(x: "float64[n]", count, mode="mean"):
+    for _ in range(count):
+        x = np.sin(x)
+    return np.mean(x) if mode == "mean" else np.sum(x)
+
+def wrong(x: "float64[n]"):
+    raise RuntimeError("not today")
+
+def rooted(x: "float64[n]"):
+    return np.sum(np.sqrt(x - 1) * np.log(x))
+
+class Model:
+    @staticmethod
+    def loss(x: "float64[n]"):
+        return np.sum(x ** 2)
+
+number = 3
+"""
+SPEC = "w=float64[d], X=float64[n, d], y=float64[n]"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a model, and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command in this process; its code, output and errors."""
+
+    def run(*argv):
+        code = main([str(x) for x in argv])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def good(result):
+    code, out, err = result
+    assert code == 0, err
+    return out
+
+
+# ---- what help says
+
+
+def examples():
+    for module in COMMANDS:
+        for example in module.COMMAND.examples:
+            yield pytest.param(example, id=example)
+
+
+@pytest.mark.parametrize("example", list(examples()))
+def test_the_examples_of_help_work(example, run, tmp_path, monkeypatch):
+    name, *arguments = shlex.split(example)
+    assert name == "symgrad"
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    assert good(run(*arguments))
+
+
+@pytest.mark.parametrize("module", COMMANDS, ids=lambda module: module.COMMAND.name)
+def test_help_has_two_examples_and_the_exit_codes(module, run):
+    out = good(run(module.COMMAND.name, "--help"))
+    assert out.count(f"  symgrad {module.COMMAND.name} ") + out.count(f"  symgrad {module.COMMAND.name}\n") >= 2
+    assert "exit codes: 0" in out
+
+
+def test_all_commands_are_listed(run):
+    out = good(run("--help"))
+    assert all(re.search(rf"^    {module.COMMAND.name}\b", out, re.M) for module in COMMANDS)
+    assert good(run("--version")) == f"symgrad {sg.__version__}\n"
+
+
+def test_the_command_and_the_module_are_the_same():
+    done = subprocess.run(
+        [sys.executable, "-m", "symgrad", "grad", "examples/logistic.py:loss", "--wrt", "w"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert "def loss_grad(w, X, y):" in done.stdout
+    assert 'symgrad = "symgrad.cli:main"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+# ---- grad
+
+
+def test_grad_prints_the_source_of_the_library(folder, run):
+    out = good(run("grad", "model.py:loss", "--spec", SPEC, "--wrt", "w"))
+    from symgrad.cli.target import load_function
+
+    expected = sg.grad(load_function("model.py:loss"), wrt="w", optimize=1)
+    assert out == expected.source("float64[d]", "float64[n, d]", "float64[n]")
+    assert "may print" not in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "x", "expected"),
+    [
+        ([], 2.0, 12.0),
+        (["--value"], 2.0, (8.0, 12.0)),
+        (["--hessian"], 2.0, 12.0),
+        (["--order", "2"], 2.0, 12.0),
+        (["--order", "3"], 2.0, 6.0),
+        (["--order", "4"], 2.0, 0.0),
+        (["--jacobian"], 2.0, 12.0),
+        (["--function"], 2.0, 8.0),
+        (["--argnums", "0"], 2.0, 12.0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_kinds_and_orders(folder, run, flags, x, expected, optimize):
+    found = json.loads(good(run("grad", "model.py:cube", *flags, "--optimize", optimize, "--json")))
+    names = {}
+    exec(found["source"], names)
+    function = names[min((name for name in names if name.startswith("cube")), key=len)]
+    np.testing.assert_allclose(function(np.array(x)), expected)
+    assert found["signature"].startswith("x: float64[]")
+
+
+def test_the_third_order_of_a_vector_is_a_nested_jacobian(folder, run):
+    signature = json.loads(good(run("grad", "model.py:Model.loss", "--order", "3", "--json")))["signature"]
+    assert signature == "x: float64[n] -> float64[n, n, n]"
+
+
+def test_hvp_takes_a_vector_like_the_argument(folder, run):
+    found = json.loads(good(run("grad", "model.py:loss", "--spec", SPEC, "--hvp", "--wrt", "w,y", "--json")))
+    assert found["signature"].startswith("w: float64[d], X: float64[n, d], y: float64[n], ")
+    assert (
+        found["signature"].endswith("float64[d], float64[n] -> float64[d], float64[n]") or "vector" in found["source"]
+    )
+    code, _, err = run("grad", "model.py:loss", "--spec", SPEC, "--hvp", "--wrt", "nothing")
+    assert code == 2 and "'nothing' is none" in err
+
+
+def test_trees_by_path(folder, run):
+    spec = "params.W[0]=float64[3, 4], params['b']=float64[4]"
+    out = good(run("grad", "model.py:layers", "--spec", spec, "--wrt", "params.W,params.b"))
+    assert """params["W"][0]""" in out
+    code, _, err = run("grad", "model.py:layers", "--spec", f"{spec}, params.W[0].x=float64[]")
+    assert code == 2 and "given whole" in err
+    code, _, err = run("grad", "model.py:layers", "--spec", "params.W[1]=float64[3, 4]")
+    assert code == 2 and "from 0 on" in err
+
+
+def test_values_are_part_of_the_program(folder, run):
+    out = good(run("grad", "model.py:steps", "--spec", "count=2, mode='sum'"))
+    assert out.count("np.cos(") == 2 and "/ n" not in out
+
+
+def test_arrays_give_shapes_and_numbers(folder, run):
+    np.savez("data.npz", w=np.ones(3), X=np.ones((5, 3)), y=np.zeros(5))
+    np.save("y.npy", np.zeros(5, np.float32))
+    Path("data.json").write_text(json.dumps({"params": {"W": [[[1.0] * 4] * 3, [1.0]], "b": [1, 2, 3, 4.5]}}))
+    assert "float64[5, 3]" in good(run("grad", "model.py:loss", "--like", "data.npz"))
+    assert "y: float32[5]" in good(run("grad", "model.py:loss", "--like", "data.npz", "--like", "y=y.npy"))
+    assert "float64[3, 4]" in good(run("grad", "model.py:layers", "--like", "data.json"))
+    assert "X: float64[n, 3]" in good(
+        run("grad", "model.py:loss", "--like", "data.npz", "--spec", "X=float64[n, 3], y=float64[n]")
+    )
+
+
+def test_a_module_by_its_dotted_name(folder, run):
+    package = folder / "curve"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "tools.py").write_text("import numpy as np\n\n\ndef square(x):\n    return np.sum(x ** 2)\n")
+    (package / "model.py").write_text(
+        "from .tools import square\n\n\ndef loss(x: 'float64[n]'):\n    return square(x)\n"
+    )
+    by_name, by_file = (good(run("grad", target)) for target in ("curve.model:loss", "curve/model.py:loss"))
+    assert by_name == by_file and "model.py:4" in by_name
+
+
+def test_save_writes_what_runs_and_guards_other_files(folder, run):
+    out = good(run("grad", "model.py:annotated", "--value", "-o", "annotated_grad.py"))
+    assert out.startswith("annotated_grad.py: w: float64[3], X: float64[n, 3] -> float64[], float64[3]")
+    names = {"__name__": "annotated_grad", "__file__": "annotated_grad.py"}
+    exec(Path("annotated_grad.py").read_text(), names)
+    value, gradient = names["annotated_value_and_grad"](np.zeros(3), np.ones((2, 3)))
+    np.testing.assert_allclose([value, *gradient], [0, 2, 2, 2])
+    code, _, err = run("grad", "model.py:cube", "-o", "model.py")
+    assert code == 2 and "symgrad did not write it" in err and Path("model.py").read_text() == MODEL
+    code, _, err = run("grad", "model.py:cube", "-o", "nowhere/x.py")
+    assert code == 2 and "no folder nowhere" in err
+
+
+# ---- graph, check, bench, info
+
+
+def test_graph_lists_and_draws(folder, run):
+    assert "derivative" in good(run("graph", "model.py:cube", "--stage", "traced"))
+    for name in ("g.svg", "g.dot", "g.md", "g.mmd"):
+        out = good(run("graph", "model.py:cube", "-o", name))
+        assert out.startswith(f"{name}: ") and Path(name).read_text()
+    code, _, err = run("graph", "model.py:cube", "-o", "g.png")
+    assert code == 2 and ".svg" in err
+
+
+def test_check_says_right_and_wrong(folder, run):
+    assert "all agree" in good(run("check", "model.py:loss", "--spec", SPEC))
+    found = json.loads(good(run("check", "model.py:loss", "--spec", SPEC, "--wrt", "w", "--order", "1", "--json")))
+    assert [row["argument"] for row in found["rows"]] == ["w", "w"] and found["right"] is True
+    code, out, _ = run("check", "bent.py:loss")
+    assert code == 2
+    (folder / "bent.py").write_text(BENT)
+    code, out, _ = run("check", "bent.py:loss", "--order", "1")
+    assert code == 1 and "WRONG" in out and "\x1b" not in out
+
+
+BENT = """
+import numpy as np
+import symgrad as sg
+
+bent = sg.operator(lambda x: np.sin(x), name="bent", infer=lambda x: x, vjp=lambda g, y, x: (g * np.cos(x) * 1.001,),
+                   batch=lambda batched, x: bent(x))
+
+
+def loss(x: "float64[n]"):
+    return np.sum(bent(x))
+"""
+
+
+@pytest.fixture(autouse=True)
+def operators_go_again():
+    from symgrad.ops.define import TABLE
+
+    table = dict(TABLE)
+    yield
+    TABLE.clear()
+    TABLE.update(table)
+
+
+def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder, run):
+    assert "all agree" in good(run("check", "model.py:rooted", "--order", "1", "--size", "n=7"))
+    np.savez("data.npz", x=np.array([2.0, 3.0]))
+    found = json.loads(good(run("check", "model.py:rooted", "--like", "data.npz", "--order", "1", "--json")))
+    assert found["rows"][0]["of"] == 2
+    for size, said in (("m=3", "no size 'm'"), ("n=x", "is no size"), ("n=-3", "is no size")):
+        code, _, err = run("check", "model.py:rooted", "--size", size)
+        assert code == 2 and said in err
+
+
+def test_bench_measures_at_sizes(folder, run):
+    found = json.loads(
+        good(run("bench", "model.py:annotated", "--size", "n=5", "--size", "n=9", "--rounds", "1", "--json"))
+    )
+    assert [row["arguments"] for row in found["rows"]] == ["w: 3, X: 5x3", "w: 3, X: 9x3"]
+    assert all(set(row["seconds"]) == {"symgrad", "function"} for row in found["rows"])
+    assert "x function" in good(run("bench", "model.py:cube", "--hessian", "--rounds", "1"))
+    code, _, err = run("bench", "model.py:cube", "--against", "nothing")
+    assert code == 2 and "autograd, jax" in err
+
+
+def test_bench_runs_the_model_with_the_numpy_of_autograd(folder, run):
+    pytest.importorskip("autograd")
+    found = json.loads(
+        good(run("bench", "model.py:annotated", "--value", "--against", "autograd", "--rounds", "1", "--json"))
+    )
+    assert found["rows"][0]["agree"] is True and found["rows"][0]["seconds"]["autograd"] > 0
+
+
+def test_info_has_no_path(run):
+    found = json.loads(good(run("info", "--json")))
+    assert found["symgrad"] == sg.__version__ and found["numpy"] == np.__version__
+    assert not re.search(r"[/\\]\w+[/\\]", json.dumps(found))
+
+
+# ---- arguments
+
+
+def test_entries_are_read_at_commas_outside_of_brackets():
+    found = parse_entries("w=float64[d, 2], steps = 10,mode='a, b', t=(1, 2.5)")
+    assert str(found.pop("w")) == "float64[d, 2]"
+    assert found == {"steps": 10, "mode": "a, b", "t": (1, 2.5)}
+
+
+class Float64:
+    """As jaxtyping's classes are: they say dtypes and sizes."""
+
+    dtypes, dim_str = ("float64",), "n rows=3"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "spec"),
+    [
+        ("float64[n, d]", "float64[n, d]"),
+        ("'float64[n, d]'", "float64[n, d]"),  # under `from __future__ import annotations`
+        ('Float64[Array, "n d"]', "float64[n, d]"),
+        ('Float[np.ndarray, "n 2*d"]', "float64[n, 2*d]"),
+        ('jaxtyping.Float32[Array, ""]', "float32[]"),
+        ('Int[Array, "batch=4 _"]', "int64[4, _]"),
+        ('Bool[Array, "n"]', "bool[n]"),
+        (Float64, "float64[n, 3]"),
+        ("NDArray[np.float64]", None),
+        ('dict[str, "n"]', None),
+        ("float", None),
+        (float, None),
+        (inspect.Parameter.empty, None),
+        ("no annotation at all", None),
+    ],
+)
+def test_annotations_that_say_a_shape(annotation, spec):
+    assert annotation_spec(annotation) == spec
+
+
+def test_an_annotation_with_an_open_number_of_axes_is_refused():
+    with pytest.raises(ArgumentError, match="leaves open"):
+        annotation_spec('Float[Array, "*batch n"]')
+
+
+def test_arguments_meet_their_parameters():
+    def f(a, /, b, c=1.0, *, d, e=2.0):
+        return a + b + c + d + e
+
+    call = call_of(f, parse_entries("a=1, b=2, d=4, e=5"))
+    assert call == ((1, 2), {"d": 4, "e": 5})
+    with pytest.raises(ArgumentError, match="no shape for b, d"):
+        call_of(f, {"a": 1})
+    with pytest.raises(ArgumentError, match="no argument 'bb'"):
+        call_of(f, {"bb": 1})
+    call = call_of(lambda x, y=1, z=2: 0, {"x": 1, "z": 3})
+    assert call == ((1,), {"z": 3})
+    assert call_of(lambda *xs: 0, parse_entries("xs[0]=1, xs[1]=2")) == ((1, 2), {})
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["grad", "nofile.py:f"], "there is no file nofile.py"),
+        (["grad", "modle.py:loss"], "Did you mean model.py?"),
+        (["grad", "model.py"], "Write model.py:loss"),
+        (["grad", "model.py:los"], "Did you mean loss?"),
+        (["grad", "model.py:number"], "is int, not a function"),
+        (["grad", "nomodule.at.all:f"], "there is no module nomodule.at.all"),
+        (["grad", "model.py:loss"], '--spec "w=float64[d], X=float64[n], y=float64[n]"'),
+        (["grad", "model.py:loss", "--spec", "w"], "gives no argument"),
+        (["grad", "model.py:loss", "--spec", "q=float64[]"], "no argument 'q'"),
+        (["grad", "model.py:loss", "--spec", "w=flaot64[3]"], "there is no dtype 'flaot64'"),
+        (["grad", "model.py:cube", "--wrt", "y"], "no argument and no value"),
+        (["grad", "model.py:cube", "--argnums", "a"], "numbers by commas"),
+        (["grad", "model.py:cube", "--order", "0"], "count from 1"),
+        (["grad", "model.py:cube", "--threads", "0"], "threads=0"),
+        (["grad", "model.py:cube", "--like", "nothing.npz"], "there is no file nothing.npz"),
+        (["grad", "model.py:cube", "--like", "model.py"], "no file of arrays"),
+        (["grad", "model.py:several"], "use jacobian"),
+        (["grad", "model.py:wrong"], "not today\n  at model.py:27"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_errors_are_one_message(folder, run, argv, said):
+    code, out, err = run(*argv)
+    assert code == 2 and out == "" and said in err and "Traceback" not in err
+    assert err.startswith(("symgrad: ", "a model may print"))
+    code, out, err = run("--json", *argv)
+    assert code == 2 and said in json.loads(out)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def f(x:\n", "broken.py:1"),
+        ("import nothing_of_that_name\n", "at broken.py:1: import nothing_of_that_name"),
+        ("\n1 / 0\n", "ZeroDivisionError: division by zero\n  at broken.py:2"),
+        ("import sys\nsys.exit(0)\n", "SystemExit: 0\n  at broken.py:2"),
+    ],
+)
+def test_a_model_that_cannot_be_imported(folder, run, text, said):
+    (folder / "broken.py").write_text(text)
+    code, out, err = run("--json", "grad", "broken.py:f")
+    assert code == 2 and said in err and "Traceback" not in err
+    assert json.loads(out)["error"]["kind"] == "model"
+
+
+def test_a_bug_of_symgrad_says_so(folder, run, monkeypatch):
+    monkeypatch.setattr(sys.modules["symgrad.compile"], "emit", None)
+    code, out, err = run("--json", "grad", "model.py:cube")
+    assert code == 2 and json.loads(out)["error"]["kind"] == "bug" and "not callable" in err and "Traceback" not in err
+    code, out, err = run("--traceback", "grad", "model.py:cube")
+    assert code == 2 and "Traceback" in err
+
+
+def test_usage_errors_exit_with_2(run):
+    for argv in (
+        [],
+        ["nothing"],
+        ["grad"],
+        ["grad", "m.py:f", "--value", "--hessian"],
+        ["grad", "m.py:f", "--optimize", "3"],
+    ):
+        code, out, err = run(*argv)
+        assert code == 2 and out == "" and "usage:" in err
+
+
+def test_ctrl_c_is_quiet(folder, run, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["symgrad.compile"], "emit", interrupted)
+    assert run("grad", "model.py:cube")[0] == 130
+
+
+def test_a_closed_pipe_is_quiet(folder):
+    command = f'"{sys.executable}" -m symgrad grad model.py:cube'
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        ["sh", "-c", f"{command} | true"], stderr=subprocess.PIPE, text=True, cwd=folder, env=env
+    )
+    assert process.communicate()[1] in ("", "a model may print when it is imported\n")
+
+
+def test_colour_only_at_a_terminal(monkeypatch):
+    from symgrad.cli.output import paint
+
+    class Terminal:
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert paint("no", "red", Terminal()) == "\x1b[31mno\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("no", "red", Terminal()) == "no"
+
+
+def test_options_stand_before_or_behind_the_command(folder, run):
+    assert good(run("--json", "info")) == good(run("info", "--json"))
+    assert parser().parse_args(["info"]).json is False
