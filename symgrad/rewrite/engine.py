@@ -353,7 +353,7 @@ class Rules:
 # ---- the walk
 
 
-class _NotThisRule(SymgradError):
+class _NotThisRule(Exception):
     """The left side, built again from a match, is not what was matched."""
 
 
@@ -463,7 +463,7 @@ class Rewriting(Graph):
         except SymgradError as error:
             error.forget()
             return NotImplemented
-        except ArithmeticError:
+        except (ArithmeticError, _NotThisRule):
             return NotImplemented
         finally:
             self._replay, self._built = [], outer
