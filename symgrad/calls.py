@@ -91,9 +91,11 @@ def _kept(y: Any, like: Any) -> Any:
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What runs instead of a function; that of a package which was imported since the trace began, too."""
+    """What runs instead of a function; that of a package which was imported since the trace began, or of a plug-in."""
     if function not in TABLE:
         load()
+    if function not in TABLE:
+        plugins.load()
     call = TABLE.get(function)
     if call is None:
         raise _unsupported(function)

@@ -485,8 +485,8 @@ class Rewriting(Graph):
 def _holds(part: Node, result: Aval) -> bool:
     """Whether a part of a result may be such a value: a mask, or a number of no fewer digits, nor of a smaller range.
 
-    The logarithm of an int8 is a float16, which is too little for a part of a float64; and 1 / 0.0 is infinite in NumPy,
-    where Python raises.
+    The logarithm of an int8 is a float16, which is too little for a part of a float64; 1 / 0.0 is infinite in NumPy, and
+    raises in Python.
     """
     aval = part.aval
     if type(aval) is not Aval or aval.dtype.kind == "b":
