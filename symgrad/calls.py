@@ -13,7 +13,7 @@ from symgrad.dims import Dim
 from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.graph import Op
 from symgrad.misuse import explained
-from symgrad.ops import masks, shape
+from symgrad.ops import masks, plugins, shape
 from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refuse, strong, traced_in
 from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load

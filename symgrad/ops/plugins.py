@@ -1,31 +1,33 @@
 """Operators that other packages bring, by the entry points ``symgrad.operators`` of their metadata."""
 
-from importlib.metadata import EntryPoint, entry_points
-
 from symgrad.errors import ArgumentError
 
 GROUP = "symgrad.operators"
 
-_loaded: set[EntryPoint] = set()
+_loaded = set()  # by name and value
 
 
-def load() -> None:
-    """Import what installed packages name, each once: a module whose import calls `symgrad.operator`.
+def load():
+    """Import what installed packages name, each once: modules that call `symgrad.operator`.
+
+    It is called when a function is met that has no entry in the table, so that a program without such functions does not
+    look through the metadata of all packages.
 
     Raises
     ------
     ArgumentError
-        If a module cannot be imported, naming the package.
+        If a module cannot be imported.
     """
+    from importlib.metadata import entry_points  # slow to import
+
     for point in entry_points(group=GROUP):
-        if point in _loaded:
+        if (point.name, point.value) in _loaded:
             continue
-        _loaded.add(point)
+        _loaded.add((point.name, point.value))
         try:
             point.load()
         except Exception as error:
-            package = point.dist.name if point.dist else point.name
             raise ArgumentError(
-                f"the operators of {package} cannot be imported: {point.value} raises {type(error).__name__}: {error}",
-                f"Mend or uninstall {package}; its entry point {point.name!r} is in the group {GROUP!r}.",
+                f"{point.value}, which brings operators, cannot be imported: {type(error).__name__}: {error}",
+                f"Mend or uninstall its package: its entry point is {point.name!r} in the group {GROUP!r}.",
             ) from error
