@@ -117,7 +117,7 @@ def _changes(history: Sequence[Described], paths: Callable[[], list[str]]) -> tu
     counts = [len(set(values)) for values in zip(*map(_leaves, history), strict=False)]
     structures = len({d.kinds[1:-1] for d in history})
     if structures > max(counts, default=1):
-        instead = "Pass an array in place of a list whose length changes, and dicts with the same keys in the same order."
+        instead = "Pass an array in place of a list whose length changes; give dicts the same keys in the same order."
         return f"the arguments have been {structures} different trees", instead
     leaf = max(range(len(counts)), key=counts.__getitem__)
     what, instead = _changing([_leaves(d)[leaf] for d in history])

@@ -16,7 +16,8 @@ from symgrad.spelling import call
 
 from {library} import ufunc
 
-sg.operator(ufunc, infer=lambda x: x, vjp=lambda g, y, x: (3 * g,), spell=lambda node, x: call("3 * np.positive", [x.text]))
+spell = lambda node, x: call("3 * np.positive", [x.text])
+sg.operator(ufunc, infer=lambda x: x, vjp=lambda g, y, x: (3 * g,), spell=spell)
 """
 LIBRARY = """
 import numpy as np

@@ -10,8 +10,8 @@ _loaded = set()  # by name and value
 def load():
     """Import what installed packages name, each once: modules that call `symgrad.operator`.
 
-    It is called when a function is met that has no entry in the table, so that a program without such functions does not
-    look through the metadata of all packages.
+    Called when a function is met that has no entry in the table: a program without such functions need not look through
+    the metadata of all packages.
 
     Raises
     ------
