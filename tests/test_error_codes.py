@@ -1,4 +1,4 @@
-"""Every error and warning has a code, and a page in the documentation; the programs of the pages are run by test_docs."""
+"""Every error and warning has a code and a page in the documentation, whose programs test_docs runs."""
 
 from __future__ import annotations
 
