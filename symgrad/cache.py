@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -98,14 +97,10 @@ class Cache:
         if self._warned or len(self._history) < TOO_MANY:
             return
         self._warned = True
-        changes = Counter(
-            dict(enumerate(len(set(values)) for values in zip(*map(_leaves, self._history), strict=False)))
-        )
-        leaf, count = max(changes.items(), key=lambda item: item[1])
-        what, instead = _changing([_leaves(d)[leaf] for d in self._history])
+        fact, instead = _changes(self._history, paths)
         where = here()
         warnings.warn_explicit(
-            f"{name} has been compiled {TOO_MANY} times: {paths()[leaf]} has had {count} {what}.\n  {instead}",
+            f"{name} has been compiled {TOO_MANY} times: {fact}.\n  {instead}",
             RecompilationWarning,
             where.file,
             where.line,
@@ -115,6 +110,18 @@ class Cache:
 def _leaves(described: Described) -> list[Any]:
     """Leaf by leaf dtype or value, sizes, number."""
     return list(zip(described.kinds[-1], described.sizes, described.numbers, strict=True))
+
+
+def _changes(history: Sequence[Described], paths: Callable[[], list[str]]) -> tuple[str, str]:
+    """What changes most from one compilation to the next, and what to do about it."""
+    counts = [len(set(values)) for values in zip(*map(_leaves, history), strict=False)]
+    structures = len({d.kinds[1:-1] for d in history})
+    if structures > max(counts, default=1):
+        instead = "Pass an array in place of a list whose length changes; give dicts the same keys in the same order."
+        return f"the arguments have been {structures} different trees", instead
+    leaf = max(range(len(counts)), key=counts.__getitem__)
+    what, instead = _changing([_leaves(d)[leaf] for d in history])
+    return f"{paths()[leaf]} has had {counts[leaf]} {what}", instead
 
 
 def _changing(leaves: Sequence[tuple[Any, tuple[int, ...], int | None]]) -> tuple[str, str]:

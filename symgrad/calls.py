@@ -13,7 +13,7 @@ from symgrad.dims import Dim
 from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.graph import Op
 from symgrad.misuse import explained
-from symgrad.ops import masks, shape
+from symgrad.ops import masks, plugins, shape
 from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refuse, strong, traced_in
 from symgrad.ops.known import is_constant
 from symgrad.ops.scipy import load
@@ -91,9 +91,11 @@ def _kept(y: Any, like: Any) -> Any:
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What runs instead of a function; that of a package which was imported since the trace began, too."""
+    """What runs instead of a function; that of a package which was imported since the trace began, or of a plug-in."""
     if function not in TABLE:
         load()
+    if function not in TABLE:
+        plugins.load()
     call = TABLE.get(function)
     if call is None:
         raise _unsupported(function)

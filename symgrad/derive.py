@@ -16,7 +16,7 @@ from symgrad.cotangent import Cotangent, Linearised, Mask
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.hooks import hook_of
-from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, Segment
+from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, STOP, Segment
 from symgrad.ops.define import Unknown, operand_dtypes
 from symgrad.ops.elementwise import WHERE
 from symgrad.ops.known import Known, known
@@ -102,6 +102,7 @@ class _Pullback:
         graph = self.graph
         nodes = reached(outputs)
         self.prefix = _prefix(graph, nodes) if self.named else ""
+        self.stop |= {node for node in nodes if node.op is STOP}
         self.needed = depends(nodes, self.wrt, self.stop)
         for y, seed in zip(outputs, cotangents, strict=True):
             if y in self.needed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from symgrad.where import UNKNOWN, Where, trail
 
@@ -30,12 +30,17 @@ class SymgradError(Exception):
     ----------
     calls : tuple of Call
         What that line calls, by the way to where it failed: lines of other functions of the user's, and of a library.
+    code : str
+        What the page of this kind of error is called in the documentation; a code never gets another meaning.
     """
+
+    code: ClassVar[str]
 
     def __init__(self, fact: str, instead: str = "", where: Where | None = None) -> None:
         self.fact, self.instead = fact, instead
         self.where, self.calls = trail() if where is None else (where, ())
         super().__init__(self._message())
+        self.add_note(f"  [{self.code}] errors/{self.code} in symgrad's documentation")
 
     def forget(self) -> None:
         """It does not end the trace: symgrad itself goes on without what was refused."""
@@ -73,53 +78,79 @@ class Refusal(SymgradError):
 class ShapeError(SymgradError, ValueError):
     """Shapes that do not fit together."""
 
+    code = "SG101"
+
 
 class ScalarError(ShapeError, TypeError):
     """A number where Python wants an array: ``len(x)``, ``for y in x``; of a number of NumPy's it is a TypeError."""
+
+    code = "SG102"
 
 
 class DTypeError(SymgradError, TypeError):
     """A dtype that the operation cannot take, such as an integer where a gradient is asked for."""
 
+    code = "SG103"
+
 
 class UnknownAttributeError(SymgradError, AttributeError):
     """An attribute that neither an array nor a Variable has."""
+
+    code = "SG104"
 
 
 class ConcreteValueError(Refusal, TypeError):
     """Python asked for the value of something that has none before the program runs: ``if x``, ``float(x)``."""
 
+    code = "SG201"
+
 
 class SymbolicSizeError(Refusal, ValueError):  # NumPy swallows a TypeError of __index__
     """Python asked for the number behind a size that is a symbol."""
+
+    code = "SG202"
 
 
 class UnsupportedError(Refusal, TypeError):
     """A NumPy function, or an argument of one, that symgrad does not support."""
 
+    code = "SG203"
+
 
 class NotDifferentiableError(Refusal, TypeError):
     """A derivative that does not exist or has no rule."""
+
+    code = "SG301"
 
 
 class WriteError(Refusal, ValueError):
     """An assignment that cannot be carried out, such as one into the caller's argument."""
 
+    code = "SG204"
+
 
 class GraphError(SymgradError, ValueError):
     """A graph that is broken, or Variables that do not belong to the graph at hand."""
+
+    code = "SG402"
 
 
 class ArgumentError(SymgradError, TypeError):
     """A wrong call of a public function of symgrad or of a compiled function."""
 
+    code = "SG401"
+
 
 class FrozenRandomWarning(UserWarning):
     """Random numbers that are drawn while a function is traced: every call of the program has the same."""
 
+    code = "SG501"
+
 
 class RecompilationWarning(UserWarning):
     """A function that is compiled again and again, since something changes from call to call."""
+
+    code = "SG502"
 
 
 class NonFiniteError(SymgradError, ArithmeticError):
@@ -131,8 +162,12 @@ class NonFiniteError(SymgradError, ArithmeticError):
         What `Compiled.debug` found.
     """
 
+    code = "SG303"
+
     diagnosis: Diagnosis
 
 
 class GradientCheckError(SymgradError, AssertionError):
     """A derivative that does not agree with finite differences."""
+
+    code = "SG302"

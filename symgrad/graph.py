@@ -79,6 +79,7 @@ class Op:
     commutes: bool = False
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
     selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
+    pole: int | None = None  # the input that may not be 0 where Python computes: 1 / 0.0 and 0.0 ** -1 raise
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
     view: bool = False  # the result may share memory with the first input
     read_only: bool = False  # and NumPy does not let it be written into

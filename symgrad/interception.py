@@ -35,7 +35,8 @@ from symgrad.variable import Variable, created
 from symgrad.where import Where, forget_code, here, installed, internal, looks_up
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), type(np.random.normal), np.ufunc)
+_RANDOM = (type(np.random.normal), type(np.random.default_rng))
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc, *_RANDOM)
 _PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray)
 _FRESH = frozenset((
     np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,
@@ -68,6 +69,8 @@ class Seen:
             return call_function(function, _as_traced(graph, args), kwargs)
         if isinstance(getattr(function, "__self__", None), np.random.RandomState):
             _warn(f"np.random.{function.__name__} is drawn from", here())
+        if function is np.random.default_rng and all(x is None for x in given):
+            _warn("a random generator without a seed is made", here())
         result = function(*args, **kwargs)
         return constant(graph, result) if function in _FRESH else result
 

@@ -244,6 +244,14 @@ def test_a_function_that_keeps_compiling_warns_once():
     assert len(caught) == 1 and "np.asarray(n)" in str(caught[0].message)
 
 
+def test_trees_that_keep_changing_are_told():
+    f = sg.grad(lambda x, rates: sum(rate * np.sum(x) for rate in rates))
+    with pytest.warns(RecompilationWarning, match=f"the arguments have been {TOO_MANY} different trees") as caught:
+        for n in range(1, 40):
+            f(X, [0.5] * n)
+    assert len(caught) == 1 and "an array in place of a list" in str(caught[0].message)
+
+
 def test_threads_share_what_is_compiled():
     f, results = sg.grad(lambda x: np.sum(x**3)), []
     threads = [threading.Thread(target=lambda: results.append(f(X))) for _ in range(8)]

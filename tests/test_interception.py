@@ -487,6 +487,10 @@ def by_generator(x):
     return np.sum(x * RANDOM.normal(size=3))
 
 
+def by_unseeded(x):
+    return np.sum(x * np.random.default_rng().normal(size=3))
+
+
 def in_closure():
     random = np.random.RandomState(3)
     return lambda x: np.sum(x * random.randn(3))
@@ -497,6 +501,7 @@ def in_closure():
     [
         (by_numpy, r"np\.random\.normal is drawn from", "return np.sum(x * np.random.normal(size=3))"),
         (by_generator, "the random generator RANDOM is drawn from", "return np.sum(x * RANDOM.normal(size=3))"),
+        (by_unseeded, "without a seed is made", "return np.sum(x * np.random.default_rng().normal(size=3))"),
         (in_closure(), "the random generator random is drawn from", "return lambda x: np.sum(x * random.randn(3))"),
     ],
 )
@@ -507,6 +512,7 @@ def test_frozen_random_numbers_are_told(f, what, line):
 
 
 def test_a_generator_that_is_not_drawn_from():
+    sg.grad(lambda x: np.sum(x * np.random.default_rng(1).normal(size=3)))(X)  # the same numbers in plain NumPy
     sg.grad(lambda x: np.sum(x) if RANDOM is not None else x)(X)
 
 

@@ -217,6 +217,7 @@ def elementwise(
         elementwise=True,
         keeps_weak=keeps_weak,
         commutes=commutes,
+        pole=_POLES.get(infix or ""),
         singular=singular,
         domain=domain if domain is None or isinstance(domain[0], tuple) else (domain,),
         package=package,
@@ -256,6 +257,7 @@ def _literal(x: Node) -> Any:
 
 
 _DIVISIONS = ("/", "//", "%")
+_POLES = {**dict.fromkeys(_DIVISIONS, 1), "**": 0}
 
 
 def _spell_infix(symbol: str, name: str) -> Callable[..., Code]:

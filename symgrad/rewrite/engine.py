@@ -353,7 +353,7 @@ class Rules:
 # ---- the walk
 
 
-class _NotThisRule(SymgradError):
+class _NotThisRule(Exception):
     """The left side, built again from a match, is not what was matched."""
 
 
@@ -463,7 +463,7 @@ class Rewriting(Graph):
         except SymgradError as error:
             error.forget()
             return NotImplemented
-        except ArithmeticError:
+        except (ArithmeticError, _NotThisRule):
             return NotImplemented
         finally:
             self._replay, self._built = [], outer
@@ -485,13 +485,19 @@ class Rewriting(Graph):
 def _holds(part: Node, result: Aval) -> bool:
     """Whether a part of a result may be such a value: a mask, or a number of no fewer digits, nor of a smaller range.
 
-    The logarithm of an int8 is a float16, which is too little for a part of a float64; and 1 / 0.0 is infinite in NumPy,
-    where Python raises.
+    The logarithm of an int8 is a float16, which is too little for a part of a float64; 1 / 0.0 is infinite in NumPy and
+    raises in Python.
     """
     aval = part.aval
     if type(aval) is not Aval or aval.dtype.kind == "b":
         return True
-    return result.weak or not part.op.singular if aval.weak else np.can_cast(result.dtype, aval.dtype)
+    return (result.weak or not raises_at_zero(part)) if aval.weak else np.can_cast(result.dtype, aval.dtype)
+
+
+def raises_at_zero(node: Node) -> bool:
+    """Whether Python, where it computes a node of its numbers, raises for a zero of which NumPy makes an infinity."""
+    pole = None if node.op.pole is None else node.inputs[node.op.pole]
+    return pole is not None and pole.op is not CONSTANT and pole.aval.dtype.kind == "f"
 
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:

@@ -22,7 +22,7 @@ from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite import blocks, factors, scatter
-from symgrad.rewrite.engine import Procedure, alone, exact, number
+from symgrad.rewrite.engine import Procedure, alone, exact, number, raises_at_zero
 from symgrad.shapes import product, same_shape
 from symgrad.variable import Variable
 
@@ -161,8 +161,8 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
     inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
         return None
-    if x.op.singular and inputs[1].op is not CONSTANT and inputs[1].aval.dtype.kind == "f":
-        return None  # 1 / 0.0 raises in Python
+    if raises_at_zero(x):
+        return None
     return graph.add(x.op, tuple(inputs), x.params)
 
 
