@@ -7,6 +7,7 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from symgrad.dims import Dim
 from symgrad.errors import SymgradError
-from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, Params, reached
+from symgrad.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Op, Params, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, Segment
 from symgrad.recording import note_rewrites
 from symgrad.shapes import same_shape
@@ -485,13 +487,20 @@ class Rewriting(Graph):
 def _holds(part: Node, result: Aval) -> bool:
     """Whether a part of a result may be such a value: a mask, or a number of no fewer digits, nor of a smaller range.
 
-    The logarithm of an int8 is a float16, which is too little for a part of a float64; and 1 / 0.0 is infinite in NumPy,
-    where Python raises.
+    The logarithm of an int8 is a float16, which is too little for a part of a float64. And 1 / 0.0, infinite in NumPy,
+    raises in Python: it may divide by what is never 0.
     """
     aval = part.aval
     if type(aval) is not Aval or aval.dtype.kind == "b":
         return True
-    return result.weak or not part.op.singular if aval.weak else np.can_cast(result.dtype, aval.dtype)
+    if not aval.weak:
+        return np.can_cast(result.dtype, aval.dtype)
+    return result.weak or not part.op.singular or _never_zero(part.inputs[-1])
+
+
+def _never_zero(x: Node) -> bool:
+    size = dict(x.params)["value"] if x.op is SIZE else None
+    return isinstance(size, Dim) and size.scope.decide(operator.gt, size.expr) is True
 
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:
