@@ -7,6 +7,7 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from symgrad.dims import Dim
 from symgrad.errors import SymgradError
-from symgrad.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, Params, reached
+from symgrad.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Op, Params, reached
 from symgrad.ops.core import ALIAS, BOUNDARIES, Segment
 from symgrad.recording import note_rewrites
 from symgrad.shapes import same_shape
@@ -497,7 +499,12 @@ def _holds(part: Node, result: Aval) -> bool:
 def raises_at_zero(node: Node) -> bool:
     """Whether Python, where it computes a node of its numbers, raises for a zero of which NumPy makes an infinity."""
     pole = None if node.op.pole is None else node.inputs[node.op.pole]
-    return pole is not None and pole.op is not CONSTANT and pole.aval.dtype.kind == "f"
+    return pole is not None and pole.op is not CONSTANT and not _never_zero(pole)
+
+
+def _never_zero(x: Node) -> bool:
+    size = dict(x.params)["value"] if x.op is SIZE else None
+    return isinstance(size, Dim) and size.scope.decide(operator.gt, size.expr) is True
 
 
 def rewrite(graph: Graph, rules: Rules) -> Graph:
