@@ -4,15 +4,15 @@ Derivatives know nothing of this file: what a model calls is traced with it.
 """
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from optree import tree_leaves, tree_map
 
 
 def convolved(x, W, b):
     """Images x[image, row, column, channel] under filters W[row, column, channel, filter] of 3 x 3 pixels."""
-    rows, cols = x.shape[1:3]
     x = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    patches = np.concatenate([x[:, i : i + rows, j : j + cols] for i in range(3) for j in range(3)], axis=3)
-    return patches @ W.reshape(-1, W.shape[3]) + b
+    windows = sliding_window_view(x, (3, 3), axis=(1, 2))
+    return np.einsum("nrcdij,ijdf->nrcf", windows, W, optimize=True) + b
 
 
 def halved(x):

@@ -45,16 +45,20 @@ def gram(feature):
     return flat.T @ flat / len(flat)
 
 
+def gram_loss(feature, wanted):
+    return np.sum((gram(feature) - wanted) ** 2)
+
+
 def style_loss(x, network, content, grams):
     """The content, as far as it leaves the features as often together as those of the style are."""
     found = features(x, network)
-    apart = sum(np.sum((gram(f) - g) ** 2) for f, g in zip(found, grams, strict=True))
+    apart = sum(gram_loss(feature, g) for feature, g in zip(found, grams, strict=True))
     return np.sum((found[1] - content) ** 2) / 2 + STYLE * apart
 
 
 def photograph(name, size):
     """The middle of one of scikit-learn's photographs as numbers from 0 to 1."""
-    picture = Image.fromarray(load_sample_image(name)[:, 100:527])
+    picture = Image.fromarray(load_sample_image(name)[:, 106:533])
     return np.asarray(picture.resize((size, size), Image.Resampling.LANCZOS)) / 255
 
 
@@ -78,7 +82,8 @@ def main(path=None, size=96, steps=60):
     grams = [gram(f) for f in features(style, network)]
     mixed = descend(style_loss, noise, network, wanted, grams, steps=steps)
     off = [np.mean(abs(x - content)) for x in (noise, recovered)]
-    print(f"a colour of a pixel is off by {off[0]:.3f} in the noise, by {off[1]:.3f} in what was found")
+    print(f"a colour of a pixel is off by {off[0]:.3f} in the noise, by {off[1]:.3f} in what was found\n")
+    print(sg.grad(gram_loss).source("float64[1, rows, cols, k]", "float64[k, k]", optimize=1))
     if path:
         strip = np.hstack([content, noise, recovered, style, mixed])
         Image.fromarray(np.rint(255 * strip).astype(np.uint8)).save(Path(path))

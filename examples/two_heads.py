@@ -65,6 +65,10 @@ def pictures(rng, count):
     return x, *there[:2].astype(float)
 
 
+def as_text(x):
+    return "\n".join("".join(" .:+#"[int(np.clip(4 * v, 0, 4))] for v in row) for row in x[:, :, 0])
+
+
 def initial(rng):
     layers = {"first": filters(rng, 1, 6), "second": filters(rng, 6, 12)}
     return {"shared": layers, "cat": dense(rng, 4 * 4 * 12, 1), "car": dense(rng, 4 * 4 * 12, 1)}
@@ -99,7 +103,7 @@ def compare(params, data):
 def main(epochs=8, count=1500):
     rng = np.random.default_rng(0)
     data, test = pictures(rng, count), pictures(rng, 500)
-    print("\n".join("".join(" .:+#"[int(np.clip(4 * v, 0, 4))] for v in row) for row in data[0][1, :, :, 0]))
+    print(as_text(data[0][np.argmax(data[1] * data[2])]))
     difference = compare(initial(rng), [part[:50] for part in data])
 
     reached = {}
@@ -108,6 +112,8 @@ def main(epochs=8, count=1500):
         train(params, data, rng, epochs, losses)
         reached[name] = accuracies(params, *test)
         print("trained {}: {:.1%} of cats and {:.1%} of cars right".format(name, *reached[name]))
+    specs = initial(rng), "float64[n, 16, 16, 1]", "float64[n]", "float64[n]"
+    print(f"\n{sg.compile(both).source(*specs, optimize=1)}")
     return reached, difference
 
 
