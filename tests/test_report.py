@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 
@@ -13,6 +14,7 @@ import symgrad as sg
 from symgrad import tree
 from symgrad.interpret import interpret
 from symgrad.recording import Applied
+from symgrad.report.profile import Timers, instrumented
 from symgrad.rewrite import effect_of
 
 
@@ -236,3 +238,97 @@ def test_explaining_changes_nothing():
     compiled.explain()
     assert compiled.source == source
     assert compiled._recorded()[0].source.text == source
+
+
+# ---- profiles
+
+NESTED = """
+def f(n):
+    work(1)
+
+    def share(start):
+        for i in range(start):
+            x = work(10)
+        return work(100)
+
+    if n:
+        y = share(3)
+    with nothing(work(1000)):
+        work(10000)
+    return work(100000)
+"""
+
+
+def ticking():
+    """A clock, and work that takes the time it is told."""
+    now = [0.0]
+
+    def work(seconds):
+        now[0] += seconds
+        return seconds
+
+    return (lambda: now[0]), work
+
+
+def test_a_line_counts_what_it_does_itself():
+    clock, work = ticking()
+    timers = Timers(20, clock)
+    namespace = {"<tick>": timers.tick, "work": work, "nothing": contextlib.nullcontext}
+    exec(compile(instrumented(NESTED), "f", "exec"), namespace)
+    timers.start()
+    assert namespace["f"](2) == 100000
+    assert {i: t for i, t in enumerate(timers.seconds) if t} == {3: 1, 7: 30, 8: 100, 12: 1000, 13: 10000, 14: 100000}
+    assert timers.calls[7] == 3
+    assert timers.calls[11] == 1
+    timers.clear()
+    namespace["f"](0)
+    assert timers.calls[7] == timers.calls[11] == 0
+
+
+@pytest.mark.parametrize(("n", "optimize"), [(10, 1), (50_000, 2)])
+def test_lines_take_as_long_as_the_whole(n, optimize):
+    args = np.ones(20), np.ones((n, 20)), np.ones(n)
+    compiled = sg.value_and_grad(loss).compile(*SPECS, optimize=optimize)
+    for _ in range(10):  # other work on the machine takes turns with this
+        profile = compiled.profile(*args)
+        if profile.timed == pytest.approx(profile.seconds, rel=0.2):
+            break
+    else:
+        pytest.fail(f"{profile.timed} and {profile.seconds}")
+    assert sum(line.share for line in profile.lines) == pytest.approx(1)
+    assert "\n".join(line.text for line in profile.lines).replace(", threads=1", "") in compiled.source
+
+
+def test_a_profile_names_lines_of_the_source_and_of_the_user():
+    compiled = sg.value_and_grad(loss).compile(*SPECS)
+    profile = compiled.profile(np.ones(3), np.ones((20_000, 3)), np.ones(20_000))
+    by_text = {line.text.strip().partition("  #")[0]: line for line in profile.lines}
+    (blocks,) = {line.calls for line in profile.lines if "out=" in line.text}
+    assert blocks > 1
+    assert by_text["margin = np.multiply(y_, t3, out=s1)"].where == MARGIN
+    assert by_text["value = t1 / n"].where == MEAN
+    assert by_text["value = t1 / n"].calls == 1
+    assert sum(profile.by_where.values()) == pytest.approx(1)
+    assert profile.hottest[0].seconds == max(line.seconds for line in profile.lines)
+    assert MARGIN in str(profile)
+    assert json.loads(json.dumps(profile.to_json()))["lines"][-1]["calls"] == 1
+
+
+def test_numbers_are_profiled_where_they_run():
+    profile = sg.grad(lambda x: np.sin(np.sin(x)) ** 2).compile(0.3).profile(0.3)
+    ran = [line.text.split("(")[0].strip() for line in profile.lines if line.calls]
+    assert ran == [
+        "def function_grad",
+        "try:",
+        "t1 = math.sin",
+        "t2 = math.sin",
+        "d_x = 2.0 * t2 * math.cos",
+        "return np.float64",
+    ]
+
+
+def test_a_profile_takes_arguments_as_the_program_does():
+    compiled = sg.grad(lambda p: np.sum(p["w"] ** 3)).compile({"w": "float64[n]"}, optimize=1)
+    assert compiled.profile(p={"w": np.ones(3)}).seconds > 0
+    with pytest.raises(sg.errors.SymgradError):
+        compiled.profile(3)

@@ -109,6 +109,11 @@ class Body:
         return [Step(node, self._targets(node) if node else (), gone) for node, gone in made if node or gone]
 
     @property
+    def origins(self) -> list[tuple[str, Node]]:
+        """The statements in the order of the source, each with the value that it makes."""
+        return [(line.text, line.makes) for line in self._lines if line.makes is not None]
+
+    @property
     def line_of(self) -> dict[Node, str]:
         """The statement that makes each value."""
         return {line.makes: line.text for line in self._lines if line.makes is not None}

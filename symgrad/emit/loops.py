@@ -28,6 +28,7 @@ class Looping(Body):
         self.threads = threads
         self.preamble: set[str] = set()
         self._locals: dict[str, str] = {}
+        self._loops: dict[Node, Loop] = {}
 
     def local(self, name: str) -> str:
         """A name for the same purpose in all loops."""
@@ -41,7 +42,7 @@ class Looping(Body):
         inputs = [self.identifier(x) for x in node.inputs]
         items = [self.items[node].get(i) for i in range(len(block.avals))]
         results = [self.names.fresh("unused") if item is None else self.names.of(item) for item in items]
-        loop = Loop(self, block, inputs, results)
+        loop = self._loops[node] = Loop(self, block, inputs, results)
         for item, line in loop.allocated(items):
             self._lines.append(Line(line, item))
         *before, last = loop.lines()
@@ -49,6 +50,13 @@ class Looping(Body):
             self._lines.append(Line(line, None, node.inputs))
         self._lines.append(Line(last, node, node.inputs))
         self.preamble.update(loop.preamble)
+
+    @property
+    def origins(self) -> list[tuple[str, Node]]:
+        found = []
+        for text, node in super().origins:  # for the call of a loop what it computes of a block
+            found += self._loops[node].body.origins if node in self._loops else [(text, node)]
+        return found
 
     def identifier(self, x: Node) -> str:
         """The name of a value, which gets one if it has none yet."""

@@ -53,6 +53,8 @@ class Source:
         The text at the end of the module that defines functions which its own calls.
     defined : dict of str to callable
         Those functions.
+    origins : callable
+        Gives the statements in their order, each with the value that it makes.
     """
 
     text: str
@@ -62,6 +64,17 @@ class Source:
     steps: Callable[[], list[Step] | None] = lambda: None
     end: str = ""
     defined: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    origins: Callable[[], list[tuple[str, Node]]] = list
+
+    @property
+    def own(self) -> str:
+        """The text but for the functions at its end."""
+        return self.text.removesuffix(f"{self.end}\n") if self.end else self.text
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """What the text finds under its names where it runs under symgrad: the functions at its end, as they are."""
+        return {**self.constants, **self.functions, **self.defined}
 
 
 def emit(
@@ -79,7 +92,7 @@ def emit(
         How many may share a loop; by default as many as there are cores where the module runs.
     """
     if level > 1 and is_scalar(graph):
-        return Source(_scalar_module(graph, header, checks or ()), header.function)
+        return _scalar_module(graph, header, checks or ())
     names = Names(graph.names, header.taken)
     body = Looping(graph.outputs, names, graph.names, nested=level > 0, quick=level > 1, threads=threads)
     everything = list(with_nested(body.nodes))
@@ -111,7 +124,13 @@ def emit(
         *(["", end, ""] if end else []),
     ]
     defined |= preamble.shared(body.preamble)
-    return Source("\n".join(parts), header.function, kept, own, lambda: body.steps, end, defined)
+    origins = lambda: [*body.origins, *_origin_of_return(body, lines[-1], graph.outputs)]
+    return Source("\n".join(parts), header.function, kept, own, lambda: body.steps, end, defined, origins)
+
+
+def _origin_of_return(body: Body, line: str, outputs: Sequence[Node]) -> list[tuple[str, Node]]:
+    """The value that is computed where it is returned, if there is one."""
+    return [(line, y) for y in outputs if y in body.pending and body.pending[y].depth][:1]
 
 
 def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
@@ -152,7 +171,7 @@ def _plain_parameter(name: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
+def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> Source:
     """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
     names = Names(graph.names, header.taken)
     _name_inputs(names, header)
@@ -186,7 +205,13 @@ def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> str:
         _definition(header, lines),
         _definition(flat, numpy_lines, plain.nodes),
     ]
-    return "\n\n".join(parts)
+    origins = lambda: [
+        *body.origins,
+        *_origin_of_return(body, lines[-3].strip(), graph.outputs),
+        *plain.origins,
+        *_origin_of_return(plain, numpy_lines[-1], graph.outputs),
+    ]
+    return Source("\n\n".join(parts), header.function, origins=origins)
 
 
 def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:

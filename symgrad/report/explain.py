@@ -12,10 +12,11 @@ from symgrad.cost import Cost, as_expr, flops_of, operations, traffic_of
 from symgrad.emit.module import Source
 from symgrad.emit.scalars import is_scalar
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
-from symgrad.listing import node_names, place
+from symgrad.listing import node_names, place as listed_place
 from symgrad.options import Options
 from symgrad.recording import Applied, Log, Step
 from symgrad.report.layout import rendered
+from symgrad.report.provenance import place
 from symgrad.report.sides import Naming, sides_of
 from symgrad.rewrite import effect_of, improve
 from symgrad.rewrite.engine import Rule
@@ -23,7 +24,6 @@ from symgrad.schedule.gain import whole_seconds
 from symgrad.schedule.layout import scratch_bytes
 from symgrad.schedule.loop import LOOP, Block
 from symgrad.schedule.reasons import AgainInLoop, Chosen
-from symgrad.text import visible
 from symgrad.trace import Program
 
 
@@ -189,7 +189,7 @@ def explained(made: Compilation, log: Log) -> Report:
     """The report of a compilation that was recorded."""
     loops = [_loop(node, made.graph) for node in reached(made.graph.outputs) if node.op is LOOP]
     names = node_names(made.whole)
-    again = [place(x, names) for x in reached(made.whole.outputs) if x.where.again]
+    again = [listed_place(x, names) for x in reached(made.whole.outputs) if x.where.again]
     return Report(
         f"{made.source.function}: {made.signature}",
         {key: getattr(made.options, key) for key in ("optimize", "numerics", "threads")},
@@ -222,14 +222,7 @@ def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
         rule, sides = applied.rule, sides_of(applied, naming)
         name = rule.name if isinstance(rule, Rule) else rule.__name__.strip("_")
         changes = effect_of(rule, applied.stage, applied.before.op)
-        yield Rewrite(name, sides.before, sides.after, _place(applied.before), changes, applied.stage, 1)
-
-
-def _place(node: Node) -> str:
-    """The user's line, and what the node is to it."""
-    where = node.where
-    kind = "" if where.of is None else "computed again: " if where.again else "derivative of "
-    return visible(f"{kind}{where}") if where.line else ""
+        yield Rewrite(name, sides.before, sides.after, place(applied.before), changes, applied.stage, 1)
 
 
 def _merged(found: Iterable[Rewrite]) -> list[Rewrite]:
@@ -252,7 +245,7 @@ def _lines(graph: Graph) -> list[LineCost]:
     by_line: dict[tuple[str, int, str], list[Node]] = {}
     for node in operations(graph.outputs):
         where = node.where
-        by_line.setdefault((where.file, where.line, _place(node)), []).append(node)
+        by_line.setdefault((where.file, where.line, place(node)), []).append(node)
     total = whole_seconds(operations(graph.outputs), 1.0) or 1.0
     own = next(iter(by_line), ("",))[0]  # the user's file comes before those of what it calls
     found = sorted(by_line.items(), key=lambda item: (item[0][0] != own, *item[0][:2], len(item[0][2])))
@@ -288,7 +281,7 @@ def _loop(node: Node, graph: Graph) -> Loop:
         block.seconds,
         len(block.layout.buffers),
         as_expr(scratch_bytes(block.layout.buffers, block.layout.length)),
-        tuple(f"{names[x]} ({_place(x)})" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
+        tuple(f"{names[x]} ({place(x)})" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from symgrad.report.explain import LineCost, Loop, Report, Rewrite
+    from symgrad.report.profile import Profile, TimedLine
 
 WIDTH = 100
 EFFECTS = {
@@ -133,3 +134,41 @@ def _loop(i: int, loop: Loop) -> Iterator[str]:
     yield f"     {'on several threads' if loop.threads else 'on one thread'}: {ms}"
     for text in loop.hoisted:
         yield from _wrapped(f"computed once, before it: {text}", "     ")
+
+
+# ---- profiles
+
+BAR = 10  # characters of all the time
+
+
+def rendered_profile(profile: Profile) -> str:
+    """The source with shares at its lines, and the shares of the user's lines."""
+    per = profile.overhead / (profile.seconds or 1.0)
+    yours = [
+        f"  {share:>6.1%}  {where or 'other lines'}" for where, share in profile.by_where.items() if share >= 0.001
+    ]
+    return "\n".join([
+        f"{profile.function}: {duration(profile.seconds)} a call, loops on one thread",
+        f"timers took {per:.0%} more, which is subtracted; the lines are {duration(profile.timed)} together",
+        "",
+        f"{'time':>10}{'calls':>9}{'share':>8}",
+        *map(_timed, profile.lines),
+        "",
+        "BY YOUR LINES",
+        *yours,
+    ])  # fmt: skip
+
+
+def _timed(line: TimedLine) -> str:
+    if not line.calls:
+        return f"{'':{29 + BAR}}{line.text}".rstrip()
+    bar = "#" * round(line.share * BAR)
+    return f"{duration(line.seconds):>10}{line.calls:>9,.0f}{line.share:>8.1%} {bar:<{BAR}} {line.text}"
+
+
+def duration(seconds: float) -> str:
+    """A time with its unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"

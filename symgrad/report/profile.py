@@ -1,0 +1,206 @@
+"""Where the time of a compiled program goes, line by line of the generated source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from symgrad.emit.module import Source
+from symgrad.report.layout import rendered_profile
+from symgrad.report.provenance import place_of
+
+SHORTEST = 2e-3  # seconds that are timed at once: as many calls
+LONGEST = 1.0  # seconds that all rounds may take, if they are more than the fewest
+FEWEST, MOST = 5, 50  # rounds, of which the fastest counts
+TICK, RESULT = "<tick>", "<result>"  # no names that a program could have
+
+
+class TimedLine(NamedTuple):
+    """A line of the generated source.
+
+    `seconds` and `calls` are those of one call of the program; `where` is the user's line, with ``derivative of``
+    before it, and "" where a line computes nothing of it.
+    """
+
+    number: int
+    text: str
+    seconds: float
+    share: float
+    calls: float
+    where: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The time that each line of a compiled program takes; ``print`` it. Made by `Compiled.profile`.
+
+    Attributes
+    ----------
+    function : str
+    lines : list of TimedLine
+        Those of the generated functions. What a line calls counts there, where it is a line of the source itself.
+    seconds : float
+        One call without timers, on one thread.
+    overhead : float
+        What the timers took of a call; it is subtracted.
+    """
+
+    function: str
+    lines: list[TimedLine]
+    seconds: float
+    overhead: float
+
+    @property
+    def timed(self) -> float:
+        """The seconds of all lines; they differ from those without timers as two runs do."""
+        return sum(line.seconds for line in self.lines)
+
+    @property
+    def hottest(self) -> list[TimedLine]:
+        """The lines, those that take longest first."""
+        return sorted(self.lines, key=lambda line: -line.seconds)
+
+    @property
+    def by_where(self) -> dict[str, float]:
+        """The share of each of the user's lines, the largest first."""
+        shares: dict[str, float] = {}
+        for line in self.lines:
+            shares[line.where] = shares.get(line.where, 0.0) + line.share
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    def __str__(self) -> str:
+        return rendered_profile(self)
+
+    def __repr__(self) -> str:
+        return f"<Profile of {self.function}: {self.seconds:.3g} s>"
+
+    def to_json(self) -> dict[str, Any]:
+        """The profile as a dict of plain JSON."""
+        return {
+            "function": self.function,
+            "seconds": self.seconds,
+            "overhead": self.overhead,
+            "lines": [line._asdict() for line in self.lines],
+        }
+
+
+def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Profile:
+    """The profile of a module whose loops run on one thread, called with these arguments."""
+    timers = Timers(source.own.count("\n") + 2)
+    plain, timed = _function(source, ast.parse(source.own)), _function(source, instrumented(source.own), timers.tick)
+    plain(*args, **kwargs)  # for what it makes at its first call
+    start = perf_counter()
+    timed(*args, **kwargs)
+    once = perf_counter() - start
+    calls = max(1, int(SHORTEST / once))
+    best = whole = float("inf")
+    for _ in range(min(MOST, max(FEWEST, int(LONGEST / (2 * once * calls))))):
+        start = perf_counter()
+        for _ in range(calls):
+            plain(*args, **kwargs)
+        whole = min(whole, perf_counter() - start)
+        timers.clear()
+        for _ in range(calls):
+            timers.start()
+            timed(*args, **kwargs)
+        if sum(timers.seconds) < best:
+            best, seconds, counts = sum(timers.seconds), list(timers.seconds), list(timers.calls)
+    tick = seconds_of_a_tick()
+    net = [max(0.0, t - n * tick) / calls for t, n in zip(seconds, counts, strict=True)]
+    lines = _lines(source, net, [n / calls for n in counts])
+    return Profile(source.function, lines, whole / calls, sum(counts) / calls * tick)
+
+
+def _function(source: Source, tree: ast.Module, tick: Callable[[int], None] | None = None) -> Callable[..., Any]:
+    namespace = {**source.namespace, TICK: tick}
+    exec(compile(tree, f"<symgrad {source.function}, timed>", "exec"), namespace)
+    function: Callable[..., Any] = namespace[source.function]
+    return function
+
+
+def _lines(source: Source, seconds: Sequence[float], calls: Sequence[float]) -> list[TimedLine]:
+    """The lines of the functions in a module; before them stand imports and constants."""
+    texts = source.own.rstrip("\n").split("\n")
+    first = next(i for i, text in enumerate(texts) if text.startswith(("def ", "@")))
+    wheres, total = place_of(source), sum(seconds) or 1.0
+    return [
+        TimedLine(i, texts[i - 1], seconds[i], seconds[i] / total, calls[i], wheres.get(i, ""))
+        for i in range(first + 1, len(texts) + 1)
+    ]
+
+
+# ---- timers
+
+
+class Timers:
+    """Seconds by line: what passes between two ticks belongs to the line of the second one.
+
+    So a line that calls a function of the module counts what it does itself, and the lines of that function the rest.
+    """
+
+    def __init__(self, lines: int, clock: Callable[[], float] = perf_counter) -> None:
+        self.seconds, self.calls = [0.0] * lines, [0] * lines
+        self._clock, self._last = clock, 0.0
+
+    def clear(self) -> None:
+        n = len(self.calls)
+        self.seconds[:], self.calls[:] = [0.0] * n, [0] * n
+
+    def start(self) -> None:
+        self._last = self._clock()
+
+    def tick(self, line: int) -> None:
+        self.seconds[line] += self._clock() - self._last
+        self.calls[line] += 1
+        self._last = self._clock()
+
+
+def seconds_of_a_tick() -> float:
+    """What a tick itself adds to the time of its line."""
+    timers, best = Timers(1), float("inf")
+    for _ in range(20):
+        timers.clear()
+        timers.start()
+        for _ in range(500):
+            timers.tick(0)
+        best = min(best, timers.seconds[0] / 500)
+    return best
+
+
+def instrumented(text: str) -> ast.Module:
+    """A module in which a tick follows each statement of its functions, and each line that begins a block."""
+    tree = ast.parse(text)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            _instrument(node)
+    return ast.fix_missing_locations(tree)
+
+
+def _instrument(node: ast.AST) -> None:
+    """Put ticks into the blocks of a compound statement."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if block:
+            timed = [x for statement in block for x in _with_tick(statement)]
+            setattr(node, name, [_tick(node.lineno), *timed])  # type: ignore[attr-defined]
+    for handler in getattr(node, "handlers", ()):
+        _instrument(handler)
+
+
+def _with_tick(statement: ast.stmt) -> list[ast.stmt]:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):  # a docstring
+        return [statement]
+    if isinstance(statement, ast.Return) and statement.value is not None:
+        keep = ast.Assign([ast.Name(RESULT, ast.Store())], statement.value)
+        back = ast.Return(ast.Name(RESULT, ast.Load()))
+        return [ast.copy_location(keep, statement), _tick(statement.lineno), ast.copy_location(back, statement)]
+    _instrument(statement)
+    return [statement, _tick(statement.lineno)]
+
+
+def _tick(line: int) -> ast.stmt:
+    call = ast.Call(ast.Name(TICK, ast.Load()), [ast.Constant(line)], [])
+    return ast.Expr(call, lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
