@@ -1,6 +1,6 @@
 """Neural style transfer (Gatys, Ecker and Bethge 2016) on a photograph: content from noise, then with a style.
 
-    python examples/style_transfer.py pictures.png
+    python examples/style_transfer.py [pictures.png]
 
 The derivative is by the picture: one is found whose features are those of a photograph. Here they are of fixed random
 filters, which suffice for this (He, Wang and Hopcroft 2016), where the paper has those of a large trained network.

@@ -66,7 +66,7 @@ def pictures(rng, count):
 
 
 def as_text(x):
-    return "\n".join("".join(" .:+#"[int(np.clip(4 * v, 0, 4))] for v in row) for row in x[:, :, 0])
+    return "\n".join("".join(" .:+#"[int(np.clip(4 * v, 0, 4))] for v in row).rstrip() for row in x[:, :, 0])
 
 
 def initial(rng):
@@ -102,8 +102,8 @@ def compare(params, data):
 @threadpool_limits.wrap(limits=1, user_api="blas")  # its products are small
 def main(epochs=8, count=1500):
     rng = np.random.default_rng(0)
-    data, test = pictures(rng, count), pictures(rng, 500)
-    print(as_text(data[0][np.argmax(data[1] * data[2])]))
+    test, data = pictures(rng, 500), pictures(rng, count)
+    print(as_text(test[0][np.argmax(test[1] * test[2])]))
     difference = compare(initial(rng), [part[:50] for part in data])
 
     reached = {}
