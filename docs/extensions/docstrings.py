@@ -3,9 +3,11 @@
 import re
 
 import symgrad
-from symgrad import cost, doctor, errors
+from symgrad import comparison, cost, doctor, errors
+from symgrad.export import load
+from symgrad.report import explain
 
-MODULES = (errors, cost, doctor)  # the reference has classes of theirs
+MODULES = (errors, comparison, cost, doctor, load, explain)  # the reference has classes of theirs
 
 NAME = re.compile(r"(?<![`:\w])`([^`\n]+)`(?![`_])")
 
