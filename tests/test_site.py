@@ -54,6 +54,11 @@ def test_a_link_that_leads_nowhere_is_found(extension, tmp_path):
     assert list(extension("links").broken(tmp_path)) == [("a.html", "b.html#there"), ("b.html", "c.svg")]
 
 
+def test_what_a_page_loads_from_the_network_is_found(extension, tmp_path):
+    (tmp_path / "a.html").write_text('<a href="https://d.e/f"></a><script src="//g.h/i.js"></script><img src="data:,">')
+    assert list(extension("links").broken(tmp_path)) == [("a.html", "//g.h/i.js")]
+
+
 def test_names_in_docstrings_are_links_where_they_are_public(extension):
     names = extension("docstrings")
     assert names.target("grad") == "symgrad.grad"
