@@ -65,4 +65,5 @@ def test_names_in_docstrings_are_links_where_they_are_public(extension):
     assert names.target("Compiled.save") == "symgrad.Compiled.save"
     assert names.target("ShapeError") == "symgrad.errors.ShapeError"
     assert names.target("f") is names.target("np.sum") is names.target("Compiled.gone") is None
-    assert names.NAME.sub(names.linked, "`x`, ``y`` and `grad`") == "``x``, ``y`` and :py:obj:`grad <symgrad.grad>`"
+    assert names.linked("`x`, ``y`` and `grad`") == "``x``, ``y`` and :py:obj:`grad <symgrad.grad>`"
+    assert names.linked("`name`", names.parameters_of(lambda name: 0)) == "``name``"
