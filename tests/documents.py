@@ -68,12 +68,14 @@ def printed(folder, name, code, namespace=None):
     namespace = {} if namespace is None else namespace
     namespace.setdefault("__name__", name)
     out = io.StringIO()
+    table = dict(TABLE)
     try:
         with contextlib.redirect_stdout(out), script_in(folder):
             exec(compile("\n" * before.count("\n") + code, str(path), "exec"), namespace)
     finally:
         for function in [f for f in TABLE if getattr(f, "__module__", None) == name]:
             del TABLE[function]  # an operator of the program's own
+        TABLE.update(table)  # what it has put in the place of an entry
     return out.getvalue()
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import symgrad as sg
-from tests.documents import ROOT, blocks, pages, rerun
+from tests.documents import BLOCK, ROOT, blocks, pages, rerun
 
 PAGES = [page for page in pages() if page.name != "README.md"]  # tests/test_readme.py
 
@@ -53,6 +53,23 @@ def test_names_in_the_text_exist(page):
     assert [name for name in sorted(set(re.findall(r"\bsg\.(\w+)", text))) if not hasattr(sg, name)] == []
     files = set(re.findall(r"\b(?:examples|benchmarks|tests|symgrad)/\w+\.py\b", text))
     assert [name for name in sorted(files) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=title)
+def test_links_lead_to_files(page):
+    """Those that a reader of the Markdown follows; the site checks its own, with their anchors."""
+    assert missing_links(page.read_text(encoding="utf-8"), page.parent) == []
+
+
+def missing_links(text, folder):
+    prose = BLOCK.sub("", text)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose)]
+    return [target for target in targets if ":" not in target and not (folder / target).exists()]
+
+
+def test_a_link_to_no_file_is_found():
+    text = "[a](docs/index.md#top) [b](docs/gone.md) [c](#here) [d](https://e.f/g)\n```py\nx[0](y)\n```\n"
+    assert missing_links(text, ROOT) == ["docs/gone.md"]
 
 
 # ---- the rule itself

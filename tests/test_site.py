@@ -54,10 +54,16 @@ def test_a_link_that_leads_nowhere_is_found(extension, tmp_path):
     assert list(extension("links").broken(tmp_path)) == [("a.html", "b.html#there"), ("b.html", "c.svg")]
 
 
+def test_what_a_page_loads_from_the_network_is_found(extension, tmp_path):
+    (tmp_path / "a.html").write_text('<a href="https://d.e/f"></a><script src="//g.h/i.js"></script><img src="data:,">')
+    assert list(extension("links").broken(tmp_path)) == [("a.html", "//g.h/i.js")]
+
+
 def test_names_in_docstrings_are_links_where_they_are_public(extension):
     names = extension("docstrings")
     assert names.target("grad") == "symgrad.grad"
     assert names.target("Compiled.save") == "symgrad.Compiled.save"
     assert names.target("ShapeError") == "symgrad.errors.ShapeError"
     assert names.target("f") is names.target("np.sum") is names.target("Compiled.gone") is None
-    assert names.NAME.sub(names.linked, "`x`, ``y`` and `grad`") == "``x``, ``y`` and :py:obj:`grad <symgrad.grad>`"
+    assert names.linked("`x`, ``y`` and `grad`") == "``x``, ``y`` and :py:obj:`grad <symgrad.grad>`"
+    assert names.linked("`name`", names.parameters_of(lambda name: 0)) == "``name``"

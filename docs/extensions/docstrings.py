@@ -1,11 +1,14 @@
 """In docstrings `grad` is a link where symgrad has such a public name, and code where it has none."""
 
+import inspect
 import re
 
 import symgrad
-from symgrad import cost, doctor, errors
+from symgrad import comparison, cost, doctor, errors
+from symgrad.export import load
+from symgrad.report import explain
 
-MODULES = (errors, cost, doctor)  # the reference has classes of theirs
+MODULES = (errors, comparison, cost, doctor, load, explain)  # the reference has classes of theirs
 
 NAME = re.compile(r"(?<![`:\w])`([^`\n]+)`(?![`_])")
 
@@ -27,13 +30,26 @@ def is_class_of(module, name):
     return isinstance(found, type) and found.__module__ == module.__name__
 
 
-def linked(match):
-    name = target(match[1])
-    return f":py:obj:`{match[1]} <{name}>`" if name else f"``{match[1]}``"
+def linked(line, parameters=()):
+    """A line with links; `name` may be the public function or a parameter of what the docstring is of."""
+
+    def link(match):
+        name = None if match[1] in parameters else target(match[1])
+        return f":py:obj:`{match[1]} <{name}>`" if name else f"``{match[1]}``"
+
+    return NAME.sub(link, line)
+
+
+def parameters_of(thing):
+    try:
+        return set(inspect.signature(thing).parameters)
+    except (TypeError, ValueError):
+        return set()
 
 
 def process(app, what, name, obj, options, lines):
-    lines[:] = [NAME.sub(linked, line) for line in lines]
+    parameters = parameters_of(obj)
+    lines[:] = [linked(line, parameters) for line in lines]
 
 
 def setup(app):
