@@ -96,7 +96,8 @@ class Hook:
         self.where = definition(function)
 
     def __repr__(self) -> str:
-        return f"<Hook {getattr(self.function, '__name__', type(self.function).__name__)}>"
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"<hook {name.strip('<>')}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hook, (_left_behind,)  # a program is compiled: what its derivatives would be is not asked again
