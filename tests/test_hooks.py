@@ -153,6 +153,11 @@ def test_no_nan_comes_through_forward_number_by_number():
     close(found, np.diag([0, -1 / 12]))
 
 
+@pytest.mark.parametrize("jacobian", [sg.jacrev, sg.jacfwd])
+def test_what_moves_to_where_nothing_arrived_flows_on(jacobian):
+    close(jacobian(of_roots(lambda g: g[::-1]))(np.array([4.0, 9.0])), [[0, 0], [0.25, 0]])
+
+
 # ---- higher orders
 
 
