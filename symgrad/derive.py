@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.cotangent import Cotangent, Linearised, Mask
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
-from symgrad.hooks import hook_of
+from symgrad.hooks import flow_through, hook_of
 from symgrad.ops.core import ALIAS, BOUNDARIES, LEAVE, STOP, Segment
 from symgrad.ops.define import Unknown, operand_dtypes
 from symgrad.ops.elementwise import WHERE
@@ -126,10 +126,12 @@ class _Pullback:
 
     def arrived(self, node: Node) -> Cotangent | None:
         """The cotangent of a node; where there is a hook, what it gives, which may flow where nothing arrived."""
-        g, hook = self.cotangents.pop(node, None), hook_of(node)
-        if g is None or hook is None:
-            return g
-        return Cotangent((hook.linear if self.forward else hook)(g.settled()))
+        arrived, hook = self.cotangents.pop(node, None), hook_of(node)
+        if arrived is None or hook is None:
+            return arrived
+        g = arrived.settled()
+        made = (hook.linear if self.forward else hook)(g)
+        return Cotangent(made, flow_through(made, g, arrived.mask, self.forward))
 
     def name(self, g: Cotangent, node: Node) -> None:
         while node.op is ALIAS and node not in self.graph.names:  # a mark on an argument

@@ -96,7 +96,8 @@ class Hook:
         self.where = definition(function)
 
     def __repr__(self) -> str:
-        return f"<Hook {getattr(self.function, '__name__', type(self.function).__name__)}>"
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"<hook {name.strip('<>')}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hook, (_left_behind,)  # a program is compiled: what its derivatives would be is not asked again
@@ -144,6 +145,16 @@ def hook_of(node: Node) -> Hook | None:
     return dict(node.params).get("hook") if node.op is ALIAS else None
 
 
+def flow_through(y: Variable, g: Variable, mask: Variable | None, forward: bool) -> Variable | None:
+    """Where anything flows behind a hook that gives `y` for `g`, as a mask says it before: see `Cotangent`.
+
+    It is where something arrived or the function gave something else than zero; which a stand-in cannot tell.
+    """
+    if mask is None or _is_linear(y.node, g.node, number_by_number=True):
+        return mask
+    return None if forward else mask | np.not_equal(y, 0)
+
+
 def _left_behind(g: Any) -> Any:
     raise NotDifferentiableError(
         "the function of on_gradient does not go with a program that is sent to another process",
@@ -170,12 +181,19 @@ _BILINEAR = frozenset({TABLE[np.multiply], contract.MATMUL, contract.VECDOT, con
 """Linear in each input, while the others stay."""
 
 
-def _is_linear(y: Node, g: Node) -> bool:
+def _is_linear(y: Node, g: Node, number_by_number: bool = False) -> bool:
     """Whether `y` is known to be linear in `g`: by the operators between them, so that no number is tried."""
     nodes = reached([y])
     moving = depends(nodes, [g])
-    between = (node for node in nodes if node in moving and node is not g)
+    between = [node for node in nodes if node in moving and node is not g]
+    if number_by_number and not all(_in_place(node, g) for node in between):
+        return False
     return (y in moving or _is_zero(y)) and all(_keeps_linear(node, moving) for node in between)
+
+
+def _in_place(node: Node, g: Node) -> bool:
+    """Whether each number of a node can depend on the same number of `g` only, if those of its inputs do."""
+    return (node.op.elementwise or node.op in (ALIAS, shape.ASTYPE)) and same_shape(node.aval.shape, g.aval.shape)
 
 
 def _keeps_linear(node: Node, moving: set[Node]) -> bool:

@@ -112,7 +112,7 @@ def test_the_tour_prints_each_point(torch_points, capsys):
 
 # ---- what the pages say of the other systems, where those are installed
 
-PEERS = {"autograd": "autograd", "jax": "jax", "pytorch": "torch"}
+PEERS = {"autograd": "autograd", "jax": "jax", "pytorch": "torch", "tensorflow1": "tensorflow"}
 
 
 def check_claims(text, namespace):

@@ -129,14 +129,33 @@ def test_no_derivative_no_call():
     close(sg.compile(lambda x: sg.on_gradient(x, never))(X), X)
 
 
+def of_roots(function):
+    """Roots where they are not too small; at 0 their slope is infinite."""
+    return lambda x: np.where(x > 5, sg.on_gradient(np.sqrt(x), function), 0.0)
+
+
 def test_what_it_gives_flows_also_where_nothing_arrived():
-    """The branch that is not taken is cleaned of NaN; a hook behind it starts anew."""
+    f = of_roots(lambda g: g + 1.0)
+    close(sg.grad(lambda x: np.sum(f(x)))(np.array([4.0, 9.0])), [0.25, 2 / 6])
 
-    def f(x):
-        h = sg.on_gradient(np.sqrt(x), lambda g: g + 1.0)
-        return np.sum(np.where(x > 5, h, 0.0))
 
-    close(sg.grad(f)(np.array([4.0, 9.0])), [0.25, 2 / 6])
+@pytest.mark.parametrize("function", [lambda g: -g, lambda g: np.clip(g, -1, 1), lambda g: g[::-1]])
+def test_no_nan_comes_through_where_nothing_arrived_and_it_gives_zero(function):
+    x = np.array([0.0, 9.0, 0.0])
+    with np.errstate(all="ignore"):
+        found = sg.grad(lambda x: np.sum(of_roots(function)(x)))(x)
+    close(found, [0.0, function(np.ones(3))[1] / 6, 0.0])
+
+
+def test_no_nan_comes_through_forward_number_by_number():
+    with np.errstate(all="ignore"):
+        found = sg.jacfwd(of_roots(lambda g: -0.5 * g))(np.array([0.0, 9.0]))
+    close(found, np.diag([0, -1 / 12]))
+
+
+@pytest.mark.parametrize("jacobian", [sg.jacrev, sg.jacfwd])
+def test_what_moves_to_where_nothing_arrived_flows_on(jacobian):
+    close(jacobian(of_roots(lambda g: g[::-1]))(np.array([4.0, 9.0])), [[0, 0], [0.25, 0]])
 
 
 # ---- higher orders
