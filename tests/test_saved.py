@@ -68,6 +68,7 @@ def test_the_manifest_says_what_a_module_is(tmp_path):
         "results": ("float64[]", ("float64[d]", "float64[n, d]")),
         "assumed": [],
         "options": {"optimize": 1, "numerics": "ieee", "threads": None},
+        "stability": {},
         "tolerance": 4e-10,
         "reasons": {},
     }
