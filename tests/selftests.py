@@ -1,7 +1,7 @@
 """Saved modules of many kinds, for an environment in which NumPy is all there is.
 
-``python -m tests.selftests FOLDER`` writes them; `.ci/run` runs the self-test of each with the oldest and the newest
-NumPy that symgrad supports.
+``python -m tests.selftests FOLDER`` writes them, or those that are named behind it; `.ci/run` runs the self-test of
+each with the oldest and the newest NumPy that symgrad supports.
 """
 
 from __future__ import annotations
@@ -60,27 +60,27 @@ def signal(z):
     return {"power": np.abs(z) ** 2, "turned": (z * np.exp(1j * z),)}
 
 
-def programs():
-    """The programs by name."""
-    weights = {"W": "float64[d, h]", "b": "float64[h]", "out": "float64[h]"}
-    net = [("float32[a, b]", "float32[b]"), ("float32[b, c]", "float32[c]")]
-    return {
-        "tree": sg.value_and_grad(network).compile(weights, "float64[n, d]", "float64[n]"),
-        "layers": sg.grad(layers, threads=1).compile(net, "float32[n, a]"),
-        "logistic": sg.value_and_grad(logistic, optimize=1).compile("float64[d]", "float64[n, d]", "float64[n]"),
-        "newton": sg.hessian(logistic, optimize=1).compile("float64[5]", "float64[n, 5]", "float64[n]"),
-        "threads": sg.value_and_grad(heat).compile("float64[n]", 0.5),
-        "node_by_node": sg.grad(heat, optimize=0).compile("float64[n]", "float64[]"),
-        "table": sg.grad(with_table).compile("float64[200]"),
-        "evidence": sg.value_and_grad(evidence, threads=1).compile("float64[n, n]", "float64[n]"),
-        "entropy": sg.grad(entropy, numerics="ieee").compile("float64[n]", "mean"),
-        "embedding": sg.grad(embedding).compile("float64[v, 3]", "int64[n]", "bool[n]"),
-        "numbers": sg.grad(sg.grad(spring)).compile(0.5),
-        "half": sg.value_and_grad(lambda x: np.mean(np.exp(x) * x)).compile("float16[n]"),
-        "signal": sg.compile(signal).compile("complex128[n]"),
-    }
+WEIGHTS = {"W": "float64[d, h]", "b": "float64[h]", "out": "float64[h]"}
+NET = [("float32[a, b]", "float32[b]"), ("float32[b, c]", "float32[c]")]
+ROWS = "float64[n, d]", "float64[n]"
+PROGRAMS = {
+    "tree": lambda: sg.value_and_grad(network).compile(WEIGHTS, *ROWS),
+    "layers": lambda: sg.grad(layers, threads=1).compile(NET, "float32[n, a]"),
+    "logistic": lambda: sg.value_and_grad(logistic, optimize=1).compile("float64[d]", *ROWS),
+    "newton": lambda: sg.hessian(logistic, optimize=1).compile("float64[5]", "float64[n, 5]", "float64[n]"),
+    "threads": lambda: sg.value_and_grad(heat).compile("float64[n]", 0.5),
+    "node_by_node": lambda: sg.grad(heat, optimize=0).compile("float64[n]", "float64[]"),
+    "table": lambda: sg.grad(with_table).compile("float64[200]"),
+    "evidence": lambda: sg.value_and_grad(evidence, threads=1).compile("float64[n, n]", "float64[n]"),
+    "entropy": lambda: sg.grad(entropy, numerics="ieee").compile("float64[n]", "mean"),
+    "embedding": lambda: sg.grad(embedding).compile("float64[v, 3]", "int64[n]", "bool[n]"),
+    "spring": lambda: sg.grad(sg.grad(spring)).compile(0.5),
+    "half": lambda: sg.value_and_grad(lambda x: np.mean(np.exp(x) * x)).compile("float16[n]"),
+    "turned": lambda: sg.compile(signal).compile("complex128[n]"),
+}
 
 
 if __name__ == "__main__":
-    for name, program in programs().items():
-        program.save(Path(sys.argv[1]) / f"{name}.py")
+    folder, *names = sys.argv[1:]
+    for name in names or PROGRAMS:
+        PROGRAMS[name]().save(Path(folder) / f"{name}.py")
