@@ -19,6 +19,7 @@ import symgrad as sg
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import FORMAT, _relative, read_manifest
 from symgrad.export.origin import hash_of
+from symgrad.export.vectors import NoVectorsError, vectors_of
 from tests import selftests
 
 SPECS = ("float64[d]", "float64[n, d]", "float64[n]")
@@ -346,10 +347,22 @@ def test_numbers_are_found_in_the_domain(f, specs, tmp_path):
 def test_a_range_for_one_argument_and_another_for_the_other():
     """In no one range are both: the second candidate of the second kind."""
     a = sg.compile(lambda x, y: np.sum(np.arccosh(x)) + np.sum(np.arcsin(y))).compile("float64[n]", "float64[m]")
-    from symgrad.export.vectors import vectors_of
-
     (first, *_) = vectors_of(a._program, a.graph, "f", lambda x, y: a(x, y))
     assert {(choice.low, choice.high) for choice in first.choices} == {(1.1, 3), (-1, 1)}
+
+
+def test_arrays_that_are_part_of_the_program(tmp_path):
+    f = sg.grad(lambda x, table: np.sum(table * np.sin(x)), static_argnames="table")
+    path = f.compile("float64[3]", np.array([1.0, 2.0, 4.0])).save(tmp_path / "saved.py")
+    assert read_manifest(path)["arguments"] == {"x": "float64[3]", "table": ("static",)}
+    assert sg.load(path).selftest()
+
+
+def test_a_function_that_is_not_its_graph_gets_no_vectors():
+    """Its own numbers would hide that the compiler is wrong."""
+    program = sg.compile(lambda x: np.sin(x)).compile("float64[n]")
+    with pytest.raises(NoVectorsError, match="the function is off its graph by 1e-03"):
+        vectors_of(program._program, program.graph, "f", lambda x: 1.001 * np.sin(x))
 
 
 @pytest.mark.parametrize(

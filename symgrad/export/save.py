@@ -84,7 +84,7 @@ class Module:
         entries, reasons = origin_entries(self.origin, folder)
         arguments, results = specs_of(dict(self.program.inputs)), specs_of(self.program.outputs)
         if arguments is None:
-            reason["arguments"] = "a tree or a value among them has no form in Python source"
+            reason["arguments"] = "there is an instance of a class among them"
         return {
             "format": FORMAT,
             "symgrad": VERSION,

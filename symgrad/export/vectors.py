@@ -114,19 +114,23 @@ class Case(NamedTuple):
                 f"one call computes {made} numbers, too many for a test; symbols for sizes could be small"
             )
         tries = min(TRIES, IN_ALL // max(made, 1))
+        reason = "no numbers were found for which all results are finite and do not hang on rounding"
         for choices in itertools.islice(candidates, tries):
             texts = _sources(self.program.leaves, sizes, choices)
             call = call_of(self.program, self.name, texts, sizes)
             expected = _expected(self.program, texts, sizes, self.tolerance / 10)
-            if expected is not None and self._agrees(call, expected):
+            error = 0.0 if expected is None else self._error(call, expected)
+            if expected is not None and error <= self.tolerance / 10:
                 return Vector(_label(sizes, choices), choices, call, expected)
-        raise NoVectorsError("no numbers were found for which all results are finite and do not hang on rounding")
+            if error > self.tolerance:
+                reason = f"the function is off its graph by {error:.0e}, of the largest number of a result"
+        raise NoVectorsError(reason)
 
-    def _agrees(self, call: Group, expected: Any) -> bool:
-        """Whether the program gives so, too, to rounding."""
+    def _error(self, call: Group, expected: Any) -> float:
+        """How far what the program gives is from what its graph gives."""
         scope = {"np": np, "_numbers": _numbers, self.name: self.run}
         found = _quietly(lambda: _summaries(eval(laid_out(call), scope)))
-        return found is not None and _worst(found, expected) <= self.tolerance / 10
+        return math.inf if found is None else _worst(found, expected)
 
 
 def _label(sizes: Mapping[str, int], choices: Sequence[Choice]) -> str:
@@ -255,8 +259,8 @@ def _spelled(
     elif type(x) in (list, tuple):
         open, close = "[]" if type(x) is list else ("(", ",)" if len(x) == 1 else ")")
         return Group(before + open, [_spelled(y, texts, sizes, parameter) for y in x], close)
-    elif (text := literal(x)) is not None:
-        return before + text
+    elif tree.is_leaf(x):
+        return before + (literal(x) or "None")  # a constant of the program, which reads no argument for it
     raise NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
 
 
