@@ -291,7 +291,12 @@ def test_faults_fail_the_self_test(name, saved, tmp_path):
     edited.write_text(with_a_fault(saved[name].read_text()))
     for constants in saved[name].parent.glob(f"{name}.*.npz"):
         (tmp_path / constants.name).write_bytes(constants.read_bytes())
-    assert not sg.load(edited).selftest()
+    loaded = sg.load(edited)
+    try:
+        passed = bool(loaded.selftest())
+    except (TypeError, ValueError):  # shapes or dtypes that no longer fit
+        passed = False
+    assert not passed
 
 
 def test_the_command(saved, tmp_path):
@@ -312,7 +317,9 @@ def test_the_command(saved, tmp_path):
     assert as_a_command(edited, "--selftest")[0] == 0
 
 
-def test_several_blocks_are_tested(saved, tmp_path):
+def test_several_blocks_are_tested(saved, tmp_path, request):
+    if request.config.getoption("--blocks"):
+        pytest.skip("all are small, and of several blocks")
     source = saved["threads"].read_text()
     (line,) = [line for line in source.splitlines() if "j = min(i + " in line]
     edited = tmp_path / "threads.py"
