@@ -231,7 +231,10 @@ class Compiled:
         """Write a module that does not need symgrad and checks the shapes that it is given.
 
         It needs NumPy, SciPy where the function calls it, and threadpoolctl where several threads compute products of
-        matrices; its docstring says so.
+        matrices; its docstring says so. It has type hints; a manifest, which says what it was made of and is read
+        without running it; and test vectors, with which ``python file.py --selftest`` compares it wherever NumPy is.
+        These are numbers from a formula: of arrays that the program was compiled for nothing is kept but their shapes,
+        and where the function holds arrays itself they are its constants.
 
         Parameters
         ----------
@@ -270,9 +273,18 @@ class Compiled:
                 f"the program calls {', '.join(self._emitted.functions)}, which a module on its own does not know",
                 "Give your operator a spell= that writes it with NumPy.",
             )
-        checks = self._guard.checks(self._header.local)
-        parts = (self._program, self.graph, self._header, self.options, checks, self.signature, self._origin)
-        save(Module(*parts, self._unwatched), Path(path), overwrite)
+        module = Module(
+            program=self._program,
+            graph=self.graph,
+            header=self._header,
+            options=self.options,
+            checks=self._guard.checks(self._header.local),
+            signature=self.signature,
+            rewrites=self.explain().rewrites if self.options.numerics == "stable" else (),
+            origin=self._origin,
+            run=self._unwatched,
+        )
+        save(module, Path(path), overwrite)
         return Path(path)
 
     @cached_property

@@ -44,6 +44,12 @@ def orders(tree: Any) -> tuple[Any, ...]:
     return (tuple(tree), *below) if type(tree) is dict else below
 
 
+def is_leaf(x: Any) -> bool:
+    """Whether it has no parts."""
+    leaves, _ = flatten(x)
+    return len(leaves) == 1 and leaves[0] is x
+
+
 def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Any:
     """The tree of this structure with these leaves."""
     return optree.tree_unflatten(spec, leaves)

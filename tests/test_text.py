@@ -22,7 +22,19 @@ from symgrad import saving
 from symgrad.dims import Sizes
 from symgrad.emit.names import RESERVED
 from symgrad.errors import ArgumentError
-from symgrad.text import CALLED, comment, identifier, is_name, key_literal, literal, prose, visible
+from symgrad.export.manifest import read_manifest
+from symgrad.text import (
+    CALLED,
+    comment,
+    displayed,
+    identifier,
+    is_name,
+    key_literal,
+    laid_out,
+    literal,
+    prose,
+    visible,
+)
 from symgrad.tree import register
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -90,6 +102,7 @@ def test_hostile_texts_are_but_text(seed, tmp_path):
         file, line, name, key, mode = hostile(f"{seed} {i}", 5)
         made = compiled(file, line, name, key, mode)
         made.save(path)
+        assert read_manifest(path)["arguments"] == {"p": {key: "float64[3]"}, "mode": ("static", mode), "q": "float"}
         assert skeleton(path.read_text(encoding="utf-8")) == wanted
         saved = function_in(path)
         for run in (made, saved):
@@ -342,6 +355,17 @@ texts = st.one_of(st.text(), st.builds(lambda seed: hostile(seed, 1)[0], st.inte
 @given(values)
 def test_literals_evaluate_to_what_they_are_of(value):
     assert repr(eval(literal(value), {"np": np})) == repr(value)
+
+
+@given(st.dictionaries(texts, values | st.dictionaries(st.integers(), values)), st.integers(20, 120))
+def test_trees_are_laid_out_as_what_they_are(value, width):
+    shown = displayed(value, "value = ")
+    if shown is None:
+        assert any(word in f"{value!r}" for word in ("inf", "nan", "-0"))  # which is no literal
+        return
+    text = laid_out(shown, width=width)
+    (statement,) = ast.parse(text).body
+    assert repr(ast.literal_eval(statement.value)) == repr(value)
 
 
 @given(texts)

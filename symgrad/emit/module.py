@@ -31,6 +31,7 @@ SMALL = 64  # elements of a constant array that are still written out
 WIDTH = 118
 CLIPPED = ("minimum", "clip")
 CALLED_OTHERWISE = {"scipy": "SciPy"}
+TYPES = ["# Type checkers read the signature; the body is generated.", "# mypy: ignore-errors", ""]
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
 
 
@@ -271,11 +272,12 @@ def _top(
 
 
 def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -> list[str]:
-    """Import lines, those of the standard library first."""
+    """Import lines, those of the standard library first; before them what type checkers are told."""
     hints = header.hint_imports()
+    told = [] if header.hints is None else TYPES
     first = sorted([*standard, *(line for line in hints if "numpy" not in line)], key=_import_order)
     others = ["import numpy as np", *(f"import {package}" for package in packages)]
-    return [*first, *[""] * bool(first), *others, *(line for line in hints if "numpy" in line)]
+    return [*told, *first, *[""] * bool(first), *others, *(line for line in hints if "numpy" in line)]
 
 
 def _import_order(line: str) -> tuple[bool, str]:

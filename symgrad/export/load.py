@@ -24,17 +24,20 @@ class SelfTest(NamedTuple):
         For each test vector its sizes, and the largest error of a number, relative to the largest of its result.
     tolerance : float
         What is allowed.
+    reason : str
+        Why there are no test vectors, where there are none.
     """
 
     errors: tuple[tuple[str, float], ...]
     tolerance: float
+    reason: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.errors) and all(error <= self.tolerance for _, error in self.errors)
 
     def __str__(self) -> str:
         lines = [f"{sizes}: relative error {error:.1e}" for sizes, error in self.errors]
-        failed = f"FAILED: {self.tolerance} is allowed" if self.errors else "no test vectors"
+        failed = f"FAILED: {self.tolerance} is allowed" if self.errors else f"no test vectors: {self.reason}"
         return "\n".join([*lines, "passed" if self else failed])
 
 
@@ -95,7 +98,7 @@ class Saved:
             raise ArgumentError(f"{self.path.name!r} has lost its self-test", "Save the module again.")
         with np.errstate(all="ignore"):
             errors = [(sizes, worst(summaries(results), expected)) for sizes, results, expected in tests()]
-        return SelfTest(tuple(errors), self.manifest["tolerance"])
+        return SelfTest(tuple(errors), self.manifest["tolerance"], self.manifest["reasons"].get("vectors", ""))
 
 
 def load(path: str | Path) -> Saved:

@@ -49,7 +49,8 @@ def _relative(file: Path, folder: Path) -> str | None:
 def specs_of(values: Any) -> Any:
     """Arguments or results, trees as they are: a spec for an array, ``float``, ``complex`` or ``int`` for a number.
 
-    A value that is part of the program is ``("static", value)``. None where a tree or a value has no literal.
+    A value that is part of the program is ``("static", value)``, or ``("static",)`` if it has no literal. None where a
+    tree has none.
     """
     leaves, structure = tree.flatten(values)
     specs = tree.unflatten(structure, [_spec_of(x) for x in leaves])
@@ -60,7 +61,7 @@ def _spec_of(x: Any) -> Any:
     if isinstance(x, Dim):
         return "int"
     if not isinstance(x, Variable):
-        return ("static", x)
+        return ("static", x) if displayed(x) is not None else ("static",)
     return {"f": "float", "c": "complex", "i": "int", "b": "bool"}[x.aval.dtype.kind] if x.aval.weak else str(x.aval)
 
 
@@ -85,10 +86,25 @@ def manifest_text(manifest: Mapping[str, Any]) -> str:
 def read_manifest(path: str | Path) -> dict[str, Any]:
     """The manifest of a saved module, which is not run.
 
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    dict
+
     Raises
     ------
     ArgumentError
-        If there is no such file, it is no Python, symgrad did not write it, or a newer symgrad did.
+        If there is no such file, it is no Python, symgrad did not save it, or a newer symgrad did.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "slope.py")
+    >>> read_manifest(sg.compile(np.sin).compile("float32[n]").save(path))["results"]
+    'float32[n]'
     """
     path = Path(path)
     return manifest_in(path, source_at(path))

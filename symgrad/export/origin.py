@@ -1,6 +1,7 @@
 """What a program was made of: the model, in which file, and the transforms of it."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import hashlib
@@ -8,6 +9,8 @@ import inspect
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -121,10 +124,14 @@ def _is_found(f: Any, name: str | None) -> bool:
     return f is not None and f is (found if recipe is None else _unwound(recipe)[1])
 
 
+_FUTURE = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+
+
 def _is_of(code: CodeType, text: str) -> bool:
     """Whether a function that runs is the one in the text of its file."""
+    flags = code.co_flags & _FUTURE  # of whoever ran the file, such as a notebook
     try:
-        inner = [compile(text, code.co_filename, "exec", dont_inherit=True)]
+        inner = [compile(text, code.co_filename, "exec", flags, dont_inherit=True)]
     except (SyntaxError, ValueError):
         return False
     for each in inner:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.emit.header import Header
 from symgrad.emit.hints import parameter_hints
@@ -23,6 +23,9 @@ from symgrad.saving import write_module
 from symgrad.text import laid_out
 from symgrad.trace import Program
 from symgrad.version import VERSION
+
+if TYPE_CHECKING:
+    from symgrad.report.explain import Rewrite
 
 SHARED = ("_numbers", "_summaries", "_worst", "_main")  # of selftest
 TESTS = '"""What the function gives, and what its graph gave, operation by operation as it was traced."""'
@@ -43,6 +46,8 @@ class Module:
     checks : list of str
         Statements that refuse what the program was not compiled for.
     signature : str
+    rewrites : sequence of Rewrite
+        What the compiler changed.
     origin : Origin
     run : callable
         The program, with the signature of the function.
@@ -54,6 +59,7 @@ class Module:
     options: Options
     checks: Sequence[str]
     signature: str
+    rewrites: Sequence[Rewrite]
     origin: Origin
     run: Callable[..., Any]
 
@@ -70,7 +76,7 @@ class Module:
 
     def _vectors(self) -> tuple[list[Vector], dict[str, str]]:
         try:
-            return vectors_of(self.program, self.header.function, self.run), {}
+            return vectors_of(self.program, self.graph, self.header.function, self.run), {}
         except NoVectorsError as error:
             return [], {"vectors": str(error)}
 
@@ -78,7 +84,7 @@ class Module:
         entries, reasons = origin_entries(self.origin, folder)
         arguments, results = specs_of(dict(self.program.inputs)), specs_of(self.program.outputs)
         if arguments is None:
-            reason["arguments"] = "a tree or a value among them has no form in Python source"
+            reason["arguments"] = "there is an instance of a class among them"
         return {
             "format": FORMAT,
             "symgrad": VERSION,
@@ -89,9 +95,18 @@ class Module:
             "results": results,
             "assumed": list(self.header.assumed),
             "options": options_of(self.options),
+            "stability": self._lines_by_rule(),
             "tolerance": tolerance_of(self.program),
             "reasons": {**reasons, **reason},
         }
+
+    def _lines_by_rule(self) -> dict[str, list[str]]:
+        """The rules by which a NaN or an infinity may be another, and the lines that they changed."""
+        found: dict[str, list[str]] = {}
+        for each in self.rewrites:
+            if each.changes == "nan":
+                found.setdefault(each.rule, []).append(each.where)
+        return found
 
 
 def save(module: Module, path: Path, overwrite: bool) -> None:

@@ -5,7 +5,7 @@ There `_selftest` and `__symgrad__` are those of the module, and its docstring i
 
 import numpy as np
 
-__symgrad__ = {}
+__symgrad__ = {"reasons": {}}
 
 
 def _selftest():
@@ -47,11 +47,14 @@ def _main(words):
     if words != ["--selftest"]:
         print(f"{__doc__.strip()}\n\n--selftest compares {__symgrad__['function']} with its test vectors.")
         return 2 if words else 0
+    if "vectors" in __symgrad__["reasons"]:
+        print(f"no test vectors: {__symgrad__['reasons']['vectors']}")
+        return 1
     errors = []
     with np.errstate(all="ignore"):
         for sizes, results, expected in _selftest():
             errors.append(_worst(_summaries(results), expected))
             print(f"{sizes}: relative error {errors[-1]:.1e}")
-    passed = bool(errors) and max(errors) <= __symgrad__["tolerance"]
-    print("passed" if passed else f"FAILED: {__symgrad__['tolerance']} is allowed" if errors else "no test vectors")
-    return 0 if passed else 1
+    failed = max(errors) > __symgrad__["tolerance"]
+    print(f"FAILED: {__symgrad__['tolerance']} is allowed" if failed else "passed")
+    return int(failed)

@@ -9,24 +9,26 @@ import inspect
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad import tree
-from symgrad.dims import Dim, Shape, evaluate, symbols_of
-from symgrad.emit.guard import readable_bounds
+from symgrad.dims import Dim, Shape, evaluate
+from symgrad.export.points import some_sizes
 from symgrad.export.selftest import _numbers, _summaries, _worst
-from symgrad.graph import Aval, Node, needed
+from symgrad.graph import Aval, Graph, Node, needed
 from symgrad.interpret import interpret
+from symgrad.schedule.loop import Block
 from symgrad.spelling import spell_dtype
 from symgrad.text import Group, displayed, double_quoted, key_literal, laid_out, literal
 from symgrad.trace import Leaf, Program
 from symgrad.variable import Variable
 
-MOST = 1 << 22  # numbers that one evaluation may make
-TRIES = 100  # candidates for one vector
+MOST = 1 << 23  # numbers that one evaluation may make
+TRIES, IN_ALL = 100, 1 << 26  # candidates for one vector, and numbers for all of them
 USUAL = ((-1, 1), (0.5, 2), (0.1, 0.9), (1.1, 3))  # ranges, of which one is in the domain of most functions
 WIDER = ((-3, 3), (0.1, 5), (0.02, 0.98), (1.01, 9))
 
@@ -41,14 +43,18 @@ class Choice(NamedTuple):
 
 
 class Vector(NamedTuple):
-    """A test vector as source: what it is called, the call, and what each result is."""
+    """A test vector as source: what it is called, what its numbers are, the source of the call, and each result."""
 
     label: str
+    choices: Sequence[Choice]
     call: Group
-    expected: Group
+    expected: Any
 
     def source(self) -> Group:
-        return Group("yield (", [double_quoted(repr(self.label)), self.call, self.expected], ")")
+        """A statement that yields it."""
+        expected = displayed(self.expected)
+        assert expected is not None, "shapes and finite numbers have source"
+        return Group("yield (", [double_quoted(repr(self.label)), self.call, expected], ")")
 
 
 class NoVectorsError(Exception):
@@ -61,55 +67,90 @@ def tolerance_of(program: Program) -> float:
     return float(f"{max((float(np.finfo(dtype).eps) for dtype in dtypes), default=2.0**-52) ** 0.6:.0e}")
 
 
-def vectors_of(program: Program, name: str, run: Callable[..., Any]) -> list[Vector]:
-    """Two test vectors for a program, which is called `name` in its module and runs as `run`.
+def vectors_of(program: Program, graph: Graph, name: str, run: Callable[..., Any]) -> list[Vector]:
+    """Test vectors: of small sizes, of others and wider ranges, and one of several blocks where there is a loop.
+
+    Parameters
+    ----------
+    program : Program
+        As it was traced; what it gives is right.
+    graph : Graph
+        What runs.
+    name : str
+        What the function is called in its module.
+    run : callable
 
     Raises
     ------
     NoVectorsError
         Saying why there are none.
     """
-    return [_vector(program, name, run, start, ranges) for start, ranges in ((3, USUAL), (5, WIDER))]
+    case = Case(program, name, run, tolerance_of(program))
+    sizes = some_sizes(program, 3)
+    found = [case.vector(sizes, _candidates(program.leaves, sizes, USUAL))]
+    if program.graph.inputs:
+        with suppress(NoVectorsError):
+            sizes = some_sizes(program, 5)
+            found.append(case.vector(sizes, _candidates(program.leaves, sizes, (*WIDER, *USUAL))))
+    if rows := _rows_of_blocks(graph):
+        with suppress(NoVectorsError):
+            found.append(case.vector(some_sizes(program, 3, rows), [found[0].choices]))
+    return found
 
 
-def _vector(program: Program, name: str, run: Callable[..., Any], start: int, ranges: Sequence[Any]) -> Vector:
-    sizes = small_sizes(program, start)
-    made = sum(_count(node, sizes) for node in needed(program.graph.outputs, ()))
-    if made > MOST:
-        raise NoVectorsError(f"one call computes {made} numbers, too many for a test; symbols for sizes could be small")
-    for choices in itertools.islice(_candidates(program.leaves, sizes, ranges), TRIES):
-        texts = _sources(program.leaves, sizes, choices)
-        call = call_of(program, name, texts, sizes)
-        expected = _expected(program, texts, sizes)
-        if expected is not None and _agrees(call, name, run, expected, tolerance_of(program) / 10):
-            shown = displayed(expected)
-            assert isinstance(shown, Group), "shapes and finite numbers have source"
-            return Vector(_label(sizes, choices), call, shown)
-    raise NoVectorsError("no numbers were found for which all results are finite and do not hang on rounding")
+class Case(NamedTuple):
+    """A program to be tested."""
+
+    program: Program
+    name: str
+    run: Callable[..., Any]
+    tolerance: float
+
+    def vector(self, sizes: Mapping[str, int], candidates: Iterable[Sequence[Choice]]) -> Vector:
+        """A test vector for these sizes, of the first numbers that will do."""
+        made = sum(_count(node, sizes) for node in needed(self.program.graph.outputs, ()))
+        if made > MOST:
+            raise NoVectorsError(
+                f"one call computes {made} numbers, too many for a test; symbols for sizes could be small"
+            )
+        tries = min(TRIES, IN_ALL // max(made, 1))
+        reason = "no numbers were found for which all results are finite and do not hang on rounding"
+        for choices in itertools.islice(candidates, tries):
+            texts = _sources(self.program.leaves, sizes, choices)
+            call = call_of(self.program, self.name, texts, sizes)
+            expected = _expected(self.program, texts, sizes, self.tolerance / 10)
+            error = 0.0 if expected is None else self._error(call, expected)
+            if expected is not None and error <= self.tolerance / 10:
+                return Vector(_label(sizes, choices), choices, call, expected)
+            if error > self.tolerance:
+                reason = f"the function is off its graph by {error:.0e}, of the largest number of a result"
+        raise NoVectorsError(reason)
+
+    def _error(self, call: Group, expected: Any) -> float:
+        """How far what the program gives is from what its graph gives."""
+        scope = {"np": np, "_numbers": _numbers, self.name: self.run}
+        found = _quietly(lambda: _summaries(eval(laid_out(call), scope)))
+        return math.inf if found is None else _worst(found, expected)
 
 
 def _label(sizes: Mapping[str, int], choices: Sequence[Choice]) -> str:
     """What a test vector is called: by its sizes, or where these are numbers by the range of its numbers."""
-    low, high = choices[0][:2] if choices else ("", "")
-    return ", ".join(f"{size} = {n}" for size, n in sizes.items()) or f"numbers from {low} to {high}"
+    if sizes or not choices:
+        return ", ".join(f"{size} = {n}" for size, n in sizes.items()) or "without arguments"
+    return f"numbers from {choices[0].low} to {choices[0].high}"
 
 
 # ---- sizes
 
 
-def small_sizes(program: Program, start: int) -> dict[str, int]:
-    """Small numbers from `start` on for the symbols, no two alike, such as the program takes."""
-    shapes = [x.node.aval.shape for x in program.leaves if x.node is not None]
-    numbers = [leaf.size for leaf in program.leaves if leaf.size is not None]
-    dims = [n for n in (*itertools.chain(*shapes), *numbers) if isinstance(n, Dim)]
-    names = list(dict.fromkeys(name for n in dims for name in symbols_of(n)))
-    pool = [*range(start, start + len(names)), 3 * start + len(names), 9 * start + len(names)]
-    bounds = readable_bounds(program.leaves, program.sizes)
-    for chosen in itertools.islice(itertools.permutations(pool, len(names)), 5000):
-        sizes = dict(zip(names, chosen, strict=True)) | {k: n for k, n in program.sizes.pinned.items() if k in names}
-        if all(evaluate(n, sizes) >= 1 for n in dims) and all(bound.holds(sizes) for bound in bounds):
-            return sizes
-    raise NoVectorsError("no small sizes were found that the program takes")
+def _rows_of_blocks(graph: Graph) -> dict[str, int]:
+    """By symbol how many rows are more than a block of a loop has."""
+    found: dict[str, int] = {}
+    for block in (value for node in graph.nodes for _, value in node.params if isinstance(value, Block)):
+        if isinstance(block.size, Dim) and block.size.expr.is_Symbol:
+            rows = block.layout.rows
+            found[str(block.size)] = max(found.get(str(block.size), 0), rows + rows // 2 + 1)
+    return found
 
 
 def _count(node: Node, sizes: Mapping[str, int]) -> int:
@@ -211,29 +252,29 @@ def _spelled(
     if isinstance(x, Dim):
         return before + str(evaluate(x, sizes))
     if type(x) is dict:
-        keys = [key_literal(key) for key in x]
-        if None not in keys:
-            pairs = zip(keys, x.values(), strict=True)
+        keys = [key for key in map(key_literal, x) if key is not None]
+        if len(keys) == len(x):
+            pairs = zip(map(double_quoted, keys), x.values(), strict=True)
             return Group(f"{before}{{", [_spelled(y, texts, sizes, parameter, f"{k}: ") for k, y in pairs], "}")
     elif type(x) in (list, tuple):
         open, close = "[]" if type(x) is list else ("(", ",)" if len(x) == 1 else ")")
         return Group(before + open, [_spelled(y, texts, sizes, parameter) for y in x], close)
-    elif (text := literal(x)) is not None:
-        return before + text
+    elif tree.is_leaf(x):
+        return before + (literal(x) or "None")  # a constant of the program, which reads no argument for it
     raise NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
 
 
 # ---- what comes of it
 
 
-def _expected(program: Program, texts: Mapping[Node, str], sizes: Mapping[str, int]) -> Any:
+def _expected(program: Program, texts: Mapping[Node, str], sizes: Mapping[str, int], tolerance: float) -> Any:
     """The results by the graph as it was traced; None where they are not finite, or hang on rounding."""
     feeds = {node: _value(text) for node, text in texts.items()}
     found = _interpreted(program, feeds, sizes)
     if found is None or not all(np.isfinite(numbers).all() for _, numbers in found):
         return None
     nudged = _interpreted(program, {node: _nudged(x) for node, x in feeds.items()}, sizes)
-    return found if nudged is not None and _worst(nudged, found) <= tolerance_of(program) / 10 else None
+    return found if nudged is not None and _worst(nudged, found) <= tolerance else None
 
 
 def _interpreted(program: Program, feeds: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
@@ -252,12 +293,6 @@ def _nudged(x: Any) -> Any:
     steps = 4 * np.finfo(dtype).eps * _numbers(np.shape(x), -1, 1, 7)
     moved = np.asarray(x + x * steps, dtype)
     return moved.item() if type(x) in (float, complex) else moved if isinstance(x, np.ndarray) else moved[()]
-
-
-def _agrees(call: Group, name: str, run: Callable[..., Any], expected: Any, tolerance: float) -> bool:
-    scope = {"np": np, "_numbers": _numbers, name: run}
-    found = _quietly(lambda: _summaries(eval(laid_out(call), scope)))
-    return found is not None and _worst(found, expected) <= tolerance
 
 
 def _quietly(call: Callable[[], Any]) -> Any:
