@@ -10,6 +10,7 @@ from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator
 from symgrad.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
 from symgrad.options import options as options
+from symgrad.report.diff import diff as diff
 from symgrad.runtime import release_scratch as release_scratch
 from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
 from symgrad.show.draw import draw as draw

@@ -61,13 +61,13 @@ def node_names(graph: Graph, within: str = "") -> dict[Node, str]:
     taken: dict[str, int] = {}
     names = {}
     for node in graph.nodes:
-        hint = _hinted(graph, node)
+        hint = hinted(graph, node)
         text = f"%{within}{node.id}" if hint is None else _unique(visible(hint), taken)
         names[node] = number(node) or text
     return names
 
 
-def _hinted(graph: Graph, node: Node) -> str | None:
+def hinted(graph: Graph, node: Node) -> str | None:
     """The user's name of a node; that of a derivative is made of the name of what it derives."""
     patterns = []
     while isinstance(hint := graph.names.get(node), tuple):

@@ -1,0 +1,310 @@
+"""How two programs differ: what was changed, rather than what it is called or where it stands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, NamedTuple
+
+from symgrad import tree
+from symgrad.compile import Compiled
+from symgrad.cost import MARKS
+from symgrad.errors import ArgumentError
+from symgrad.graph import CONSTANT, INPUT, SIZE, Graph, Node
+from symgrad.listing import hinted, is_input, number, types
+from symgrad.mathematics import code_of
+from symgrad.report.matching import Matching
+from symgrad.report.provenance import place
+from symgrad.spelling import Code
+from symgrad.text import visible
+from symgrad.trace import Program
+from symgrad.variable import Variable
+
+INLINE = 24  # up to so many characters what both have stands as it is, without a name
+DEEPEST = 6  # operations in each other, where they were changed
+SHOWN, LONGEST = 4, 88  # and of what both have, and so many characters
+WIDEST = 8  # operands of which each is shown
+CUT = Code("...")
+
+
+class Change(NamedTuple):
+    """A statement that only one of two programs has, or that is another in each.
+
+    `before` and `after` are "" where the program has none. `where` is the user's line in the second program, or else in
+    the first, and `text` what it says.
+    """
+
+    before: str
+    after: str
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two programs differ; ``print`` it. Made by `diff`. It is true if they do.
+
+    Attributes
+    ----------
+    inputs : list of Change
+        Inputs that only one has, or that have other sizes.
+    changes : list of Change
+        Statements that were changed, removed or added, in the order of the second program.
+    same : int
+        Operations that both have, on the same inputs.
+    follow : int
+        Operations that both have, but of something that was changed.
+    common : dict of str to str
+        What statements call by a name that the user has not given: the same in both.
+    """
+
+    inputs: list[Change]
+    changes: list[Change]
+    same: int
+    follow: int
+    common: dict[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.changes)
+
+    def __str__(self) -> str:
+        if not self:
+            return f"The programs are the same: {self.same} operations."
+        return "\n".join(_rendered(self))
+
+    def __repr__(self) -> str:
+        return f"<Difference: {len(self.changes)} statements>"
+
+    def to_json(self) -> dict[str, Any]:
+        """The difference as a dict of plain JSON."""
+        return {
+            "differ": bool(self),
+            "inputs": [x._asdict() for x in self.inputs],
+            "changes": [x._asdict() for x in self.changes],
+            "same": self.same,
+            "follow": self.follow,
+            "common": self.common,
+        }
+
+
+def diff(a: Any, b: Any) -> Difference:
+    """Compare two programs by what they compute.
+
+    Names, and where things stand, make no difference; the order of operations does.
+
+    Parameters
+    ----------
+    a, b : Compiled, Program or Graph
+        Before and after a change of the model, say. Of a Compiled it is the program before it was divided into loops;
+        with ``optimize=1`` it stays close to what was written.
+
+    Returns
+    -------
+    Difference
+        ``print`` it; its truth is whether they differ.
+
+    Raises
+    ------
+    ArgumentError
+        If `a` or `b` is something else.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> def loss(w, x):
+    ...     error = x @ w - 1
+    ...     return np.sum(error**2)
+    >>> def other(w, x):
+    ...     error = np.tanh(x @ w) - 1
+    ...     return np.sum(error**2)
+    >>> a, b = (sg.trace(f, "float64[d]", "float64[n, d]") for f in (loss, other))
+    >>> for change in sg.diff(a, b).changes:
+    ...     print(change.before, "->", change.after)
+    error = x @ w - 1 -> error = tanh(x @ w) - 1
+    >>> bool(sg.diff(a, a))
+    False
+    """
+    (first, before), (second, after) = map(_subject, (a, b))
+    matching = Matching(first, second)
+    writer = _Writer(matching)
+    changes = [*_statements(writer), *_results(writer, before, after)]
+    there = {matching.exact[x] for x in matching.nodes[0]}
+    kept = [y for y in filter(_is_operation, matching.nodes[1]) if not writer.is_changed(y)]
+    same = sum(matching.exact[y] in there for y in kept)
+    common = dict(sorted(writer.common.items(), key=lambda item: int(item[0][1:])))
+    return Difference(list(_inputs(matching)), changes, same, len(kept) - same, common)
+
+
+def _subject(x: Any) -> tuple[Graph, Any]:
+    """The graph of a program, and the tree of its results."""
+    if isinstance(x, Compiled):
+        return x._whole, x._program.outputs
+    if isinstance(x, Program):
+        return x.graph, x.outputs
+    if isinstance(x, Graph):
+        return x, [Variable(x, y) for y in x.outputs]
+    raise ArgumentError(
+        f"{type(x).__name__} is no program to compare",
+        "Give what Function.compile, Function.trace or sg.trace returns.",
+    )
+
+
+def _is_operation(node: Node) -> bool:
+    return node.op not in (INPUT, CONSTANT, SIZE, *MARKS)
+
+
+# ---- inputs
+
+
+def _inputs(matching: Matching) -> Iterator[Change]:
+    a, b = matching.graphs
+    pairs = matching.inputs
+    gone = [x for x in a.inputs if x not in pairs.values()]
+    yield from (Change(_declared(x), "", "", "") for x in gone)
+    for y in b.inputs:
+        if y not in pairs:
+            yield Change("", _declared(y), "", "")
+        elif matching.sizes(y) != matching.sizes(pairs[y]):
+            yield Change(_declared(pairs[y]), _declared(y), "", "")
+
+
+def _declared(node: Node) -> str:
+    return visible(f"{dict(node.params)['name']}: {types(node)}")
+
+
+# ---- statements
+
+
+def _statements(writer: _Writer) -> Iterator[Change]:
+    """What was changed or added, in the order of the second program, and what was removed."""
+    first, second = writer.matching.nodes
+    written: set[Node] = set()
+    for y in (y for y in second if y in writer.statements):
+        x = writer.matching.pairs.get(y)
+        before = "" if x is None else writer.statement(x)
+        written.update(() if x is None else (x,))
+        yield Change(before, writer.statement(y), place(y), visible(y.where.text))
+    for x in (x for x in first if x in writer.statements):
+        if x not in written:
+            yield Change(writer.statement(x), "", place(x), visible(x.where.text))
+
+
+def _results(writer: _Writer, before: Any, after: Any) -> Iterator[Change]:
+    """What is returned, where that is something else."""
+    (left, structure), (right, other) = map(tree.flatten, (before, after))
+    kinds = [[writer.matching.kind.get(x.node) if isinstance(x, Variable) else x for x in xs] for xs in (left, right)]
+    if structure != other or kinds[0] != kinds[1]:
+        yield Change(writer.returned(left, structure), writer.returned(right, other), "", "")
+
+
+class _Writer:
+    """Writes what differs down to what both programs have, which goes by the same name in both."""
+
+    def __init__(self, matching: Matching) -> None:
+        self.matching = matching
+        self.kinds = [{matching.kind[x] for x in nodes} for nodes in matching.nodes]
+        pairs = list(zip(matching.graphs, matching.nodes, strict=True))
+        self.names = {x: name for graph, nodes in pairs for x in nodes if (name := hinted(graph, x)) is not None}
+        self.common: dict[str, str] = {}
+        self._made_up: dict[int, str] = {}
+        taken = set(self.names.values())
+        self._free = (name for name in map("t{}".format, count(1)) if name not in taken)
+        self.statements = {x for graph, nodes in pairs for x in self._found(graph, nodes)}
+
+    def is_changed(self, node: Node) -> bool:
+        """Whether the other program has nothing that is made in this way."""
+        pair = self.matching.pairs.get(node)
+        if pair is not None:
+            return self.matching.changed(node, pair)
+        return self.matching.kind[node] not in self.kinds[self.matching.is_first(node)]
+
+    def _found(self, graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
+        """What was changed and is shown on a line of its own, rather than in that of what is made of it."""
+        uses = Counter(x for node in nodes for x in node.inputs)
+        uses.update(graph.outputs)
+        heights: dict[Node, int] = {}  # of what is shown in a line of something else
+        for node in nodes:
+            if not _is_operation(node) or not self.is_changed(node):
+                continue
+            height = 1 + max((heights.get(x, 0) for x in node.inputs), default=0)
+            if node in self.matching.pairs or node in self.names or uses[node] > 1 or height > DEEPEST:
+                yield node
+            else:
+                heights[node] = height
+
+    def statement(self, node: Node) -> str:
+        text = code_of(node, {}, {x: self._used(x) for x in node.inputs}).text
+        return visible(f"{self._name(node)} = {text}")
+
+    def returned(self, leaves: Iterable[Any], structure: tree.TreeSpec) -> str:
+        texts = [_Text(self._used(x.node).text if isinstance(x, Variable) else repr(x)) for x in leaves]
+        return visible(f"return {tree.unflatten(structure, texts)!r}")
+
+    def _name(self, node: Node) -> str:
+        """The user's name of a value, or one that is made up, the same in both programs."""
+        name = self.names.get(node) or self.names.get(self.matching.pairs.get(node, node))
+        if name is None:
+            kind = self.matching.kind[node]
+            name = self._made_up.get(kind) or self._made_up.setdefault(kind, next(self._free))
+        return name
+
+    def _used(self, node: Node) -> Code:
+        """A value where it is used: by a name, or as it is made."""
+        if self._is_plain(node):
+            return self._plain(node)
+        if _is_operation(node) and self.is_changed(node):
+            return code_of(node, {}, {x: self._used(x) for x in node.inputs})
+        code = self._short(node, SHOWN)
+        if len(code.text) <= INLINE and CUT.text not in code.text:
+            return code
+        text = visible(code.text)
+        self.common.setdefault(self._name(node), text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
+        return Code(self._name(node))
+
+    def _is_plain(self, node: Node) -> bool:
+        named = node in self.names or node in self.statements
+        return number(node) is not None or is_input(node) or named
+
+    def _plain(self, node: Node) -> Code:
+        """A number, or a value that has a name."""
+        if number(node) is not None:
+            return code_of(node, {}, {})
+        return Code(visible(str(dict(node.params)["name"])) if is_input(node) else self._name(node))
+
+    def _short(self, node: Node, depth: int) -> Code:
+        """What both programs have, as far as one sees at a glance what it is."""
+        if self._is_plain(node):
+            return self._plain(node)
+        if not depth or len(node.inputs) > WIDEST:
+            return CUT
+        return code_of(node, {}, {x: self._short(x, depth - 1) for x in node.inputs})
+
+
+class _Text(str):
+    """A value in the text of a result, without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# ---- text
+
+
+def _rendered(difference: Difference) -> Iterator[str]:
+    yield f"{difference.same} operations are the same, {difference.follow} are the same of what was changed."
+    here = None
+    for change in (*difference.inputs, *difference.changes):
+        heading = f"{change.where}  {change.text}" if not change.where.startswith("derivative") else change.where
+        if heading != here and change.where:
+            yield f"\n{heading}"
+        elif not change.where and here != "":
+            yield ""
+        here = heading if change.where else ""
+        yield from (f"  {sign} {text}" for sign, text in (("-", change.before), ("+", change.after)) if text)
+    if difference.common:
+        yield "\nin both"
+        yield from (f"    {name} = {text}" for name, text in difference.common.items())
