@@ -16,6 +16,7 @@ from symgrad.dims import evaluate, symbols_of
 from symgrad.emit.guard import readable_bounds
 from symgrad.graph import Aval
 from symgrad.interpret import at_sizes
+from symgrad.static import Static
 from symgrad.trace import Leaf, Program
 
 SizesAt = Mapping[str, int]
@@ -69,7 +70,9 @@ def call(program: Program, point: Point) -> tuple[tuple[Any, ...], dict[str, Any
 # ---- sizes
 
 
-def some_sizes(program: Program, smallest: int = 3, large: Mapping[str, int] | None = None) -> dict[str, int]:
+def some_sizes(
+    program: Program, smallest: int = 3, large: Mapping[str, int] | None = None, reverse: bool = False
+) -> dict[str, int]:
     """A number for each symbol among the sizes of the arguments, all different, for which the program may run.
 
     They differ from those that are numbers as well: so axes that change places are seen.
@@ -80,6 +83,8 @@ def some_sizes(program: Program, smallest: int = 3, large: Mapping[str, int] | N
         What they begin with, where nothing larger is assumed.
     large : mapping of str to int, optional
         Symbols that shall be at least so large.
+    reverse : bool
+        Whether the last one is the smallest.
     """
     shapes = [leaf.node.aval.shape for leaf in program.leaves if leaf.node]
     sizes = [n for shape in shapes for n in shape] + [leaf.size for leaf in program.leaves if leaf.size is not None]
@@ -87,7 +92,7 @@ def some_sizes(program: Program, smallest: int = 3, large: Mapping[str, int] | N
     fixed = {n for n in sizes if isinstance(n, int)}
     pinned, bounds = program.sizes.pinned, readable_bounds(program.leaves, program.sizes)
     found: dict[str, int] = {}
-    for name in names:
+    for name in names[::-1] if reverse else names:
         found[name] = pinned.get(name, _free(max(smallest, (large or {}).get(name, 1)), {*fixed, *found.values()}))
     for _ in range(len(names) * len(bounds)):  # a bound may raise what another has as its least
         for bound in bounds:
@@ -170,7 +175,7 @@ def _value(leaf: Leaf, sizes: SizesAt, kind: str, index: int, seed: int) -> Any:
     if leaf.size is not None:
         return evaluate(leaf.size, sizes)
     if leaf.node is None:
-        return leaf.static
+        return leaf.static.value if isinstance(leaf.static, Static) else leaf.static
     aval, shape = leaf.node.aval, _shape(leaf, sizes)
     u = uniform(int(np.prod(shape)), seed).reshape(shape)
     array = np.asarray(_numbers(aval, u, kind, index, seed), aval.dtype)
