@@ -22,8 +22,8 @@ class Line(NamedTuple):
     ----------
     statement : Statement
         The first whose value differs.
-    since : Statement
-        The first that may be the cause: it has no counterpart in what symgrad writes, or it is the same statement.
+    cause : Statement
+        The one that was changed: the same, or where that is as symgrad writes it one before it.
     got, expected : ndarray
         What it gives, and its counterpart; of shapes that may differ.
     missing : tuple of str
@@ -31,7 +31,7 @@ class Line(NamedTuple):
     """
 
     statement: Statement
-    since: Statement
+    cause: Statement
     got: np.ndarray
     expected: np.ndarray
     missing: tuple[str, ...]
@@ -50,29 +50,52 @@ def first_difference(edited: Recorded, written: Recorded, moved: Sequence[Event]
     counterparts = aligned(edited.statements, written.statements)
     expected, spread = _by_statement(written.events), _by_statement(moved)
     turns: dict[int, int] = defaultdict(int)
-    passed, unknown = -1, None  # the counterpart that agreed last; what has none since then
     for event in edited.events:
-        statement, turn = edited.statements[event.statement], turns[event.statement]
-        turns[event.statement] += 1
-        other = counterparts.get(event.statement)
+        number, turn = event.statement, turns[event.statement]
+        turns[number] += 1
+        other = counterparts.get(number)
         if other is None or turn >= len(expected[other]):
-            unknown = unknown or statement
             continue
         noise = spread[other][turn] if turn < len(spread[other]) else expected[other][turn]
         found = next(_differing(event.values, expected[other][turn], noise), None)
         if found is not None:
-            same = statement.text == written.statements[other].text
-            since = unknown if unknown and same else statement
-            gone = _gone(written.statements, counterparts, passed, other) if same and not unknown else ()
-            return Line(statement, since, *found, gone)
-        passed, unknown = other, None
+            gone = _gone(written.statements, counterparts, number)
+            cause = number if gone else _changed_before(edited, written, number)
+            return Line(edited.statements[number], edited.statements[cause], *found, gone)
     return None
 
 
-def _gone(statements: Sequence[Statement], counterparts: Mapping[int, int], after: int, before: int) -> tuple[str, ...]:
-    """What stands between two statements of the written module and has no counterpart in the edited one."""
+def changed_at(edited: Recorded, written: Recorded, line: int) -> int:
+    """The line of the statement that explains an error in a line."""
+    before = [i for i, statement in enumerate(edited.statements) if statement.line <= line]
+    return edited.statements[_changed_before(edited, written, before[-1])].line if before else line
+
+
+def _changed_before(edited: Recorded, written: Recorded, number: int) -> int:
+    """The statement that explains why one differs: itself, or if that is not changed, the last changed before it.
+
+    Where nothing before it was changed it is the first behind it: the body of a function stands before its call.
+    """
+    counterparts = aligned(edited.statements, written.statements)
+    changed = [
+        i
+        for i, statement in enumerate(edited.statements)
+        if i not in counterparts or written.statements[counterparts[i]].text != statement.text
+    ]
+    if number in changed or not changed:
+        return number
+    return max((i for i in changed if i < number), default=changed[0])
+
+
+def _gone(statements: Sequence[Statement], counterparts: Mapping[int, int], number: int) -> tuple[str, ...]:
+    """What stood just before a statement and is not in the edited module."""
     there = set(counterparts.values())
-    return tuple(statements[i].text for i in range(after + 1, before) if i not in there)
+    found: list[str] = []
+    i = counterparts[number] - 1
+    while i >= 0 and i not in there:
+        found.insert(0, statements[i].text)
+        i -= 1
+    return tuple(found)
 
 
 def _by_statement(events: Sequence[Event]) -> dict[int, list[list[np.ndarray]]]:

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.modules import Module
-from symgrad.export.points import Point, extreme, some_sizes, usual
+from symgrad.export.points import SPECIAL, Point, extreme, some_sizes, usual
 from symgrad.export.rounding import SAMPLES, Rounding, Values
 from symgrad.graph import Aval, needed
 from symgrad.interpret import at_sizes
@@ -70,7 +70,7 @@ class Model:
     def rewritten(self, point: Point) -> Values | None:
         """What the program gives when it is rewritten, which may be finite where it is not as it was traced."""
         try:
-            return self._rewritten.at(self.feeds(point), point.sizes)
+            return self._rewritten.at(self.feeds(point), point.sizes, special=point.kind in SPECIAL)
         except (ValueError, IndexError):
             return None
 
@@ -140,7 +140,7 @@ class Model:
 
     def _evaluated(self, point: Point, samples: int) -> Values | None:
         try:
-            return self._rounding(point).at(self.feeds(point), point.sizes, samples)
+            return self._rounding(point).at(self.feeds(point), point.sizes, samples, point.kind in SPECIAL)
         except (ValueError, IndexError):  # NumPy refuses these numbers
             return None
 

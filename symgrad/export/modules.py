@@ -18,20 +18,19 @@ _RECORD = "_symgrad_record"
 
 
 class Statement(NamedTuple):
-    """A statement that gives names values, writes into arrays, or returns.
+    """A statement, or what stands before the body of one, such as ``for i in range(n):``.
 
     Attributes
     ----------
-    line, end : int
-        Its first and its last line in the file.
+    line : int
+        In the file.
     text : str
         As Python itself would write it, so that spaces and comments do not count.
     targets : str
-        What it gives values to; ``return`` where it returns them.
+        What it gives values to; ``return`` where it returns them, "" where it does neither.
     """
 
     line: int
-    end: int
     text: str
     targets: str
 
@@ -150,29 +149,27 @@ class _Recorder(ast.NodeTransformer):
         return [new for statement in statements for new in self._with_record(statement)]
 
     def _with_record(self, statement: ast.stmt) -> Iterator[ast.stmt]:
-        text, targets = ast.unparse(statement), _targets(statement)
+        values = [] if self._of_buffers(statement) else _targets(statement)
+        number = self._numbered(statement, ", ".join(values))
         if isinstance(statement, ast.With):
-            self._buffers.update(_names(item.optional_vars) for item in statement.items if item.optional_vars)
+            names = {node.id for item in statement.items for node in ast.walk(item) if isinstance(node, ast.Name)}
+            self._buffers |= {name for name in names if name not in vars(runtime)}
         self.generic_visit(statement)
         if isinstance(statement, ast.Return) and statement.value is not None:
-            statement.value = self._record(statement, text, "return", [statement.value])
-            yield statement
-            return
+            statement.value = _call(statement, number, [statement.value])
         yield statement
-        if targets and not self._of_buffers(statement):
-            values = [ast.parse(target, mode="eval").body for target in targets]
-            yield ast.copy_location(ast.Expr(self._record(statement, text, ", ".join(targets), values)), statement)
+        if values:
+            given = [ast.parse(value, mode="eval").body for value in values]
+            yield ast.copy_location(ast.Expr(_call(statement, number, given)), statement)
 
-    def _record(self, statement: ast.stmt, text: str, targets: str, values: Sequence[ast.expr]) -> ast.Call:
-        number = len(self.statements)
-        self.statements.append(Statement(statement.lineno, statement.end_lineno or statement.lineno, text, targets))
-        call = ast.Call(ast.Name(_RECORD, ast.Load()), [ast.Constant(number), *values], [])
-        for node in ast.walk(call):
-            ast.copy_location(node, statement)
-        return call
+    def _numbered(self, statement: ast.stmt, targets: str) -> int:
+        returns = isinstance(statement, ast.Return) and statement.value is not None
+        text = ast.unparse(statement).split("\n")[0] if hasattr(statement, "body") else ast.unparse(statement)
+        self.statements.append(Statement(statement.lineno, text, "return" if returns else targets))
+        return len(self.statements) - 1
 
     def _of_buffers(self, statement: ast.stmt) -> bool:
-        """Whether it cuts scratch memory into pieces: nothing stands in them yet."""
+        """Whether it cuts scratch memory into pieces: nothing of this run stands in them yet."""
         used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
         return not used.isdisjoint(self._buffers)
 
@@ -192,8 +189,12 @@ class _Recorder(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _names(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else ""
+def _call(statement: ast.stmt, number: int, values: Sequence[ast.expr]) -> ast.Call:
+    """The call that notes the run of a statement and gives back its last value."""
+    call = ast.Call(ast.Name(_RECORD, ast.Load()), [ast.Constant(number), *values], [])
+    for node in ast.walk(call):
+        ast.copy_location(node, statement)
+    return call
 
 
 def _targets(statement: ast.stmt) -> list[str]:

@@ -49,8 +49,14 @@ class Rounding:
             values = self._values(feeds, sizes, lambda node, y: y)
         self._moving.update(node for node in self._nodes if _moves(values[node], [values[x] for x in node.inputs]))
 
-    def at(self, feeds: Sequence[Any], sizes: Sizes, samples: int = SAMPLES) -> Values:
+    def at(self, feeds: Sequence[Any], sizes: Sizes, samples: int = SAMPLES, special: bool = False) -> Values:
         """The results, evaluated node by node.
+
+        Parameters
+        ----------
+        special : bool
+            Whether what cancels may have cancelled for the choice of the numbers, as it does where they are equal. In
+            an equivalent program it may not, and so the largest number on the way says how far rounding moves a result.
 
         Raises
         ------
@@ -59,35 +65,34 @@ class Rounding:
         """
         told: set[str] = set()
         with _telling(told):
-            exact = self._results(feeds, sizes, lambda node, y: y)
-        left_range = bool(told)
+            values = self._values(feeds, sizes, lambda node, y: y)
+        exact, left_range = [values[y] for y in self.graph.outputs], bool(told)
         noise: list[Any] = [np.zeros(np.shape(y)) for y in exact]
         for sample in range(samples):
             with _telling(told):
                 others = self._sample(feeds, sizes, sample)
-            noise = [np.maximum(n, distance(y, z)) for n, y, z in zip(noise, exact, others or exact, strict=True)]
             if others is None:  # a matrix is singular but for rounding
-                noise = [np.full(np.shape(y), np.inf) for y in exact]
+                return Values(exact, [np.full(np.shape(y), np.inf) for y in exact], left_range)
+            noise = [np.maximum(n, distance(y, z)) for n, y, z in zip(noise, exact, others, strict=True)]
+        if special:
+            largest = max(map(_largest, values.values()))
+            noise = [n + 2 * _eps(y) * largest for n, y in zip(noise, exact, strict=True)]
         return Values(exact, noise, left_range)
 
     def _sample(self, feeds: Sequence[Any], sizes: Sizes, sample: int) -> list[Any] | None:
         """The results where every number that is computed is another near by; None where NumPy refuses these."""
+        given = [rounded(x, sample) for x in feeds]
         try:
-            return self._results(
-                [rounded(x, sample) for x in feeds], sizes, lambda node, y: self._rounded(node, y, sample)
-            )
+            values = self._values(given, sizes, lambda node, y: self._rounded(node, y, sample))
         except np.linalg.LinAlgError:
             return None
+        return [values[y] for y in self.graph.outputs]
 
     def _rounded(self, node: Node, y: Any, sample: int) -> Any:
         if node.op in (CONSTANT, SIZE) or node in self._moving:
             return y
         seed = sample + 64 * node.id
         return tuple(rounded(each, seed) for each in y) if isinstance(y, tuple) else rounded(y, seed)
-
-    def _results(self, feeds: Sequence[Any], sizes: Sizes, change: Callable[[Node, Any], Any]) -> list[Any]:
-        values = self._values(feeds, sizes, change)
-        return [values[y] for y in self.graph.outputs]
 
     def _values(self, feeds: Sequence[Any], sizes: Sizes, change: Callable[[Node, Any], Any]) -> dict[Node, Any]:
         values = dict(zip(self.graph.inputs, feeds, strict=True))
@@ -109,6 +114,18 @@ def _telling(told: set[str]) -> Iterator[None]:
     """Note overflow and underflow, and be quiet about the rest."""
     with np.errstate(all="ignore", over="call", under="call", call=lambda kind, flag: told.add(kind)):
         yield
+
+
+def _eps(x: Any) -> float:
+    dtype = np.asarray(x).dtype
+    return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
+
+
+def _largest(x: Any) -> float:
+    if isinstance(x, tuple):
+        return max(map(_largest, x))
+    array = np.abs(np.asarray(x, complex))
+    return float(np.max(array, initial=0.0, where=np.isfinite(array)))
 
 
 def rounded(x: Any, seed: int) -> Any:

@@ -17,9 +17,9 @@ from symgrad import tree
 from symgrad.compile import Compiled, Function
 from symgrad.errors import ArgumentError
 from symgrad.export.compare import compared
-from symgrad.export.lines import Line, first_difference
+from symgrad.export.lines import Line, changed_at, first_difference
 from symgrad.export.model import Known, Model
-from symgrad.export.modules import Module
+from symgrad.export.modules import Event, Module, Recorded
 from symgrad.export.points import Point, call
 from symgrad.export.rounding import distance, rounded
 from symgrad.trace import Program
@@ -247,15 +247,21 @@ class _Check:
 
     def _located(self, verdict: Verdict, point: Point, fact: str, error: BaseException | None) -> Verdict:
         verdict = replace(verdict, fact=fact, point=_shown(self.model, point))
-        found = self._first_difference(point)
+        edited, written, moved = self._recorded(point)
+        found = first_difference(edited, written, moved)
         if found is None:
             line = self._line_of(error) if error else self._end()
-            return _with_line(verdict, self.module.text, line)
-        statement = found.statement
-        until = None if found.since == statement else statement.line
-        return _with_line(replace(verdict, until=until, values=_told(found)), self.module.text, found.since.line)
+            return self._between(verdict, changed_at(edited, written, line) if line else None, line)
+        verdict = replace(verdict, values=_told(found))
+        return self._between(verdict, found.cause.line, found.statement.line)
 
-    def _first_difference(self, point: Point) -> Line | None:
+    def _between(self, verdict: Verdict, first: int | None, last: int | None) -> Verdict:
+        """The verdict with the lines from a cause to where it shows."""
+        several = first is not None and last is not None and first < last
+        return _with_line(replace(verdict, until=last if several else None), self.module.text, first)
+
+    def _recorded(self, point: Point) -> tuple[Recorded, Recorded, list[Event]]:
+        """The runs of the file and of what symgrad writes, and of the latter where the arguments are rounded."""
         edited, written = self.module.recorded(), self.model.module.recorded()
         name, moved = self.model.function, [rounded(x, 0) if _is_floating(x) else x for x in point.leaves]
         _attempt(edited.namespace[name], call(self.model.program, point))
@@ -263,7 +269,7 @@ class _Check:
         events = list(written.events)
         written.events.clear()
         _attempt(written.namespace[name], call(self.model.program, point._replace(leaves=moved)))
-        return first_difference(edited, written._replace(events=events), written.events)
+        return edited, written._replace(events=events), written.events
 
     def _line_of(self, error: BaseException | None) -> int | None:
         """The last line of the file in the traceback of an error."""
@@ -341,10 +347,10 @@ def _text(x: Any) -> str:
 
 def _told(found: Line) -> str:
     """What a statement gives, and what its counterpart does."""
-    got, expected = found.got, found.expected
-    missing = "".join(f"\n  before it this is missing: {text}" for text in found.missing)
+    got, expected, line = found.got, found.expected, f"line {found.statement.line}"
+    missing = "".join(f"\nbefore it this is missing: {text}" for text in found.missing)
     if got.shape != expected.shape:
-        return f"gives an array of shape {got.shape}, where the model's gives {expected.shape}{missing}"
+        return f"{line} gives an array of shape {got.shape}, where the model's gives {expected.shape}{missing}"
     index = np.unravel_index(int(np.argmax(distance(got, expected))), got.shape)
     place = f" at [{', '.join(map(str, map(int, index)))}]" if index else ""
-    return f"gives {got[index]}{place}, where the model's gives {expected[index]}{missing}"
+    return f"{line} gives {got[index]}{place}, where the model's gives {expected[index]}{missing}"
