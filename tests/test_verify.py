@@ -12,7 +12,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.export.model import Model
-from symgrad.export.verify import verdict_on
+from symgrad.export.checking import verdict_on
 
 # ---- ten programs that are unlike each other
 
@@ -119,7 +119,7 @@ each_case = pytest.mark.parametrize("name", CASES)
 def model_of(name, level):
     case = CASES[name]
     compiled = case.function.compile(*case.specs, optimize=level)
-    return Model(case.function.compile(*case.specs, optimize=0).program, lambda: compiled)
+    return Model(case.function.compile(*case.specs, optimize=0).program, compiled.run.__name__, lambda: compiled)
 
 
 @cache

@@ -24,7 +24,7 @@ from symgrad.cli.data import parse_sizes, sizes_of, with_numbers
 from symgrad.cli.output import progress, write
 from symgrad.cli.peers import PEERS, peer_of
 from symgrad.cli.shapes import call_of
-from symgrad.cli.target import load_function
+from symgrad.export.target import load_function
 from symgrad.errors import ArgumentError
 from symgrad.listing import columns
 

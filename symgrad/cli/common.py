@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from symgrad.cli.kinds import Derivative
 from symgrad.cli.shapes import Call, Entries, arrays_in, parse_entries
-from symgrad.cli.target import load_function
+from symgrad.export.target import load_function
 from symgrad.compile import Compiled, Function
 from symgrad.errors import ArgumentError
 from symgrad.trace import Program

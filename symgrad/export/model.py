@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
-from symgrad.export.modules import Module
-from symgrad.export.points import SPECIAL, Point, extreme, some_sizes, usual
+from symgrad.export.points import SPECIAL, Point, drawn, extreme, some_sizes, usual
 from symgrad.export.rounding import SAMPLES, Rounding, Values
+from symgrad.export.scripts import Script
 from symgrad.graph import Aval, needed
 from symgrad.interpret import at_sizes
 from symgrad.rewrite import optimise
@@ -38,30 +39,29 @@ class Model:
     ----------
     program : Program
         As it was traced, without rewrites as far as that could be had: the truth.
+    function : str
+        The name that its function has in the file.
     written : callable
         Gives the program compiled as the file was.
     notes : tuple of str
         What is to be said of the model.
     """
 
-    def __init__(self, program: Program, written: Callable[[], Compiled], notes: tuple[str, ...] = ()) -> None:
-        self.program, self._written, self.notes = program, written, notes
+    def __init__(
+        self, program: Program, function: str, written: Callable[[], Compiled], notes: tuple[str, ...] = ()
+    ) -> None:
+        self.program, self.function, self._written, self.notes = program, function, written, notes
         self._known: dict[Any, list[Known]] = {}
 
     @cached_property
     def compiled(self) -> Compiled:
         return self._written()
 
-    @property
-    def function(self) -> str:
-        """The name that the function has in a file."""
-        return self.compiled.run.__name__
-
     @cached_property
-    def module(self) -> Module:
+    def script(self) -> Script:
         """What symgrad writes today."""
         given = {name: x for name, x in self.compiled.run.__globals__.items() if name != "__builtins__"}
-        return Module(self.compiled.source, "<written by symgrad>", given)
+        return Script(self.compiled.source, "<written by symgrad>", given)
 
     def feeds(self, point: Point) -> list[Any]:
         """What the inputs of the graph are."""
@@ -98,14 +98,14 @@ class Model:
         found: list[Known] = []
         for i, sizes in enumerate(choices):
             share = count // len(choices) + (i < count % len(choices))
-            found += self._usual(sizes, share, seed + 100 * i, samples)
+            found += self._usual(sizes, share, seed + 100 * i, samples, max(4, affordable))
         if not found:
             raise ArgumentError(
                 f"no arguments were found at which {self.program.name} can be evaluated",
                 "Check the file on arguments of your own.",
             )
         yield from found
-        yield from self._at_edges(steps, seed, samples)
+        yield from self._at_edges(found[0].point, steps, seed)
         for point in list(extreme(found[0].point))[: affordable // 8]:
             values = self._evaluated(point, samples)
             if values is not None:
@@ -117,10 +117,10 @@ class Model:
         found = [some_sizes(program), some_sizes(program, 5, reverse=True), some_sizes(program, 1)]
         return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
 
-    def _usual(self, sizes: Mapping[str, int], count: int, seed: int, samples: int) -> list[Known]:
+    def _usual(self, sizes: Mapping[str, int], count: int, seed: int, samples: int, tries: int) -> list[Known]:
         """Points where the results are finite, preferably well-conditioned and not all zero."""
         ranked: list[tuple[float, Known]] = []
-        for point in usual(self.program, sizes, seed):
+        for point in islice(usual(self.program, sizes, seed), tries):
             values = self._evaluated(point, samples)
             if values is not None:
                 ranked.append((_rank(values), Known(point, values, True)))
@@ -129,14 +129,16 @@ class Model:
         ranked.sort(key=lambda pair: pair[0])
         return [known for _, known in ranked[:count]]
 
-    def _at_edges(self, steps: tuple[int, ...], seed: int, samples: int) -> Iterator[Known]:
-        """A point with two blocks of rows and one more row, along each axis that may be cut."""
-        names = [name for name in self._sizes()[0] if name not in self.program.sizes.pinned]
+    def _at_edges(self, point: Point, steps: tuple[int, ...], seed: int) -> Iterator[Known]:
+        """Points like another with two blocks of rows and one more row, along each axis that may be cut."""
+        names = [name for name in point.sizes if name not in self.program.sizes.pinned]
         for step in steps:
             for name in names:
                 sizes = some_sizes(self.program, large={name: 2 * step + 1})
-                if self._work(sizes) < EFFORT:
-                    yield from self._usual(sizes, 1, seed, min(samples, 1))
+                large = drawn(self.program, sizes, point.kinds, seed) if self._work(sizes) < EFFORT else None
+                values = large and self._evaluated(large, 1)
+                if large and values:
+                    yield Known(large, values, True)
 
     def _evaluated(self, point: Point, samples: int) -> Values | None:
         try:

@@ -56,7 +56,7 @@ def origin_of(recipe: Recipe | None) -> Origin:
         reason = "it is not a transform of a function"
         return Origin(None, None, None, None, None, {"model": reason, "transform": reason})
     transforms: tuple[Transform, ...] | None
-    transforms, f = _unwound(recipe)
+    transforms, f = unwound(recipe)
     code = getattr(inspect.unwrap(f), "__code__", None)
     name = getattr(f, "__qualname__", getattr(f, "__name__", None))
     reasons, file, module, sha256 = {}, None, None, None
@@ -86,7 +86,7 @@ def text_of(file: Path) -> str | None:
         return None
 
 
-def _unwound(recipe: Recipe) -> tuple[tuple[Transform, ...], Any]:
+def unwound(recipe: Recipe) -> tuple[tuple[Transform, ...], Any]:
     """The transforms, outermost first, and the function that the innermost is of."""
     transform, args, kwargs = recipe
     bound = inspect.signature(transform).bind(*args, **kwargs)
@@ -95,7 +95,7 @@ def _unwound(recipe: Recipe) -> tuple[tuple[Transform, ...], Any]:
     within = getattr(f, "recipe", None)
     if within is None:
         return (this,), f
-    others, f = _unwound(within)
+    others, f = unwound(within)
     return (this, *others), f
 
 
@@ -118,7 +118,7 @@ def _is_found(f: Any, name: str | None) -> bool:
     for attribute in attributes:
         found = getattr(found, attribute, None)
     recipe = getattr(found, "recipe", None)
-    return f is not None and f is (found if recipe is None else _unwound(recipe)[1])
+    return f is not None and f is (found if recipe is None else unwound(recipe)[1])
 
 
 def _is_of(code: CodeType, text: str) -> bool:

@@ -23,11 +23,23 @@ SizesAt = Mapping[str, int]
 
 
 class Point(NamedTuple):
-    """Arguments of one call: what kind of numbers they are, the sizes, and the leaves in the order of the program's."""
+    """Arguments of one call.
+
+    Attributes
+    ----------
+    kind : str
+        What is said of the numbers.
+    sizes : dict of str to int
+    leaves : list
+        In the order of the program's.
+    kinds : list of str
+        The kind of the usual numbers in each leaf, of which these were made.
+    """
 
     kind: str
     sizes: SizesAt
     leaves: Sequence[Any]
+    kinds: Sequence[str]
 
 
 def usual(program: Program, sizes: SizesAt, seed: int = 0) -> Iterator[Point]:
@@ -42,11 +54,21 @@ def usual(program: Program, sizes: SizesAt, seed: int = 0) -> Iterator[Point]:
     """
     count = len(program.leaves)
     for i, kind in enumerate(KINDS):
-        yield _point(program, kind, sizes, [kind] * count, seed + i)
+        yield drawn(program, sizes, [kind] * count, seed + i)
     for turn in range(4 * len(KINDS)):
         picks = (uniform(count, seed + 1000 + turn) * len(KINDS)).astype(int)
         names = [list(KINDS)[k] for k in picks]
-        yield _point(program, "mixed", sizes, names, seed + turn)
+        yield drawn(program, sizes, names, seed + turn)
+
+
+def drawn(program: Program, sizes: SizesAt, kinds: Sequence[str], seed: int) -> Point:
+    """The point where each leaf has usual numbers of a kind."""
+    index = min([n for leaf in program.leaves if leaf.node for n in _shape(leaf, sizes)], default=1)
+    leaves = [
+        _value(leaf, sizes, name, index, 100 * seed + i)
+        for i, (leaf, name) in enumerate(zip(program.leaves, kinds, strict=True))
+    ]
+    return Point(", ".join(dict.fromkeys(kinds)), sizes, leaves, kinds)
 
 
 def extreme(point: Point) -> Iterator[Point]:
@@ -158,15 +180,6 @@ EXTREMES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def _point(program: Program, kind: str, sizes: SizesAt, kinds: Sequence[str], seed: int) -> Point:
-    index = min([n for leaf in program.leaves if leaf.node for n in _shape(leaf, sizes)], default=1)
-    leaves = [
-        _value(leaf, sizes, name, index, 100 * seed + i)
-        for i, (leaf, name) in enumerate(zip(program.leaves, kinds, strict=True))
-    ]
-    return Point(kind, sizes, leaves)
-
-
 def _shape(leaf: Leaf, sizes: SizesAt) -> tuple[int, ...]:
     return at_sizes(leaf.node.aval.shape, sizes) if leaf.node else ()
 
@@ -201,7 +214,7 @@ def _changed(point: Point, kind: str, change: Callable[[np.ndarray], np.ndarray]
     for i in places:
         value = change(np.asarray(leaves[i]))
         leaves[i] = _alike(value, leaves[i])
-    return Point(kind, point.sizes, leaves)
+    return Point(kind, point.sizes, leaves, point.kinds)
 
 
 def _alike(value: np.ndarray, leaf: Any) -> Any:

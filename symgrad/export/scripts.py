@@ -42,7 +42,7 @@ class Event(NamedTuple):
     values: list[np.ndarray]
 
 
-class Module:
+class Script:
     """A generated module. What it has from the runtime of symgrad is not run again, but taken from there.
 
     Parameters
