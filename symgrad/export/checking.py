@@ -68,7 +68,7 @@ class _Check:
         try:
             result = function(*args, **kwargs)
         except (Exception, SystemExit) as error:
-            if not known.usual and self.model.rewritten(known.point) is None:
+            if not known.usual and self.model.refuses(known.point):
                 return "", None, 0.0
             return f"it raises {_said(error)}", error, 0.0
         again = call(self.model.program, known.point)

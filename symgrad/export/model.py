@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
-from symgrad.export.points import SPECIAL, Point, drawn, extreme, some_sizes, usual
+from symgrad.export.points import SPECIAL, Point, call, drawn, extreme, some_sizes, usual
 from symgrad.export.rounding import SAMPLES, Rounding, Values
 from symgrad.export.scripts import Script
 from symgrad.graph import Aval, needed
@@ -19,8 +19,9 @@ from symgrad.interpret import at_sizes
 from symgrad.rewrite import optimise
 from symgrad.trace import Program
 
-EFFORT = 8_000_000  # numbers that one check computes with the model, more or less
-ENOUGH = 40  # so often can a small program be evaluated at will
+EFFORT = 10_000_000  # numbers that one check computes with the model, more or less
+CALL = 1000  # numbers that are computed while NumPy is called
+ENOUGH = 72  # evaluations, and there are as many samples and points as one likes
 WELL = 1e-5  # noise of well-conditioned results, relative to their largest number
 
 
@@ -93,12 +94,14 @@ class Model:
 
     def _some(self, points: int, seed: int, steps: tuple[int, ...]) -> Iterator[Known]:
         choices = self._sizes()
-        affordable = EFFORT // max(1, self._work(choices[0]))
-        count, samples = max(2, min(points, affordable // 8)), SAMPLES if affordable >= ENOUGH else 1
+        affordable = EFFORT // self._work(choices[0])
+        samples = SAMPLES if affordable >= ENOUGH else 1
+        half = affordable // (samples + 1) // 2  # of the points are usual ones, the others at the ends of ranges
+        count = max(2, min(points, half))
         found: list[Known] = []
         for i, sizes in enumerate(choices):
             share = count // len(choices) + (i < count % len(choices))
-            found += self._usual(sizes, share, seed + 100 * i, samples, max(4, affordable))
+            found += self._usual(sizes, share, seed + 100 * i, samples, max(4, half))
         if not found:
             raise ArgumentError(
                 f"no arguments were found at which {self.program.name} can be evaluated",
@@ -106,10 +109,24 @@ class Model:
             )
         yield from found
         yield from self._at_edges(found[0].point, steps, seed)
-        for point in list(extreme(found[0].point))[: affordable // 8]:
+        for point in list(extreme(found[0].point))[: 2 * half - count]:
             values = self._evaluated(point, samples)
             if values is not None:
                 yield Known(point, values, False)
+
+    def refuses(self, point: Point) -> bool:
+        """Whether what symgrad writes raises at a point."""
+        function = self._written_function
+        try:
+            args, kwargs = call(self.program, point)
+            function(*args, **kwargs)
+        except Exception:
+            return True
+        return False
+
+    @cached_property
+    def _written_function(self) -> Any:
+        return self.script.namespace()[self.compiled.run.__name__]
 
     def _sizes(self) -> list[Mapping[str, int]]:
         """Sizes that differ from each other, with another one the largest, and small ones."""
@@ -160,9 +177,9 @@ class Model:
         return Rounding(graph, self.feeds(self._first), self._first.sizes)
 
     def _work(self, sizes: Mapping[str, int]) -> int:
-        """How many numbers one evaluation computes."""
+        """How many numbers one evaluation computes, or could compute meanwhile."""
         avals = [x.aval for x in needed(self.program.graph.outputs, ()) if isinstance(x.aval, Aval)]
-        return sum(int(np.prod(at_sizes(aval.shape, sizes))) for aval in avals)
+        return sum(CALL + int(np.prod(at_sizes(aval.shape, sizes))) for aval in avals) or 1
 
 
 def _rank(values: Values) -> float:
