@@ -164,7 +164,9 @@ class Subtracted(ast.NodeTransformer):
     def visit_BinOp(self, node):
         self.generic_visit(node)
         if isinstance(node.op, ast.Sub):
-            return ast.BinOp(node.left, ast.Add(), ast.BinOp(ast.UnaryOp(ast.USub(), ast.Constant(1)), ast.Mult(), node.right))
+            return ast.BinOp(
+                node.left, ast.Add(), ast.BinOp(ast.UnaryOp(ast.USub(), ast.Constant(1)), ast.Mult(), node.right)
+            )
         return node
 
 

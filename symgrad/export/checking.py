@@ -112,12 +112,13 @@ class _Check:
     def _recorded(self, point: Point) -> tuple[Recorded, Recorded, list[Event]]:
         """The runs of the file and of what symgrad writes, and of the latter where the arguments are rounded."""
         edited, written = self.script.recorded(), self.model.script.recorded()
-        name, moved = self.model.function, [rounded(x, 0) if _is_floating(x) else x for x in point.leaves]
-        _attempt(edited.namespace[name], call(self.model.program, point))
-        _attempt(written.namespace[name], call(self.model.program, point))
+        moved = point._replace(leaves=[rounded(x, 0) if _is_floating(x) else x for x in point.leaves])
+        _attempt(edited.namespace[self.model.function], call(self.model.program, point))
+        function = written.namespace[self.model.compiled.run.__name__]
+        _attempt(function, call(self.model.program, point))
         events = list(written.events)
         written.events.clear()
-        _attempt(written.namespace[name], call(self.model.program, point._replace(leaves=moved)))
+        _attempt(function, call(self.model.program, moved))
         return edited, written._replace(events=events), written.events
 
     def _line_of(self, error: BaseException | None) -> int | None:

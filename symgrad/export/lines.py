@@ -50,6 +50,7 @@ def first_difference(edited: Recorded, written: Recorded, moved: Sequence[Event]
     counterparts = aligned(edited.statements, written.statements)
     expected, spread = _by_statement(written.events), _by_statement(moved)
     turns: dict[int, int] = defaultdict(int)
+    agreed = -1
     for event in edited.events:
         number, turn = event.statement, turns[event.statement]
         turns[number] += 1
@@ -60,21 +61,23 @@ def first_difference(edited: Recorded, written: Recorded, moved: Sequence[Event]
         found = next(_differing(event.values, expected[other][turn], noise), None)
         if found is not None:
             gone = _gone(written.statements, counterparts, number)
-            cause = number if gone else _changed_before(edited, written, number)
+            cause = number if gone else _changed_before(edited, written, number, agreed)
             return Line(edited.statements[number], edited.statements[cause], *found, gone)
+        agreed = number
     return None
 
 
 def changed_at(edited: Recorded, written: Recorded, line: int) -> int:
     """The line of the statement that explains an error in a line."""
     before = [i for i, statement in enumerate(edited.statements) if statement.line <= line]
-    return edited.statements[_changed_before(edited, written, before[-1])].line if before else line
+    return edited.statements[_changed_before(edited, written, before[-1], before[-1])].line if before else line
 
 
-def _changed_before(edited: Recorded, written: Recorded, number: int) -> int:
-    """The statement that explains why one differs: itself, or if that is not changed, the last changed before it.
+def _changed_before(edited: Recorded, written: Recorded, number: int, agreed: int) -> int:
+    """The statement that explains why one differs: itself, or if that is not changed, one that is.
 
-    Where nothing before it was changed it is the first behind it: the body of a function stands before its call.
+    That is the first changed behind the one that agreed last, or else the last changed before that. Where nothing
+    before was changed it is the first behind: the body of a function stands before its call.
     """
     counterparts = aligned(edited.statements, written.statements)
     changed = [
@@ -84,7 +87,8 @@ def _changed_before(edited: Recorded, written: Recorded, number: int) -> int:
     ]
     if number in changed or not changed:
         return number
-    return max((i for i in changed if i < number), default=changed[0])
+    between = [i for i in changed if agreed < i < number]
+    return between[0] if between else max((i for i in changed if i < number), default=changed[0])
 
 
 def _gone(statements: Sequence[Statement], counterparts: Mapping[int, int], number: int) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def uniform(count: int, seed: int) -> np.ndarray:
     z += np.uint64(seed % 2**32) << np.uint64(32)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    return (z ^ (z >> np.uint64(31))).astype(np.float64) / 2.0**64
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
 def _definite(u: np.ndarray) -> np.ndarray:
