@@ -5,6 +5,7 @@ from symgrad.check import check_grads as check_grads, compare_grads as compare_g
 from symgrad.checkpoint import checkpoint as checkpoint
 from symgrad.compile import Compiled as Compiled, Function as Function
 from symgrad.export.load import Saved as Saved, load as load
+from symgrad.export.verify import Verdict as Verdict, verify as verify
 from symgrad.hooks import on_gradient as on_gradient
 from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator

@@ -135,7 +135,7 @@ def test_the_command_and_the_module_are_the_same():
 
 def test_grad_prints_the_source_of_the_library(folder, run):
     out = good(run("grad", "model.py:loss", "--spec", SPEC, "--wrt", "w"))
-    from symgrad.cli.target import load_function
+    from symgrad.export.target import load_function
 
     expected = sg.grad(load_function("model.py:loss"), wrt="w", optimize=1)
     assert out == expected.source("float64[d]", "float64[n, d]", "float64[n]")

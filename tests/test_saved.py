@@ -354,7 +354,7 @@ def test_numbers_are_found_in_the_domain(f, specs, tmp_path):
 def test_a_range_for_one_argument_and_another_for_the_other():
     """In no one range are both: the second candidate of the second kind."""
     a = sg.compile(lambda x, y: np.sum(np.arccosh(x)) + np.sum(np.arcsin(y))).compile("float64[n]", "float64[m]")
-    (first, *_) = vectors_of(a._program, a.graph, "f", lambda x, y: a(x, y))
+    (first, *_) = vectors_of(a.program, a.graph, "f", lambda x, y: a(x, y))
     assert {(choice.low, choice.high) for choice in first.choices} == {(1.1, 3), (-1, 1)}
 
 
@@ -369,7 +369,7 @@ def test_a_function_that_is_not_its_graph_gets_no_vectors():
     """Its own numbers would hide that the compiler is wrong."""
     program = sg.compile(lambda x: np.sin(x)).compile("float64[n]")
     with pytest.raises(NoVectorsError, match="the function is off its graph by 1e-03"):
-        vectors_of(program._program, program.graph, "f", lambda x: 1.001 * np.sin(x))
+        vectors_of(program.program, program.graph, "f", lambda x: 1.001 * np.sin(x))
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from symgrad.cli.data import parse_sizes, sizes_of, with_numbers
 from symgrad.cli.output import progress, write
 from symgrad.cli.peers import PEERS, peer_of
 from symgrad.cli.shapes import call_of
-from symgrad.cli.target import load_function
 from symgrad.errors import ArgumentError
+from symgrad.export.target import load_function
 from symgrad.listing import columns
 
 SHORTEST = 0.02  # seconds of one measurement, so that the clock and a call of it do not matter

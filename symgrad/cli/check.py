@@ -11,7 +11,7 @@ from symgrad.cli.common import Command, add_compiler, add_target, compiler_optio
 from symgrad.cli.data import parse_sizes, with_numbers
 from symgrad.cli.output import paint, progress, write
 from symgrad.cli.shapes import call_of
-from symgrad.cli.target import load_function
+from symgrad.export.target import load_function
 from symgrad.options import options as in_context
 
 

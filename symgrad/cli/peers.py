@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.cli.kinds import Derivative
-from symgrad.cli.target import copy_of, find, load_module, split_target
 from symgrad.errors import ArgumentError
+from symgrad.export.target import copy_of, find, load_module, split_target
 from symgrad.trace import bind
 from symgrad.wrt import Choice
 

@@ -59,7 +59,7 @@ def origin_of(recipe: Recipe | None) -> Origin:
         reason = "it is not a transform of a function"
         return Origin(None, None, None, None, None, {"model": reason, "transform": reason})
     transforms: tuple[Transform, ...] | None
-    transforms, f = _unwound(recipe)
+    transforms, f = unwound(recipe)
     code = getattr(inspect.unwrap(f), "__code__", None)
     name = getattr(f, "__qualname__", getattr(f, "__name__", None))
     reasons, file, module, sha256 = {}, None, None, None
@@ -89,7 +89,7 @@ def text_of(file: Path) -> str | None:
         return None
 
 
-def _unwound(recipe: Recipe) -> tuple[tuple[Transform, ...], Any]:
+def unwound(recipe: Recipe) -> tuple[tuple[Transform, ...], Any]:
     """The transforms, outermost first, and the function that the innermost is of."""
     transform, args, kwargs = recipe
     bound = inspect.signature(transform).bind(*args, **kwargs)
@@ -98,7 +98,7 @@ def _unwound(recipe: Recipe) -> tuple[tuple[Transform, ...], Any]:
     within = getattr(f, "recipe", None)
     if within is None:
         return (this,), f
-    others, f = _unwound(within)
+    others, f = unwound(within)
     return (this, *others), f
 
 
@@ -121,7 +121,7 @@ def _is_found(f: Any, name: str | None) -> bool:
     for attribute in attributes:
         found = getattr(found, attribute, None)
     recipe = getattr(found, "recipe", None)
-    return f is not None and f is (found if recipe is None else _unwound(recipe)[1])
+    return f is not None and f is (found if recipe is None else unwound(recipe)[1])
 
 
 _FUTURE = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))

@@ -16,17 +16,30 @@ from symgrad.dims import evaluate, symbols_of
 from symgrad.emit.guard import readable_bounds
 from symgrad.graph import Aval
 from symgrad.interpret import at_sizes
+from symgrad.static import Static
 from symgrad.trace import Leaf, Program
 
 SizesAt = Mapping[str, int]
 
 
 class Point(NamedTuple):
-    """Arguments of one call: what kind of numbers they are, the sizes, and the leaves in the order of the program's."""
+    """Arguments of one call.
+
+    Attributes
+    ----------
+    kind : str
+        What is said of the numbers.
+    sizes : dict of str to int
+    leaves : list
+        In the order of the program's.
+    kinds : list of str
+        The kind of the usual numbers in each leaf, of which these were made.
+    """
 
     kind: str
     sizes: SizesAt
     leaves: Sequence[Any]
+    kinds: Sequence[str]
 
 
 def usual(program: Program, sizes: SizesAt, seed: int = 0) -> Iterator[Point]:
@@ -41,11 +54,21 @@ def usual(program: Program, sizes: SizesAt, seed: int = 0) -> Iterator[Point]:
     """
     count = len(program.leaves)
     for i, kind in enumerate(KINDS):
-        yield _point(program, kind, sizes, [kind] * count, seed + i)
+        yield drawn(program, sizes, [kind] * count, seed + i)
     for turn in range(4 * len(KINDS)):
         picks = (uniform(count, seed + 1000 + turn) * len(KINDS)).astype(int)
         names = [list(KINDS)[k] for k in picks]
-        yield _point(program, "mixed", sizes, names, seed + turn)
+        yield drawn(program, sizes, names, seed + turn)
+
+
+def drawn(program: Program, sizes: SizesAt, kinds: Sequence[str], seed: int) -> Point:
+    """The point where each leaf has usual numbers of a kind."""
+    index = min([n for leaf in program.leaves if leaf.node for n in _shape(leaf, sizes)], default=1)
+    leaves = [
+        _value(leaf, sizes, name, index, 100 * seed + i)
+        for i, (leaf, name) in enumerate(zip(program.leaves, kinds, strict=True))
+    ]
+    return Point(", ".join(dict.fromkeys(kinds)), sizes, leaves, kinds)
 
 
 def extreme(point: Point) -> Iterator[Point]:
@@ -69,7 +92,9 @@ def call(program: Program, point: Point) -> tuple[tuple[Any, ...], dict[str, Any
 # ---- sizes
 
 
-def some_sizes(program: Program, smallest: int = 3, large: Mapping[str, int] | None = None) -> dict[str, int]:
+def some_sizes(
+    program: Program, smallest: int = 3, large: Mapping[str, int] | None = None, reverse: bool = False
+) -> dict[str, int]:
     """A number for each symbol among the sizes of the arguments, all different, for which the program may run.
 
     They differ from those that are numbers as well: so axes that change places are seen.
@@ -80,6 +105,8 @@ def some_sizes(program: Program, smallest: int = 3, large: Mapping[str, int] | N
         What they begin with, where nothing larger is assumed.
     large : mapping of str to int, optional
         Symbols that shall be at least so large.
+    reverse : bool
+        Whether the last one is the smallest.
     """
     shapes = [leaf.node.aval.shape for leaf in program.leaves if leaf.node]
     sizes = [n for shape in shapes for n in shape] + [leaf.size for leaf in program.leaves if leaf.size is not None]
@@ -87,7 +114,7 @@ def some_sizes(program: Program, smallest: int = 3, large: Mapping[str, int] | N
     fixed = {n for n in sizes if isinstance(n, int)}
     pinned, bounds = program.sizes.pinned, readable_bounds(program.leaves, program.sizes)
     found: dict[str, int] = {}
-    for name in names:
+    for name in names[::-1] if reverse else names:
         found[name] = pinned.get(name, _free(max(smallest, (large or {}).get(name, 1)), {*fixed, *found.values()}))
     for _ in range(len(names) * len(bounds)):  # a bound may raise what another has as its least
         for bound in bounds:
@@ -112,7 +139,7 @@ def uniform(count: int, seed: int) -> np.ndarray:
     z += np.uint64(seed % 2**32) << np.uint64(32)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    return (z ^ (z >> np.uint64(31))).astype(np.float64) / 2.0**64
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
 def _definite(u: np.ndarray) -> np.ndarray:
@@ -142,6 +169,7 @@ def _large(x: np.ndarray) -> np.ndarray:
     return x * x.dtype.type(100 if x.dtype.itemsize == 2 else 1000)
 
 
+SPECIAL = ("zeros", "zeros in one argument", "equal", "whole numbers")  # where numbers are alike, and cancel
 EXTREMES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "large": _large,
     "tiny": lambda x: x * x.dtype.type(1e-3 if x.dtype.itemsize == 2 else 1e-8),
@@ -150,15 +178,6 @@ EXTREMES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "equal": lambda x: np.full_like(x, x.flat[0] if x.size else 0),
     "whole numbers": np.rint,
 }
-
-
-def _point(program: Program, kind: str, sizes: SizesAt, kinds: Sequence[str], seed: int) -> Point:
-    index = min([n for leaf in program.leaves if leaf.node for n in _shape(leaf, sizes)], default=1)
-    leaves = [
-        _value(leaf, sizes, name, index, 100 * seed + i)
-        for i, (leaf, name) in enumerate(zip(program.leaves, kinds, strict=True))
-    ]
-    return Point(kind, sizes, leaves)
 
 
 def _shape(leaf: Leaf, sizes: SizesAt) -> tuple[int, ...]:
@@ -170,7 +189,7 @@ def _value(leaf: Leaf, sizes: SizesAt, kind: str, index: int, seed: int) -> Any:
     if leaf.size is not None:
         return evaluate(leaf.size, sizes)
     if leaf.node is None:
-        return leaf.static
+        return leaf.static.value if isinstance(leaf.static, Static) else leaf.static
     aval, shape = leaf.node.aval, _shape(leaf, sizes)
     u = uniform(int(np.prod(shape)), seed).reshape(shape)
     array = np.asarray(_numbers(aval, u, kind, index, seed), aval.dtype)
@@ -195,7 +214,7 @@ def _changed(point: Point, kind: str, change: Callable[[np.ndarray], np.ndarray]
     for i in places:
         value = change(np.asarray(leaves[i]))
         leaves[i] = _alike(value, leaves[i])
-    return Point(kind, point.sizes, leaves)
+    return Point(kind, point.sizes, leaves, point.kinds)
 
 
 def _alike(value: np.ndarray, leaf: Any) -> Any:

@@ -140,7 +140,7 @@ def diff(a: Any, b: Any) -> Difference:
 def _subject(x: Any) -> tuple[Graph, Any]:
     """The graph of a program, and the tree of its results."""
     if isinstance(x, Compiled):
-        return x._whole, x._program.outputs
+        return x._whole, x.program.outputs
     if isinstance(x, Program):
         return x.graph, x.outputs
     if isinstance(x, Graph):

@@ -1,4 +1,4 @@
-"""The function that a command is about: ``FILE.py:function`` or ``package.module:function``."""
+"""A function by the place where it stands: ``FILE.py:function`` or ``package.module:function``."""
 
 from __future__ import annotations
 

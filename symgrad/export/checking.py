@@ -1,0 +1,197 @@
+"""The check of an edited module: results at points, and lines where these differ."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.export.compare import compared
+from symgrad.export.lines import Line, changed_at, first_difference
+from symgrad.export.model import Known, Model
+from symgrad.export.points import Point, call
+from symgrad.export.rounding import distance, rounded
+from symgrad.export.scripts import Event, Recorded, Script
+from symgrad.export.verify import Verdict, with_line
+
+SHOWN = 40  # numbers of an argument that are shown
+
+
+def verdict_on(
+    text: str, file: str, model: Model, points: int = 8, seed: int = 0, rtol: float | None = None
+) -> Verdict:
+    """The verdict on the text of a module."""
+    verdict = Verdict(Path(file).name, model.program.summary.removesuffix("."), notes=model.notes)
+    script = Script(text, file)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _Check(script, model, rtol).verdict(verdict, points, seed)
+
+
+@dataclass
+class _Check:
+    """An edited module, and the model that it is checked against."""
+
+    script: Script
+    model: Model
+    rtol: float | None
+
+    def verdict(self, verdict: Verdict, points: int, seed: int) -> Verdict:
+        try:
+            function = self.script.namespace().get(self.model.function)
+        except (Exception, SystemExit) as error:
+            return self._failed(verdict, f"it cannot be loaded: {_said(error)}", self._line_of(error))
+        fact = self._unlike(function)
+        if fact:
+            line = next((s.lineno for s in self._definitions() if s.name == self.model.function), None)
+            return self._failed(verdict, fact, line)
+        known, worst = self.model.known(points, seed, _steps(self.script)), 0.0
+        for each in known:
+            fact, raised, size = self._at(function, each)
+            if fact:
+                return self._located(verdict, each.point, fact, raised)
+            worst = max(worst, size)
+        sizes = tuple({tuple(each.point.sizes.items()): each.point.sizes for each in known}.values())
+        usual = sum(each.usual for each in known)
+        return replace(verdict, usual=usual, extreme=len(known) - usual, sizes=sizes, worst=worst)
+
+    def _at(self, function: Any, known: Known) -> tuple[str, BaseException | None, float]:
+        """What is wrong at a point, the error if it is one, and how large a difference is that is not wrong."""
+        args, kwargs = call(self.model.program, known.point)
+        try:
+            result = function(*args, **kwargs)
+        except (Exception, SystemExit) as error:
+            if not known.usual and self.model.refuses(known.point):
+                return "", None, 0.0
+            return f"it raises {_said(error)}", error, 0.0
+        again = call(self.model.program, known.point)
+        if not _same(args, again[0]) or not _same(tuple(kwargs.values()), tuple(again[1].values())):
+            return "it writes into its arguments", None, 0.0
+        fact, worst = compared(result, known, self.model, self.rtol)
+        return fact, None, worst
+
+    def _unlike(self, function: Any) -> str:
+        """What of a function is not as the model's, "" if nothing is."""
+        name = self.model.function
+        if not callable(function):
+            return f"it has no function {name}"
+        wanted = [p.name for p in self.model.program.parameters]
+        taken = inspect.signature(function).parameters
+        more = [p for p in list(taken.values())[len(wanted) :] if p.default is p.empty and p.kind < p.VAR_KEYWORD]
+        if list(taken)[: len(wanted)] != wanted or more:
+            return f"{name} takes ({', '.join(taken)}), the model takes ({', '.join(wanted)})"
+        return ""
+
+    def _definitions(self) -> list[ast.FunctionDef]:
+        return [node for node in self.script.nodes if isinstance(node, ast.FunctionDef)]
+
+    # ---- the line
+
+    def _located(self, verdict: Verdict, point: Point, fact: str, error: BaseException | None) -> Verdict:
+        verdict = replace(verdict, fact=fact, point=_shown(self.model, point))
+        edited, written, moved = self._recorded(point)
+        found = first_difference(edited, written, moved)
+        if found is None:
+            line = self._line_of(error) if error else self._end()
+            return self._between(verdict, changed_at(edited, written, line) if line else None, line)
+        verdict = replace(verdict, values=_told(found))
+        return self._between(verdict, found.cause.line, found.statement.line)
+
+    def _between(self, verdict: Verdict, first: int | None, last: int | None) -> Verdict:
+        """The verdict with the lines from a cause to where it shows."""
+        several = first is not None and last is not None and first < last
+        return with_line(replace(verdict, until=last if several else None), self.script.text, first)
+
+    def _recorded(self, point: Point) -> tuple[Recorded, Recorded, list[Event]]:
+        """The runs of the file and of what symgrad writes, and of the latter where the arguments are rounded."""
+        edited, written = self.script.recorded(), self.model.script.recorded()
+        moved = point._replace(leaves=[rounded(x, 0) if _is_floating(x) else x for x in point.leaves])
+        _attempt(edited.namespace[self.model.function], call(self.model.program, point))
+        function = written.namespace[self.model.compiled.run.__name__]
+        _attempt(function, call(self.model.program, point))
+        events = list(written.events)
+        written.events.clear()
+        _attempt(function, call(self.model.program, moved))
+        return edited, written._replace(events=events), written.events
+
+    def _line_of(self, error: BaseException | None) -> int | None:
+        """The last line of the file in the traceback of an error."""
+        line, trace = None, error.__traceback__ if error else None
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.script.file:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        return line
+
+    def _end(self) -> int | None:
+        """The line of the last ``return`` of the function."""
+        function = next((f for f in self._definitions() if f.name == self.model.function), None)
+        returns = [node.lineno for node in ast.walk(function) if isinstance(node, ast.Return)] if function else []
+        return max(returns, default=None)
+
+    def _failed(self, verdict: Verdict, fact: str, line: int | None) -> Verdict:
+        return with_line(replace(verdict, fact=fact), self.script.text, line)
+
+
+def _steps(script: Script) -> tuple[int, ...]:
+    """How many rows the loops of a module take at a time."""
+    found = set()
+    for node in script.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+            last = node.args[-1]
+            if len(node.args) == 3 and isinstance(last, ast.Constant) and isinstance(last.value, int):
+                found.add(last.value)
+    return tuple(sorted(found))
+
+
+def _attempt(function: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    """Call a function that may fail, for what is recorded until then."""
+    with suppress(Exception, SystemExit):
+        function(*arguments[0], **arguments[1])
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _is_floating(x: Any) -> bool:
+    return np.asarray(x).dtype.kind in "fc"
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two trees of arrays have the same bits."""
+    pairs = zip(tree.flatten(a)[0], tree.flatten(b)[0], strict=True)
+    return all(not isinstance(x, np.ndarray) or x.tobytes() == y.tobytes() for x, y in pairs)
+
+
+def _shown(model: Model, point: Point) -> dict[str, str]:
+    """The arguments by their paths, as text, and the sizes where an argument is too large to be shown."""
+    leaves = list(zip(model.program.leaves, point.leaves, strict=True))
+    shown = {name: str(n) for name, n in point.sizes.items()}
+    return shown | {leaf.path: _text(x) for leaf, x in leaves if leaf.node is not None}
+
+
+def _text(x: Any) -> str:
+    array = np.asarray(x)
+    if array.ndim == 0:
+        return f"{x}"
+    text = np.array2string(array, precision=6, threshold=SHOWN, edgeitems=2, max_line_width=10_000)
+    return " ".join(text.split())
+
+
+def _told(found: Line) -> str:
+    """What a statement gives, and what its counterpart does."""
+    got, expected, line = found.got, found.expected, f"line {found.statement.line}"
+    missing = "".join(f"\nbefore it this is missing: {text}" for text in found.missing)
+    if got.shape != expected.shape:
+        return f"{line} gives an array of shape {got.shape}, where the model's gives {expected.shape}{missing}"
+    index = np.unravel_index(int(np.argmax(distance(got, expected))), got.shape)
+    place = f" at [{', '.join(map(str, map(int, index)))}]" if index else ""
+    return f"{line} gives {got[index]}{place}, where the model's gives {expected[index]}{missing}"

@@ -1,0 +1,194 @@
+"""What an edited file is compared with: a program as its model says it, evaluated at points that tell much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.compile import Compiled
+from symgrad.errors import ArgumentError
+from symgrad.export.points import SPECIAL, Point, call, drawn, extreme, some_sizes, usual
+from symgrad.export.rounding import SAMPLES, Rounding, Values
+from symgrad.export.scripts import Script
+from symgrad.graph import Aval, needed
+from symgrad.interpret import at_sizes
+from symgrad.rewrite import optimise
+from symgrad.trace import Program
+
+EFFORT = 10_000_000  # numbers that one check computes with the model, more or less
+CALL = 1000  # numbers that are computed while NumPy is called
+ENOUGH = 72  # evaluations, and there are as many samples and points as one likes
+WELL = 1e-5  # noise of well-conditioned results, relative to their largest number
+
+
+class Known(NamedTuple):
+    """A point, and what the model gives there."""
+
+    point: Point
+    values: Values
+    usual: bool
+
+
+class Model:
+    """The program that a file is to compute.
+
+    Parameters
+    ----------
+    program : Program
+        As it was traced, without rewrites as far as that could be had: the truth.
+    function : str
+        The name that its function has in the file.
+    written : callable
+        Gives the program compiled as the file was.
+    notes : tuple of str
+        What is to be said of the model.
+    """
+
+    def __init__(
+        self, program: Program, function: str, written: Callable[[], Compiled], notes: tuple[str, ...] = ()
+    ) -> None:
+        self.program, self.function, self._written, self.notes = program, function, written, notes
+        self._known: dict[Any, list[Known]] = {}
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        return self._written()
+
+    @cached_property
+    def script(self) -> Script:
+        """What symgrad writes today."""
+        given = {name: x for name, x in self.compiled.run.__globals__.items() if name != "__builtins__"}
+        return Script(self.compiled.source, "<written by symgrad>", given)
+
+    def feeds(self, point: Point) -> list[Any]:
+        """What the inputs of the graph are."""
+        return [x for x, leaf in zip(point.leaves, self.program.leaves, strict=True) if leaf.node is not None]
+
+    def rewritten(self, point: Point) -> Values | None:
+        """What the program gives when it is rewritten, which may be finite where it is not as it was traced."""
+        try:
+            return self._rewritten.at(self.feeds(point), point.sizes, special=point.kind in SPECIAL)
+        except (ValueError, IndexError):
+            return None
+
+    # ---- points
+
+    def known(self, points: int, seed: int, steps: tuple[int, ...]) -> list[Known]:
+        """What the model gives at points: usual ones of several sizes, the edges of blocks, the ends of ranges.
+
+        Parameters
+        ----------
+        points : int
+            How many usual ones, if they are not too much work.
+        steps : tuple of int
+            How many rows the blocks of loops have in the file.
+        """
+        key = points, seed, steps
+        if key not in self._known:
+            self._known[key] = list(self._some(points, seed, steps))
+        return self._known[key]
+
+    def _some(self, points: int, seed: int, steps: tuple[int, ...]) -> Iterator[Known]:
+        choices = self._sizes()
+        affordable = EFFORT // self._work(choices[0])
+        samples = SAMPLES if affordable >= ENOUGH else 1
+        half = affordable // (samples + 1) // 2  # of the points are usual ones, the others at the ends of ranges
+        count = max(2, min(points, half))
+        found: list[Known] = []
+        for i, sizes in enumerate(choices):
+            share = count // len(choices) + (i < count % len(choices))
+            found += self._usual(sizes, share, seed + 100 * i, samples, max(4, half))
+        if not found:
+            raise ArgumentError(
+                f"no arguments were found at which {self.program.name} can be evaluated",
+                "Check the file on arguments of your own.",
+            )
+        yield from found
+        yield from self._at_edges(found[0].point, steps, seed)
+        for point in list(extreme(found[0].point))[: 2 * half - count]:
+            values = self._evaluated(point, samples)
+            if values is not None:
+                yield Known(point, values, False)
+
+    def refuses(self, point: Point) -> bool:
+        """Whether what symgrad writes raises at a point."""
+        function = self._written_function
+        try:
+            args, kwargs = call(self.program, point)
+            function(*args, **kwargs)
+        except Exception:
+            return True
+        return False
+
+    @cached_property
+    def _written_function(self) -> Any:
+        return self.script.namespace()[self.compiled.run.__name__]
+
+    def _sizes(self) -> list[Mapping[str, int]]:
+        """Sizes that differ from each other, with another one the largest, and small ones."""
+        program = self.program
+        found = [some_sizes(program), some_sizes(program, 5, reverse=True), some_sizes(program, 1)]
+        return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
+
+    def _usual(self, sizes: Mapping[str, int], count: int, seed: int, samples: int, tries: int) -> list[Known]:
+        """Points where the results are finite, preferably well-conditioned and not all zero."""
+        ranked: list[tuple[float, Known]] = []
+        for point in islice(usual(self.program, sizes, seed), tries):
+            values = self._evaluated(point, samples)
+            if values is not None:
+                ranked.append((_rank(values), Known(point, values, True)))
+            if sum(rank == 0 for rank, _ in ranked) >= count:
+                break
+        ranked.sort(key=lambda pair: pair[0])
+        return [known for _, known in ranked[:count]]
+
+    def _at_edges(self, point: Point, steps: tuple[int, ...], seed: int) -> Iterator[Known]:
+        """Points like another with two blocks of rows and one more row, along each axis that may be cut."""
+        names = [name for name in point.sizes if name not in self.program.sizes.pinned]
+        for step in steps:
+            for name in names:
+                sizes = some_sizes(self.program, large={name: 2 * step + 1})
+                large = drawn(self.program, sizes, point.kinds, seed) if self._work(sizes) < EFFORT else None
+                values = large and self._evaluated(large, 1)
+                if large and values:
+                    yield Known(large, values, True)
+
+    def _evaluated(self, point: Point, samples: int) -> Values | None:
+        try:
+            return self._rounding(point).at(self.feeds(point), point.sizes, samples, point.kind in SPECIAL)
+        except (ValueError, IndexError):  # NumPy refuses these numbers
+            return None
+
+    def _rounding(self, point: Point) -> Rounding:
+        """The truth, prepared at the first point where it can be evaluated."""
+        if "_truth" not in vars(self):
+            self._truth = Rounding(optimise(self.program.graph, 0), self.feeds(point), point.sizes)
+            self._first = point
+        return self._truth
+
+    @cached_property
+    def _rewritten(self) -> Rounding:
+        options = self.compiled.options
+        graph = optimise(self.compiled.program.graph, options.optimize, options.numerics)
+        return Rounding(graph, self.feeds(self._first), self._first.sizes)
+
+    def _work(self, sizes: Mapping[str, int]) -> int:
+        """How many numbers one evaluation computes, or could compute meanwhile."""
+        avals = [x.aval for x in needed(self.program.graph.outputs, ()) if isinstance(x.aval, Aval)]
+        return sum(CALL + int(np.prod(at_sizes(aval.shape, sizes))) for aval in avals) or 1
+
+
+def _rank(values: Values) -> float:
+    """0 for results that tell most; else how little they tell."""
+    floating = [(np.asarray(y), n) for y, n in zip(values.results, values.noise, strict=True)]
+    floating = [(y, n) for y, n in floating if y.dtype.kind in "fc" and y.size]
+    infinite = sum(int(np.sum(~np.isfinite(y))) for y, _ in floating)
+    if infinite:
+        return 2.0 + infinite
+    limit = WELL if all(y.dtype.itemsize >= 8 for y, _ in floating) else 1e-2
+    ill = any(np.max(n) > limit * np.max(np.abs(y)) for y, n in floating)
+    return 1.0 if ill else 0.5 if any(not np.any(y) for y, _ in floating) else 0.0

@@ -1,0 +1,128 @@
+"""The program of a saved module, made again from its model: by the manifest, or from what the caller gives."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from symgrad import transforms, tree
+from symgrad.compile import Compiled, Function
+from symgrad.errors import ArgumentError, SymgradError
+from symgrad.export.manifest import manifest_in
+from symgrad.export.model import Model
+from symgrad.export.origin import hash_of, text_of, unwound
+from symgrad.export.target import load_function
+from symgrad.trace import Program
+
+GIVE = "Give function=, the Function or the compiled program that the file was saved from."
+_NUMBERS = {"float": 1.0, "complex": 1j}
+
+
+def model_of(path: Path, text: str, function: Function | Compiled | Program | None) -> Model:
+    """What a saved module is to compute.
+
+    Raises
+    ------
+    ArgumentError
+        If the manifest does not say enough to make the program again, or the model is not where it says.
+    """
+    if isinstance(function, (Compiled, Program)):
+        return compiled_model(function if isinstance(function, Compiled) else Compiled(function))
+    if function is not None and not isinstance(function, Function):
+        raise ArgumentError(f"function is a {type(function).__name__}", "Give sg.grad(loss), say, or leave it out.")
+    manifest = manifest_in(path, text)
+    notes: tuple[str, ...] = ()
+    if function is None:
+        function, notes = _remade(path, manifest)
+    return _traced(function, path, manifest, notes)
+
+
+def compiled_model(compiled: Compiled) -> Model:
+    """The model where only a compiled program is at hand."""
+    if compiled.options.check_nan:  # whose errors are not those of the file
+        compiled = Compiled(compiled.program, replace(compiled.options, check_nan=False))
+    return Model(compiled.program, compiled.run.__name__, lambda: compiled)
+
+
+def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[str, ...]]:
+    """The function of a manifest, and what is to be said of it. This runs the file of the model."""
+    model, made_by = manifest.get("model") or {}, manifest.get("transform")
+    name, file, module = model.get("name"), model.get("file"), model.get("module")
+    if made_by is None or not name or not (file or module):
+        reasons = manifest.get("reasons", {})
+        why = next((reasons[key] for key in ("model", "transform") if key in reasons), "it does not say")
+        raise ArgumentError(f"{path.name!r} does not say how to make its program again: {why}", GIVE)
+    place = str(path.parent / file) if file else module
+    try:
+        function: Any = load_function(f"{place}:{name}")
+    except ArgumentError as error:
+        raise ArgumentError(f"the model of {path.name!r} is not there: {error.fact}", GIVE) from None
+    except Exception as error:
+        fact = f"{Path(str(place)).name!r}, the model of {path.name!r}, fails while it is loaded: {_said(error)}"
+        raise ArgumentError(fact, "Mend it first.") from error
+    if getattr(function, "recipe", None):  # a transform decorates it
+        function = unwound(function.recipe)[1]
+    for transform, arguments in reversed(made_by):
+        function = _transform(transform, path)(function, **arguments)
+    changed = file and hash_of(text_of(path.parent / file) or "", name) != model.get("sha256")
+    note = f"{Path(str(file)).name} has changed since {path.name} was saved: this is about {name} as it is now"
+    return function, (note,) if changed else ()
+
+
+def _transform(name: str, path: Path) -> Any:
+    made = getattr(transforms, name, None)
+    if not hasattr(made, "__wrapped__"):
+        raise ArgumentError(f"{path.name!r} was made by {name}, which this symgrad does not know", GIVE)
+    return made
+
+
+def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: tuple[str, ...]) -> Model:
+    """The program of a function, for the arguments and options of a manifest."""
+    given, options = manifest.get("arguments"), manifest.get("options", {})
+    if given is None:
+        why = manifest.get("reasons", {}).get("arguments", "it does not say")
+        raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE)
+    values = {key: tree.tree_map(_given, _leaves_marked(value)) for key, value in given.items()}
+    bound = inspect.BoundArguments(function.__signature__, values)
+
+    def compiled(**options: Any) -> Compiled:
+        return function.compile(*bound.args, **bound.kwargs, check_nan=False, **options)
+
+    try:
+        program = compiled(**{**options, "optimize": 0}).program
+    except Exception as error:
+        fact = f"the model cannot be traced for the arguments of {path.name!r}: {_said(error)}"
+        raise ArgumentError(fact, "Save the file again, if its arguments are others by now.") from error
+    return Model(program, str(manifest.get("function")), lambda: compiled(**options), notes)
+
+
+def _said(error: Exception) -> str:
+    return error.fact if isinstance(error, SymgradError) else f"{type(error).__name__}: {error}"
+
+
+class _Static:
+    """A value in a tree of specs that is part of the program."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _leaves_marked(specs: Any) -> Any:
+    """The tree of specs with its values that are part of the program as leaves."""
+    if type(specs) is tuple and len(specs) == 2 and specs[0] == "static":
+        return _Static(specs[1])
+    if type(specs) in (tuple, list):
+        return type(specs)(map(_leaves_marked, specs))
+    return {key: _leaves_marked(x) for key, x in specs.items()} if type(specs) is dict else specs
+
+
+def _given(spec: Any) -> Any:
+    """What a Function takes for a spec of the manifest."""
+    if isinstance(spec, _Static):
+        return spec.value
+    if spec in ("int", "bool"):
+        raise ArgumentError(f"an argument is a symbol for an {spec}", GIVE)
+    return _NUMBERS.get(spec, spec)

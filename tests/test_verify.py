@@ -1,0 +1,677 @@
+"""Edited modules: what changes a result is found, with its line; what does not is accepted."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import cache
+from typing import NamedTuple
+
+import edits
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ArgumentError
+from symgrad.export.checking import verdict_on
+from symgrad.export.model import Model
+from symgrad.export.points import call, drawn, some_sizes, uniform, usual
+from symgrad.export.remake import compiled_model
+from symgrad.export.rounding import Rounding, rounded
+
+# ---- ten programs that are unlike each other
+
+
+def logistic(w, X, y):
+    margin = y * (X @ w)
+    return np.mean(np.log(1 + np.exp(-margin))) + 0.1 * w @ w
+
+
+def network(params, x, y):
+    h = np.tanh(x @ params["W1"] + params["b1"])
+    return np.mean((h @ params["W2"] - y) ** 2)
+
+
+def mixture(centres, logits, x):
+    squares = np.sum((x[:, None] - centres) ** 2, axis=2)
+    terms = logits - 0.5 * squares
+    top = np.max(terms, axis=1)
+    return -np.sum(top + np.log(np.sum(np.exp(terms - top[:, None]), axis=1)))
+
+
+def stencil(u, f):
+    inner = u[1:-1, 1:-1]
+    laplace = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * inner
+    return np.sum((laplace - f[1:-1, 1:-1]) ** 2) + 0.5 * np.sum(inner**4)
+
+
+def attention(Q, K, V):
+    scores = np.einsum("id,jd->ij", Q, K) / np.sqrt(Q.shape[1])
+    weights = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+    weights = weights / np.sum(weights, axis=1, keepdims=True)
+    return np.sum((weights @ V) ** 2)
+
+
+def gaussian(L, r):
+    K = L @ L.T + 2 * np.eye(L.shape[0])
+    return 0.5 * r @ np.linalg.solve(K, r) + 0.5 * np.linalg.slogdet(K)[1]
+
+
+def series(a, x):
+    level = np.cumsum(a * x)
+    errors = x[1:] - 0.9 * level[:-1]
+    return np.sum(np.sqrt(1 + errors**2)) + np.sum(level[2:] * x[:-2])
+
+
+def robust(beta, X, y):
+    r = y - X @ beta
+    small = np.abs(r) < 1
+    return np.sum(np.where(small, 0.5 * r**2, np.abs(r) - 0.5)) + np.linalg.norm(beta)
+
+
+def poisson(w, X, counts):
+    rate = np.exp(0.3 * X @ w)
+    return np.sum(rate - counts * np.log(rate + 0.1)) + np.prod(1 + 0.1 * w)
+
+
+def valley(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+class Case(NamedTuple):
+    """A program: how it is made, its specs, and arguments from a generator of random numbers."""
+
+    function: sg.Function
+    specs: tuple
+    draw: object
+
+
+def normal(*shapes):
+    return lambda rng, n: [rng.standard_normal([n[k] if isinstance(k, str) else k for k in shape]) for shape in shapes]
+
+
+def network_params(rng, n):
+    return dict(zip(("W1", "b1", "W2"), normal("dh", "h", "h")(rng, n), strict=True))
+
+
+CASES = {
+    "logistic": Case(
+        sg.value_and_grad(logistic), ("float64[d]", "float64[n, d]", "float64[n]"), normal("d", "nd", "n")
+    ),
+    "network": Case(
+        sg.value_and_grad(network),
+        ({"W1": "float64[d, h]", "b1": "float64[h]", "W2": "float64[h]"}, "float64[n, d]", "float64[n]"),
+        lambda rng, n: [network_params(rng, n), *normal("nd", "n")(rng, n)],
+    ),
+    "mixture": Case(
+        sg.value_and_grad(mixture, argnums=(0, 1)),
+        ("float64[k, d]", "float64[k]", "float64[n, d]"),
+        normal("kd", "k", "nd"),
+    ),
+    "stencil": Case(sg.value_and_grad(stencil), ("float64[n, m]", "float64[n, m]"), normal("nm", "nm")),
+    "attention": Case(
+        sg.value_and_grad(attention, argnums=(0, 1, 2)),
+        ("float64[n, d]", "float64[m, d]", "float64[m, h]"),
+        normal("nd", "md", "mh"),
+    ),
+    "gaussian": Case(sg.value_and_grad(gaussian), ("float64[n, n]", "float64[n]"), normal("nn", "n")),
+    "series": Case(sg.value_and_grad(series, argnums=(0, 1)), ("float64[n]", "float64[n]"), normal("n", "n")),
+    "robust": Case(sg.value_and_grad(robust), ("float64[d]", "float64[n, d]", "float64[n]"), normal("d", "nd", "n")),
+    "poisson": Case(sg.value_and_grad(poisson), ("float64[d]", "float64[n, d]", "float64[n]"), normal("d", "nd", "n")),
+    "valley": Case(sg.hessian(valley), ("float64[n]",), normal("n")),
+}
+LEVELS = (1, 2)
+EDITS, REWRITES = 10, 3  # of each program at each level: 200 and 60
+each_program = pytest.mark.parametrize("level", LEVELS)
+each_case = pytest.mark.parametrize("name", CASES)
+
+
+@cache
+def model_of(name, level):
+    case = CASES[name]
+    compiled = case.function.compile(*case.specs, optimize=level)
+    return Model(case.function.compile(*case.specs, optimize=0).program, compiled.run.__name__, lambda: compiled)
+
+
+@cache
+def arguments(name):
+    """Arguments of several sizes, without a part of symgrad."""
+    rng = np.random.default_rng(5)
+    sizes = [dict(zip("ndhkm", 3 + rng.permutation(5), strict=True)) for _ in range(6)]
+    sizes.append(dict(zip("ndhkm", (40, 3, 4, 5, 41), strict=True)))
+    return [CASES[name].draw(rng, each) for each in sizes]
+
+
+def results(text, function, points):
+    """What a module gives at points: numbers, or the error."""
+    namespace, found = {"__name__": "edited"}, []
+    exec(text, namespace)
+    for args in points:
+        try:
+            with np.errstate(all="ignore"):
+                found.append(flat(namespace[function](*args)))
+        except Exception as error:
+            found.append(type(error))
+    return found
+
+
+def flat(result):
+    if isinstance(result, (tuple, list)):
+        return [x for each in result for x in flat(each)]
+    return [x for each in result.values() for x in flat(each)] if isinstance(result, dict) else [np.asarray(result)]
+
+
+def is_other(a, b):
+    """Whether results differ by more than a sum in another order does."""
+    if isinstance(a, type) or isinstance(b, type):
+        return a is not b
+    return not all(map(is_close, a, b))
+
+
+def is_close(x, y):
+    return x.shape == y.shape and np.allclose(x, y, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+@cache
+def planted(name, level):
+    """Edits of all kinds in turn that change a result, as the results themselves say."""
+    model, points = model_of(name, level), arguments(name)
+    text, right = model.compiled.source, results(model.compiled.source, model.function, points)
+    found = edits.planted(text, model.function)
+    order = np.random.default_rng(level).permutation(len(found))
+    queues = {kind: [found[i] for i in order if found[i].kind == kind] for kind in edits.KINDS}
+    chosen = []
+    while len(chosen) < EDITS:
+        for queue in queues.values():
+            while queue and len(chosen) < EDITS:
+                edit = queue.pop()
+                if any(map(is_other, results(edit.text, model.function, points), right)):
+                    chosen.append(edit)
+                    break
+    return chosen
+
+
+@each_case
+@each_program
+def test_planted_edits_are_caught(name, level):
+    model, missed, strayed, seconds = model_of(name, level), [], [], []
+    for edit in planted(name, level):
+        start = time.perf_counter()
+        verdict = verdict_on(edit.text, "edited.py", model)
+        seconds.append(time.perf_counter() - start)
+        if verdict:
+            missed.append(edit)
+        elif verdict.line is None or not verdict.line - 1 <= edit.line <= (verdict.until or verdict.line) + 1:
+            strayed.append(f"{edit.kind} in line {edit.line}\n{verdict}")
+    assert missed == []
+    assert len(strayed) <= EDITS // 10, "\n\n".join(strayed)
+    assert sorted(seconds)[EDITS // 2] < 0.5
+
+
+def test_there_are_edits_of_all_kinds():
+    found = [edit.kind for name in CASES for level in LEVELS for edit in planted(name, level)]
+    assert len(found) == 200
+    assert all(found.count(kind) >= 10 for kind in edits.KINDS)
+
+
+@each_case
+@each_program
+def test_equivalent_rewrites_are_accepted(name, level):
+    model = model_of(name, level)
+    found = edits.equivalent(model.compiled.source, model.function)
+    assert len(found) >= REWRITES
+    for kind, text in found.items():
+        verdict = verdict_on(text, "edited.py", model)
+        assert verdict, f"{kind}\n{verdict}"
+        assert verdict.usual >= 8 and verdict.extreme >= 6
+
+
+@each_case
+def test_the_work_of_others_is_as_a_check_from_scratch(name):
+    """The points do not depend on what was checked before."""
+    first, again = (
+        verdict_on(model.compiled.source, "f.py", model)
+        for model in (model_of(name, 1), compiled_model(again_of(name)))
+    )
+    assert (first.usual, first.extreme, first.sizes) == (again.usual, again.extreme, again.sizes)
+
+
+def again_of(name):
+    return CASES[name].function.compile(*CASES[name].specs, optimize=1)
+
+
+# ---- what is checked
+
+
+def model_for(f, *specs, **options):
+    function = sg.value_and_grad(f, **options)
+    compiled = function.compile(*specs)
+    return Model(function.compile(*specs, optimize=0).program, compiled.run.__name__, lambda: compiled)
+
+
+def verdict_of(model, old, new):
+    text = model.compiled.source
+    assert old in text, text
+    return verdict_on(text.replace(old, new), "edited.py", model)
+
+
+def kmeans(centres, x):
+    squares = np.sum((x[:, None] - centres) ** 2, axis=2)
+    return np.sum(np.min(squares, axis=1))
+
+
+@cache
+def in_blocks():
+    model = model_for(kmeans, "float64[k, d]", "float64[n, d]")
+    assert "_in_parts" in model.compiled.source
+    assert verdict_on(model.compiled.source, "same.py", model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("value += t3.sum()", "value = t3.sum()"),  # of the last block alone
+        ("range(start, stop, 17)", "range(start, stop - 1, 17)"),  # a last row on its own is left out
+        ("map(sum, zip(*", "map(max, zip(*"),  # of one part
+        ("range(0, max(n, 1), step)", "range(0, n - 1, step)"),  # in the runtime
+    ],
+)
+def test_blocks_and_parts_are_seen(old, new):
+    text = in_blocks().compiled.source
+    if "step" in old:  # the part that is left out has one row
+        new_text = text.replace("given[start] = share(start, min(start + step, n))", "given[start] = share(start, n)")
+        assert not verdict_on(new_text, "edited.py", in_blocks())
+        return
+    assert not verdict_of(in_blocks(), old, new)
+
+
+def test_ties_are_seen():
+    found = verdict_of(in_blocks(), "1.0 / np.count_nonzero(t4, axis=1, keepdims=True)", "np.ones((j - i, 1))")
+    assert not found
+    assert "np.ones" in found.text
+
+
+def test_a_small_factor_is_seen_where_it_can_be():
+    model = model_for(logistic, "float64[d]", "float64[n, d]", "float64[n]", optimize=1)
+    assert not verdict_of(model, "return value, d_w", "return value, 1.00000001 * d_w")
+    assert verdict_of(model, "return value, d_w", "return value, 1.00000000000001 * d_w")
+    found = verdict_of(model, "return value, d_w", "return value, 1.001 * d_w")
+    assert "return" in found.text
+    assert verdict_of(model, "return value, d_w", "return value, d_w  # 1.001").worst < 1e-13
+
+
+def test_rtol_allows_more():
+    model = model_for(logistic, "float64[d]", "float64[n, d]", "float64[n]", optimize=1)
+    text = model.compiled.source.replace("return value, d_w", "return value, 1.001 * d_w")
+    assert not verdict_on(text, "f.py", model, rtol=1e-4)
+    assert verdict_on(text, "f.py", model, rtol=1e-2)
+
+
+def variance(x):
+    return np.mean(x**2) - np.mean(x) ** 2
+
+
+def test_cancellation_is_no_difference():
+    """Near 1e6 six of sixteen digits are left of a variance that is written as a difference."""
+    shifted = lambda x: variance(x + 1e6)
+    model = model_for(shifted, "float64[n]", optimize=1)
+    text = model.compiled.source
+    body, end = text[: text.index("    return")], text[text.index("    return") :]
+    centred = "    y = x + 1e6\n    value = np.mean((y - np.mean(y)) ** 2)\n"
+    assert verdict_on(body + centred + end, "f.py", model)
+    assert not verdict_on(body + centred.replace("** 2", "** 2 * 1.001") + end, "f.py", model)
+
+
+def test_float32_is_compared_with_its_digits():
+    model = model_for(logistic, "float32[d]", "float32[n, d]", "float32[n]", optimize=1)
+    assert verdict_of(model, "return value, d_w", "return value, d_w / np.float32(3) * np.float32(3)")
+    assert not verdict_of(model, "return value, d_w", "return value, d_w * np.float32(1.001)")
+    assert "float64[], the model's is float32[]" in verdict_of(model, "return value", "return np.float64(value)").fact
+
+
+# ---- NaN and infinity
+
+
+def softplus(x):
+    return np.sum(np.log(1 + np.exp(x)))
+
+
+def test_the_file_may_be_finite_where_the_model_is_not():
+    model = model_for(softplus, "float64[n]", optimize=1, numerics="ieee")
+    assert "np.log(1 + " in model.compiled.source
+    stable = model.compiled.source
+    stable = stable[: stable.index("    # ")] + "    return np.sum(np.logaddexp(0.0, x)), 1 / (1 + np.exp(-x))\n"
+    assert verdict_on(stable, "f.py", model)
+    assert not verdict_on(stable.replace("0.0, x", "0.1, x"), "f.py", model)
+
+
+def test_the_file_may_be_as_the_model_or_as_what_was_saved():
+    model = model_for(softplus, "float64[n]", optimize=1)
+    text = model.compiled.source
+    assert "logaddexp" in text
+    assert verdict_on(text.replace("np.logaddexp(0.0, x)", "np.log(1 + np.exp(x))"), "f.py", model)
+
+
+def test_a_nan_of_its_own_is_a_difference():
+    model = model_for(lambda x: np.sum(np.sqrt(x**2 + 1)), "float64[n]", optimize=1)
+    at_zero = verdict_of(model, "return value, d_x", "return value, d_x * (x / x)")
+    assert not at_zero and "nan" in at_zero.fact
+    large = verdict_of(model, "return value, d_x", "return value, d_x * (np.exp(x) / np.exp(x))")
+    assert not large and "nan" in large.fact
+
+
+def test_infinities_of_the_model_are_kept():
+    model = model_for(lambda x: np.sum(np.where(x == 0, -np.inf, x)), "float64[n]", optimize=1)
+    assert verdict_on(model.compiled.source, "f.py", model)
+    assert not verdict_of(model, "-np.inf", "-1e300")
+
+
+# ---- the line
+
+
+def straight(x, y):
+    a = x * y
+    b = np.sin(a) + x
+    c = np.exp(-b)
+    return np.sum(c * a)
+
+
+@cache
+def straight_model():
+    return model_for(straight, "float64[n]", "float64[n]", optimize=0)
+
+
+def line_of(text, part):
+    return next(i for i, line in enumerate(text.split("\n"), 1) if part in line)
+
+
+def edited(old, new):
+    model = straight_model()
+    text = model.compiled.source
+    assert text.count(old) == 1, text
+    return text.replace(old, new), model
+
+
+def test_the_first_line_that_differs_is_named():
+    text, model = edited("t2 = np.sin(", "t2 = np.cos(")
+    verdict = verdict_on(text, "f.py", model)
+    assert (verdict.line, verdict.until) == (line_of(text, "t2 = np.cos("), None)
+    assert "np.cos(" in verdict.text
+    assert f"line {verdict.line} gives " in verdict.values and "the model's gives" in verdict.values
+    assert str(verdict).startswith(f"f.py differs from its model, in line {verdict.line}\n")
+    assert [*verdict.point] == ["n", "x", "y"]
+
+
+def test_a_fault_in_a_new_line_is_between_lines():
+    text, model = edited("    c = np.exp(t3)", "    p = np.pi\n    c = p / 3 * np.exp(t3)")
+    verdict = verdict_on(text, "f.py", model)
+    assert verdict.line == line_of(text, "c = p")
+    text, model = edited("    return", "    b = 2 * b\n    value = np.sum(np.exp(-b) * a)\n    return")
+    verdict = verdict_on(text, "f.py", model)
+    assert verdict.line <= line_of(text, "b = 2 * b") <= (verdict.until or verdict.line)
+
+
+def test_a_line_that_is_missing_is_named():
+    model = model_for(lambda x: np.sum((x[1:] - x[:-1]) ** 3) + np.sum(x**3), "float64[n]")
+    line = next(line for line in model.compiled.source.split("\n") if "d_x[" in line)
+    verdict = verdict_of(model, line + "\n", "")
+    assert not verdict
+    assert f"before it this is missing: {line.strip()}" in str(verdict)
+
+
+def test_a_line_that_raises_is_named():
+    text, model = edited("t2 = np.sin(", "t2 = np.sine(")
+    verdict = verdict_on(text, "f.py", model)
+    assert verdict.line == line_of(text, "t2 = np.sine(")
+    assert "it raises AttributeError: module 'numpy' has no attribute 'sine'" in verdict.fact
+
+
+def test_writing_into_an_argument_is_a_difference():
+    text, model = edited("    return", "    x *= 1.0\n    np.add(y, 1, out=y)\n    return")
+    assert "it writes into its arguments" in verdict_on(text, "f.py", model).fact
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fact"),
+    [
+        ("def straight_value_and_grad(x, y)", "def other(x, y)", "it has no function straight_value_and_grad"),
+        ("grad(x, y):", "grad(x, z):", "takes (x, z), the model takes (x, y)"),
+        ("grad(x, y):", "grad(x, y, z):", "takes (x, y, z), the model takes (x, y)"),
+        ("grad(x, y):", "grad(x):", "takes (x), the model takes (x, y)"),
+        ("import numpy as np", "import nimpy as np", "cannot be loaded: ModuleNotFoundError"),
+        ("return value, d_x", "return [value, d_x]", "it returns [*, *], the model returns (*, *)"),
+        ("return value, d_x", "return value, d_x[None]", "is float64[1, 3], the model's is float64[3]"),
+        ("return value, d_x", "raise SystemExit(3)", "it raises SystemExit: 3"),
+    ],
+)
+def test_what_is_not_as_the_model(old, new, fact):
+    text, model = edited(old, new)
+    verdict = verdict_on(text, "f.py", model)
+    assert not verdict
+    assert fact in verdict.fact
+
+
+def test_a_parameter_more_with_a_default_is_no_difference():
+    text, model = edited("grad(x, y):", "grad(x, y, *, verbose=False):")
+    assert verdict_on(text, "f.py", model)
+
+
+# ---- files
+
+
+MODEL = """import numpy as np
+import symgrad as sg
+
+scale = 2.0
+
+
+def loss(w, X, y):
+    return scale * np.mean((X @ w - y) ** 2)
+
+
+@sg.value_and_grad
+def decorated(w):
+    return np.sum(w**3)
+
+
+class Model:
+    def energy(self):
+        return 0.0
+"""
+SPECS = ("float64[d]", "float64[n, d]", "float64[n]")
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with a model, and the model as a module."""
+    (tmp_path / "verified_model.py").write_text(MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "verified_model", raising=False)
+    return tmp_path, __import__("verified_model")
+
+
+def test_the_manifest_names_the_model(project):
+    folder, model = project
+    path = sg.value_and_grad(model.loss).compile(*SPECS).save(folder / "gradient.py")
+    verdict = sg.verify(path)
+    assert verdict and verdict.notes == ()
+    assert str(verdict).startswith(
+        "gradient.py agrees with its model\n  Value and gradient of loss (verified_model.py:7)"
+    )
+    assert {"d", "n"} == set(verdict.sizes[0])
+    before = path.read_text()
+    path.write_text(
+        before.replace("def loss_value_and_grad", "# edited\ndef loss_value_and_grad").replace(" / n)", ")")
+    )
+    assert path.read_text() != before.replace("def loss", "# edited\ndef loss")
+    edited = path.read_text()
+    assert not sg.verify(path)
+    assert path.read_text() == edited
+
+
+@pytest.mark.parametrize("options", [{}, {"optimize": 1}, {"optimize": 0, "numerics": "ieee"}])
+def test_transforms_and_options_are_those_of_the_file(project, options):
+    folder, model = project
+    nested = sg.hessian(model.loss, **options).compile(*SPECS).save(folder / "second.py")
+    assert sg.verify(nested)
+    assert sg.verify(sg.grad(model.decorated.__wrapped__.__wrapped__).compile("float64[3]").save(folder / "third.py"))
+    assert sg.verify(nested, sg.hessian(model.loss))
+    assert sg.verify(nested, sg.hessian(model.loss).compile(*SPECS))
+    assert sg.verify(nested, sg.hessian(model.loss).trace(*SPECS))
+    assert not sg.verify(nested, sg.hessian(lambda w, X, y: model.loss(w, X, y) * 1.001))
+
+
+def test_a_model_that_has_changed_is_said_so(project):
+    folder, model = project
+    path = sg.grad(model.loss).compile(*SPECS).save(folder / "gradient.py")
+    file = folder / "verified_model.py"
+    file.write_text(MODEL.replace("    return scale", "    # as before\n    return scale"))
+    verdict = sg.verify(path)
+    assert verdict
+    assert verdict.notes == (
+        "verified_model.py has changed since gradient.py was saved: this is about loss as it is now",
+    )
+    assert verdict.notes[0] in str(verdict)
+    file.write_text(MODEL.replace("scale = 2.0", "scale = 3.0"))
+    verdict = sg.verify(path)
+    assert not verdict and verdict.notes
+
+
+def test_what_cannot_be_found_is_refused(project):
+    folder, model = project
+    path = sg.grad(model.loss).compile(*SPECS).save(folder / "gradient.py")
+    of_lambda = sg.grad(lambda w: np.sum(w**2)).compile("float64[n]")
+    alone = of_lambda.save(folder / "alone.py")
+    with pytest.raises(
+        ArgumentError, match=r"'alone\.py' does not say how to make its program again: .*\n(.*\n)*.*Give f"
+    ):
+        sg.verify(alone)
+    assert sg.verify(alone, of_lambda)
+    with pytest.raises(ArgumentError, match=r"function is a function"):
+        sg.verify(alone, np.sin.__class__ and (lambda x: x))
+    file = folder / "verified_model.py"
+    file.write_text(MODEL.replace("loss", "cost"))
+    with pytest.raises(ArgumentError, match=r"the model of 'gradient\.py' is not there"):
+        sg.verify(path)
+    file.write_text("import nimpy")
+    with pytest.raises(ArgumentError, match=r"fails while it is loaded: ModuleNotFoundError"):
+        sg.verify(path)
+    file.write_text("def loss(w):\n    return w")
+    with pytest.raises(ArgumentError, match=r"cannot be traced for the arguments of 'gradient\.py'"):
+        sg.verify(path)
+    file.unlink()
+    with pytest.raises(ArgumentError, match=r"the model of 'gradient\.py' is not there"):
+        sg.verify(path)
+    with pytest.raises(ArgumentError, match=r"cannot be read"):
+        sg.verify(folder / "none.py")
+
+
+def test_a_file_that_is_not_python(project):
+    folder, model = project
+    path = sg.grad(model.loss).compile(*SPECS).save(folder / "gradient.py")
+    path.write_text(path.read_text().replace("    return d_w", "    return (d_w"))
+    verdict = sg.verify(path)
+    assert not verdict
+    assert verdict.fact == "it is not Python: '(' was never closed"
+    assert verdict.text == "    return (d_w"
+    assert repr(verdict) == f"<Verdict: gradient.py differs from its model, in line {verdict.line}>"
+
+
+def test_a_verdict_is_plain_json():
+    model = in_blocks()
+    for text in (model.compiled.source, model.compiled.source.replace("-2.0", "-2.1")):
+        verdict = verdict_on(text, "f.py", model)
+        found = json.loads(json.dumps(verdict.to_json()))
+        assert found["agrees"] == bool(verdict)
+        assert (found["line"], found["file"]) == (verdict.line, "f.py")
+
+
+def test_constants_beside_the_file_are_read(tmp_path):
+    table = np.linspace(0.0, 1.0, 500)
+    program = sg.grad(lambda x: np.sum(np.sin(table * x))).compile(0.5)
+    path = program.save(tmp_path / "table.py")
+    assert list(tmp_path.glob("*.npz"))
+    assert sg.verify(path, program)
+    for file in tmp_path.glob("*.npz"):
+        file.unlink()
+    verdict = sg.verify(path, program)
+    assert "cannot be loaded: FileNotFoundError" in verdict.fact
+    assert "np.load" in verdict.text
+
+
+# ---- points
+
+
+def program_of(*specs):
+    return sg.compile(lambda *args: [2 * x for x in args]).trace(*specs)
+
+
+def test_sizes_are_distinct_and_as_assumed():
+    program = sg.compile(lambda x, y: np.zeros(x.shape[0] - 5) + np.sum(x @ y)).trace("float64[n, d]", "float64[d, 3]")
+    sizes = some_sizes(program)
+    assert sizes["n"] >= 5 and sizes["d"] not in (3, sizes["n"])
+    assert some_sizes(program, 1)["n"] >= 5
+    assert some_sizes(program, large={"n": 100})["n"] == 100
+    assert some_sizes(program, 7, reverse=True)["d"] != sizes["d"]
+
+
+def test_numbers_are_the_same_everywhere():
+    assert uniform(3, 0).tolist() == [0.8833108082136426, 0.43152799704850997, 0.026433771592597743]
+    assert uniform(1, 1) != uniform(1, 0)
+    many = uniform(4000, 7)
+    assert many.min() >= 0 and many.max() < 1 and abs(many.mean() - 0.5) < 0.02
+    assert abs(np.corrcoef(many[1:], many[:-1])[0, 1]) < 0.05
+
+
+def test_points_have_the_form_of_the_arguments():
+    tree = {"W": "float64[n, 3]", "b": "int32[n]"}
+    program = sg.compile(lambda p, x, *, scale: p["W"] * x * scale).trace(tree, 1.0, scale="bool[]")
+    point = next(usual(program, {"n": 4}))
+    (params, x), kwargs = call(program, point)
+    assert params["W"].shape == (4, 3) and params["b"].dtype == np.int32 and 0 <= params["b"].min() < 3
+    assert type(x) is float and kwargs["scale"].dtype == bool
+    params["W"][:] = 0
+    assert np.any(call(program, point)[0][0]["W"])  # copies
+
+
+def test_kinds_of_numbers():
+    program = program_of("float64[3, 3]")
+    matrix = drawn(program, {}, ["definite"], 0).leaves[0]
+    assert np.all(np.linalg.eigvalsh(matrix) > 0) and np.array_equal(matrix, matrix.T)
+    shares = drawn(program, {}, ["shares"], 0).leaves[0]
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+# ---- rounding
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
+def test_rounded_numbers_are_near(dtype):
+    x = (4 * uniform(100, 3) - 2).astype(dtype)
+    x[:4] = 0, -0.0, np.inf, np.nan
+    for seed in range(4):
+        y = rounded(x, seed)
+        assert y.dtype == x.dtype
+        np.testing.assert_array_equal(np.abs(y[:4]), np.abs(x[:4]))
+        assert np.any(x[4:] != y[4:])
+        np.testing.assert_allclose(y[4:], x[4:], rtol=17 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(rounded(-x, seed), -y)
+    assert type(rounded(0.5, 1)) is float
+    assert rounded(np.arange(3), 1).tolist() == [0, 1, 2]
+
+
+def noise_of(f, *args):
+    program = sg.compile(f, optimize=0).trace(*args)
+    values = Rounding(program.graph, args, {}).at(args, {})
+    return [float(np.max(n)) for n in values.noise]
+
+
+def test_noise_is_that_of_rounding():
+    x = 4 * uniform(20, 1) - 2
+    (plain,) = noise_of(np.sin, x)
+    assert 1e-16 < plain < 1e-14
+    (cancelled,) = noise_of(lambda x: (x + 1e8) - 1e8, x)
+    assert 1e-9 < cancelled < 1e-6
+    assert noise_of(lambda x: np.max(x) == x, x) == [0.0]  # what is picked is not rounded
+    assert noise_of(lambda x: x[::-1], np.zeros(3)) == [0.0]
