@@ -4,6 +4,7 @@ from symgrad import mapped as mapped  # fills the operator table with np.apply_a
 from symgrad.check import check_grads as check_grads, compare_grads as compare_grads
 from symgrad.checkpoint import checkpoint as checkpoint
 from symgrad.compile import Compiled as Compiled, Function as Function
+from symgrad.export.graphs import from_json as from_json, to_json as to_json
 from symgrad.export.load import Saved as Saved, load as load
 from symgrad.hooks import on_gradient as on_gradient
 from symgrad.linear import jvp as jvp, vjp as vjp

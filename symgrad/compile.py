@@ -71,6 +71,8 @@ class Compiled:
         The module that runs, exactly.
     graph : Graph
         What it was generated from.
+    program : Program
+        As it was traced, before it was simplified.
     signature : str
         Names, dtypes and sizes of arguments and results.
 
@@ -87,11 +89,12 @@ class Compiled:
     def __init__(
         self,
         program: Program,
-        options: Options,
+        options: Options | None = None,
         static: StaticArguments | None = None,
         recipe: Recipe | Origin | None = None,
     ) -> None:
-        self.options, self._program, self._static, self._recipe = options, program, static, recipe
+        options = options or current()
+        self.options, self.program, self._static, self._recipe = options, program, static, recipe
         self._whole = optimise(program.graph, options.optimize, options.numerics)
         self.graph = _scheduled(self._whole, options)
         self._header, self.structure = _header(program, self.graph)
@@ -121,7 +124,7 @@ class Compiled:
         return f"<Compiled {self._header.function}: {self.signature}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _compiled_again, (rows_of(self._program), self.options, self._static, self._origin)
+        return _compiled_again, (rows_of(self.program), self.options, self._static, self._origin)
 
     @property
     def source(self) -> str:
@@ -161,7 +164,7 @@ class Compiled:
         """The program compiled once more, and what the compiler noted of it."""
         from symgrad.report.explain import Compilation
 
-        program, options = self._program, self.options
+        program, options = self.program, self.options
         with recording() as log:
             whole = optimise(program.graph, options.optimize, options.numerics)
             graph = _scheduled(whole, options)
@@ -224,8 +227,8 @@ class Compiled:
         if self._static:
             args, kwargs = self._static.wrapped(args, kwargs)
         arrays, sizes = self._guard.taken_apart(args, kwargs)
-        graphs = (optimise(self._program.graph, 0), self._whole)
-        return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self._program, graph)[0]))
+        graphs = (optimise(self.program.graph, 0), self._whole)
+        return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self.program, graph)[0]))
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write a module that does not need symgrad and checks the shapes that it is given.
@@ -274,7 +277,7 @@ class Compiled:
                 "Give your operator a spell= that writes it with NumPy.",
             )
         module = Module(
-            program=self._program,
+            program=self.program,
             graph=self.graph,
             header=self._header,
             options=self.options,
