@@ -13,6 +13,7 @@ from symgrad.optimisers import FlatFunction as FlatFunction, to_scipy as to_scip
 from symgrad.options import options as options
 from symgrad.report.diff import diff as diff
 from symgrad.runtime import release_scratch as release_scratch
+from symgrad.show import notebook as _notebook  # noqa: F401  gives the classes what notebooks show of them
 from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
 from symgrad.show.draw import draw as draw
 from symgrad.show.formula import pp as pp

@@ -31,7 +31,7 @@ READABLE = LOSS.compile(*SPECS, optimize=1)
 
 
 def data(x):
-    return page_data(sg.draw(x)._picture)
+    return page_data(sg.draw(x).picture)
 
 
 # ---- what the page knows

@@ -43,19 +43,19 @@ class Drawing:
     """A graph as a picture; a notebook shows it. Made by `draw`."""
 
     def __init__(self, drawn: Picture) -> None:
-        self._picture = drawn
+        self.picture = drawn
 
     def __repr__(self) -> str:
-        return f"<Drawing of {len(self._picture.boxes)} boxes>"
+        return f"<Drawing of {len(self.picture.boxes)} boxes>"
 
     def _repr_svg_(self) -> str:
-        return svg(self._picture)
+        return svg(self.picture)
 
     def text(self, ending: str = ".svg") -> str:
         """The picture in the format of files with this ending."""
         if ending not in FORMATS:
             raise ArgumentError(f"no picture has the ending {ending!r}", f"Choose from {', '.join(FORMATS)}.")
-        return FORMATS[ending](self._picture)
+        return FORMATS[ending](self.picture)
 
 
 def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Drawing:

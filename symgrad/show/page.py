@@ -6,7 +6,6 @@ The page lays out what it shows by itself, since what is put together changes. I
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from typing import Any
 
 from symgrad.cost import flops_of, traffic_of, works
@@ -35,6 +34,8 @@ def page(drawn: Picture) -> str:
 
 
 def _asset(name: str) -> str:
+    from importlib.resources import files  # slow to import
+
     return (files("symgrad.show") / "assets" / name).read_text(encoding="utf-8")
 
 
