@@ -4,6 +4,7 @@ from symgrad import mapped as mapped  # fills the operator table with np.apply_a
 from symgrad.check import check_grads as check_grads, compare_grads as compare_grads
 from symgrad.checkpoint import checkpoint as checkpoint
 from symgrad.compile import Compiled as Compiled, Function as Function
+from symgrad.export.graphs import from_json as from_json, to_json as to_json
 from symgrad.export.load import Saved as Saved, load as load
 from symgrad.export.verify import Verdict as Verdict, verify as verify
 from symgrad.hooks import on_gradient as on_gradient
@@ -13,6 +14,7 @@ from symgrad.optimisers import FlatFunction as FlatFunction, to_scipy as to_scip
 from symgrad.options import options as options
 from symgrad.report.diff import diff as diff
 from symgrad.runtime import release_scratch as release_scratch
+from symgrad.show import notebook as _notebook  # noqa: F401  gives the classes what notebooks show of them
 from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
 from symgrad.show.draw import draw as draw
 from symgrad.show.formula import pp as pp

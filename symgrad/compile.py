@@ -131,6 +131,11 @@ class Compiled:
         return self._emitted.text
 
     @cached_property
+    def lines(self) -> dict[Node, str]:
+        """The line of the source that makes a value of the graph, where one does."""
+        return {node: text for text, node in reversed(self._emitted.origins())}
+
+    @cached_property
     def signature(self) -> str:
         return self._header.signature(self.graph.inputs)
 

@@ -66,7 +66,12 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
 
 def operations(outputs: Iterable[Node]) -> list[Node]:
     """The nodes that work on numbers: views do not."""
-    return [node for node in reached(outputs) if node.op not in (*GIVEN, *MARKS) and not is_view(node)]
+    return [node for node in reached(outputs) if works(node)]
+
+
+def works(node: Node) -> bool:
+    """Whether a node works on numbers, rather than being given or looking at them in another way."""
+    return node.op not in (*GIVEN, *MARKS) and not is_view(node)
 
 
 def traffic_of(node: Node) -> Any:

@@ -258,6 +258,11 @@ class Sizes:
             self._symbols[name] = Dim(expressions.symbol(self._free(not_called(name))), self)
         return self._symbols[name]
 
+    @property
+    def symbols(self) -> Mapping[str, Dim]:
+        """The sizes by the names under which they were asked for."""
+        return self._symbols
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name != "lift"}  # which belongs to a trace
 

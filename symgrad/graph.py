@@ -287,6 +287,12 @@ def is_view(node: Node) -> bool:
     return node.op.view and all(x.aval.ndim == 0 for x in node.inputs[1:])
 
 
+def results(graph: Graph) -> list[Node]:
+    """The outputs; of a graph that was built by hand, and has none, what nothing else is made of."""
+    used = {x for node in graph.nodes for x in node.inputs}
+    return graph.outputs or [node for node in graph.nodes if node not in used]
+
+
 def reached(outputs: Iterable[Node]) -> list[Node]:
     """The nodes that `outputs` need, themselves included, in creation order."""
     return needed(outputs, ())

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import copyreg
 import pickle
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from typing import Any
 
 from symgrad import tree
 from symgrad.graph import Graph, Node, Op
-from symgrad.ops.define import TABLE
-from symgrad.ops.scipy import load
+from symgrad.ops.define import OPERATORS, TABLE
+from symgrad.ops.scipy import load, operator_named
 from symgrad.trace import Program
 from symgrad.variable import Variable
 from symgrad.where import Where
@@ -30,12 +28,12 @@ def _reduced_op(op: Op) -> tuple[Callable[..., Op], tuple[Any, ...]]:
     function = next((f for f, known in TABLE.items() if known is op and _has_a_name(f)), None)
     if function is not None:
         return _op_of, (function,)
-    place = _places().get(op)
-    if place is None:
+    name = next((name for name, known in OPERATORS.items() if known is op), None)
+    if name is None or not op.infer.__module__.startswith("symgrad."):  # of the user's: not there in another process
         raise pickle.PicklingError(
             f"the operator {op.name} is not found by a name: define it, or its function, at the top of a module"
         )
-    return _op_at, place
+    return operator_named, (name,)
 
 
 def _has_a_name(function: Callable[..., Any]) -> bool:
@@ -52,11 +50,6 @@ def _op_of(function: Callable[..., Any]) -> Op:
     return TABLE[function]  # type: ignore[return-value]
 
 
-def _op_at(module: str, name: str) -> Op:
-    op: Op = _at(module, name)
-    return op
-
-
 def _at(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
@@ -65,13 +58,6 @@ def _home(rule: Any) -> tuple[str, str]:
     """The module and the name of a rewrite rule, which shows both sides or is a procedure."""
     function = getattr(rule, "function", rule)
     return function.__module__, function.__name__
-
-
-@cache
-def _places() -> dict[Op, tuple[str, str]]:
-    """The operators that have a name in a module of symgrad."""
-    homes = [name for name in sys.modules if name == "symgrad.graph" or name.startswith("symgrad.ops.")]
-    return {x: (home, name) for home in homes for name, x in vars(sys.modules[home]).items() if type(x) is Op}
 
 
 copyreg.pickle(Op, _reduced_op)

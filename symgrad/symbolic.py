@@ -187,7 +187,11 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
     np.float64(3.0)
     """
     explicit = checked(options)
-    inputs = _variables(inputs, "function: inputs")
+    return Compiled(between(_variables(inputs, "function: inputs"), outputs), resolve(explicit))
+
+
+def between(inputs: Sequence[Variable], outputs: Any) -> Program:
+    """The part of a graph between these values, as a program."""
     leaves, structure = tree.flatten(outputs)
     fetched = [x for x in leaves if isinstance(x, Variable)]
     graph = _graph_of([*inputs, *fetched])
@@ -195,7 +199,7 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
     cut_graph, image = cut(graph, [x.node for x in inputs], [x.node for x in fetched], names)
     cut_graph.outputs = [image[x.node] for x in fetched]
     results = [Variable(cut_graph, image[x.node]) if isinstance(x, Variable) else x for x in leaves]
-    program = Program(
+    return Program(
         cut_graph,
         {name: Variable(cut_graph, node) for name, node in zip(names, cut_graph.inputs, strict=True)},
         tree.unflatten(structure, results),
@@ -208,7 +212,6 @@ def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compil
         [],
         f"A function of {', '.join(names) or 'nothing'}.",
     )
-    return Compiled(program, resolve(explicit))
 
 
 def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:

@@ -189,7 +189,7 @@ def trace(
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
     where = definition(function)
-    arguments = _Arguments(graph, bound.arguments, sizes, where, function)
+    arguments = _Traced(graph, bound.arguments, sizes, where, function)
     leaves, variables = arguments.leaves(shapes or {}, numbers)
     structure = arguments.structure
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
@@ -295,34 +295,19 @@ def is_static(x: Any) -> bool:
     return True
 
 
-class _Arguments:
-    """The arguments of a call, leaf by leaf, as a trace takes them."""
+class Arguments:
+    """The arguments of a call by parameter, leaf by leaf."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        arguments: Mapping[str, Any],
-        sizes: Sizes,
-        where: Where,
-        function: Callable[..., Any],
-    ) -> None:
-        self._graph, self._sizes, self._where, self._function = graph, sizes, where, function
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._given = tuple(arguments.values())
-        self._paths, self._values, self.structure = tree.flatten_with_paths(self._given)
+        self._paths, self.values, self.structure = tree.flatten_with_paths(self._given)
         self._steps = _steps(arguments, self._paths)
 
-    def leaves(
-        self, shapes: Mapping[int, tuple[int | str, ...]], numbers: Collection[int]
-    ) -> tuple[list[Leaf], list[Any]]:
-        """The leaves, and what stands for them in the trace; those of `numbers` are symbols."""
+    def places(self) -> list[tuple[tuple[str, str, str], str]]:
+        """Of each leaf its parameter, where it is below that, and its path; and its name."""
         names = _short_names([[word(str(step))[:LONGEST] for step in path] for path in self._steps])
-        pairs = [
-            self._leaf(value, name, self._place(path, steps[0]), shapes.get(i), i in numbers)
-            for i, (path, value, name, steps) in enumerate(
-                zip(self._paths, self._values, names, self._steps, strict=True)
-            )
-        ]
-        return [leaf for leaf, _ in pairs], [value for _, value in pairs]
+        places = [self._place(path, steps[0]) for path, steps in zip(self._paths, self._steps, strict=True)]
+        return list(zip(places, names, strict=True))
 
     def orders(self) -> list[Order]:
         """The dicts among the arguments that have an order to be seen."""
@@ -338,6 +323,31 @@ class _Arguments:
     def _place(path: optree.PyTreeAccessor, parameter: str) -> tuple[str, str, str]:
         below = _below(parameter, path[1:])
         return parameter, "".join(map(double_quoted, below)), parameter + "".join(below)
+
+
+class _Traced(Arguments):
+    """The arguments of a call as a trace takes them."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        arguments: Mapping[str, Any],
+        sizes: Sizes,
+        where: Where,
+        function: Callable[..., Any],
+    ) -> None:
+        super().__init__(arguments)
+        self._graph, self._sizes, self._where, self._function = graph, sizes, where, function
+
+    def leaves(
+        self, shapes: Mapping[int, tuple[int | str, ...]], numbers: Collection[int]
+    ) -> tuple[list[Leaf], list[Any]]:
+        """The leaves, and what stands for them in the trace; those of `numbers` are symbols."""
+        pairs = [
+            self._leaf(value, name, place, shapes.get(i), i in numbers)
+            for i, (value, (place, name)) in enumerate(zip(self.values, self.places(), strict=True))
+        ]
+        return [leaf for leaf, _ in pairs], [value for _, value in pairs]
 
     def _leaf(
         self, value: Any, name: str, place: tuple[str, str, str], shape: tuple[int | str, ...] | None, symbol: bool

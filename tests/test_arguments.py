@@ -293,6 +293,11 @@ def test_functions_and_programs_pickle(again):
     assert again(decorated)(X).tolist() == (2 * X).tolist()
 
 
+def test_operators_behind_functions_of_numpy_pickle():
+    slope = sg.grad(lambda x: np.max(x) * np.median(x) + np.sum(np.maximum.accumulate(x))).compile(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(slope))(X), slope(X))
+
+
 def test_a_long_program_pickles():
     def f(x):
         for _ in range(3000):

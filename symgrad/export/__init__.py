@@ -1,1 +1,1 @@
-"""Artefacts that last: saved modules, what they say of themselves, and how they check themselves."""
+"""Artefacts that last: saved modules, which check themselves, and graphs as JSON."""

@@ -20,17 +20,26 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from symgrad.dims import Dim
 from symgrad.errors import DTypeError, ShapeError, SymgradError, UnsupportedError
 from symgrad.flow import Flow, aligned
-from symgrad.graph import CONSTANT, Aval, Node, Op
+from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Node, Op
 from symgrad.shapes import broadcast_shapes
 from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, spell_param
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
 
+OPERATORS: dict[str, Op] = {op.name: op for op in (INPUT, CONSTANT, SIZE, SEED, ITEM)}
+"""Operators by the names that they have in files. A name stays with the first operator that has it."""
+
 PLACES: list[tuple[Any, str]] = []
 """Where functions lie that know nothing of Variables: (holder, name). What holds for them stands in TABLE."""
 
 Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not tell them apart
+
+
+def registered(op: Op, name: str = "") -> Op:
+    """Give an operator a name in files, by default ``linalg.solve`` or ``scipy.special.gammaln``."""
+    OPERATORS.setdefault(name or (f"{op.package}.{op.name}" if op.package else op.name), op)
+    return op
 
 
 def implements(*functions: Callable[..., Any] | str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -224,7 +233,7 @@ def elementwise(
         written=written,
     )
     TABLE[function] = op
-    return op
+    return registered(op)
 
 
 @dataclass(frozen=True)
@@ -463,7 +472,7 @@ def operator(
         defaults=defaults,
     )
     TABLE[function] = op
-    return op
+    return registered(op)
 
 
 def _signature(infer: Callable[..., Any], arrays: int) -> tuple[list[str], dict[str, Any]]:

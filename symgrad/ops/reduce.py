@@ -17,6 +17,7 @@ from symgrad.ops.define import (
     implements,
     is_traced,
     refuse,
+    registered,
     ufunc_dtypes,
 )
 from symgrad.shapes import broadcast_shapes, product, same_shape
@@ -60,7 +61,7 @@ def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, com
 
     defaults, rules = {"axis": None, "keepdims": False, **(defaults or {})}, {"batch": by_row, **rules}
     op = Op(name, function, infer, bind, vjp=vjp and pullback, flow=flow, defaults=defaults, **rules)
-    return op
+    return registered(op)
 
 
 def _reduced(shape, axes, keepdims):

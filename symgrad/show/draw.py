@@ -6,13 +6,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from symgrad.compile import Function
+from symgrad.compile import Compiled, Function
 from symgrad.errors import ArgumentError
 from symgrad.saving import write_text
 from symgrad.show.diagram import dot, mermaid
+from symgrad.show.page import page
 from symgrad.show.picture import Picture, picture
 from symgrad.show.subject import shown
 from symgrad.show.svg import svg
+from symgrad.trace import Program
+
+
+def _picture(x: Any) -> Picture:
+    graph, outputs = shown(x, ())
+    if isinstance(x, Compiled):
+        return picture(graph, outputs, Picture(x.program.name, f"{x.program.summary} {x.signature}", code=x.lines))
+    return picture(graph, outputs, Picture(x.name, x.summary) if isinstance(x, Program) else None)
 
 
 def _markdown(drawn: Picture) -> str:
@@ -25,6 +34,8 @@ FORMATS: dict[str, Callable[[Picture], str]] = {
     ".gv": dot,
     ".mmd": mermaid,
     ".md": _markdown,
+    ".html": page,
+    ".htm": page,
 }
 
 
@@ -32,19 +43,19 @@ class Drawing:
     """A graph as a picture; a notebook shows it. Made by `draw`."""
 
     def __init__(self, drawn: Picture) -> None:
-        self._picture = drawn
+        self.picture = drawn
 
     def __repr__(self) -> str:
-        return f"<Drawing of {len(self._picture.boxes)} boxes>"
+        return f"<Drawing of {len(self.picture.boxes)} boxes>"
 
     def _repr_svg_(self) -> str:
-        return svg(self._picture)
+        return svg(self.picture)
 
     def text(self, ending: str = ".svg") -> str:
         """The picture in the format of files with this ending."""
         if ending not in FORMATS:
             raise ArgumentError(f"no picture has the ending {ending!r}", f"Choose from {', '.join(FORMATS)}.")
-        return FORMATS[ending](self._picture)
+        return FORMATS[ending](self.picture)
 
 
 def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Drawing:
@@ -58,7 +69,8 @@ def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Dra
     x : Variable, Graph, Program or Compiled
     path : str or Path, optional
         A file to write. Its ending decides: ``.svg``, ``.dot`` or ``.gv`` for Graphviz, ``.mmd`` or ``.md`` for
-        Mermaid, which GitHub shows in Markdown.
+        Mermaid, which GitHub shows in Markdown, ``.html`` for a page to zoom, search and click in, which is one file
+        and needs no network.
     overwrite : bool
         Whether a file may go that symgrad did not write.
 
@@ -84,7 +96,7 @@ def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Dra
             f"{x!r} has a graph for each kind of arguments",
             "Draw f.compile(*args), with arrays or specs, or f.trace(*args), which is not simplified.",
         )
-    drawing = Drawing(picture(*shown(x, ())))
+    drawing = Drawing(_picture(x))
     if path is not None:
         path = Path(path)
         write_text(path, drawing.text(path.suffix), overwrite)

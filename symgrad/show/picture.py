@@ -32,8 +32,14 @@ class Box(NamedTuple):
     place: str
     line: str  # the user's
     kind: str  # a key of COLOURS
-    group: str  # what it is drawn within: the user's function, or the loop
+    groups: tuple[str, ...]  # what it is drawn within, the outermost first: the user's function, loops
     result: bool
+    node: Node
+
+    @property
+    def group(self) -> str:
+        """What it is drawn within where groups do not stand within each other."""
+        return self.groups[-1] if self.groups else ""
 
     @property
     def about(self) -> str:
@@ -45,8 +51,11 @@ class Box(NamedTuple):
 class Picture:
     """Boxes, each behind those that its arrows come from, and arrows between them by number."""
 
+    name: str = ""
+    summary: str = ""
     boxes: list[Box] = field(default_factory=list)
     arrows: list[tuple[int, int]] = field(default_factory=list)
+    code: dict[Node, str] = field(default_factory=dict)  # the generated line that makes a value, where there is one
 
     def groups(self) -> dict[str, list[int]]:
         """The boxes by what they are drawn within; one group alone is none."""
@@ -56,59 +65,65 @@ class Picture:
         return found if len(found.keys() - {""}) > 1 else {"": [i for members in found.values() for i in members]}
 
 
-def picture(graph: Graph, outputs: list[Node]) -> Picture:
+def picture(graph: Graph, outputs: list[Node], into: Picture | None = None) -> Picture:
     """The boxes of what `outputs` need. Numbers stand in the boxes that use them; marks are not drawn."""
-    drawn = Picture()
-    _draw(drawn, graph, outputs, "", "", {})
+    drawn = into or Picture()
+    _draw(drawn, graph, outputs, "", (), {})
     return drawn
 
 
 def _draw(
-    drawn: Picture, graph: Graph, outputs: list[Node], ids: str, loop: str, functions: dict[str, list[_Span]]
+    drawn: Picture,
+    graph: Graph,
+    outputs: list[Node],
+    ids: str,
+    loops: tuple[str, ...],
+    functions: dict[str, list[_Span]],
 ) -> list[int]:
-    """Add the boxes of a graph, in `loop` if it has a name; the numbers of those of its outputs."""
+    """Add the boxes of a graph, within `loops`; the numbers of those of its outputs."""
     names = _names(graph, ids)
-    results = set(map(_behind_marks, outputs))
+    results = set(map(behind_marks, outputs))
     found: dict[Node, int] = {}
     for node in reached(outputs):
         if number(node) is not None or node.op in MARKS:
             continue
-        sources = [found[y] for x in node.inputs if (y := _behind_marks(x)) in found]
+        sources = [found[y] for x in node.inputs if (y := behind_marks(x)) in found]
+        groups = loops or _groups(node, functions)
         for key, inner in nested_graphs(node):
-            sources += _draw(drawn, inner, inner.outputs, f"{ids}{node.id}.", f"{key} of {names[node]}", functions)
+            within = (*groups, visible(f"{key} of {names[node]}"))
+            sources += _draw(drawn, inner, inner.outputs, f"{ids}{node.id}.", within, functions)
         found[node] = len(drawn.boxes)
-        group = loop or _group(node, functions)
-        drawn.boxes.append(_box(node, names, group, not loop and node in results))
+        drawn.boxes.append(_box(node, names, groups, not loops and node in results))
         drawn.arrows += [(i, found[node]) for i in dict.fromkeys(sources)]
-    return [found[y] for x in outputs if (y := _behind_marks(x)) in found]
+    return [found[y] for x in outputs if (y := behind_marks(x)) in found]
 
 
 def _names(graph: Graph, ids: str) -> dict[Node, str]:
     """What each node is called; a value that only a mark names is called as the mark, which is not drawn."""
     names = node_names(graph, ids)
     for node in graph.nodes:
-        behind = _behind_marks(node)
+        behind = behind_marks(node)
         if behind is not node and node in graph.names and names[behind].startswith("%"):
             names[behind] = names[node]
     return names
 
 
-def _behind_marks(node: Node) -> Node:
+def behind_marks(node: Node) -> Node:
+    """The value itself, which marks give another identity."""
     while node.op in MARKS:
         node = node.inputs[0]
     return node
 
 
-def _box(node: Node, names: dict[Node, str], group: str, result: bool) -> Box:
+def _box(node: Node, names: dict[Node, str], groups: tuple[str, ...], result: bool) -> Box:
     name = names[node]
     formula = name if is_input(node) else shortened(f"{name} = {_formula(node, names)}")
-    return Box(
-        name, formula, types(node), place(node, names), visible(node.where.text), kind_of(node), visible(group), result
-    )
+    line = visible(node.where.text)
+    return Box(name, formula, types(node), place(node, names), line, kind_of(node), groups, result, node)
 
 
 def _formula(node: Node, names: dict[Node, str]) -> str:
-    inputs = {x: _behind_marks(x) for x in node.inputs}
+    inputs = {x: behind_marks(x) for x in node.inputs}
     codes = {x: Code(names[y]) if number(y) is None else code_of(y, names, {}) for x, y in inputs.items()}
     return code_of(node, names, codes).text
 
@@ -133,12 +148,12 @@ class _Span(NamedTuple):
     name: str
 
 
-def _group(node: Node, functions: dict[str, list[_Span]]) -> str:
+def _groups(node: Node, functions: dict[str, list[_Span]]) -> tuple[str, ...]:
     kind = kind_of(node)
-    name = _function_at(node.where, functions)
+    name = visible(_function_at(node.where, functions))
     if kind == "input" or not name:
-        return ""
-    return {"forward": name, "derivative": f"derivative of {name}", "again": f"{name} again"}[kind]
+        return ()
+    return ({"forward": name, "derivative": f"derivative of {name}", "again": f"{name} again"}[kind],)
 
 
 def _function_at(where: Where, known: dict[str, list[_Span]]) -> str:
@@ -152,7 +167,7 @@ def _function_at(where: Where, known: dict[str, list[_Span]]) -> str:
 def _functions(file: str) -> list[_Span]:
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     found = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
     return [_Span(node.lineno, node.end_lineno or node.lineno, node.name) for node in found]

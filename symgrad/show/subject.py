@@ -6,7 +6,7 @@ from typing import Any
 
 from symgrad.compile import Compiled, Function
 from symgrad.errors import ArgumentError
-from symgrad.graph import Graph, Node
+from symgrad.graph import Graph, Node, results
 from symgrad.ops.define import is_traced
 from symgrad.trace import Program
 
@@ -31,10 +31,4 @@ def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:
             f"{type(x).__name__} has no graph to show",
             "Give a Variable, a Graph, a Program or a Compiled, or a Function such as sg.grad(f) with its arguments.",
         )
-    return graph, graph.outputs or _ends(graph)
-
-
-def _ends(graph: Graph) -> list[Node]:
-    """What nothing else is made of: the results of a graph that was built by hand."""
-    used = {x for node in graph.nodes for x in node.inputs}
-    return [node for node in graph.nodes if node not in used]
+    return graph, results(graph)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
 from unicodedata import east_asian_width
 
 from symgrad.show.diagram import MADE
 from symgrad.show.layout import Point, layout
+from symgrad.show.markup import markup_text
 from symgrad.show.picture import COLOURS, Box, Picture
-from symgrad.text import visible
 
 SIZE, LETTER = 12, 7.25  # of the font: height, and width of a letter of any monospaced one
 HEIGHT, LABEL, MARGIN = 40.0, 18.0, 16.0  # of a box; of a reference; about the picture
@@ -43,7 +42,7 @@ def _box(b: Box, width: float, centre: Point) -> str:
     x, y = centre
     stroke = 2.5 if b.result else 1
     return (
-        f"<g><title>{svg_text(b.about)}</title>"
+        f"<g><title>{markup_text(b.about)}</title>"
         f'<rect x="{x - width / 2:.1f}" y="{y - HEIGHT / 2:.1f}" width="{width:.1f}" height="{HEIGHT:g}" rx="6" '
         f'fill="{fill}" stroke="{border}" stroke-width="{stroke}"/>'
         f"{_text(b.formula, x, y - 3, '#1c2430')}{_text(b.types, x, y + 13, '#5b6472')}</g>"
@@ -56,7 +55,7 @@ def _reference(b: Box, width: float, centre: Point) -> str:
     top = y + HEIGHT / 2 - LABEL
     fill, border = COLOURS[b.kind]
     return (
-        f'<g><title>{svg_text(b.formula)}</title><rect x="{x - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
+        f'<g><title>{markup_text(b.formula)}</title><rect x="{x - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
         f'height="{LABEL:g}" rx="9" fill="{fill}" stroke="{border}" stroke-dasharray="3 2"/>'
         f"{_text(b.name, x, top + 13, '#1c2430')}</g>"
     )
@@ -77,7 +76,7 @@ def _arrow(points: list[Point]) -> str:
 
 
 def _text(text: str, x: float, y: float, colour: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" fill="{colour}">{svg_text(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle" fill="{colour}">{markup_text(text)}</text>'
 
 
 def _columns(text: str) -> int:
@@ -86,8 +85,3 @@ def _columns(text: str) -> int:
 
 def _width(text: str) -> float:
     return _columns(text) * LETTER + ROOM
-
-
-def svg_text(text: str) -> str:
-    """A text between tags, or in an attribute, of SVG or HTML."""
-    return escape(visible(text))

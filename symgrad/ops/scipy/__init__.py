@@ -6,6 +6,9 @@ from contextlib import suppress
 from importlib import import_module
 from types import CodeType
 
+from symgrad.graph import Op
+from symgrad.ops.define import OPERATORS
+
 _WAITING = {
     "special": ("special", "softmax"),
     "linalg": ("linalg",),
@@ -15,6 +18,23 @@ _WAITING = {
     "sparse": ("sparse",),
 }
 """Modules of SciPy, and those that have the entries for each."""
+
+
+def operator_named(name: str) -> Op:
+    """The operator of a name in a file; for ``scipy.special.gammaln`` the module of SciPy is imported.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    package, _, rest = name.partition(".")
+    module = rest.partition(".")[0]
+    if package == "scipy" and module in _WAITING:
+        with suppress(ImportError):
+            import_module(f"scipy.{module}")
+        load()
+    return OPERATORS[name]
 
 
 def load(codes: Iterable[CodeType] = ()) -> None:

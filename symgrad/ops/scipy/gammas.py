@@ -5,7 +5,7 @@ import scipy.special
 from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, jv, poch, psi, sindg
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import elementwise, flat, implements_at, is_traced, ufunc_dtypes
+from symgrad.ops.define import elementwise, flat, implements_at, is_traced, registered, ufunc_dtypes
 from symgrad.ops.elementwise import known_number
 from symgrad.ops.scipy.incomplete import _beta_density, _betainc_by_a, _gamma_density, _gammainc_by_a
 from symgrad.ops.scipy.table import ANY, POSITIVE, PROBABILITY, TWICE, parameter, special
@@ -73,6 +73,7 @@ RIEMANN = special(
     name="zeta",
     singular=True,
 )
+registered(RIEMANN, "scipy.special.riemann_zeta")
 
 
 @implements_at(scipy.special, "zeta")

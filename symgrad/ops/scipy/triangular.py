@@ -8,7 +8,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.flow import opaque, signature
 from symgrad.graph import Aval
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
-from symgrad.ops.define import as_input, implements_at, operator
+from symgrad.ops.define import as_input, implements_at, operator, registered
 from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, work
 
 PACKAGE = "scipy.linalg"
@@ -154,6 +154,7 @@ ROW_ORDER = operator(
     flow=signature(".->."),
     written=True,
 )
+registered(ROW_ORDER, "scipy.linalg.row_order")
 
 
 def _in_order(x, order):

@@ -1,0 +1,365 @@
+"""A program from a JSON document: everything in it is checked, nothing in it is executed."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import linecache
+import re
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from symgrad import tree
+from symgrad.dims import Dim, Size, Sizes
+from symgrad.errors import ArgumentError, SymgradError
+from symgrad.export.cursor import Cursor
+from symgrad.export.graph_values import LARGEST, Reader, Symbols, type_of
+from symgrad.export.graph_writer import FORMAT, FORMAT_VERSION
+from symgrad.graph import INPUT, SEED, SIZE, Aval, Graph, Node, Op, Params
+from symgrad.ops.core import Segment
+from symgrad.ops.scipy import operator_named
+from symgrad.text import is_name
+from symgrad.trace import Arguments, Leaf, Program
+from symgrad.variable import Variable
+from symgrad.where import UNKNOWN, Where
+
+MOST_LINES = 1_000_000  # of all files together
+KINDS = {kind.name.lower(): kind for kind in inspect._ParameterKind}
+
+_PATTERN = re.compile(r"\w*\{\}\w*")  # of the name of a derivative
+_loaded = count(1)
+
+
+def program_at(at: Cursor) -> Program:
+    """The program that a document describes."""
+    _check_version(at)
+    fields = at.fields((
+        *("format", "version", "made_by", "name", "summary", "where", "sizes", "parameters", "arguments", "results"),
+        *("segments", "files", "nodes", "names"),
+    ))  # fmt: skip
+    sizes, symbols = _sizes(fields["sizes"])
+    segments = [_segment(x) for x in fields["segments"].items()]
+    files = _Files(fields["files"])
+    reader = Reader(symbols, segments, lambda inner: _inner_graph(inner, reader, files))
+    graph = Graph()
+    files.belong_to(graph)
+    _add_nodes(graph, fields["nodes"], reader, files)
+    _add_names(graph, fields["names"])
+    parameters = _parameters(fields["parameters"])
+    arguments = _arguments(fields["arguments"], parameters, graph, reader)
+    leaves = _leaves(arguments)
+    graph.inputs = _inputs(graph, leaves, fields["arguments"])
+    inputs = tree.unflatten(arguments.structure, [_of_leaf(leaf, graph) for leaf in leaves])
+    outputs = _tree(fields["results"], lambda x: _result(x, graph, reader))
+    graph.outputs = [x.node for x in tree.flatten(outputs)[0] if isinstance(x, Variable)]
+    return Program(
+        graph,
+        dict(zip([p.name for p in parameters], inputs, strict=True)),
+        outputs,
+        fields["name"].text(),
+        files.place(fields["where"]),
+        leaves,
+        arguments.structure,
+        parameters,
+        sizes,
+        arguments.orders(),
+        fields["summary"].text(),
+    )
+
+
+def _check_version(at: Cursor) -> None:
+    found = dict(at.entries())
+    if "format" not in found or found["format"].value != FORMAT:
+        raise at.wrong("this is no graph of symgrad")
+    version = found["version"].whole(1) if "version" in found else 0
+    if version != FORMAT_VERSION:
+        raise at.wrong(f"version {version} of the format", "A newer symgrad reads it; this one reads version 1.")
+
+
+# ---- sizes, files, segments
+
+
+def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
+    fields = at.fields(("symbols", "assumed", "values", "pinned"))
+    numbers = [_numbers(fields[key]) if fields[key].value is not None else None for key in ("values", "pinned")]
+    sizes = Sizes(numbers[0])
+    for entry in fields["symbols"].items():
+        name, text = entry.items(2)
+        try:
+            symbol = sizes.symbol(name.text(100))
+        except ArgumentError as error:
+            raise name.wrong(error.fact) from None
+        if str(symbol) != text.text():
+            raise text.wrong(f"the size {name.value} is called {symbol} in expressions")
+    symbols = Symbols(sizes)
+    reader = Reader(symbols, [], _no_graph)
+    for bound in fields["assumed"].items():
+        margin = _margin(*map(reader.size, bound.items(2)))
+        if margin is None or not sizes.assume(margin):
+            raise bound.wrong("this cannot be assumed")
+    sizes.pinned = numbers[1] or {}
+    return sizes, symbols
+
+
+def _margin(symbol: Size, least: Size) -> Size | None:
+    return symbol - least if isinstance(symbol, Dim) else None
+
+
+def _numbers(at: Cursor) -> dict[str, int]:
+    return {name: x.whole(0, LARGEST) for name, x in at.entries()}
+
+
+def _segment(at: Cursor) -> Segment:
+    fields = at.fields(("name", "again"))
+    return Segment(fields["name"].text(), fields["again"].truth())
+
+
+class _Files:
+    """The user's files: those of their lines that the document has, where Python looks for lines."""
+
+    def __init__(self, at: Cursor) -> None:
+        self._names: list[str] = []
+        total = 0
+        for file in at.items():
+            fields = file.fields(("name", "lines"))
+            lines = {_line_number(x, name): x.text() for name, x in fields["lines"].entries()}
+            total += max(lines, default=0)
+            if total > MOST_LINES:
+                raise fields["lines"].wrong(f"more than {MOST_LINES} lines")
+            self._names.append(_registered(fields["name"].text(), lines))
+
+    def belong_to(self, graph: Graph) -> None:
+        """Let the lines go when the graph goes."""
+        for name in self._names:
+            weakref.finalize(graph, linecache.cache.pop, name, None)
+
+    def place(self, at: Cursor, of: Node | None = None, again: bool = False) -> Where:
+        """A place in one of the files."""
+        file, line = at.items(2)
+        return Where(self._names[file.whole(0, len(self._names) - 1)], line.whole(0, MOST_LINES), of, again)
+
+
+def _line_number(at: Cursor, text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
+        raise at.wrong("lines have numbers from 1 on")
+    return int(text)
+
+
+def _registered(name: str, lines: dict[int, str]) -> str:
+    """The name under which Python finds these lines; those that are not known are empty."""
+    unique = f"<graph {next(_loaded)}>/{name.replace('/', '_')}"
+    texts = ["\n"] * max(lines, default=0)
+    for number, text in lines.items():
+        texts[number - 1] = f"{text}\n"
+    linecache.cache[unique] = (sum(map(len, texts)), None, texts, unique)
+    return unique
+
+
+# ---- nodes
+
+GONE = Node(-1, SEED, (), (), Aval((), np.dtype(float)), UNKNOWN)
+"""Stands for what a node derives where that is not in the graph."""
+
+
+def _add_nodes(graph: Graph, at: Cursor, reader: Reader, files: _Files) -> None:
+    for i, row in enumerate(at.items()):
+        fields = row.fields(("id", "op", "type", "where"), ("inputs", "params", "of", "again"))
+        fields["id"].whole(i, i)
+        op = _operator(fields["op"])
+        inputs = tuple([_node(x, graph) for x in fields["inputs"].items()]) if "inputs" in fields else ()
+        where = files.place(fields["where"], *_derived(fields, graph))
+        params = _params(fields["params"], op, reader) if "params" in fields else ()
+        node, found = _added(row, graph, op, inputs, params, where)
+        if node.id != i:
+            raise row.wrong(f"this is node {node.id} again")
+        if found != fields["type"].value:
+            raise fields["type"].wrong(f"it is {json.dumps(found)} by the operator and its inputs")
+
+
+def _added(row: Cursor, graph: Graph, op: Op, inputs: tuple[Node, ...], params: Params, where: Where) -> Any:
+    """The node and its type, if the operator takes such inputs and parameters."""
+    try:
+        node = graph.add(op, inputs, params, where)
+        found = type_of(node.aval)
+    except SymgradError as error:
+        raise row.wrong(error.fact) from None
+    except Exception as error:  # inference relies on what a trace has checked
+        raise row.wrong(f"{op.name} does not take these inputs and parameters: {error}") from None
+    if op is SIZE and not isinstance(dict(params)["value"], Dim):
+        raise row.wrong("a size is symbolic; a number is a constant")
+    return node, found
+
+
+def _operator(at: Cursor) -> Op:
+    name = at.text(200)
+    try:
+        return operator_named(name)
+    except KeyError:
+        raise at.wrong(
+            f"there is no operator {name!r}",
+            "Define or import it before, if it is one of your own; or write the file with the symgrad that reads it.",
+        ) from None
+
+
+def _params(at: Cursor, op: Op, reader: Reader) -> Params:
+    """The parameters of a node, which are those of its operator."""
+    known = {p.name for p in inspect.signature(op.infer).parameters.values() if p.kind in _NAMED} | set(op.defaults)
+    found = []
+    for name, x in at.entries():
+        if name not in known:
+            raise x.wrong(f"{op.name} has no such parameter")
+        found.append((name, reader.param(x)))
+    return tuple(sorted(found, key=lambda param: param[0]))
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _derived(fields: dict[str, Cursor], graph: Graph) -> tuple[Node | None, bool]:
+    """What a node derives, or computes again."""
+    if "of" not in fields:
+        return None, False
+    of = GONE if fields["of"].value is None else _node(fields["of"], graph)
+    return of, "again" in fields and fields["again"].truth()
+
+
+def _node(at: Cursor, graph: Graph) -> Node:
+    """A node that is there already."""
+    number = at.whole(0)
+    if number >= len(graph.nodes):
+        raise at.wrong(f"{number} is not before it")
+    return graph.nodes[number]
+
+
+def _add_names(graph: Graph, at: Cursor) -> None:
+    for entry in at.items():
+        node, hint = entry.items(2)
+        graph.names[_node(node, graph)] = hint.text() if type(hint.value) is str else _pattern(hint, graph)
+
+
+def _pattern(at: Cursor, graph: Graph) -> tuple[str, Node]:
+    """How a derivative is named after what it derives."""
+    pattern, of = at.items(2)
+    if not _PATTERN.fullmatch(pattern.text(100)):
+        raise pattern.wrong('it is a name with {} in it, such as "d_{}"')
+    return pattern.value, _node(of, graph)
+
+
+def _inner_graph(at: Cursor, reader: Reader, files: _Files) -> Graph:
+    """A graph in a node."""
+    fields = at.fields(("nodes", "inputs", "outputs", "names"))
+    graph = Graph()
+    _add_nodes(graph, fields["nodes"], reader, files)
+    _add_names(graph, fields["names"])
+    graph.inputs, graph.outputs = ([_node(x, graph) for x in fields[key].items()] for key in ("inputs", "outputs"))
+    return graph
+
+
+def _no_graph(at: Cursor) -> Graph:
+    raise at.wrong("no graph stands here")
+
+
+# ---- arguments and results
+
+
+class _Part:
+    """What stands for a leaf of the arguments while they are put together."""
+
+    def __init__(self, at: Cursor, leaf: Callable[[str, str, str, str], Leaf]) -> None:
+        self.at, self.leaf = at, leaf
+
+
+def _parameters(at: Cursor) -> list[inspect.Parameter]:
+    found = []
+    for entry in at.items():
+        fields = entry.fields(("name", "kind"))
+        name, kind = fields["name"].text(), fields["kind"].text()
+        if not is_name(name):
+            raise fields["name"].wrong(f"{name!r} is not a Python name")
+        if kind not in KINDS:
+            raise fields["kind"].wrong(f"{kind!r} is not one of {', '.join(KINDS)}")
+        found.append(inspect.Parameter(name, KINDS[kind]))
+    try:
+        inspect.Signature(found)
+    except ValueError as error:
+        raise at.wrong(str(error)) from None
+    return found
+
+
+def _arguments(at: Cursor, parameters: Sequence[inspect.Parameter], graph: Graph, reader: Reader) -> Arguments:
+    parts = [_tree(x, lambda leaf: _part(leaf, graph, reader)) for x in at.items(len(parameters))]
+    try:
+        return Arguments({p.name: part for p, part in zip(parameters, parts, strict=True)})
+    except (ArgumentError, TypeError, ValueError) as error:
+        raise at.wrong(str(error)) from None
+
+
+def _part(at: Cursor, graph: Graph, reader: Reader) -> _Part:
+    """A leaf of the arguments."""
+    fields = dict(at.entries())
+    if "node" in fields:
+        at.fields(("node",), ("array",))
+        node = _node(fields["node"], graph)
+        is_array = fields["array"].truth() if "array" in fields else None
+        return _Part(at, partial(Leaf, node=node, is_array=is_array))
+    if "size" in fields:
+        at.fields(("size",))
+        size = reader.size(fields["size"])
+        if not isinstance(size, Dim) or not is_name(str(size)):
+            raise fields["size"].wrong("an argument is a symbol")
+        return _Part(at, partial(Leaf, size=size))
+    at.fields(("value",), ("ignored",))
+    ignored = "ignored" in fields and fields["ignored"].truth()
+    return _Part(at, partial(Leaf, static=reader.value(fields["value"]), ignored=ignored))
+
+
+def _leaves(arguments: Arguments) -> list[Leaf]:
+    pairs = zip(arguments.values, arguments.places(), strict=True)
+    return [part.leaf(*place, name) for part, (place, name) in pairs]
+
+
+def _inputs(graph: Graph, leaves: Sequence[Leaf], at: Cursor) -> list[Node]:
+    """The nodes of the arguments: each input of the graph is one, under its name."""
+    found = [leaf.node for leaf in leaves if leaf.node is not None]
+    if sorted(x.id for x in found) != [x.id for x in graph.nodes if x.op is INPUT]:
+        raise at.wrong("the nodes of arguments are not the inputs of the graph, each once")
+    for leaf in leaves:
+        if leaf.node is not None and dict(leaf.node.params)["name"] != leaf.name:
+            raise at.wrong(f"{leaf.path} is the input {dict(leaf.node.params)['name']!r}, not {leaf.name!r}")
+    return found
+
+
+def _of_leaf(leaf: Leaf, graph: Graph) -> Any:
+    if leaf.node is not None:
+        return Variable(graph, leaf.node)
+    return leaf.static if leaf.size is None else leaf.size
+
+
+def _result(at: Cursor, graph: Graph, reader: Reader) -> Any:
+    """A leaf of the results."""
+    if type(at.value) is dict and "node" in at.value:
+        return Variable(graph, _node(at.fields(("node",))["node"], graph))
+    return reader.value(at.fields(("value",))["value"])
+
+
+def _tree(at: Cursor, leaf: Callable[[Cursor], Any]) -> Any:
+    """Dicts, lists and tuples of leaves."""
+    entries = list(at.entries())
+    kind, inner = entries[0] if len(entries) == 1 else ("", at)
+    if kind in ("list", "tuple"):
+        items = [_tree(x, leaf) for x in inner.items()]
+        return items if kind == "list" else tuple(items)
+    if kind != "dict":
+        return leaf(at)
+    found: dict[Any, Any] = {}
+    for entry in inner.items():
+        key, value = entry.items(2)
+        if type(key.value) not in (str, int, bool) or key.value in found:
+            raise key.wrong("a key is a text or a number, and each is there once")
+        found[key.value] = _tree(value, leaf)
+    return found

@@ -1,0 +1,170 @@
+"""A program as a JSON document."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from symgrad import tree
+from symgrad.dims import Sizes
+from symgrad.errors import ArgumentError
+from symgrad.export.graph_values import Writer, size_text, type_of
+from symgrad.graph import Graph, Node, Op
+from symgrad.ops.define import OPERATORS
+from symgrad.static import Static
+from symgrad.trace import Leaf, Program
+from symgrad.variable import Variable
+from symgrad.version import VERSION
+from symgrad.where import Where
+
+FORMAT, FORMAT_VERSION = "symgrad graph", 1
+
+
+def document(program: Program) -> dict[str, Any]:
+    """What a file says of a program, in the order of reading."""
+    files, names = _Files(), {op: name for name, op in OPERATORS.items()}
+    writer = Writer(lambda graph: _graph(graph, writer, files, names))
+    body = _graph(program.graph, writer, files, names)
+    file, line = files.place(program.where)
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "made_by": f"symgrad {VERSION}",
+        "name": program.name,
+        "summary": program.summary,
+        "where": [file, line],
+        "sizes": _sizes(program.sizes),
+        "parameters": [{"name": p.name, "kind": p.kind.name.lower()} for p in program.parameters],
+        "arguments": _arguments(program, writer),
+        "results": _tree(program.outputs, lambda x: _result(x, writer), "result"),
+        "segments": [{"name": x.name, "again": x.again} for x in writer.segments],
+        "files": files.described(),
+        "nodes": body["nodes"],
+        "names": body["names"],
+    }
+
+
+def text_of(found: dict[str, Any]) -> str:
+    """The document with a line for each item of its long lists."""
+    lines = []
+    for name, value in found.items():
+        rows = value if name in ("nodes", "names", "files", "segments", "parameters", "arguments") else []
+        if rows:
+            lines.append(f'  "{name}": [\n    ' + ",\n    ".join(map(_compact, rows)) + "\n  ]")
+        else:
+            lines.append(f'  "{name}": {_compact(value)}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+# ---- the graph
+
+
+def _graph(graph: Graph, writer: Writer, files: _Files, names: dict[Op, str]) -> dict[str, Any]:
+    nodes = [_node(node, graph, writer, files, names) for node in graph.nodes]
+    hints = [[x.id, hint if isinstance(hint, str) else [hint[0], hint[1].id]] for x, hint in graph.names.items()]
+    inputs, outputs = ([x.id for x in ends] for ends in (graph.inputs, graph.outputs))
+    return {"nodes": nodes, "inputs": inputs, "outputs": outputs, "names": hints}
+
+
+def _node(node: Node, graph: Graph, writer: Writer, files: _Files, names: dict[Op, str]) -> dict[str, Any]:
+    if node.op not in names:
+        raise ArgumentError(
+            f"the operator {node.op.name} is not in the table under its name",
+            "Give your operator a name= of its own; of a Compiled write the program that was traced.",
+        )
+    found: dict[str, Any] = {"id": node.id, "op": names[node.op]}
+    if node.inputs:
+        found["inputs"] = [x.id for x in node.inputs]
+    if node.params:
+        found["params"] = {key: writer.value(value) for key, value in node.params}
+    found |= {"type": type_of(node.aval), "where": files.place(node.where)}
+    of = node.where.of
+    if of is not None:
+        found["of"] = of.id if of.id < len(graph.nodes) and graph.nodes[of.id] is of else None
+        found |= {"again": True} if node.where.again else {}
+    return found
+
+
+class _Files:
+    """The user's files, and those lines of them that nodes come from."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._lines: list[dict[int, str]] = []
+
+    def place(self, where: Where) -> list[int]:
+        """The number of a file, and the line."""
+        number = self._numbers.setdefault(where.file, len(self._lines))
+        if number == len(self._lines):
+            self._lines.append({})
+        if where.text:
+            self._lines[number][where.line] = where.text
+        return [number, where.line]
+
+    def described(self) -> list[dict[str, Any]]:
+        """Names without folders, and the lines: what the program says of where it comes from."""
+        return [
+            {"name": os.path.basename(file), "lines": {str(line): lines[line] for line in sorted(lines)}}
+            for file, lines in zip(self._numbers, self._lines, strict=True)
+        ]
+
+
+def _sizes(sizes: Sizes) -> dict[str, Any]:
+    return {
+        "symbols": [[name, str(symbol)] for name, symbol in sizes.symbols.items()],
+        "assumed": [[str(bound.symbol), size_text(bound.least)] for bound in sizes.assumed],
+        "values": sizes.values and dict(sizes.values),
+        "pinned": dict(sizes.pinned),
+    }
+
+
+# ---- arguments and results
+
+
+def _arguments(program: Program, writer: Writer) -> list[Any]:
+    """By parameter the tree of its leaves."""
+    leaves = tree.unflatten(program.structure, program.leaves)
+    parts = zip(program.parameters, leaves, strict=True)
+    return [_tree(part, lambda x: _leaf(x, writer), f"argument {p.name}") for p, part in parts]
+
+
+def _tree(x: Any, leaf: Callable[[Any], Any], what: str) -> Any:
+    """Dicts, lists and tuples by their kinds."""
+    if type(x) is dict:
+        return {"dict": [[_key(key, what), _tree(inner, leaf, what)] for key, inner in x.items()]}
+    if type(x) in (list, tuple):
+        return {type(x).__name__: [_tree(inner, leaf, what) for inner in x]}
+    if not isinstance(x, (Leaf, Variable)) and tree.flatten(x)[1] != _LEAF:
+        raise ArgumentError(
+            f"the {what} has an instance of {type(x).__name__}, a class that a file does not know",
+            "Keep to dicts, lists and tuples.",
+        )
+    return leaf(x)
+
+
+_LEAF = tree.flatten(0)[1]
+
+
+def _key(key: Any, what: str) -> Any:
+    if type(key) not in (str, int, bool):
+        raise ArgumentError(f"the {what} has the key {key!r}", "Use strings or numbers as keys.")
+    return key
+
+
+def _leaf(leaf: Leaf, writer: Writer) -> dict[str, Any]:
+    if leaf.node is not None:
+        return {"node": leaf.node.id} | ({} if leaf.is_array is None else {"array": leaf.is_array})
+    if leaf.size is not None:
+        return {"size": size_text(leaf.size)}
+    static = leaf.static.value if isinstance(leaf.static, Static) else leaf.static
+    return {"value": writer.value(static)} | ({"ignored": True} if leaf.ignored else {})
+
+
+def _result(x: Any, writer: Writer) -> dict[str, Any]:
+    return {"node": x.node.id} if isinstance(x, Variable) else {"value": writer.value(x)}

@@ -1,0 +1,68 @@
+"""What notebooks show of programs and graphs. Views stand above what they show, and so give it its methods here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from symgrad.compile import Compiled
+from symgrad.errors import SymgradError
+from symgrad.graph import Graph, Node, reached
+from symgrad.show.algebra import to_sympy
+from symgrad.show.draw import draw
+from symgrad.show.highlight import highlighted, markup_lines
+from symgrad.show.subject import shown
+from symgrad.show.svg import svg
+from symgrad.trace import Program
+from symgrad.variable import Variable
+
+MOST_BOXES = 60  # of a picture that is read at one glance; a larger graph is listed
+MOST_TERMS = 200  # of a formula
+FRAME = "max-height: 40em; overflow: auto; line-height: 1.35"
+
+
+def source_view(compiled: Compiled) -> str:
+    """The source of a program, in colours."""
+    return f'<pre style="{FRAME}">{highlighted(compiled.source)}</pre>'
+
+
+def graph_view(x: Program | Graph) -> str:
+    """The graph as a picture, or a line a node where it is large."""
+    drawn = draw(x).picture
+    if len(drawn.boxes) > MOST_BOXES:
+        return f'<pre style="{FRAME}">{markup_lines(str(x))}</pre>'
+    return f'<div style="{FRAME}">{svg(drawn)}</div>'
+
+
+def formula_view(x: Program | Graph | Variable) -> str | None:
+    """The results as LaTeX where they are arithmetic of numbers, or of arrays number by number, and short."""
+    outputs = shown(x, ())[1]
+    if not outputs or _terms(outputs) > MOST_TERMS:
+        return None
+    try:
+        found = to_sympy(x)
+    except SymgradError:
+        return None
+    from sympy import latex  # slow to import
+
+    return f"$\\displaystyle {latex(found)}$"
+
+
+def _terms(outputs: list[Node]) -> int:
+    """How large a formula is in which what is used several times is written several times."""
+    found: dict[Node, int] = {}
+    for node in reached(outputs):
+        found[node] = 1 + sum(found[x] for x in node.inputs)
+    return sum(found[y] for y in outputs)
+
+
+VIEWS: dict[type, dict[str, Callable[[Any], str | None]]] = {
+    Compiled: {"_repr_html_": source_view},
+    Program: {"_repr_html_": graph_view, "_repr_latex_": formula_view},
+    Graph: {"_repr_html_": graph_view, "_repr_latex_": formula_view},
+    Variable: {"_repr_latex_": formula_view},
+}
+
+for _shown, _views in VIEWS.items():
+    for _name, _view in _views.items():
+        setattr(_shown, _name, _view)
