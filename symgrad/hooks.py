@@ -106,7 +106,7 @@ class Hook:
     def __call__(self, g: Variable) -> Variable:
         """The cotangent in the place of `g`."""
         with inside(g.graph, self.function):
-            y = of_graph(g.graph, self.function(g))
+            y = of_graph(g.graph, self.function(Variable(g.graph, g.node)))  # which it may write into
         if y is None:
             raise ArgumentError("the function of on_gradient returns None", "Return the cotangent: g.", self.where)
         if not isinstance(y, Variable | np.ndarray | np.generic | float | int):
@@ -128,7 +128,7 @@ class Hook:
         y = self(g)
         if not _is_linear(y.node, g.node):
             raise NotDifferentiableError(
-                "the function of on_gradient is not linear in the cotangent: forward derivatives have none to give it",
+                "the function of on_gradient is not linear in the cotangent, and no forward derivative can pass it",
                 "Take them in reverse: grad, vjp, jacobian(mode='rev'), hessian.",
                 self.where,
             )
@@ -186,12 +186,12 @@ def _is_linear(y: Node, g: Node, number_by_number: bool = False) -> bool:
     nodes = reached([y])
     moving = depends(nodes, [g])
     between = [node for node in nodes if node in moving and node is not g]
-    if number_by_number and not all(_in_place(node, g) for node in between):
+    if number_by_number and not all(_stays_in_place(node, g) for node in between):
         return False
     return (y in moving or _is_zero(y)) and all(_keeps_linear(node, moving) for node in between)
 
 
-def _in_place(node: Node, g: Node) -> bool:
+def _stays_in_place(node: Node, g: Node) -> bool:
     """Whether each number of a node can depend on the same number of `g` only, if those of its inputs do."""
     return (node.op.elementwise or node.op in (ALIAS, shape.ASTYPE)) and same_shape(node.aval.shape, g.aval.shape)
 
@@ -200,7 +200,7 @@ def _keeps_linear(node: Node, moving: set[Node]) -> bool:
     """Whether a node is linear in what moves, if those of its inputs are that move."""
     if node.op in _BILINEAR:
         return sum(x in moving for x in node.inputs) == 1
-    if node.op not in _LINEAR:
+    if node.op not in _LINEAR or not node.aval.differentiable:  # integers are rounded
         return False
     together = range(len(node.inputs))[_LINEAR[node.op]]
     return all(x in moving or _is_zero(x) if i in together else x not in moving for i, x in enumerate(node.inputs))
