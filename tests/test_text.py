@@ -134,7 +134,7 @@ def test_the_cases_that_ran_as_code(level, tmp_path):
 OWN = """
     accepts spec ndarray generic leaves structure type len isinstance _x0 _type __t t1 value share start stop
     buffers i j s1 rows c1 d_x x_ f_body self _ os _kept wait cache Path _constants unused f f_value_and_grad
-    f_by_numpy
+    f_by_numpy NDArray Any __symgrad__ _selftest _numbers
 """.split()
 
 

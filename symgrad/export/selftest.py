@@ -45,7 +45,7 @@ def _worst(found, expected):
 def _main(words):
     """What the module does as a command: its exit code."""
     if words != ["--selftest"]:
-        print(f"{__doc__.strip()}\n\n--selftest compares {__symgrad__['function']} with its test vectors.")
+        print(f"{(__doc__ or '').strip()}\n\n--selftest compares {__symgrad__['function']} with its test vectors.")
         return 2 if words else 0
     if "vectors" in __symgrad__["reasons"]:
         print(f"no test vectors: {__symgrad__['reasons']['vectors']}")
