@@ -32,8 +32,14 @@ CUT = Code("...")
 class Change(NamedTuple):
     """A statement that only one of two programs has, or that is another in each.
 
-    `before` and `after` are "" where the program has none. `where` is the user's line in the second program, or else in
-    the first, and `text` what it says.
+    Attributes
+    ----------
+    before, after : str
+        In the first program and in the second; "" where there is none.
+    where : str
+        The user's line in the second program, or else in the first: ``logistic.py:8``.
+    text : str
+        What it says.
     """
 
     before: str
