@@ -13,6 +13,7 @@ from symgrad.emit.module import Source
 from symgrad.emit.scalars import is_scalar
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
 from symgrad.listing import node_names, place as listed_place
+from symgrad.mathematics import at_a_glance
 from symgrad.options import Options
 from symgrad.recording import Applied, Log, Step
 from symgrad.report.layout import rendered
@@ -24,7 +25,11 @@ from symgrad.schedule.gain import whole_seconds
 from symgrad.schedule.layout import scratch_bytes
 from symgrad.schedule.loop import LOOP, Block
 from symgrad.schedule.reasons import AgainInLoop, Chosen
+from symgrad.spelling import Code
+from symgrad.text import visible
 from symgrad.trace import Program
+
+SHOWN = 3  # operations in each other of a value without a name
 
 
 class Stage(NamedTuple):
@@ -318,8 +323,14 @@ def _loop(node: Node, graph: Graph) -> Loop:
         block.seconds,
         len(block.layout.buffers),
         as_expr(scratch_bytes(block.layout.buffers, block.layout.length)),
-        tuple(f"{names[x]} ({place(x)})" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
+        tuple(f"{place(x)}  {_read(x, names)}" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
     )
+
+
+def _read(node: Node, names: dict[Node, str]) -> str:
+    """A value by its name, or as it is made."""
+    known = lambda x: None if names[x].startswith("%") else Code(names[x])
+    return visible(at_a_glance(node, known, SHOWN).text)
 
 
 def _reasons(made: Compilation, log: Log) -> list[str]:
