@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, ITEM, Node
@@ -12,6 +12,8 @@ from symgrad.spelling import ATOM, SUM, UNARY, Code, call
 from symgrad.text import visible
 
 MARKS = (ALIAS, *BOUNDARIES)  # a value under another identity
+WIDEST = 8  # operands of which each is shown where a value is to be read at one glance
+CUT = Code("...")
 
 
 def code_of(node: Node, names: Mapping[Node, str], codes: Mapping[Node, Code]) -> Code:
@@ -22,6 +24,22 @@ def code_of(node: Node, names: Mapping[Node, str], codes: Mapping[Node, Code]) -
     if is_input(node):
         return Code(names[node])
     return _spelled(node, [codes[x] for x in node.inputs])
+
+
+def at_a_glance(node: Node, known: Callable[[Node], Code | None], depth: int) -> Code:
+    """How a value reads down to what is known by a name or the like, and no deeper than so many operations."""
+    code = known(node)
+    if code is not None:
+        return code
+    if node.inputs and (not depth or len(node.inputs) > WIDEST):
+        return CUT
+    return on_its_inputs(node, lambda x: at_a_glance(x, known, depth - 1))
+
+
+def on_its_inputs(node: Node, read: Callable[[Node], Code]) -> Code:
+    """How a value reads, made of what its inputs read as."""
+    names = {node: visible(str(dict(node.params)["name"]))} if is_input(node) else {}
+    return code_of(node, names, {x: read(x) for x in node.inputs})
 
 
 def _spelled(node: Node, inputs: Sequence[Code]) -> Code:

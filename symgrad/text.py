@@ -195,3 +195,11 @@ def comment(text: str) -> str:
 def prose(text: str) -> str:
     """A line of a docstring."""
     return visible(text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
+def duration(seconds: float) -> str:
+    """A time with its unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= 0.9995 * size:  # which is rounded to one
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"

@@ -16,6 +16,7 @@ from symgrad.interpret import interpret
 from symgrad.recording import Applied
 from symgrad.report.profile import Timers, instrumented
 from symgrad.rewrite import effect_of
+from symgrad.text import duration
 
 
 def loss(w, X, y):
@@ -159,7 +160,7 @@ def test_what_is_computed_before_a_loop():
         return np.sum((x - centre) ** 2)
 
     (loop,) = reported(distances, ("float64[30, 30]", "float64[30]", "float64[n, 30]")).loops
-    assert [text.split(" ")[0] for text in loop.hoisted] == ["centre"]
+    assert [text.split("  ")[1] for text in loop.hoisted] == ["centre"]
 
 
 def test_rows_of_neighbours():
@@ -225,6 +226,24 @@ def test_the_text_is_narrow_and_always_the_same(name):
     assert max(map(len, texts[0].split("\n"))) <= 100
     first, second = ([line[:80] for line in text.split("\n")] for text in texts)  # milliseconds stand behind
     assert first == second
+
+
+def test_names_of_any_text():
+    compiled = sg.grad(lambda p: np.sum(np.exp(p["a\u202e\n# b"]))).compile({"a\u202e\n# b": "float64[3]"})
+    for text in (
+        str(compiled.explain()),
+        str(compiled.profile({"a\u202e\n# b": np.ones(3)})),
+        str(sg.diff(compiled, compiled)),
+    ):
+        assert all(line.isprintable() for line in text.split("\n"))
+    other = sg.grad(lambda p: np.sum(np.sin(p["a\u202e\n# b"]))).compile({"a\u202e\n# b": "float64[3]"})
+    assert all(line.isprintable() for line in str(sg.diff(compiled, other)).split("\n"))
+
+
+def test_times_have_units():
+    assert list(map(duration, (2.5, 0.9999, 1e-3, 999.96e-6, 1.234e-5, 3e-8, 0.0))) == [
+        "2.5 s", "1 s", "1 ms", "1 ms", "12.3 us", "30 ns", "0 ns",
+    ]  # fmt: skip
 
 
 def test_a_program_from_another_process_knows_its_rewrites():

@@ -14,7 +14,7 @@ from symgrad.cost import MARKS
 from symgrad.errors import ArgumentError
 from symgrad.graph import CONSTANT, INPUT, SIZE, Graph, Node
 from symgrad.listing import hinted, is_input, number, types
-from symgrad.mathematics import code_of
+from symgrad.mathematics import CUT, at_a_glance, on_its_inputs
 from symgrad.report.matching import Matching
 from symgrad.report.provenance import place
 from symgrad.spelling import Code
@@ -25,15 +25,19 @@ from symgrad.variable import Variable
 INLINE = 24  # up to so many characters what both have stands as it is, without a name
 DEEPEST = 6  # operations in each other, where they were changed
 SHOWN, LONGEST = 4, 88  # and of what both have, and so many characters
-WIDEST = 8  # operands of which each is shown
-CUT = Code("...")
 
 
 class Change(NamedTuple):
     """A statement that only one of two programs has, or that is another in each.
 
-    `before` and `after` are "" where the program has none. `where` is the user's line in the second program, or else in
-    the first, and `text` what it says.
+    Attributes
+    ----------
+    before, after : str
+        In the first program and in the second; "" where there is none.
+    where : str
+        The user's line in the second program, or else in the first: ``logistic.py:8``.
+    text : str
+        What it says.
     """
 
     before: str
@@ -235,8 +239,7 @@ class _Writer:
                 heights[node] = height
 
     def statement(self, node: Node) -> str:
-        text = code_of(node, {}, {x: self._used(x) for x in node.inputs}).text
-        return visible(f"{self._name(node)} = {text}")
+        return visible(f"{self._name(node)} = {on_its_inputs(node, self._used).text}")
 
     def returned(self, leaves: Iterable[Any], structure: tree.TreeSpec) -> str:
         texts = [_Text(self._used(x.node).text if isinstance(x, Variable) else repr(x)) for x in leaves]
@@ -252,34 +255,24 @@ class _Writer:
 
     def _used(self, node: Node) -> Code:
         """A value where it is used: by a name, or as it is made."""
-        if self._is_plain(node):
-            return self._plain(node)
+        plain = self._plain(node)
+        if plain is not None:
+            return plain
         if _is_operation(node) and self.is_changed(node):
-            return code_of(node, {}, {x: self._used(x) for x in node.inputs})
-        code = self._short(node, SHOWN)
+            return on_its_inputs(node, self._used)
+        code = at_a_glance(node, self._plain, SHOWN)
         if len(code.text) <= INLINE and CUT.text not in code.text:
             return code
         text = visible(code.text)
         self.common.setdefault(self._name(node), text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
         return Code(self._name(node))
 
-    def _is_plain(self, node: Node) -> bool:
-        named = node in self.names or node in self.statements
-        return number(node) is not None or is_input(node) or named
-
-    def _plain(self, node: Node) -> Code:
-        """A number, or a value that has a name."""
-        if number(node) is not None:
-            return code_of(node, {}, {})
-        return Code(visible(str(dict(node.params)["name"])) if is_input(node) else self._name(node))
-
-    def _short(self, node: Node, depth: int) -> Code:
-        """What both programs have, as far as one sees at a glance what it is."""
-        if self._is_plain(node):
-            return self._plain(node)
-        if not depth or len(node.inputs) > WIDEST:
-            return CUT
-        return code_of(node, {}, {x: self._short(x, depth - 1) for x in node.inputs})
+    def _plain(self, node: Node) -> Code | None:
+        """A number, or a value that has a name; None for others."""
+        if node in self.names or node in self.statements:
+            return Code(self._name(node))
+        is_given = is_input(node) or number(node) is not None
+        return on_its_inputs(node, self._used) if is_given else None
 
 
 class _Text(str):

@@ -13,6 +13,7 @@ from symgrad.emit.module import Source
 from symgrad.emit.scalars import is_scalar
 from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
 from symgrad.listing import node_names, place as listed_place
+from symgrad.mathematics import at_a_glance
 from symgrad.options import Options
 from symgrad.recording import Applied, Log, Step
 from symgrad.report.layout import rendered
@@ -24,11 +25,28 @@ from symgrad.schedule.gain import whole_seconds
 from symgrad.schedule.layout import scratch_bytes
 from symgrad.schedule.loop import LOOP, Block
 from symgrad.schedule.reasons import AgainInLoop, Chosen
+from symgrad.spelling import Code
+from symgrad.text import visible
 from symgrad.trace import Program
+
+SHOWN = 3  # operations in each other of a value without a name
 
 
 class Stage(NamedTuple):
-    """A stage of the compiler: what it is for, what it leaves, as nodes or lines of source, and how long it took."""
+    """A stage of the compiler.
+
+    Attributes
+    ----------
+    name : str
+    about : str
+        What it does.
+    nodes : int
+        What it leaves, as far as results need it; 0 of source.
+    lines : int
+        Of source; 0 of a graph.
+    milliseconds : float
+        How long it took, with all rules loaded.
+    """
 
     name: str
     about: str
@@ -38,10 +56,22 @@ class Stage(NamedTuple):
 
 
 class Rewrite(NamedTuple):
-    """A rewrite at a line of the user's, and how often it was applied there.
+    """A rewrite at a line of the user's.
 
-    `where` is ``logistic.py:8``, with ``derivative of`` before it. `changes` is "nan" if a NaN or an infinity may
-    differ, which ``numerics="ieee"`` leaves out; "digits" if the last digits may; else "nothing".
+    Attributes
+    ----------
+    rule : str
+        The name of the rule, or of the stage where that looks at a program as a whole.
+    before, after : str
+        Both sides, down to what they have in common; letters stand for values without a name.
+    where : str
+        ``logistic.py:8``, or ``derivative of logistic.py:8``.
+    changes : {"nan", "digits", "nothing"}
+        What it can change: a NaN or an infinity, which ``numerics="ieee"`` leaves out; the last digits; nothing.
+    stage : str
+        In which it was applied there for the first time, with these sides.
+    times : int
+        How often it was.
     """
 
     rule: str
@@ -56,8 +86,20 @@ class Rewrite(NamedTuple):
 class LineCost(NamedTuple):
     """What a line of the user's costs, or the derivative of it.
 
-    Numbers, or expressions where sizes are symbols; `bytes` are those of each operation on its own, outside of loops.
-    `share` is that of the time, as far as reckoned, of all operations one after the other.
+    Attributes
+    ----------
+    where : str
+        ``logistic.py:8``, or ``derivative of logistic.py:8``.
+    text : str
+        The line itself.
+    operations : int
+        How many there are.
+    flops : int or sympy.Expr
+        What they compute; see `Cost`.
+    bytes : int or sympy.Expr
+        What they read and write, each on its own, outside of loops.
+    share : float
+        Of the time of all operations one after the other, as far as reckoned.
     """
 
     where: str
@@ -281,8 +323,14 @@ def _loop(node: Node, graph: Graph) -> Loop:
         block.seconds,
         len(block.layout.buffers),
         as_expr(scratch_bytes(block.layout.buffers, block.layout.length)),
-        tuple(f"{names[x]} ({place(x)})" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
+        tuple(f"{place(x)}  {_read(x, names)}" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
     )
+
+
+def _read(node: Node, names: dict[Node, str]) -> str:
+    """A value by its name, or as it is made."""
+    known = lambda x: None if names[x].startswith("%") else Code(names[x])
+    return visible(at_a_glance(node, known, SHOWN).text)
 
 
 def _reasons(made: Compilation, log: Log) -> list[str]:

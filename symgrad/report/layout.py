@@ -6,6 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from symgrad.schedule.blocks import WORTH_THREADS
+from symgrad.text import duration, visible
+
 if TYPE_CHECKING:
     from symgrad.report.explain import LineCost, Loop, Report, Rewrite
     from symgrad.report.profile import Profile, TimedLine
@@ -21,7 +24,7 @@ EFFECTS = {
 def rendered(report: Report) -> str:
     """All sections."""
     sections = [_top(report), _stages(report), _rewrites(report), _lines(report), _loops(report)]
-    return "\n\n".join("\n".join(lines) for lines in map(list, sections) if lines)
+    return "\n\n".join("\n".join(map(visible, lines)) for lines in sections)
 
 
 def _top(report: Report) -> Iterator[str]:
@@ -117,23 +120,29 @@ def _count(x: Any) -> str:
 def _loops(report: Report) -> Iterator[str]:
     yield f"LOOPS OVER BLOCKS OF ROWS: {len(report.loops) or 'none'}"
     for i, loop in enumerate(report.loops, start=1):
-        yield from _loop(i, loop)
+        yield from _loop(i, loop, report.options["threads"])
     for text in report.reasons:
         yield from _wrapped(text, "  ")
     for text in report.again:
         yield from _wrapped(f"computed again: {text}", "  ")
 
 
-def _loop(i: int, loop: Loop) -> Iterator[str]:
+def _loop(i: int, loop: Loop, most: int | None) -> Iterator[str]:
     halo = f" and {loop.halo} of its neighbours" if loop.halo else ""
     yield from _wrapped(f"{i}. {loop.rows:,} of {loop.size} rows{halo} at a time, of {', '.join(loop.over)}", "  ")
     kept = f"{loop.buffers} buffers of {_count(loop.scratch)} bytes" if loop.buffers else "no buffers"
     sums = f", {loop.sums} of them summed over the blocks" if loop.sums else ""
     yield f"     {loop.operations} operations{sums}; {kept}"
-    ms = f"{loop.seconds * 1e3:.2f} ms on one, as far as reckoned"
-    yield f"     {'on several threads' if loop.threads else 'on one thread'}: {ms}"
+    yield f"     {_threads(loop, most)}"
     for text in loop.hoisted:
-        yield from _wrapped(f"computed once, before it: {text}", "     ")
+        yield _shortened(f"     computed once, before it: {text}", WIDTH)
+
+
+def _threads(loop: Loop, most: int | None) -> str:
+    work = f"{duration(loop.seconds)} of work, as far as reckoned"
+    if not loop.threads:
+        return f"on one thread: {work}; several pay from {duration(WORTH_THREADS)} on"
+    return f"on {f'at most {most}' if most else 'several'} threads: {work}" if most != 1 else f"threads=1: {work}"
 
 
 # ---- profiles
@@ -164,11 +173,3 @@ def _timed(line: TimedLine) -> str:
         return f"{'':{29 + BAR}}{line.text}".rstrip()
     bar = "#" * round(line.share * BAR)
     return f"{duration(line.seconds):>10}{line.calls:>9,.0f}{line.share:>8.1%} {bar:<{BAR}} {line.text}"
-
-
-def duration(seconds: float) -> str:
-    """A time with its unit."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"

@@ -21,8 +21,19 @@ TICK, RESULT = "<tick>", "<result>"  # no names that a program could have
 class TimedLine(NamedTuple):
     """A line of the generated source.
 
-    `seconds` and `calls` are those of one call of the program; `where` is the user's line, with ``derivative of``
-    before it, and "" where a line computes nothing of it.
+    Attributes
+    ----------
+    number : int
+        In the module, from 1 on.
+    text : str
+    seconds : float
+        In one call of the program.
+    share : float
+        Of the time of all lines.
+    calls : float
+        How often it is run, or entered.
+    where : str
+        The user's line, ``derivative of logistic.py:8``; "" where a line computes nothing of it.
     """
 
     number: int
@@ -41,7 +52,7 @@ class Profile:
     ----------
     function : str
     lines : list of TimedLine
-        Those of the generated functions. What a line calls counts there, where it is a line of the source itself.
+        Those of the generated functions. What the lines of a function take counts there, not where it is called.
     seconds : float
         One call without timers, on one thread.
     overhead : float

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import chain
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from symgrad.graph import CONSTANT, Graph, Node
-from symgrad.listing import is_input, node_names, number
-from symgrad.mathematics import code_of
+from symgrad.graph import Graph, Node
+from symgrad.listing import node_names, number
+from symgrad.mathematics import CUT, at_a_glance
 from symgrad.recording import Applied
 from symgrad.spelling import Code
 from symgrad.text import visible
@@ -20,7 +20,6 @@ NEAR = 64  # nodes of a side that are looked at
 DEEPEST = 6  # operations in each other that a person still follows
 WIDEST = 88  # characters
 INLINE = 16  # up to so many characters a common part without a name stands as it is
-CUT = Code("...")
 
 
 class Naming:
@@ -71,36 +70,23 @@ class _Writer:
         return self.image.get(x, x)
 
     def _text(self, root: Node, is_common: Callable[[Node], bool]) -> str:
-        text = self._code(root, is_common, 0).text
+        known = lambda x: self._named(self._became(x)) if is_common(x) and number(x) is None else None
+        text = at_a_glance(root, known, DEEPEST).text
         return visible(text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}...")
-
-    def _code(self, x: Node, is_common: Callable[[Node], bool], depth: int) -> Code:
-        if is_common(x) and number(x) is None:
-            return self._named(self._became(x))
-        if depth == DEEPEST and x.inputs:
-            return CUT
-        codes = {y: self._code(y, is_common, depth + 1) for y in x.inputs}
-        return code_of(x, self._inputs(x), codes)
-
-    def _inputs(self, x: Node) -> Mapping[Node, str]:
-        return self.names if x in self.names else {x: str(dict(x.params).get("name", ""))}
 
     def _named(self, y: Node) -> Code:
         """A common part: under its name, or as what it is made of if that is short, or as a letter."""
         self.met[y] = None
-        if y in self.names or is_input(y):
-            return code_of(y, self._inputs(y), {}) if is_input(y) else Code(self.names[y])
-        code = None if y in self.letters else self._inline(y)
-        if code is None and y not in self.letters:
+        if y not in self.letters:
+            code = at_a_glance(y, self._plain, 1)
+            if CUT.text not in code.text and len(code.text) <= INLINE:
+                return code
             self.letters[y] = next(self._free)
-        return code or Code(self.letters[y])
+        return Code(self.letters[y])
 
-    def _inline(self, y: Node) -> Code | None:
-        if y.op is not CONSTANT and not all(x in self.names or number(x) is not None for x in y.inputs):
-            return None
-        inputs = {x: Code(self.names[x]) if x in self.names else code_of(x, {}, {}) for x in y.inputs}
-        code = code_of(y, self.names, inputs)
-        return code if len(code.text) <= INLINE else None
+    def _plain(self, y: Node) -> Code | None:
+        """What has a name."""
+        return Code(self.names[y]) if y in self.names else None
 
     @cached_property
     def _free(self) -> Iterator[str]:

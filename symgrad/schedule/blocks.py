@@ -23,7 +23,7 @@ from symgrad.schedule.loop import LOOP, Block
 from symgrad.schedule.plan import Plan, plan_for
 from symgrad.schedule.sizes import likely, rows_scale
 from symgrad.schedule.stencils import Moved, moved_of
-from symgrad.shapes import product
+from symgrad.shapes import is_one, product
 from symgrad.variable import Variable
 
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
@@ -96,7 +96,7 @@ def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
 
 def _has_many_rows(axis: Axis) -> bool:
     many = _rows_of(axis) >= FEWEST_ROWS
-    if not many:
+    if not many and not is_one(axis.size):
         note(reasons.FewRows(axis.size, FEWEST_ROWS))
     return many
 

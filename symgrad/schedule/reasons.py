@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from symgrad.dims import Size
 from symgrad.graph import Node
+from symgrad.text import duration
 
 
 class NothingLarge(NamedTuple):
@@ -27,8 +28,8 @@ class LittleToSave(NamedTuple):
 
     def __str__(self) -> str:
         along = "" if self.size is None else f"along {self.size}: "
-        could = f"save {_time(self.saved)} at most" if self.saved > 0 else "not save anything"
-        return f"{along}blocks could {could}, and pay from {_time(self.worth)} on"
+        could = f"save {duration(self.saved)} at most" if self.saved > 0 else "not save anything"
+        return f"{along}blocks could {could}, and pay from {duration(self.worth)} on"
 
 
 class MeetsItself(NamedTuple):
@@ -76,8 +77,8 @@ class Compared(NamedTuple):
     worth: float
 
     def __str__(self) -> str:
-        gained = f"save {_time(self.saved)}" if self.saved > 0 else f"cost {_time(-self.saved)} more"
-        return f"along {self.size}: blocks would {gained}; to be chosen they must save {_time(self.worth)}"
+        gained = f"save {duration(self.saved)}" if self.saved > 0 else f"cost {duration(-self.saved)} more"
+        return f"along {self.size}: blocks would {gained}; to be chosen they must save {duration(self.worth)}"
 
 
 class Chosen(NamedTuple):
@@ -87,7 +88,7 @@ class Chosen(NamedTuple):
     saved: float
 
     def __str__(self) -> str:
-        return f"along {self.size}: saves {_time(self.saved)}, as far as reckoned"
+        return f"along {self.size}: saves {duration(self.saved)}, as far as reckoned"
 
 
 class AgainInLoop(NamedTuple):
@@ -99,7 +100,3 @@ class AgainInLoop(NamedTuple):
     def __str__(self) -> str:
         values = dict.fromkeys(f"{x.op.name} of {x.where}" for x in self.values)
         return f"in loop {self.loop + 1}, rather than read: {', '.join(values)}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e6:,.0f} microseconds" if seconds < 1e-3 else f"{seconds * 1e3:,.1f} ms"
