@@ -6,9 +6,9 @@ import re
 import symgrad
 from symgrad import comparison, cost, doctor, errors
 from symgrad.export import load
-from symgrad.report import explain
+from symgrad.report import diff, explain, profile
 
-MODULES = (errors, comparison, cost, doctor, load, explain)  # the reference has classes of theirs
+MODULES = (errors, comparison, cost, doctor, load, diff, explain, profile)  # the reference has classes of theirs
 
 NAME = re.compile(r"(?<![`:\w])`([^`\n]+)`(?![`_])")
 
