@@ -1,0 +1,23 @@
+"""Runs the command ``symgrad`` in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+from symgrad.cli import main
+
+
+def run(*argv):
+    """A command; its exit code, output and errors."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(x) for x in argv])
+    return code, out.getvalue(), err.getvalue()
+
+
+def good(result):
+    """The output of a command that went well."""
+    code, out, err = result
+    assert code == 0, out + err
+    return out
