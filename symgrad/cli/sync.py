@@ -31,12 +31,18 @@ class State(NamedTuple):
     word : str
         ``"current"``, ``"written"``, ``"missing"``, ``"stale"``: the model or its entry changed; ``"edited"`` by hand
         and right, ``"wrong"``; ``"foreign"``: symgrad did not write it; or ``"error"`` of the model.
+    verified : bool
+        Whether the file was compared with the model, and agrees.
+    line : int, optional
+        Of one that is wrong, the first line whose value differs.
     detail : str
     """
 
     target: str
     word: str
     detail: str = ""
+    verified: bool = False
+    line: int | None = None
 
     @property
     def code(self) -> int:
@@ -44,8 +50,9 @@ class State(NamedTuple):
 
     def __str__(self) -> str:
         colour = ("green", "red", "red")[self.code] if self.word != "edited" else "yellow"
-        detail = f": {self.detail}" if self.detail else ""
-        return f"{self.target}: {paint(self.word, colour)}{detail}"
+        shown = paint({"edited": "edited by hand"}.get(self.word, self.word), colour)
+        place = f", line {self.line}" if self.line else ""
+        return f"{self.target}: {shown}{place}{', verified' * self.verified}{f': {self.detail}' * bool(self.detail)}"
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -87,14 +94,14 @@ def synced(kept: Kept, compiled: Compiled, force: bool) -> State:
             raise ArgumentError(f"there is no folder {Path(kept.target).parent}", "Make it first.")
         compiled.save(kept.path, overwrite=force)
         return State(kept.target, "written")
-    kept_as_it_is = f"{state.detail}; kept, --force would write it anew"
+    kept_as_it_is = "; ".join(filter(None, (state.detail, "kept, --force would write it anew")))
     return state._replace(detail=kept_as_it_is) if state.word in BY_OTHERS else state
 
 
 def checked(kept: Kept, compiled: Compiled) -> State:
     """What is to be said of a file; one that is current is verified, too."""
     state = state_of(kept, compiled)
-    return _verified(kept, compiled, state._replace(detail="verified")) if state.word == "current" else state
+    return _verified(kept, compiled, state) if state.word == "current" else state
 
 
 def state_of(kept: Kept, compiled: Compiled) -> State:
@@ -113,14 +120,13 @@ def state_of(kept: Kept, compiled: Compiled) -> State:
         return State(kept.target, "wrong", error.fact)
     if is_as_written(text):
         return State(kept.target, "stale", "the model or its entry has changed; `symgrad sync` writes it anew")
-    return _verified(kept, compiled, State(kept.target, "edited", "by hand, verified"))
+    return _verified(kept, compiled, State(kept.target, "edited"))
 
 
 def _verified(kept: Kept, compiled: Compiled, state: State) -> State:
     """The state of a file that agrees with its model; another one if it does not."""
     verdict = verify(kept.path, compiled)
-    place = f"line {verdict.line}: " if verdict.line else ""
-    return state if verdict else State(kept.target, "wrong", f"{place}{verdict.fact}")
+    return state._replace(verified=True) if verdict else State(kept.target, "wrong", verdict.fact, line=verdict.line)
 
 
 COMMAND = Command(
