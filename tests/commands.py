@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 
 from symgrad.cli import main
 
@@ -21,3 +22,12 @@ def good(result):
     code, out, err = result
     assert code == 0, out + err
     return out
+
+
+def as_a_new_process(monkeypatch, folder):
+    """Modules are looked for in a folder, and packages of other projects are forgotten."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in list(sys.modules):
+        if name.split(".")[0] in ("curve", "bend", "model"):
+            monkeypatch.delitem(sys.modules, name)

@@ -4,8 +4,8 @@ A block begins with a comment that names its file, `# model.py`. One that begins
 it, in the same file and namespace. What a block prints stands in the next block, behind `<!-- output -->`. Code that is
 not run, such as that of other libraries, is marked `py`.
 
-A `toml` block that begins with the name of its file is written there. A `console` block has commands behind `$ `, each with
-what it prints, errors included; `symgrad` runs in this process, but for its pipes.
+A `toml` block that begins with the name of its file is written there. A `console` block has commands behind `$ `, each
+with what it prints, errors included; `symgrad` runs in this process, but for its pipes.
 """
 
 from __future__ import annotations

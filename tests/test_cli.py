@@ -17,7 +17,7 @@ import symgrad as sg
 from symgrad.cli import COMMANDS, parser
 from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
-from tests.commands import good, run
+from tests.commands import as_a_new_process, good, run
 
 ROOT = Path(__file__).parent.parent
 MODEL = """
@@ -64,9 +64,7 @@ SPEC = "w=float64[d], X=float64[n, d], y=float64[n]"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a model, and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    as_a_new_process(monkeypatch, tmp_path)
     (tmp_path / "model.py").write_text(MODEL)
     return tmp_path
 
@@ -85,7 +83,7 @@ def test_the_examples_of_help_work(example, tmp_path, monkeypatch):
     name, *arguments = shlex.split(example)
     assert name == "symgrad"
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    monkeypatch.chdir(tmp_path)
+    as_a_new_process(monkeypatch, tmp_path)
     assert good(run(*arguments))
 
 

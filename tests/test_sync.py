@@ -12,10 +12,10 @@ import pytest
 
 import symgrad as sg
 from symgrad.cli.project import find_project, kept_by
-from symgrad.cli.target import load_function
 from symgrad.errors import ArgumentError
+from symgrad.export.target import load_function
 from symgrad.schedule import machine
-from tests.commands import good, run
+from tests.commands import as_a_new_process, good, run
 
 ROOT = Path(__file__).parent.parent
 VENDORED = ROOT / "examples" / "vendored"
@@ -40,8 +40,7 @@ spec = { w = "float64[d]", X = "float64[n, d]", y = "float64[n]" }
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project that keeps one derivative, which is written."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    as_a_new_process(monkeypatch, tmp_path)
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     return tmp_path
@@ -227,7 +226,7 @@ def test_the_project_is_looked_for_above(project):
 
 
 def test_without_a_project_the_message_shows_a_table(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    as_a_new_process(monkeypatch, tmp_path)
     code, _, err = run("sync")
     assert code == 2 and "[[tool.symgrad.gradients]]" in err
 
@@ -235,7 +234,8 @@ def test_without_a_project_the_message_shows_a_table(tmp_path, monkeypatch):
 # ---- the example
 
 
-def test_the_example_is_current_and_verified(request):
+def test_the_example_is_current_and_verified(request, monkeypatch):
+    as_a_new_process(monkeypatch, ROOT)
     if request.config.getoption("--update-golden"):
         good(run("sync", "--project", VENDORED))
     assert good(run("sync", "--check", "--project", VENDORED)).count(": current, verified\n") == 2
@@ -243,7 +243,8 @@ def test_the_example_is_current_and_verified(request):
 
 def test_the_tests_of_the_example_run_without_symgrad(tmp_path):
     shutil.copytree(VENDORED, tmp_path / "vendored", ignore=shutil.ignore_patterns("__pycache__"))
-    code = "import sys, unittest; sys.modules['symgrad'] = None; unittest.main(None, argv=['', 'discover', '-s', 'tests', '-t', '.'])"
+    discover = ["", "discover", "-s", "tests", "-t", "."]
+    code = f"import sys, unittest; sys.modules['symgrad'] = None; unittest.main(None, argv={discover})"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path / "vendored"
     )
@@ -272,8 +273,7 @@ def test_the_hook_runs_the_check():
 
 
 def test_the_whole_way_from_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    as_a_new_process(monkeypatch, tmp_path)
     Path("model.py").write_text(MODEL)
     spec = ["--spec", "w=float64[d], X=float64[n, d], y=float64[n]"]
     assert "def loss_value_and_grad(w, X, y):" in good(run("grad", "model.py:loss", *spec, "--value"))
@@ -283,6 +283,9 @@ def test_the_whole_way_from_an_empty_folder(tmp_path, monkeypatch):
     saved = sg.load("loss_grad.py")
     value, gradient = saved(np.zeros(2), np.ones((3, 2)), np.ones(3))
     np.testing.assert_allclose([value, *gradient], [np.log(2), -0.5, -0.5])
+    assert "agrees with its model" in good(run("verify", "loss_grad.py"))
     edit(Path("loss_grad.py"), "\n    margin = y * (X @ w)", "\n    margin = y * (X @ w) * 1.001")
+    code, out, _ = run("verify", "loss_grad.py")
+    assert code == 1 and "margin = y * (X @ w) * 1.001" in out
     assert run("sync", "--check")[0] == 1
     assert good(run("sync", "--force")) == "loss_grad.py: written\n"

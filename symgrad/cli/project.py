@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from symgrad.cli.kinds import KINDS, Derivative
 from symgrad.cli.shapes import Entries, value_of
-from symgrad.cli.target import load_function
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
+from symgrad.export.target import load_function
 from symgrad.schedule.machine import any_machine
 
 FILE = "pyproject.toml"
