@@ -212,6 +212,11 @@ def test_save_writes_what_runs_and_guards_other_files(folder):
     np.testing.assert_allclose([value, *gradient], [0, 2, 2, 2])
     code, _, err = run("grad", "model.py:cube", "-o", "model.py")
     assert code == 2 and "symgrad did not write it" in err and Path("model.py").read_text() == MODEL
+    Path("annotated_grad.py").write_text(Path("annotated_grad.py").read_text() + "# mine\n")
+    code, _, err = run("grad", "model.py:annotated", "-o", "annotated_grad.py")
+    assert code == 2 and "was edited" in err and "# mine" in Path("annotated_grad.py").read_text()
+    assert good(run("grad", "model.py:annotated", "-o", "annotated_grad.py", "--force"))
+    assert good(run("grad", "model.py:cube", "-o", "annotated_grad.py"))
     code, _, err = run("grad", "model.py:cube", "-o", "nowhere/x.py")
     assert code == 2 and "no folder nowhere" in err
 

@@ -30,6 +30,6 @@ COMMAND = Command(
     ),
     _add,
     _run,
-    "Check a saved file that somebody has edited against the model that its manifest names: at usual points of several\n"
-    "sizes and at the ends of ranges. Where they differ, it tells the first line that does.",
+    "Check a saved file that somebody has edited against the model that its manifest names: at usual points of\n"
+    "several sizes and at the ends of ranges. Where they differ, it tells the first line that does.",
 )

@@ -92,15 +92,15 @@ def digest(text: str) -> str:
 
 def is_as_written(text: str) -> bool:
     """Whether nobody has edited the text of a module since symgrad wrote it; blank lines do not matter."""
-    statement = _statement(ast.parse(text))
+    try:
+        statement = _statement(ast.parse(text))
+        manifest = ast.literal_eval(statement.value) if statement else None
+    except (SyntaxError, ValueError):
+        return False
     if statement is None:
         return False
     lines = text.splitlines()
     rest = [*lines[: statement.lineno - 1], *lines[statement.end_lineno :]]
-    try:
-        manifest = ast.literal_eval(statement.value)
-    except ValueError:
-        return False
     return isinstance(manifest, dict) and manifest.get("text") == digest("\n".join(rest))
 
 
