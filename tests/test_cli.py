@@ -465,3 +465,27 @@ def test_colour_only_at_a_terminal(monkeypatch):
 def test_options_stand_before_or_behind_the_command(folder):
     assert good(run("--json", "info")) == good(run("info", "--json"))
     assert parser().parse_args(["info"]).json is False
+
+
+# ---- diff
+
+
+def test_diff_of_saved_files_and_of_functions(folder):
+    good(run("grad", "model.py:annotated", "--value", "-o", "old.py"))
+    (folder / "model.py").write_text(MODEL.replace("np.tanh(X @ w)", "np.sin(X @ w)"))
+    good(run("grad", "model.py:annotated", "--value", "-o", "new.py"))
+    assert run("diff", "old.py", "old.py")[0] == 0
+    code, out, _ = run("diff", "old.py", "new.py")
+    assert code == 1 and "np.sin" in out and "tanh" in out
+    (folder / "before.py").write_text(MODEL)
+    code, out, _ = run("diff", "before.py:annotated", "model.py:annotated", "--json")
+    assert code == 1 and json.loads(out)["differ"] is True
+    assert run("diff", "before.py:cube", "model.py:cube", "--order", "2")[0] == 0
+
+
+def test_diff_of_a_file_with_loops_says_what_to_do(folder):
+    good(run("grad", "model.py:loss", "--spec", SPEC, "--optimize", "2", "-o", "old.py"))
+    code, _, err = run("diff", "old.py", "old.py")
+    assert code == 2 and "Save it with optimize=1" in err
+    code, _, err = run("diff", "model.py:cube", "nowhere.py")
+    assert code == 2 and "cannot be read" in err
