@@ -269,7 +269,13 @@ class Compiled:
         >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
         'slope.py'
         """
-        from symgrad.export.save import Module, save
+        from symgrad.export.save import write
+
+        return write(self.standalone, Path(path), overwrite)
+
+    def standalone(self, folder: Path) -> Source:
+        """What `save` writes into a folder: the text of the module, and its large constants."""
+        from symgrad.export.save import Module
 
         if self.structure is not None:
             raise ArgumentError(
@@ -292,8 +298,7 @@ class Compiled:
             origin=self._origin,
             run=self._unwatched,
         )
-        save(module, Path(path), overwrite)
-        return Path(path)
+        return module.source(folder)
 
     @cached_property
     def _origin(self) -> Origin:

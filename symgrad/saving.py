@@ -44,7 +44,7 @@ def write_module(path: Path, text: str, constants: Constants, overwrite: bool) -
         If a file is in the way that symgrad did not write, and `overwrite` does not say that it may go.
     """
     before = _text_at(path)
-    if before is not None and not overwrite and not _is_generated(before):
+    if before is not None and not overwrite and not is_generated(before):
         raise _in_the_way(path)
     kept = path.with_suffix(_suffix(constants)) if constants else None
     written = kept is not None and _write_constants(kept, constants, overwrite)
@@ -57,6 +57,11 @@ def write_module(path: Path, text: str, constants: Constants, overwrite: bool) -
     for suffix in _LOADS.findall(before or ""):
         if path.with_suffix(suffix) != kept:
             path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def is_written(path: Path, text: str, constants: Constants) -> bool:
+    """Whether a module and its constants are there as `write_module` would write them."""
+    return _text_at(path) == text and (not constants or _holds(path.with_suffix(_suffix(constants)), constants))
 
 
 def write_text(path: Path, text: str, overwrite: bool) -> None:
@@ -104,7 +109,7 @@ def _text_at(path: Path) -> str | None:
         return None
 
 
-def _is_generated(text: str) -> bool:
+def is_generated(text: str) -> bool:
     """Whether a module says at its top that symgrad generated it."""
     return text.startswith('"""') and f"\n{MARK}" in text.split('"""', 2)[1]
 

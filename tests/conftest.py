@@ -49,8 +49,8 @@ def usual_machine():
     """Generated sources are those of a machine with a usual cache and two cores, wherever the tests run."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(machine, "cache_bytes", lambda: machine.USUAL_CACHE)
-        monkeypatch.setattr(machine, "share_bytes", lambda: 16 << 20)
-        monkeypatch.setattr(machine, "cores", lambda: 2)
+        monkeypatch.setattr(machine, "share_bytes", lambda: machine.USUAL_SHARE)
+        monkeypatch.setattr(machine, "cores", lambda: machine.USUAL_CORES)
         yield
 
 

@@ -3,6 +3,9 @@
 A block begins with a comment that names its file, `# model.py`. One that begins with `# model.py, continued` runs after
 it, in the same file and namespace. What a block prints stands in the next block, behind `<!-- output -->`. Code that is
 not run, such as that of other libraries, is marked `py`.
+
+A `toml` block that begins with the name of its file is written there. A `console` block has commands behind `$ `, each
+with what it prints, errors included; `symgrad` runs in this process, but for its pipes.
 """
 
 from __future__ import annotations
@@ -10,12 +13,16 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
+import os
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from symgrad.ops.define import TABLE
+from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(
@@ -26,12 +33,16 @@ FIRST_LINE = re.compile(r"# (?P<name>\w+\.py)(?P<continued>, continued)?\n")
 
 
 class Block(NamedTuple):
-    """A Python block: its file, its code, whether the file is there already, and the match of the output behind it."""
+    """A block: its file, its code, whether the file is there already, and the match of the output behind it.
+
+    Of commands the file is "" and the output is the block itself.
+    """
 
     name: str
     code: str
     continued: bool
     output: re.Match | None
+    language: str = "python"
 
 
 def pages():
@@ -40,12 +51,17 @@ def pages():
 
 
 def blocks(text):
-    """The Python blocks of a page, in order."""
+    """The blocks of a page that do something, in order."""
     found, last = [], None
     for block in BLOCK.finditer(text):
         if block["shown"] and last is not None:
             found[last] = found[last]._replace(output=block)
         last = None
+        file = re.match(r"# ([\w.]+)\n", block["text"])
+        if block["language"] == "console":
+            found.append(Block("", block["text"], False, block, "console"))
+        if block["language"] == "toml" and file:
+            found.append(Block(file[1], block["text"], False, None, "toml"))
         if block["language"] == "python" and not block["shown"]:
             first = FIRST_LINE.match(block["text"])
             assert first, f"the block does not name its file: {block['text'][:60]!r}"
@@ -56,7 +72,7 @@ def blocks(text):
 
 def programs(text):
     """For each Python block that is not an output its file name, code, and the match of the output that follows it."""
-    return [(block.name, block.code, block.output) for block in blocks(text)]
+    return [(block.name, block.code, block.output) for block in blocks(text) if block.language == "python"]
 
 
 def printed(folder, name, code, namespace=None):
@@ -98,6 +114,14 @@ def rerun(text, folder):
     """The text of a page with what its programs print now."""
     namespaces, new, end = {}, text, 0
     for block in blocks(text):
+        if block.language == "toml":
+            (folder / block.name).write_text(block.code, encoding="utf-8")
+        if block.language == "console":
+            at = new.index(block.output[0], end)
+            shown = f"```console\n{session(folder, block.code)}```\n"
+            new, end = new[:at] + shown + new[at + len(block.output[0]) :], at + len(shown)
+        if block.language != "python":
+            continue
         namespace = namespaces[block.name] if block.continued else namespaces.setdefault(block.name, {})
         out = printed(folder, block.name, block.code, namespace).strip("\n")
         end = new.index(block.code, end) + len(block.code)
@@ -108,3 +132,21 @@ def rerun(text, folder):
         fence, language = block.output["fence"], block.output["language"]
         new = new[:at] + f"<!-- output -->\n{fence}{language}\n{out}\n{fence}\n" + new[at + len(block.output[0]) :]
     return new
+
+
+def session(folder, text):
+    """Commands and what they print, one after the other in a folder."""
+    lines = []
+    for command in re.findall(r"^\$ (.*)$", text, re.M):
+        lines += [f"$ {command}", *answer(folder, command).splitlines()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def answer(folder, command):
+    if not command.startswith("symgrad ") or "|" in command:
+        shell = f'symgrad() {{ "{sys.executable}" -m symgrad "$@"; }}; {command}'
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(shell, shell=True, cwd=folder, env=env, text=True, capture_output=True).stdout
+    with script_in(folder):
+        _, out, err = run(*shlex.split(command)[1:])
+    return out + err

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.cli import COMMANDS, main, parser
+from symgrad.cli import COMMANDS, parser
 from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
+from tests.commands import as_a_new_process, good, run
 
 ROOT = Path(__file__).parent.parent
 MODEL = """
@@ -62,29 +64,9 @@ SPEC = "w=float64[d], X=float64[n, d], y=float64[n]"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a model, and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    as_a_new_process(monkeypatch, tmp_path)
     (tmp_path / "model.py").write_text(MODEL)
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    """Runs a command in this process; its code, output and errors."""
-
-    def run(*argv):
-        code = main([str(x) for x in argv])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-def good(result):
-    code, out, err = result
-    assert code == 0, err
-    return out
 
 
 # ---- what help says
@@ -97,22 +79,22 @@ def examples():
 
 
 @pytest.mark.parametrize("example", list(examples()))
-def test_the_examples_of_help_work(example, run, tmp_path, monkeypatch):
+def test_the_examples_of_help_work(example, tmp_path, monkeypatch):
     name, *arguments = shlex.split(example)
     assert name == "symgrad"
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    as_a_new_process(monkeypatch, tmp_path)
     assert good(run(*arguments))
 
 
 @pytest.mark.parametrize("module", COMMANDS, ids=lambda module: module.COMMAND.name)
-def test_help_has_two_examples_and_the_exit_codes(module, run):
+def test_help_has_two_examples_and_the_exit_codes(module):
     out = good(run(module.COMMAND.name, "--help"))
     assert out.count(f"  symgrad {module.COMMAND.name} ") + out.count(f"  symgrad {module.COMMAND.name}\n") >= 2
     assert "exit codes: 0" in out
 
 
-def test_all_commands_are_listed(run):
+def test_all_commands_are_listed():
     out = good(run("--help"))
     assert all(re.search(rf"^    {module.COMMAND.name}\b", out, re.M) for module in COMMANDS)
     assert good(run("--version")) == f"symgrad {sg.__version__}\n"
@@ -133,7 +115,7 @@ def test_the_command_and_the_module_are_the_same():
 # ---- grad
 
 
-def test_grad_prints_the_source_of_the_library(folder, run):
+def test_grad_prints_the_source_of_the_library(folder):
     out = good(run("grad", "model.py:loss", "--spec", SPEC, "--wrt", "w"))
     from symgrad.export.target import load_function
 
@@ -158,7 +140,7 @@ def test_grad_prints_the_source_of_the_library(folder, run):
     ids=str,
 )
 @pytest.mark.parametrize("optimize", [0, 1, 2])
-def test_kinds_and_orders(folder, run, flags, x, expected, optimize):
+def test_kinds_and_orders(folder, flags, x, expected, optimize):
     found = json.loads(good(run("grad", "model.py:cube", *flags, "--optimize", optimize, "--json")))
     names = {}
     exec(found["source"], names)
@@ -167,12 +149,12 @@ def test_kinds_and_orders(folder, run, flags, x, expected, optimize):
     assert found["signature"].startswith("x: float64[]")
 
 
-def test_the_third_order_of_a_vector_is_a_nested_jacobian(folder, run):
+def test_the_third_order_of_a_vector_is_a_nested_jacobian(folder):
     signature = json.loads(good(run("grad", "model.py:Model.loss", "--order", "3", "--json")))["signature"]
     assert signature == "x: float64[n] -> float64[n, n, n]"
 
 
-def test_hvp_takes_a_vector_like_the_argument(folder, run):
+def test_hvp_takes_a_vector_like_the_argument(folder):
     found = json.loads(good(run("grad", "model.py:loss", "--spec", SPEC, "--hvp", "--wrt", "w,y", "--json")))
     assert found["signature"].startswith("w: float64[d], X: float64[n, d], y: float64[n], ")
     assert (
@@ -182,7 +164,7 @@ def test_hvp_takes_a_vector_like_the_argument(folder, run):
     assert code == 2 and "'nothing' is none" in err
 
 
-def test_trees_by_path(folder, run):
+def test_trees_by_path(folder):
     spec = "params.W[0]=float64[3, 4], params['b']=float64[4]"
     out = good(run("grad", "model.py:layers", "--spec", spec, "--wrt", "params.W,params.b"))
     assert """params["W"][0]""" in out
@@ -192,12 +174,12 @@ def test_trees_by_path(folder, run):
     assert code == 2 and "from 0 on" in err
 
 
-def test_values_are_part_of_the_program(folder, run):
+def test_values_are_part_of_the_program(folder):
     out = good(run("grad", "model.py:steps", "--spec", "count=2, mode='sum'"))
     assert out.count("np.cos(") == 2 and "/ n" not in out
 
 
-def test_arrays_give_shapes_and_numbers(folder, run):
+def test_arrays_give_shapes_and_numbers(folder):
     np.savez("data.npz", w=np.ones(3), X=np.ones((5, 3)), y=np.zeros(5))
     np.save("y.npy", np.zeros(5, np.float32))
     Path("data.json").write_text(json.dumps({"params": {"W": [[[1.0] * 4] * 3, [1.0]], "b": [1, 2, 3, 4.5]}}))
@@ -209,19 +191,19 @@ def test_arrays_give_shapes_and_numbers(folder, run):
     )
 
 
-def test_a_module_by_its_dotted_name(folder, run):
-    package = folder / "curve"
+def test_a_module_by_its_dotted_name(folder):
+    package = folder / "bend"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "tools.py").write_text("import numpy as np\n\n\ndef square(x):\n    return np.sum(x ** 2)\n")
     (package / "model.py").write_text(
         "from .tools import square\n\n\ndef loss(x: 'float64[n]'):\n    return square(x)\n"
     )
-    by_name, by_file = (good(run("grad", target)) for target in ("curve.model:loss", "curve/model.py:loss"))
+    by_name, by_file = (good(run("grad", target)) for target in ("bend.model:loss", "bend/model.py:loss"))
     assert by_name == by_file and "model.py:4" in by_name
 
 
-def test_save_writes_what_runs_and_guards_other_files(folder, run):
+def test_save_writes_what_runs_and_guards_other_files(folder):
     out = good(run("grad", "model.py:annotated", "--value", "-o", "annotated_grad.py"))
     assert out.startswith("annotated_grad.py: w: float64[3], X: float64[n, 3] -> float64[], float64[3]")
     names = {"__name__": "annotated_grad", "__file__": "annotated_grad.py"}
@@ -230,6 +212,11 @@ def test_save_writes_what_runs_and_guards_other_files(folder, run):
     np.testing.assert_allclose([value, *gradient], [0, 2, 2, 2])
     code, _, err = run("grad", "model.py:cube", "-o", "model.py")
     assert code == 2 and "symgrad did not write it" in err and Path("model.py").read_text() == MODEL
+    Path("annotated_grad.py").write_text(Path("annotated_grad.py").read_text() + "# mine\n")
+    code, _, err = run("grad", "model.py:annotated", "-o", "annotated_grad.py")
+    assert code == 2 and "was edited" in err and "# mine" in Path("annotated_grad.py").read_text()
+    assert good(run("grad", "model.py:annotated", "-o", "annotated_grad.py", "--force"))
+    assert good(run("grad", "model.py:cube", "-o", "annotated_grad.py"))
     code, _, err = run("grad", "model.py:cube", "-o", "nowhere/x.py")
     assert code == 2 and "no folder nowhere" in err
 
@@ -237,7 +224,7 @@ def test_save_writes_what_runs_and_guards_other_files(folder, run):
 # ---- graph, check, bench, info
 
 
-def test_graph_lists_and_draws(folder, run):
+def test_graph_lists_and_draws(folder):
     assert "derivative" in good(run("graph", "model.py:cube", "--stage", "traced"))
     for name in ("g.svg", "g.dot", "g.md", "g.mmd"):
         out = good(run("graph", "model.py:cube", "-o", name))
@@ -246,7 +233,7 @@ def test_graph_lists_and_draws(folder, run):
     assert code == 2 and ".svg" in err
 
 
-def test_check_says_right_and_wrong(folder, run):
+def test_check_says_right_and_wrong(folder):
     assert "all agree" in good(run("check", "model.py:loss", "--spec", SPEC))
     found = json.loads(good(run("check", "model.py:loss", "--spec", SPEC, "--wrt", "w", "--order", "1", "--json")))
     assert [row["argument"] for row in found["rows"]] == ["w", "w"] and found["right"] is True
@@ -280,7 +267,7 @@ def operators_go_again():
     TABLE.update(table)
 
 
-def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder, run):
+def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder):
     assert "all agree" in good(run("check", "model.py:rooted", "--order", "1", "--size", "n=7"))
     np.savez("data.npz", x=np.array([2.0, 3.0]))
     found = json.loads(good(run("check", "model.py:rooted", "--like", "data.npz", "--order", "1", "--json")))
@@ -290,7 +277,7 @@ def test_check_makes_numbers_in_the_domain_and_takes_given_ones(folder, run):
         assert code == 2 and said in err
 
 
-def test_bench_measures_at_sizes(folder, run):
+def test_bench_measures_at_sizes(folder):
     found = json.loads(
         good(run("bench", "model.py:annotated", "--size", "n=5", "--size", "n=9", "--rounds", "1", "--json"))
     )
@@ -301,7 +288,7 @@ def test_bench_measures_at_sizes(folder, run):
     assert code == 2 and "autograd, jax" in err
 
 
-def test_bench_runs_the_model_with_the_numpy_of_autograd(folder, run):
+def test_bench_runs_the_model_with_the_numpy_of_autograd(folder):
     pytest.importorskip("autograd")
     found = json.loads(
         good(run("bench", "model.py:annotated", "--value", "--against", "autograd", "--rounds", "1", "--json"))
@@ -309,7 +296,7 @@ def test_bench_runs_the_model_with_the_numpy_of_autograd(folder, run):
     assert found["rows"][0]["agree"] is True and found["rows"][0]["seconds"]["autograd"] > 0
 
 
-def test_info_has_no_path(run):
+def test_info_has_no_path():
     found = json.loads(good(run("info", "--json")))
     assert found["symgrad"] == sg.__version__ and found["numpy"] == np.__version__
     assert not re.search(r"[/\\]\w+[/\\]", json.dumps(found))
@@ -400,7 +387,7 @@ def test_arguments_meet_their_parameters():
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else "",
 )
-def test_errors_are_one_message(folder, run, argv, said):
+def test_errors_are_one_message(folder, argv, said):
     code, out, err = run(*argv)
     assert code == 2 and out == "" and said in err and "Traceback" not in err
     assert err.startswith(("symgrad: ", "a model may print"))
@@ -417,14 +404,14 @@ def test_errors_are_one_message(folder, run, argv, said):
         ("import sys\nsys.exit(0)\n", "SystemExit: 0\n  at broken.py:2"),
     ],
 )
-def test_a_model_that_cannot_be_imported(folder, run, text, said):
+def test_a_model_that_cannot_be_imported(folder, text, said):
     (folder / "broken.py").write_text(text)
     code, out, err = run("--json", "grad", "broken.py:f")
     assert code == 2 and said in err and "Traceback" not in err
     assert json.loads(out)["error"]["kind"] == "model"
 
 
-def test_a_bug_of_symgrad_says_so(folder, run, monkeypatch):
+def test_a_bug_of_symgrad_says_so(folder, monkeypatch):
     monkeypatch.setattr(sys.modules["symgrad.compile"], "emit", None)
     code, out, err = run("--json", "grad", "model.py:cube")
     assert code == 2 and json.loads(out)["error"]["kind"] == "bug" and "not callable" in err and "Traceback" not in err
@@ -432,7 +419,7 @@ def test_a_bug_of_symgrad_says_so(folder, run, monkeypatch):
     assert code == 2 and "Traceback" in err
 
 
-def test_usage_errors_exit_with_2(run):
+def test_usage_errors_exit_with_2():
     for argv in (
         [],
         ["nothing"],
@@ -444,7 +431,7 @@ def test_usage_errors_exit_with_2(run):
         assert code == 2 and out == "" and "usage:" in err
 
 
-def test_ctrl_c_is_quiet(folder, run, monkeypatch):
+def test_ctrl_c_is_quiet(folder, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
@@ -475,6 +462,30 @@ def test_colour_only_at_a_terminal(monkeypatch):
     assert paint("no", "red", Terminal()) == "no"
 
 
-def test_options_stand_before_or_behind_the_command(folder, run):
+def test_options_stand_before_or_behind_the_command(folder):
     assert good(run("--json", "info")) == good(run("info", "--json"))
     assert parser().parse_args(["info"]).json is False
+
+
+# ---- diff
+
+
+def test_diff_of_saved_files_and_of_functions(folder):
+    good(run("grad", "model.py:annotated", "--value", "-o", "old.py"))
+    (folder / "model.py").write_text(MODEL.replace("np.tanh(X @ w)", "np.sin(X @ w)"))
+    good(run("grad", "model.py:annotated", "--value", "-o", "new.py"))
+    assert run("diff", "old.py", "old.py")[0] == 0
+    code, out, _ = run("diff", "old.py", "new.py")
+    assert code == 1 and "np.sin" in out and "tanh" in out
+    (folder / "before.py").write_text(MODEL)
+    code, out, _ = run("diff", "before.py:annotated", "model.py:annotated", "--json")
+    assert code == 1 and json.loads(out)["differ"] is True
+    assert run("diff", "before.py:cube", "model.py:cube", "--order", "2")[0] == 0
+
+
+def test_diff_of_a_file_with_loops_says_what_to_do(folder):
+    good(run("grad", "model.py:loss", "--spec", SPEC, "--optimize", "2", "-o", "old.py"))
+    code, _, err = run("diff", "old.py", "old.py")
+    assert code == 2 and "Save it with optimize=1" in err
+    code, _, err = run("diff", "model.py:cube", "nowhere.py")
+    assert code == 2 and "cannot be read" in err

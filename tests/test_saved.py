@@ -17,7 +17,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ArgumentError
-from symgrad.export.manifest import FORMAT, _relative, read_manifest
+from symgrad.export.manifest import FORMAT, _relative, is_as_written, read_manifest
 from symgrad.export.origin import hash_of
 from symgrad.export.vectors import NoVectorsError, vectors_of
 from tests import selftests
@@ -65,7 +65,9 @@ def test_the_manifest_says_what_a_module_is(tmp_path):
     loss = imported(tmp_path, LOGISTIC).loss
     program = sg.value_and_grad(loss, argnums=(0, 1), numerics="ieee").compile(*SPECS, optimize=1)
     (tmp_path / "out").mkdir()
-    assert read_manifest(program.save(tmp_path / "out" / "saved.py")) == {
+    manifest = read_manifest(program.save(tmp_path / "out" / "saved.py"))
+    assert len(manifest.pop("text")) == 64  # a SHA-256; see the next test
+    assert manifest == {
         "format": FORMAT,
         "symgrad": sg.__version__,
         "function": "loss_value_and_grad",

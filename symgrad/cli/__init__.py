@@ -9,13 +9,13 @@ import traceback
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 
-from symgrad.cli import bench, check, grad, graph, info
+from symgrad.cli import bench, check, diff, explain, grad, graph, info, sync, verify
 from symgrad.cli.common import EXIT_CODES, add_general
 from symgrad.cli.failures import failure_of
 from symgrad.cli.output import paint
 from symgrad.version import VERSION
 
-COMMANDS = (grad, graph, check, bench, info)
+COMMANDS = (grad, graph, check, bench, explain, diff, sync, verify, info)
 FINE, FAILED, WRONG, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141
 
 

@@ -57,6 +57,11 @@ def add_general(parser: ArgumentParser, default: Any) -> None:
 def add_target(parser: ArgumentParser) -> None:
     """The function, and what it is called with."""
     parser.add_argument("target", help="FILE.py:function or package.module:function; the module is run")
+    add_shapes(parser)
+
+
+def add_shapes(parser: ArgumentParser) -> None:
+    """What a function is called with."""
     shapes = parser.add_argument_group("shapes of the arguments; by default the function's annotations and defaults")
     shapes.add_argument(
         "--spec",

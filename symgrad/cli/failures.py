@@ -50,7 +50,8 @@ def _said(error: SymgradError) -> str:
     frame, callers = sys._getframe(1), set()
     while frame := frame.f_back:  # type: ignore[assignment]
         callers.add(frame.f_code.co_filename)
-    return "\n  ".join(filter(None, (error.fact, error.instead))) if error.where.file in callers else str(error)
+    message = "\n  ".join(filter(None, (error.fact, error.instead))) if error.where.file in callers else str(error)
+    return "\n".join([message, *getattr(error, "__notes__", ())])
 
 
 def _is_symgrad(code: CodeType) -> bool:

@@ -71,8 +71,8 @@ def _missing(called: str, names: list[str]) -> ArgumentError:
     example = ", ".join(f"{name}=float64[{'n' if i else 'd'}]" for i, name in enumerate(names))
     return ArgumentError(
         f"{called}: no shape for {', '.join(names)}",
-        f'Say it, --spec "{example}" (float64[] is a scalar); annotate the function, {names[0]}: "float64[n]"; or give '
-        "arrays by name, --like data.npz.",
+        f'Say it, --spec "{example}" (float64[] is a scalar, {names[0]}.W=... part of a tree); annotate the function, '
+        f'{names[0]}: "float64[n]"; or give arrays by name, --like data.npz.',
     )
 
 

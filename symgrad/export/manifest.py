@@ -6,6 +6,7 @@ It is a literal, so that a module is read without being run. ``docs/formats.md``
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,7 +81,27 @@ def manifest_text(manifest: Mapping[str, Any]) -> str:
     return f"{NAME} = {{\n{''.join(lines)}}}"
 
 
+def digest(text: str) -> str:
+    """The SHA-256 of the lines of a module that are not blank, its manifest left out, in hexadecimal digits."""
+    lines = (line.rstrip() for line in text.splitlines())
+    return hashlib.sha256("\n".join(filter(None, lines)).encode()).hexdigest()
+
+
 # ---- reading
+
+
+def is_as_written(text: str) -> bool:
+    """Whether nobody has edited the text of a module since symgrad wrote it; blank lines do not matter."""
+    try:
+        statement = _statement(ast.parse(text))
+        manifest = ast.literal_eval(statement.value) if statement else None
+    except (SyntaxError, ValueError):
+        return False
+    if statement is None:
+        return False
+    lines = text.splitlines()
+    rest = [*lines[: statement.lineno - 1], *lines[statement.end_lineno :]]
+    return isinstance(manifest, dict) and manifest.get("text") == digest("\n".join(rest))
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:
@@ -129,13 +150,21 @@ def manifest_in(path: Path, text: str) -> dict[str, Any]:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         fact = f"{path.name}{line} is no Python: {getattr(error, 'msg', error)}"
         raise ArgumentError(fact, "Mend it, or save the module again.") from None
-    for statement in reversed(module.body):
-        if isinstance(statement, ast.Assign) and NAME in map(ast.unparse, statement.targets):
-            return _checked(path, statement.value)
+    statement = _statement(module)
+    if statement is not None:
+        return _checked(path, statement.value)
     raise ArgumentError(
         f"{path.name!r} has no {NAME}: symgrad did not save it, or an older symgrad did",
         "Give a module that Compiled.save has written.",
     )
+
+
+def _statement(module: ast.Module) -> ast.Assign | None:
+    """The one that defines the manifest."""
+    for statement in reversed(module.body):
+        if isinstance(statement, ast.Assign) and NAME in map(ast.unparse, statement.targets):
+            return statement
+    return None
 
 
 def _checked(path: Path, value: ast.expr) -> dict[str, Any]:

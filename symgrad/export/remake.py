@@ -81,12 +81,7 @@ def _transform(name: str, path: Path) -> Any:
 
 def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: tuple[str, ...]) -> Model:
     """The program of a function, for the arguments and options of a manifest."""
-    given, options = manifest.get("arguments"), manifest.get("options", {})
-    if given is None:
-        why = manifest.get("reasons", {}).get("arguments", "it does not say")
-        raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE)
-    values = {key: tree.tree_map(_given, _leaves_marked(value)) for key, value in given.items()}
-    bound = inspect.BoundArguments(function.__signature__, values)
+    options, bound = manifest.get("options", {}), arguments_of(function.__signature__, path, manifest)
 
     def compiled(**options: Any) -> Compiled:
         return function.compile(*bound.args, **bound.kwargs, check_nan=False, **options)
@@ -97,6 +92,16 @@ def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: 
         fact = f"the model cannot be traced for the arguments of {path.name!r}: {_said(error)}"
         raise ArgumentError(fact, "Save the file again, if its arguments are others by now.") from error
     return Model(program, str(manifest.get("function")), lambda: compiled(**options), notes)
+
+
+def arguments_of(takes: inspect.Signature, path: Path, manifest: Mapping[str, Any]) -> inspect.BoundArguments:
+    """What a Function is given for the arguments of a manifest."""
+    given = manifest.get("arguments")
+    if given is None:
+        why = manifest.get("reasons", {}).get("arguments", "it does not say")
+        raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE)
+    values = {key: tree.tree_map(_given, _leaves_marked(value)) for key, value in given.items()}
+    return inspect.BoundArguments(takes, values)
 
 
 def _said(error: Exception) -> str:

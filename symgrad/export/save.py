@@ -14,7 +14,7 @@ from symgrad.emit.hints import parameter_hints
 from symgrad.emit.module import Source, emit
 from symgrad.errors import ArgumentError
 from symgrad.export import selftest
-from symgrad.export.manifest import FORMAT, manifest_text, options_of, origin_entries, specs_of
+from symgrad.export.manifest import FORMAT, digest, manifest_text, options_of, origin_entries, specs_of
 from symgrad.export.origin import Origin
 from symgrad.export.vectors import NoVectorsError, Vector, tolerance_of, vectors_of
 from symgrad.graph import Graph
@@ -69,9 +69,9 @@ class Module:
         header = replace(self.header, hints=hints)
         source = emit(self.graph, header, self.options.optimize, self.checks, self.options.threads)
         vectors, reason = self._vectors()
-        manifest = manifest_text(self._manifest(folder, reason))
-        parts = [source.text.rstrip(), manifest, _tests(vectors), *map(_text, SHARED), _COMMAND]
-        source.text = "\n\n\n".join(parts)
+        program, tests = source.text.rstrip(), [_tests(vectors), *map(_text, SHARED), _COMMAND]
+        manifest = self._manifest(folder, reason) | {"text": digest("\n".join([program, *tests]))}
+        source.text = "\n\n\n".join([program, manifest_text(manifest), *tests])
         return source
 
     def _vectors(self) -> tuple[list[Vector], dict[str, str]]:
@@ -109,12 +109,13 @@ class Module:
         return found
 
 
-def save(module: Module, path: Path, overwrite: bool) -> None:
-    """Write a module, and its constants beside it."""
+def write(source: Callable[[Path], Source], path: Path, overwrite: bool) -> Path:
+    """Write the module that `source` gives for a folder, and its constants beside it."""
     if path.suffix != ".py":
         raise ArgumentError(f"{path.name!r} is no name of a Python module", 'Save to a path that ends in ".py".')
-    source = module.source(path.parent)
-    write_module(path, source.text, source.constants, overwrite)
+    module = source(path.parent)
+    write_module(path, module.text, module.constants, overwrite)
+    return path
 
 
 def _tests(vectors: Sequence[Vector]) -> str:

@@ -93,14 +93,39 @@ def load_module(place: str, root: Path | None = None) -> ModuleType:
 
 
 def _imported(name: str, folder: Path) -> ModuleType:
-    """A module of a package, imported as Python does from this folder."""
+    """A module of a package, imported as Python does from this folder.
+
+    Where its package cannot be imported, the module is imported without it: what keeps derivatives as files may import
+    them, and they are not there before they are written.
+    """
     with _findable(folder):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise  # the model's own import
-    raise ArgumentError(f"there is no module {name}", "Write FILE.py:function for a file, or look at the spelling.")
+            if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+                raise ArgumentError(
+                    f"there is no module {name}", "Write FILE.py:function for a file, or look at the spelling."
+                ) from None
+            failed: Exception = error
+        except Exception as error:
+            failed = error
+        try:
+            _enter_bare_packages(name, folder)
+            return importlib.import_module(name)
+        except Exception:
+            raise failed from None
+
+
+def _enter_bare_packages(name: str, folder: Path) -> None:
+    """Packages around a module in which there is nothing but a way to their modules."""
+    steps = name.split(".")[:-1]
+    for known in list(sys.modules):
+        if steps and known.split(".")[0] == steps[0]:
+            del sys.modules[known]
+    for depth in range(1, len(steps) + 1):
+        package = ModuleType(".".join(steps[:depth]))
+        package.__path__ = [str(folder.resolve().joinpath(*steps[:depth]))]
+        sys.modules[package.__name__] = package
 
 
 def copy_of(module: ModuleType) -> ModuleType:

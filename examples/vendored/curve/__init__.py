@@ -1,0 +1,3 @@
+"""Fits a decay to measurements."""
+
+from curve.fit import fit as fit

@@ -1,0 +1,32 @@
+"""``symgrad explain``: what the compiler did, and what it did not."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_target
+from symgrad.cli.output import write
+
+
+def _add(parser: ArgumentParser) -> None:
+    add_target(parser)
+    add_kind(parser)
+    add_compiler(parser, optimize=2)
+
+
+def _run(options: Namespace) -> int:
+    report = Asked.by(options).compiled().explain()
+    write(options, str(report), report.to_json())
+    return 0
+
+
+COMMAND = Command(
+    "explain",
+    "tell what was rewritten, what runs in blocks and threads, and why not",
+    (
+        "symgrad explain examples/logistic.py:loss --value",
+        "symgrad explain examples/logistic.py:loss --hessian --json",
+    ),
+    _add,
+    _run,
+)

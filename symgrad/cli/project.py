@@ -1,0 +1,172 @@
+"""The gradients that a project keeps as files: ``[[tool.symgrad.gradients]]`` in its ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from symgrad.cli.kinds import KINDS, Derivative
+from symgrad.cli.shapes import Entries, value_of
+from symgrad.compile import Compiled
+from symgrad.errors import ArgumentError
+from symgrad.export.target import load_function
+from symgrad.schedule.machine import any_machine
+
+FILE = "pyproject.toml"
+
+
+class Kept(NamedTuple):
+    """A derivative that a project keeps as a file.
+
+    Attributes
+    ----------
+    root : Path
+        The folder of the project.
+    function, target : str
+        The model as in ``symgrad grad``, and the file of its derivative; both from the root on.
+    entries : dict
+        The arguments that have a spec or a value, by path.
+    options : dict
+        Of the compiler.
+    """
+
+    root: Path
+    function: str
+    target: str
+    derivative: Derivative
+    entries: Entries
+    options: dict[str, Any]
+
+    @property
+    def path(self) -> Path:
+        return self.root / self.target
+
+    def compiled(self) -> Compiled:
+        """The derivative of the model as it is now, for any machine: all who share the file are to have the same."""
+        f = load_function(self.function, self.root)
+        call = self.derivative.call(f, self.entries)
+        with any_machine():
+            return self.derivative.of(f, **self.options).compile(*call.args, **call.kwargs)
+
+
+def find_project(folder: Path) -> Path:
+    """The ``pyproject.toml`` of a folder or of the nearest one above it that lists gradients."""
+    folder = folder.resolve()
+    for home in (folder, *folder.parents):
+        path = home / FILE
+        if path.is_file() and "symgrad" in _tables(path).get("tool", {}):
+            return path
+    raise ArgumentError(
+        f"no {FILE} here or above has a table [[tool.symgrad.gradients]]",
+        'Add one: function = "model.py:loss", target = "loss_grad.py", spec = { w = "float64[n]" }.',
+    )
+
+
+def kept_by(path: Path) -> list[Kept]:
+    """The derivatives that a project keeps.
+
+    Raises
+    ------
+    ArgumentError
+        A key is unknown or has another kind of value, or two derivatives are kept in one file.
+    """
+    section = _tables(path)["tool"]["symgrad"]
+    _check_keys(section, {"gradients"}, "[tool.symgrad]")
+    tables = section.get("gradients", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ArgumentError(
+            "tool.symgrad.gradients is no list of tables", "Write [[tool.symgrad.gradients]] above each."
+        )
+    found = [_kept(path.parent, table, f"gradients[{i}]") for i, table in enumerate(tables)]
+    targets = [kept.path.resolve() for kept in found]
+    for kept, target in zip(found, targets, strict=True):
+        if targets.count(target) > 1:
+            raise ArgumentError(f"two gradients have the target {kept.target}", "Give each a file of its own.")
+    return found
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path.name} is no TOML: {error}", "Mend it.") from None
+
+
+class _Key(NamedTuple):
+    """What a key of a table may have."""
+
+    holds: Callable[[Any], bool]
+    description: str
+
+
+def _is_names(x: Any) -> bool:
+    return isinstance(x, str) or (isinstance(x, list) and bool(x) and all(isinstance(name, str) for name in x))
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool)
+
+
+_KEYS = {
+    "function": _Key(lambda x: isinstance(x, str), '"FILE.py:function" or "package.module:function"'),
+    "target": _Key(lambda x: isinstance(x, str) and x.endswith(".py"), 'a file, "loss_grad.py"'),
+    "kind": _Key(lambda x: x in KINDS, f"one of {', '.join(KINDS)}"),
+    "wrt": _Key(_is_names, 'a name, "w", or a list of names'),
+    "argnums": _Key(
+        lambda x: _is_number(x) or (isinstance(x, list) and bool(x) and all(map(_is_number, x))), "a number or a list"
+    ),
+    "order": _Key(_is_number, "a number from 1 on"),
+    "spec": _Key(lambda x: isinstance(x, dict), 'a table, { w = "float64[d]" }'),
+    "optimize": _Key(_is_number, "0, 1 or 2"),
+    "numerics": _Key(lambda x: isinstance(x, str), '"stable" or "ieee"'),
+    "threads": _Key(_is_number, "a number"),
+}
+
+
+def _kept(root: Path, table: Mapping[str, Any], place: str) -> Kept:
+    _check_keys(table, _KEYS, place)
+    for key in ("function", "target"):
+        if key not in table:
+            raise ArgumentError(f"{place} has no {key}", f"It is {_KEYS[key].description}.")
+    for key, value in table.items():
+        if not _KEYS[key].holds(value):
+            raise ArgumentError(f"{place}.{key} = {value!r}", f"It is {_KEYS[key].description}.")
+    if "wrt" in table and "argnums" in table:
+        raise ArgumentError(f"{place} has wrt and argnums", "Give one of them.")
+    if not (root / table["target"]).resolve().is_relative_to(root.resolve()):
+        raise ArgumentError(f"{place}.target = {table['target']!r} is outside of the project", "Choose a file inside.")
+    chosen = {key: _frozen(table[key]) for key in ("kind", "wrt", "argnums", "order") if key in table}
+    options = {key: table[key] for key in ("optimize", "numerics", "threads") if key in table}
+    entries = _entries(table.get("spec", {}), f"{place}.spec")
+    return Kept(root, table["function"], table["target"], Derivative(**chosen), entries, {"optimize": 1, **options})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _check_keys(table: Mapping[str, Any], known: Collection[str], place: str) -> None:
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            raise ArgumentError(
+                f"{place} has an unknown key {key!r}",
+                f"Did you mean {near[0]!r}?" if near else f"Keys are {', '.join(known)}.",
+            )
+
+
+def _entries(tree: Any, place: str, path: str = "") -> Entries:
+    """The leaves of a table by path: texts are read as those of ``--spec``, numbers and truths are values."""
+    if isinstance(tree, dict):
+        steps = [(f"{path}[{key!r}]" if path else key, value) for key, value in tree.items()]
+    elif isinstance(tree, list):
+        steps = [(f"{path}[{i}]", value) for i, value in enumerate(tree)]
+    else:
+        return {path: value_of(tree, f"{place}.{path}") if isinstance(tree, str) else tree}
+    found: Entries = {}
+    for step, value in steps:
+        found.update(_entries(value, place, step))
+    return found

@@ -1,0 +1,147 @@
+"""``symgrad sync``: the derivatives that a project keeps as files, written or checked."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from symgrad.cli.common import Command
+from symgrad.cli.failures import failure_of
+from symgrad.cli.kinds import KINDS
+from symgrad.cli.output import paint, progress, write
+from symgrad.cli.project import Kept, find_project, kept_by
+from symgrad.compile import Compiled
+from symgrad.errors import ArgumentError
+from symgrad.export.manifest import is_as_written, manifest_in
+from symgrad.export.verify import verify
+from symgrad.saving import is_generated, is_written
+
+BY_OTHERS = ("edited", "wrong", "foreign")
+
+
+class State(NamedTuple):
+    """What is found of a file, or was done with it.
+
+    Attributes
+    ----------
+    word : str
+        ``"current"``, ``"written"``, ``"missing"``, ``"stale"``: the model or its entry changed; ``"edited"`` by hand
+        and right, ``"wrong"``; ``"foreign"``: symgrad did not write it; or ``"error"`` of the model.
+    verified : bool
+        Whether the file was compared with the model, and agrees.
+    line : int, optional
+        Of one that is wrong, the first line whose value differs.
+    detail : str
+    """
+
+    target: str
+    word: str
+    detail: str = ""
+    verified: bool = False
+    line: int | None = None
+
+    @property
+    def code(self) -> int:
+        return {"current": 0, "written": 0, "edited": 0, "error": 2}.get(self.word, 1)
+
+    def __str__(self) -> str:
+        colour = ("green", "red", "red")[self.code] if self.word != "edited" else "yellow"
+        shown = paint({"edited": "edited by hand"}.get(self.word, self.word), colour)
+        place = f", line {self.line}" if self.line else ""
+        return f"{self.target}: {shown}{place}{', verified' * self.verified}{f': {self.detail}' * bool(self.detail)}"
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; say which files are current and verified against the model"
+    )
+    parser.add_argument(
+        "--project", default=".", metavar="FOLDER", help="where pyproject.toml is; default: here or above"
+    )
+    parser.add_argument("--force", action="store_true", help="write also over files that were edited by hand")
+
+
+def _run(options: Namespace) -> int:
+    path = find_project(Path(options.project))
+    found = kept_by(path)
+    states = []
+    with progress() as say:
+        for kept in found:
+            say(f"{kept.target}: {kept.function}")
+            states.append(_guarded(kept, checked if options.check else partial(synced, force=options.force)))
+    text = "\n".join(map(str, states)) or f"{os.path.relpath(path)} lists no gradients"
+    write(options, text, {"files": [{**state._asdict(), "code": state.code} for state in states]})
+    return max((state.code for state in states), default=0)
+
+
+def _guarded(kept: Kept, act: Callable[[Kept, Compiled], State]) -> State:
+    """An error of one model leaves the files of the others as they are to be."""
+    try:
+        return act(kept, kept.compiled())
+    except (Exception, SystemExit) as error:
+        return State(kept.target, "error", failure_of(error).message)
+
+
+def synced(kept: Kept, compiled: Compiled, force: bool) -> State:
+    """Write a file that is not there or is not current, but over no work of a person."""
+    state = state_of(kept, compiled)
+    if state.word in ("missing", "stale") or (force and state.word in BY_OTHERS):
+        if not kept.path.parent.is_dir():
+            raise ArgumentError(f"there is no folder {Path(kept.target).parent}", "Make it first.")
+        compiled.save(kept.path, overwrite=force)
+        return State(kept.target, "written")
+    kept_as_it_is = "; ".join(filter(None, (state.detail, "kept, --force would write it anew")))
+    return state._replace(detail=kept_as_it_is) if state.word in BY_OTHERS else state
+
+
+def checked(kept: Kept, compiled: Compiled) -> State:
+    """What is to be said of a file; one that is current is verified, too."""
+    state = state_of(kept, compiled)
+    return _verified(kept, compiled, state) if state.word == "current" else state
+
+
+def state_of(kept: Kept, compiled: Compiled) -> State:
+    """How a file stands to what symgrad would write."""
+    if not kept.path.exists():
+        return State(kept.target, "missing", "`symgrad sync` writes it")
+    source = compiled.standalone(kept.path.parent)
+    if is_written(kept.path, source.text, source.constants):
+        return State(kept.target, "current")
+    text = kept.path.read_text(encoding="utf-8", errors="replace")
+    if not is_generated(text):
+        return State(kept.target, "foreign", "symgrad did not write it")
+    try:
+        manifest_in(kept.path, text)
+    except ArgumentError as error:
+        return State(kept.target, "wrong", error.fact)
+    if is_as_written(text):
+        return State(kept.target, "stale", "the model or its entry has changed; `symgrad sync` writes it anew")
+    return _verified(kept, compiled, State(kept.target, "edited"))
+
+
+def _verified(kept: Kept, compiled: Compiled, state: State) -> State:
+    """The state of a file that agrees with its model; another one if it does not."""
+    verdict = verify(kept.path, compiled)
+    return state._replace(verified=True) if verdict else State(kept.target, "wrong", verdict.fact, line=verdict.line)
+
+
+COMMAND = Command(
+    "sync",
+    "write the derivatives that a project keeps as files, or check them",
+    ("symgrad sync --project examples/vendored --check", "symgrad sync --project examples/vendored"),
+    _add,
+    _run,
+    "Write the derivatives that a project keeps as files, listed in its pyproject.toml:\n\n"
+    "  [[tool.symgrad.gradients]]\n"
+    '  function = "model.py:loss"         # or package.module:loss\n'
+    '  target = "loss_grad.py"\n'
+    f'  kind = "value_and_grad"            # {", ".join(KINDS)}; default grad\n'
+    '  wrt = "w"                          # or a list, or argnums =; default the first argument\n'
+    '  spec = { w = "float64[d]", X = "float64[n, d]", y = "float64[n]" }\n'
+    "  optimize = 1                       # and numerics =, threads =, order =\n\n"
+    "A file that somebody has edited is never written over, but with --force.",
+)
