@@ -6,7 +6,8 @@ from symgrad.checkpoint import checkpoint as checkpoint
 from symgrad.compile import Compiled as Compiled, Function as Function
 from symgrad.export.graphs import from_json as from_json, to_json as to_json
 from symgrad.export.load import Saved as Saved, load as load
-from symgrad.export.verify import Verdict as Verdict, verify as verify
+from symgrad.export.verdict import Verdict as Verdict
+from symgrad.export.verify import verify as verify
 from symgrad.hooks import on_gradient as on_gradient
 from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from symgrad import tree
-from symgrad.export.compare import compared
+from symgrad.export.compare import compared, told_apart
 from symgrad.export.lines import Line, changed_at, first_difference
 from symgrad.export.model import Known, Model
 from symgrad.export.points import Point, call
 from symgrad.export.rounding import distance, rounded
 from symgrad.export.scripts import Event, Recorded, Script
-from symgrad.export.verify import Verdict, with_line
+from symgrad.export.verdict import Verdict, with_line
 
 SHOWN = 40  # numbers of an argument that are shown
 
@@ -194,4 +194,5 @@ def _told(found: Line) -> str:
         return f"{line} gives an array of shape {got.shape}, where the model's gives {expected.shape}{missing}"
     index = np.unravel_index(int(np.argmax(distance(got, expected))), got.shape)
     place = f" at [{', '.join(map(str, map(int, index)))}]" if index else ""
-    return f"{line} gives {got[index]}{place}, where the model's gives {expected[index]}{missing}"
+    mine, other = told_apart(got[index], expected[index])
+    return f"{line} gives {mine}{place}, where the model's gives {other}{missing}"

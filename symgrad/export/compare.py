@@ -94,7 +94,16 @@ def _difference(name: str, got: np.ndarray, expected: np.ndarray, right: np.ndar
     index = np.unravel_index(int(np.argmax(apart)), apart.shape)
     place = f"[{', '.join(map(str, map(int, index)))}]" if index else ""
     many = f" ({np.sum(~right)} of {right.size} numbers differ)" if right.size > 1 else ""
-    return f"{name}{place} is {got[index]}, the model's is {expected[index]}{many}"
+    mine, other = told_apart(got[index], expected[index])
+    return f"{name}{place} is {mine}, the model's is {other}{many}"
+
+
+def told_apart(a: Any, b: Any) -> tuple[str, str]:
+    """Two numbers with as many digits as tell them apart, and no fewer than six."""
+    if np.asarray(a).dtype.kind != "f":
+        return str(a), str(b)
+    pairs = ((f"{a:.{digits}g}", f"{b:.{digits}g}") for digits in range(6, 18))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (repr(float(a)), repr(float(b))))
 
 
 def _relative(got: np.ndarray, expected: np.ndarray) -> float:
