@@ -229,6 +229,10 @@ def test_graph_lists_and_draws(folder):
     for name in ("g.svg", "g.dot", "g.md", "g.mmd"):
         out = good(run("graph", "model.py:cube", "-o", name))
         assert out.startswith(f"{name}: ") and Path(name).read_text()
+    good(run("graph", "model.py:cube", "-o", "g.html"))
+    good(run("graph", "model.py:cube", "-o", "g.json"))
+    good(run("graph", "model.py:cube", "-o", "g.json"))  # once more, over its own file
+    assert "x: float" in sg.Compiled(sg.from_json(Path("g.json").read_text())).signature
     code, _, err = run("graph", "model.py:cube", "-o", "g.png")
     assert code == 2 and ".svg" in err
 

@@ -273,7 +273,7 @@ def wave_lines(text):
     return text.replace("@1", f"test_show.py:{first}").replace("@2", f"test_show.py:{first + 1}")
 
 
-@pytest.mark.parametrize("ending", [".svg", ".dot", ".gv", ".mmd", ".md"])
+@pytest.mark.parametrize("ending", [".svg", ".dot", ".gv", ".mmd", ".md", ".html"])
 def test_files_are_written_again_but_not_over_others(ending, tmp_path):
     path = tmp_path / f"loss{ending}"
     drawing = sg.draw(LOSS.compile(*SPECS), path)

@@ -7,6 +7,8 @@ from argparse import ArgumentParser, Namespace
 from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target, output_path
 from symgrad.cli.output import write
 from symgrad.compile import Compiled
+from symgrad.export.graphs import to_json
+from symgrad.saving import write_text
 from symgrad.show.draw import draw
 from symgrad.trace import Program
 
@@ -21,7 +23,7 @@ def _add(parser: ArgumentParser) -> None:
         help="traced: as the function ran, with the derivative appended; final: as it is compiled; default %(default)s",
     )
     add_compiler(parser, optimize=1)
-    add_output(parser, "draw it: .svg, .dot, .md or .mmd")
+    add_output(parser, "draw it: .svg, .html, .dot, .md or .mmd; .json: write the program that was traced")
 
 
 def _run(options: Namespace) -> int:
@@ -33,7 +35,10 @@ def _run(options: Namespace) -> int:
         write(options, listing, document)
         return 0
     path = output_path(options)
-    draw(subject, path, overwrite=options.force)
+    if path.suffix == ".json":
+        write_text(path, to_json(subject), options.force)
+    else:
+        draw(subject, path, overwrite=options.force)
     write(options, f"{path}: {len(subject.graph.nodes)} nodes", {**document, "file": path.as_posix()})
     return 0
 

@@ -39,7 +39,7 @@ def program_at(at: Cursor) -> Program:
     """The program that a document describes."""
     _check_version(at)
     fields = at.fields((
-        *("format", "version", "made_by", "name", "summary", "where", "sizes", "parameters", "arguments", "results"),
+        *("format", "version", "about", "name", "summary", "where", "sizes", "parameters", "arguments", "results"),
         *("segments", "files", "nodes", "names"),
     ))  # fmt: skip
     sizes, symbols = _sizes(fields["sizes"])

@@ -13,6 +13,7 @@ from symgrad.errors import ArgumentError
 from symgrad.export.graph_values import Writer, size_text, type_of
 from symgrad.graph import Graph, Node, Op
 from symgrad.ops.define import OPERATORS
+from symgrad.saving import MARK
 from symgrad.static import Static
 from symgrad.trace import Leaf, Program
 from symgrad.variable import Variable
@@ -31,7 +32,7 @@ def document(program: Program) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
-        "made_by": f"symgrad {VERSION}",
+        "about": f"{MARK}{VERSION}.",
         "name": program.name,
         "summary": program.summary,
         "where": [file, line],

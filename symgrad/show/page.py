@@ -118,7 +118,7 @@ class _Groups:
             kind = "function" if depth == 1 else "region"
             parent = self._number(box.groups[:depth], parent, box, kind=kind, name=name, line="")
         where = box.node.where
-        if is_input(box.node) or not where.line:
+        if box.kind == "input" or not where.line:
             return parent
         key = (*box.groups, "", str(where), box.kind)
         return self._number(key, parent, box, kind="line", name=visible(str(where)), line=box.line)
