@@ -24,7 +24,7 @@ def page(drawn: Picture) -> str:
     name = drawn.name or "A graph"
     parts = {
         "made": MADE,
-        "title": markup_text(f"{name}: {len(drawn.boxes)} operations"),
+        "title": markup_text(f"{name}: {len(drawn.boxes)} nodes"),
         "label": markup_text(f"The graph of {name}; the outline, the search and the details beside it say it in words"),
         "css": _asset("page.css"),
         "data": script_data(page_data(drawn)),

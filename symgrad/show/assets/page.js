@@ -37,7 +37,7 @@ nodes.forEach((node, i) => {
 
 // ---- what is shown: units, each a node or a closed group; its key is "n3" or "g1"
 
-let shown = {units: [], byKey: new Map(), ofNode: [], near: {}, far: {}, places: null};
+let shown = {units: [], byKey: new Map(), ofNode: [], places: null};
 
 function unitKey(i) {
   let key = `n${i}`;
