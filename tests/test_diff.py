@@ -130,6 +130,13 @@ def test_an_added_term():
     assert (change.before, change.after) == ("return t1", "return t1 + 0.1 * sum(w**2)")
 
 
+def test_another_constant():
+    before, after = (sg.trace(lambda x, c=c: np.sum(x * np.array(c)), "float64[3]") for c in ([1.0, 2, 3], [1.0, 2, 4]))
+    (change,) = sg.diff(before, after).changes
+    assert change.before == "t1 = x * array([1., 2., 3.])"
+    assert change.after == "t1 = x * array([1., 2., 4.])"
+
+
 def test_a_new_argument():
     def biased(w, b, X, y):
         margin = y * (X @ w + b)

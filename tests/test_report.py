@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -36,6 +37,8 @@ def reported(f=loss, args=SPECS, **options):
 
 
 # ---- rewrites
+
+LETTERS = re.compile(r"(?<![\w.\"])[a-z](?!\w|=)")
 
 OTHERS = {
     name: program
@@ -69,6 +72,15 @@ def test_both_sides_of_each_rewrite_agree(name):
             np.testing.assert_array_equal(x, y, f"{rule} in {stage}")
         else:
             np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12 * np.max(np.abs(y), initial=0), err_msg=f"{rule}")
+
+
+@pytest.mark.parametrize("name", ["LSTM", "Kalman filter", "finite volumes", "Cox", "GPT"])
+def test_the_right_side_is_made_of_what_stands_on_the_left(name):
+    f, args = OTHERS[name]
+    found = sg.value_and_grad(f, argnums=differentiable(args)).compile(*args).explain().rewrites
+    for x in found:
+        if "..." not in x.before:
+            assert set(LETTERS.findall(x.after)) <= set(LETTERS.findall(x.before)), x
 
 
 def test_a_rewrite_says_what_became_of_which_line():

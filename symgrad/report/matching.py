@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.dims import Dim
 from symgrad.graph import INPUT, Graph, Node, reached
+from symgrad.held import GIVEN
 from symgrad.listing import hinted
 from symgrad.mathematics import MARKS
 
@@ -104,7 +105,7 @@ class Matching:
                 waiting += self._below(x, y)
 
     def _is_free(self, node: Node) -> bool:
-        return node not in self.pairs and self.exact[node] not in self._same and node.op is not INPUT
+        return node not in self.pairs and self.exact[node] not in self._same and node.op not in GIVEN
 
     def _below(self, x: Node, y: Node) -> Iterable[tuple[Node, Node]]:
         """Inputs of two paired nodes that take the same part in them."""

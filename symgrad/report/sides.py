@@ -9,7 +9,7 @@ from itertools import chain
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from symgrad.graph import Graph, Node
+from symgrad.graph import INPUT, Graph, Node
 from symgrad.listing import node_names, number
 from symgrad.mathematics import CUT, at_a_glance
 from symgrad.recording import Applied
@@ -37,46 +37,46 @@ class Naming:
 
 
 class Sides(NamedTuple):
-    """Both sides of a rewrite, and what they have in common: a node of the left side and one of the right."""
+    """The text of both sides of a rewrite."""
 
     before: str
     after: str
-    common: list[tuple[Node, Node]]
 
 
 def sides_of(applied: Applied, naming: Naming) -> Sides:
-    """Both sides down to what they have in common."""
-    return _Writer(applied, naming).sides()
+    """Both sides down to what they have in common; what only the left one has is a letter, whatever it is made of."""
+    return _Writer(applied, naming.of(applied.graph)).sides()
 
 
 class _Writer:
-    def __init__(self, applied: Applied, naming: Naming) -> None:
-        self.applied, self.image = applied, applied.image
-        self.names = naming.of(applied.graph)
+    def __init__(self, applied: Applied, names: dict[Node, str]) -> None:
+        self.applied, self.names = applied, names
         self.letters: dict[Node, str] = {}
-        self.met: dict[Node, None] = {}  # the common parts
 
     def sides(self) -> Sides:
         before, after = self.applied.before, self.applied.after
-        left = {self._became(x): x for x in _near(before) if x is not before}
-        right = set(_near(after))
-        texts = (
-            self._text(before, lambda x: x is not before and self._became(x) in right),
-            self._text(after, left.__contains__),
-        )
-        return Sides(*texts, [(left[y], y) for y in self.met])
+        left = _near(before)
+        common = _first_met(after, {self._became(x) for x in left if x is not before and number(x) is None})
+        shown: set[Node] = set()  # of the left side: what is made of common parts
+        fixed: set[Node] = set()  # and of numbers alone
+        for x in sorted(left, key=lambda x: x.id):
+            if self._became(x) in common or not shown.isdisjoint(x.inputs):
+                shown.add(x)
+            elif x.op is not INPUT and fixed.issuperset(x.inputs):
+                fixed.add(x)
+        is_leaf = lambda x: x is not before and x not in fixed and (x not in shown or self._became(x) in common)
+        return Sides(self._text(before, is_leaf), self._text(after, common.__contains__))
 
     def _became(self, x: Node) -> Node:
-        return self.image.get(x, x)
+        return self.applied.image.get(x, x)
 
-    def _text(self, root: Node, is_common: Callable[[Node], bool]) -> str:
-        known = lambda x: self._named(self._became(x)) if is_common(x) and number(x) is None else None
+    def _text(self, root: Node, is_leaf: Callable[[Node], bool]) -> str:
+        known = lambda x: self._named(self._became(x)) if is_leaf(x) and number(x) is None else None
         text = at_a_glance(root, known, DEEPEST).text
         return visible(text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}...")
 
     def _named(self, y: Node) -> Code:
-        """A common part: under its name, or as what it is made of if that is short, or as a letter."""
-        self.met[y] = None
+        """A part under its name, or as what it is made of if that is short, or as a letter."""
         if y not in self.letters:
             code = at_a_glance(y, self._plain, 1)
             if CUT.text not in code.text and len(code.text) <= INLINE:
@@ -91,17 +91,26 @@ class _Writer:
     @cached_property
     def _free(self) -> Iterator[str]:
         taken = set(self.names.values())
-        return (x for x in chain(ascii_lowercase, map("a{}".format, range(NEAR))) if x not in taken)
+        return (x for x in chain(ascii_lowercase, map("a{}".format, range(2 * NEAR))) if x not in taken)
 
 
 def _near(root: Node) -> list[Node]:
     """What a value is made of, nearest first, as far as one looks."""
-    found, waiting = [root], deque([root])
-    seen = {root}
-    while waiting and len(found) < NEAR:
-        for x in waiting.popleft().inputs:
-            if x not in seen:
+    return list(_walk(root, lambda x: False))
+
+
+def _first_met(root: Node, known: set[Node]) -> set[Node]:
+    """What of some values one meets first on the way down from a value, itself included."""
+    return known.intersection(_walk(root, known.__contains__))
+
+
+def _walk(root: Node, ends: Callable[[Node], bool]) -> Iterator[Node]:
+    """A value and what it is made of, nearest first, as far as one looks and not below what ends it."""
+    waiting, seen = deque([root]), {root}
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for x in () if ends(node) else node.inputs:
+            if x not in seen and len(seen) < NEAR:
                 seen.add(x)
-                found.append(x)
                 waiting.append(x)
-    return found
