@@ -51,7 +51,7 @@ from symgrad.where import boundary
 if TYPE_CHECKING:
     from symgrad.export.origin import Origin, Recipe
     from symgrad.recording import Log
-    from symgrad.report.explain import Compilation, Report
+    from symgrad.report.explain import Compilation, Report, Rewrite
     from symgrad.report.profile import Profile
 
 _serial = itertools.count(1)
@@ -206,6 +206,15 @@ class Compiled:
         args, kwargs = self._as_called(args, kwargs)
         return profiled(emit(self.graph, self._header, self.options.optimize, threads=1), args, kwargs)
 
+    def _rewrites(self) -> list[Rewrite]:
+        """What the compiler changed, as it does so once more."""
+        from symgrad.report.explain import rewrites_of
+
+        program, options = self.program, self.options
+        with recording() as log:
+            _scheduled(optimise(program.graph, options.optimize, options.numerics), options)
+        return rewrites_of(program.graph, log)
+
     def debug(self, /, *args: Any, **kwargs: Any) -> Diagnosis:
         """Run the program operation by operation, and find what makes a result NaN or infinite.
 
@@ -294,7 +303,7 @@ class Compiled:
             options=self.options,
             checks=self._guard.checks(self._header.local),
             signature=self.signature,
-            rewrites=self.explain().rewrites if self.options.numerics == "stable" else (),
+            rewrites=self._rewrites() if self.options.numerics == "stable" else (),
             origin=self._origin,
             run=self._unwatched,
         )

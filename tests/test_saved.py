@@ -17,7 +17,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ArgumentError
-from symgrad.export.manifest import FORMAT, _relative, is_as_written, read_manifest
+from symgrad.export.manifest import FORMAT, KEYS, _relative, read_manifest
 from symgrad.export.origin import hash_of
 from symgrad.export.vectors import NoVectorsError, vectors_of
 from tests import selftests
@@ -234,6 +234,9 @@ def test_a_loaded_module_is_its_function(tmp_path):
     assert loaded.selftest()
 
 
+WHOLE = {"format": 1, **dict.fromkeys(KEYS), "function": "f"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -242,8 +245,9 @@ def test_a_loaded_module_is_its_function(tmp_path):
         ("def f(x:\n", "saved.py, line 1 is no Python"),
         ("__symgrad__ = {'format': 2}\n", "written by a newer symgrad: its format is 2, this symgrad reads 1"),
         ("__symgrad__ = dict(format=1)\n", "has a __symgrad__ that is no manifest"),
-        ("__symgrad__ = {'format': 1, 'function': 'f'}\n", "has no function 'f'"),
-        ("__symgrad__ = {'format': 1, 'function': 'f'}\ny = x\n", "fails while it is loaded: NameError"),
+        ("__symgrad__ = {'format': 1, 'function': 'f'}\n", "has lost signature, model, "),
+        (f"__symgrad__ = {WHOLE}\n", "has no function 'f'"),
+        (f"__symgrad__ = {WHOLE}\ny = x\n", "fails while it is loaded: NameError"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused_in_words(text, message, tmp_path):

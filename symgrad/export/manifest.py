@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from symgrad.export.origin import Origin
 
 NAME, FORMAT = "__symgrad__", 1
+KEYS = ("function", "signature", "model", "transform", "arguments", "results", "options", "tolerance", "reasons")
 
 
 def origin_entries(origin: Origin, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -180,4 +181,7 @@ def _checked(path: Path, value: ast.expr) -> dict[str, Any]:
             f"{path.name!r} was written by a newer symgrad: its format is {known}, this symgrad reads {FORMAT}",
             "Install a newer symgrad, or save the module with this one.",
         )
+    lost = [key for key in KEYS if key not in manifest]
+    if lost:
+        raise ArgumentError(f"the {NAME} of {path.name!r} has lost {', '.join(lost)}", "Save the module again.")
     return dict(manifest)

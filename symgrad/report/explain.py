@@ -237,7 +237,7 @@ def explained(made: Compilation, log: Log) -> Report:
         {key: getattr(made.options, key) for key in ("optimize", "numerics", "threads")},
         len(reached(made.program.graph.outputs)),
         list(map(_stage, log.steps)),
-        _merged(_rewrites(made.program.graph, log)),
+        rewrites_of(made.program.graph, log),
         _lines(made.whole),
         made.cost,
         loops,
@@ -254,6 +254,11 @@ def _stage(step: Step) -> Stage:
 
 
 # ---- rewrites
+
+
+def rewrites_of(traced: Graph, log: Log) -> list[Rewrite]:
+    """The rewrites of a program and of the stages that are in the log, those that change most first."""
+    return _merged(_rewrites(traced, log))
 
 
 def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
