@@ -40,4 +40,3 @@ napoleon_use_param = False  # "array" and "tree of arrays" are no names of class
 napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]
 nitpick_ignore_regex = [("py:class", r"\w+(Error|Warning)|Exception|tuple|object|builtins\..*")]  # Python's own
-
