@@ -1,6 +1,5 @@
 """The documentation: `sphinx-build -W -n --keep-going -b html docs build/site`. It needs no network."""
 
-import logging
 import sys
 from pathlib import Path
 
@@ -41,6 +40,3 @@ napoleon_use_param = False  # "array" and "tree of arrays" are no names of class
 napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]
 nitpick_ignore_regex = [("py:class", r"\w+(Error|Warning)|Exception|tuple|object|builtins\..*")]  # Python's own
-
-# A folder of pages may be empty.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "didn't match any" not in record.msg)
