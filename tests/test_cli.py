@@ -15,6 +15,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.cli import COMMANDS, parser
+from symgrad.cli.peers import PEERS
 from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
 from tests.commands import as_a_new_process, good, run
@@ -293,12 +294,28 @@ def test_bench_measures_at_sizes(folder):
     assert code == 2 and "autograd, jax" in err
 
 
-def test_bench_runs_the_model_with_the_numpy_of_autograd(folder):
-    pytest.importorskip("autograd")
-    found = json.loads(
-        good(run("bench", "model.py:annotated", "--value", "--against", "autograd", "--rounds", "1", "--json"))
-    )
-    assert found["rows"][0]["agree"] is True and found["rows"][0]["seconds"]["autograd"] > 0
+@pytest.mark.parametrize("peer", PEERS)
+def test_bench_runs_the_model_with_the_numpy_of_others(folder, peer):
+    pytest.importorskip(peer)
+    command = ["bench", "model.py:annotated", "--value", "--against", peer, "--rounds", "1", "--json"]
+    found = json.loads(good(run(*command)))
+    assert found["rows"][0]["agree"] is True and found["rows"][0]["seconds"][peer] > 0
+    code, _, err = run("bench", "model.py:annotated", "--hvp", "--against", peer)
+    assert code == 2 and f"no comparison with {peer} of hvp" in err
+    (folder / "own.py").write_text(WRITES)
+    code, _, err = run("bench", "own.py:f", "--against", peer)
+    assert code == 2 and f"{peer} cannot run own.py:f" in err
+
+
+WRITES = """
+import numpy as np
+
+
+def f(x: "float64[3]"):
+    y = np.zeros(3)
+    y[0] = x[0]
+    return np.sum(y)
+"""
 
 
 def test_info_has_no_path():

@@ -30,8 +30,8 @@ class State(NamedTuple):
     Attributes
     ----------
     word : str
-        ``"current"``, ``"written"``, ``"missing"``, ``"stale"``: the model or its entry changed; ``"edited"`` by hand
-        and right, ``"wrong"``; ``"foreign"``: symgrad did not write it; or ``"error"`` of the model.
+        ``"current"``, ``"written"``, ``"missing"``; ``"stale"``: the model, its entry or symgrad changed; ``"edited"``
+        by hand and right, ``"wrong"``; ``"foreign"``: symgrad did not write it; or ``"error"`` of the model.
     verified : bool
         Whether the file was compared with the model, and agrees.
     line : int, optional
@@ -124,7 +124,7 @@ def state_of(kept: Kept, compiled: Compiled) -> State:
     except ArgumentError as error:
         return State(kept.target, "wrong", error.fact)
     if is_as_written(text):
-        return State(kept.target, "stale", "the model or its entry has changed; `symgrad sync` writes it anew")
+        return State(kept.target, "stale", "not what the model gives as it is now; `symgrad sync` writes it anew")
     return _verified(kept, compiled, State(kept.target, "edited"))
 
 
