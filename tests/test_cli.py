@@ -15,6 +15,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.cli import COMMANDS, parser
+from symgrad.cli.peers import PEERS
 from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
 from tests.commands import as_a_new_process, good, run
@@ -226,13 +227,14 @@ def test_save_writes_what_runs_and_guards_other_files(folder):
 
 def test_graph_lists_and_draws(folder):
     assert "derivative" in good(run("graph", "model.py:cube", "--stage", "traced"))
-    for name in ("g.svg", "g.dot", "g.md", "g.mmd"):
-        out = good(run("graph", "model.py:cube", "-o", name))
+    for name in ("g.svg", "g.dot", "g.md", "g.mmd", "g.html", "g.json"):
+        for _ in range(2):  # what symgrad wrote may be written again
+            out = good(run("graph", "model.py:cube", "-o", name))
         assert out.startswith(f"{name}: ") and Path(name).read_text()
-    good(run("graph", "model.py:cube", "-o", "g.html"))
-    good(run("graph", "model.py:cube", "-o", "g.json"))
-    good(run("graph", "model.py:cube", "-o", "g.json"))  # once more, over its own file
-    assert "x: float" in sg.Compiled(sg.from_json(Path("g.json").read_text())).signature
+    assert sg.Compiled(sg.from_json(Path("g.json").read_text()))(2.0) == 12.0
+    Path("g.json").write_text("{}")
+    code, _, err = run("graph", "model.py:cube", "-o", "g.json")
+    assert code == 2 and "did not write it" in err
     code, _, err = run("graph", "model.py:cube", "-o", "g.png")
     assert code == 2 and ".svg" in err
 
@@ -292,12 +294,28 @@ def test_bench_measures_at_sizes(folder):
     assert code == 2 and "autograd, jax" in err
 
 
-def test_bench_runs_the_model_with_the_numpy_of_autograd(folder):
-    pytest.importorskip("autograd")
-    found = json.loads(
-        good(run("bench", "model.py:annotated", "--value", "--against", "autograd", "--rounds", "1", "--json"))
-    )
-    assert found["rows"][0]["agree"] is True and found["rows"][0]["seconds"]["autograd"] > 0
+@pytest.mark.parametrize("peer", PEERS)
+def test_bench_runs_the_model_with_the_numpy_of_others(folder, peer):
+    pytest.importorskip(peer)
+    command = ["bench", "model.py:annotated", "--value", "--against", peer, "--rounds", "1", "--json"]
+    found = json.loads(good(run(*command)))
+    assert found["rows"][0]["agree"] is True and found["rows"][0]["seconds"][peer] > 0
+    code, _, err = run("bench", "model.py:annotated", "--hvp", "--against", peer)
+    assert code == 2 and f"no comparison with {peer} of hvp" in err
+    (folder / "own.py").write_text(WRITES)
+    code, _, err = run("bench", "own.py:f", "--against", peer)
+    assert code == 2 and f"{peer} cannot run own.py:f" in err
+
+
+WRITES = """
+import numpy as np
+
+
+def f(x: "float64[3]"):
+    y = np.zeros(3)
+    y[0] = x[0]
+    return np.sum(y)
+"""
 
 
 def test_info_has_no_path():

@@ -221,6 +221,20 @@ def test_type_hints_are_those_of_arguments_and_results(tmp_path):
     }
 
 
+def test_a_file_knows_whether_it_was_edited(tmp_path):
+    text = sg.grad(np.sin).compile(0.0).save(tmp_path / "slope.py").read_text()
+    assert is_as_written(text)
+    assert is_as_written(text.replace("\n", "  \n\n"))  # blank lines do not matter
+    for edited in (
+        text.replace("cos", "sin"),
+        text + "# mine\n",
+        text.replace('"text"', '"texts"'),
+        "x = 1\n",
+        "x = )",
+    ):
+        assert edited != text and not is_as_written(edited)
+
+
 # ---- loading
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.cli.kinds import Derivative
+from symgrad.cli.shapes import Call
 from symgrad.errors import ArgumentError
 from symgrad.export.target import copy_of, find, load_module, split_target
 from symgrad.trace import bind
@@ -19,13 +20,13 @@ PEERS = ("autograd", "jax")
 KINDS = ("grad", "value_and_grad", "hessian", "jacobian")
 
 
-def peer_of(name: str, target: str, derivative: Derivative, call: Any) -> Callable[[], Any]:
-    """A call of the derivative as a package computes it, for arguments at hand.
+def peer_of(name: str, target: str, derivative: Derivative, call: Call) -> Callable[[], Any]:
+    """A call of the derivative as a package computes it, for arguments at hand, tried once.
 
     Raises
     ------
     ArgumentError
-        The package is not installed, or has no such derivative.
+        The package is not installed, has no such derivative, or cannot run the model.
     """
     try:
         package = importlib.import_module(name)
@@ -43,14 +44,20 @@ def peer_of(name: str, target: str, derivative: Derivative, call: Any) -> Callab
     f = find(model, place, function)
     chosen = _positions(f, derivative, call)
     made = getattr(package, derivative.kind)(f, chosen)
-    return _autograd(made, call) if name == "autograd" else _jax(package, made, call)
+    run = _autograd(made, call) if name == "autograd" else _jax(package, made, call)
+    try:
+        run()
+    except Exception as error:  # of another package, whatever it does not take
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ArgumentError(f"{name} cannot run {target}: {said}", "Leave it out of --against.") from error
+    return run
 
 
-def _autograd(made: Callable[..., Any], call: Any) -> Callable[[], Any]:
+def _autograd(made: Callable[..., Any], call: Call) -> Callable[[], Any]:
     return lambda: made(*call.args)
 
 
-def _jax(package: Any, made: Callable[..., Any], call: Any) -> Callable[[], Any]:
+def _jax(package: Any, made: Callable[..., Any], call: Call) -> Callable[[], Any]:
     package.config.update("jax_enable_x64", True)
     compiled, args = package.jit(made), package.device_put(call.args)
     return lambda: package.block_until_ready(compiled(*args))
@@ -66,7 +73,7 @@ def _exchange(model: ModuleType, other: ModuleType) -> None:
             setattr(model, name, getattr(other, own))
 
 
-def _positions(f: Callable[..., Any], derivative: Derivative, call: Any) -> int | tuple[int, ...]:
+def _positions(f: Callable[..., Any], derivative: Derivative, call: Call) -> int | tuple[int, ...]:
     """The arguments to differentiate by as numbers, which is what all packages take."""
     names = list(bind(f, call.args, call.kwargs).arguments)
     choice = Choice(derivative.argnums, derivative.wrt)

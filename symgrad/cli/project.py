@@ -13,7 +13,6 @@ from symgrad.cli.shapes import Entries, value_of
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
-from symgrad.schedule.machine import any_machine
 
 FILE = "pyproject.toml"
 
@@ -45,11 +44,10 @@ class Kept(NamedTuple):
         return self.root / self.target
 
     def compiled(self) -> Compiled:
-        """The derivative of the model as it is now, for any machine: all who share the file are to have the same."""
+        """The derivative of the model as it is now."""
         f = load_function(self.function, self.root)
         call = self.derivative.call(f, self.entries)
-        with any_machine():
-            return self.derivative.of(f, **self.options).compile(*call.args, **call.kwargs)
+        return self.derivative.of(f, **self.options).compile(*call.args, **call.kwargs)
 
 
 def find_project(folder: Path) -> Path:

@@ -16,9 +16,10 @@ from symgrad.cli.output import paint, progress, write
 from symgrad.cli.project import Kept, find_project, kept_by
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
-from symgrad.export.manifest import is_as_written, manifest_in
+from symgrad.export.manifest import essence, is_as_written, manifest_in
 from symgrad.export.verify import verify
-from symgrad.saving import is_generated, is_written
+from symgrad.saving import has_constants, is_generated
+from symgrad.schedule.machine import any_machine
 
 BY_OTHERS = ("edited", "wrong", "foreign")
 
@@ -29,8 +30,8 @@ class State(NamedTuple):
     Attributes
     ----------
     word : str
-        ``"current"``, ``"written"``, ``"missing"``, ``"stale"``: the model or its entry changed; ``"edited"`` by hand
-        and right, ``"wrong"``; ``"foreign"``: symgrad did not write it; or ``"error"`` of the model.
+        ``"current"``, ``"written"``, ``"missing"``; ``"stale"``: the model, its entry or symgrad changed; ``"edited"``
+        by hand and right, ``"wrong"``; ``"foreign"``: symgrad did not write it; or ``"error"`` of the model.
     verified : bool
         Whether the file was compared with the model, and agrees.
     line : int, optional
@@ -79,9 +80,13 @@ def _run(options: Namespace) -> int:
 
 
 def _guarded(kept: Kept, act: Callable[[Kept, Compiled], State]) -> State:
-    """An error of one model leaves the files of the others as they are to be."""
+    """An error of one model leaves the files of the others as they are to be.
+
+    All is made for any machine: those who share a file are to have the same.
+    """
     try:
-        return act(kept, kept.compiled())
+        with any_machine():
+            return act(kept, kept.compiled())
     except (Exception, SystemExit) as error:
         return State(kept.target, "error", failure_of(error).message)
 
@@ -109,9 +114,9 @@ def state_of(kept: Kept, compiled: Compiled) -> State:
     if not kept.path.exists():
         return State(kept.target, "missing", "`symgrad sync` writes it")
     source = compiled.standalone(kept.path.parent)
-    if is_written(kept.path, source.text, source.constants):
-        return State(kept.target, "current")
     text = kept.path.read_text(encoding="utf-8", errors="replace")
+    if essence(text) == essence(source.text) and has_constants(kept.path, source.constants):
+        return State(kept.target, "current")
     if not is_generated(text):
         return State(kept.target, "foreign", "symgrad did not write it")
     try:
@@ -119,7 +124,7 @@ def state_of(kept: Kept, compiled: Compiled) -> State:
     except ArgumentError as error:
         return State(kept.target, "wrong", error.fact)
     if is_as_written(text):
-        return State(kept.target, "stale", "the model or its entry has changed; `symgrad sync` writes it anew")
+        return State(kept.target, "stale", "not what the model gives as it is now; `symgrad sync` writes it anew")
     return _verified(kept, compiled, State(kept.target, "edited"))
 
 

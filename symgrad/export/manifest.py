@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 NAME, FORMAT = "__symgrad__", 1
 KEYS = ("function", "signature", "model", "transform", "arguments", "results", "options", "tolerance", "reasons")
+VECTORS = "\ndef _selftest():\n"  # where the test vectors begin
+
+_NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 def origin_entries(origin: Origin, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -83,9 +87,19 @@ def manifest_text(manifest: Mapping[str, Any]) -> str:
 
 
 def digest(text: str) -> str:
-    """The SHA-256 of the lines of a module that are not blank, its manifest left out, in hexadecimal digits."""
-    lines = (line.rstrip() for line in text.splitlines())
-    return hashlib.sha256("\n".join(filter(None, lines)).encode()).hexdigest()
+    """The SHA-256 of what a module says, its manifest left out, in hexadecimal digits."""
+    return hashlib.sha256(essence(text).encode()).hexdigest()
+
+
+def essence(text: str) -> str:
+    """What a module says: without blank lines, and without the numbers of its test vectors.
+
+    These are computed, and may end in other digits on another machine.
+    """
+    lines = filter(None, map(str.rstrip, text.splitlines()))
+    program, start, rest = "\n".join(lines).partition(VECTORS)
+    vectors, _, further = rest.partition("\ndef ")
+    return "\n".join([program, start, "".join(_NUMBER.sub("", vectors).split()), further])
 
 
 # ---- reading
