@@ -77,7 +77,7 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "246259b273f687b9c93391e688effb2a8ae0fef3cbdb6011cb453fec516f17a4",
+    "text": "2470521fb2ce4bbf8ed6e33cc6d78e4d56084296b21cf25cec5b7572f1874236",
 }
 
 

@@ -63,7 +63,7 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "a4ff79f078557028ac8f8c7076e89e5e7940b10cd51aba48ef7c8f07f66de260",
+    "text": "4ce036d84369f2b57d402f8bccd46fbcb96e8e895be7583bb2f49fab8e7081ba",
 }
 
 
