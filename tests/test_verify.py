@@ -292,6 +292,18 @@ def test_ties_are_seen():
     assert "np.ones" in found.text
 
 
+def test_ties_are_seen_where_zeros_are_not_in_the_domain():
+    model = model_for(lambda x: np.sum(np.log(x)) * np.max(x), "float64[n]", optimize=1)
+    found = verdict_of(model, "np.count_nonzero(t3)", "1")
+    assert not found
+    assert len(set(found.point["x"].strip("[ ]").split())) == 1
+
+
+def test_each_of_two_sizes_is_the_larger_one():
+    sizes = verdict_on(in_blocks().compiled.source, "f.py", in_blocks()).sizes
+    assert {each["n"] > each["k"] for each in sizes} == {True, False}
+
+
 def test_a_small_factor_is_seen_where_it_can_be():
     model = model_for(logistic, "float64[d]", "float64[n, d]", "float64[n]", optimize=1)
     assert not verdict_of(model, "return value, d_w", "return value, 1.00000001 * d_w")
@@ -661,9 +673,9 @@ def test_rounded_numbers_are_near(dtype):
     assert rounded(np.arange(3), 1).tolist() == [0, 1, 2]
 
 
-def noise_of(f, *args):
+def noise_of(f, *args, **options):
     program = sg.compile(f, optimize=0).trace(*args)
-    values = Rounding(program.graph, args, {}).at(args, {})
+    values = Rounding(program.graph, args, {}).at(args, {}, **options)
     return [float(np.max(n)) for n in values.noise]
 
 
@@ -675,3 +687,31 @@ def test_noise_is_that_of_rounding():
     assert 1e-9 < cancelled < 1e-6
     assert noise_of(lambda x: np.max(x) == x, x) == [0.0]  # what is picked is not rounded
     assert noise_of(lambda x: x[::-1], np.zeros(3)) == [0.0]
+
+
+def test_where_numbers_are_alike_cancellation_is_no_truth():
+    """The sum may be taken in another order, and is not 0 then."""
+    alike = np.full(3, 0.7)
+    assert noise_of(lambda x: x[0] - x[1], alike) == [0.0]
+    (noise,) = noise_of(lambda x: x[0] - x[1], alike, special=True)
+    assert 1e-16 < noise < 1e-15
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(np.log(x - 50)),  # far from where anybody looks
+        lambda x: np.sum(np.sin((x + 1e30) - 1e30 + 1e17 * x)),  # rounding and nothing else
+        lambda x: np.sum(x) * np.nan,
+    ],
+)
+def test_what_no_point_tells_is_refused(f):
+    model = model_for(f, "float64[n]", optimize=1)
+    with pytest.raises(ArgumentError, match="is NaN, infinite or all rounding at all the arguments"):
+        verdict_on(model.compiled.source, "f.py", model)
+
+
+def test_results_that_are_zero_are_compared():
+    for f in (lambda x: np.sum(x > 5) + 0 * np.sum(x), lambda x: np.sum(np.exp(x) / np.sum(np.exp(x)))):
+        model = model_for(f, "float64[n]", optimize=1)
+        assert verdict_on(model.compiled.source, "f.py", model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from symgrad import tree
+from symgrad.errors import ArgumentError
 from symgrad.export.compare import compared, told_apart
 from symgrad.export.lines import Line, changed_at, first_difference
-from symgrad.export.model import Known, Model
+from symgrad.export.model import BY_HAND, Known, Model
 from symgrad.export.points import Point, call
 from symgrad.export.rounding import distance, rounded
 from symgrad.export.scripts import Event, Recorded, Script
 from symgrad.export.verdict import Verdict, with_line
+from symgrad.variable import Variable
 
 SHOWN = 40  # numbers of an argument that are shown
 
@@ -53,6 +56,7 @@ class _Check:
             line = next((s.lineno for s in self._definitions() if s.name == self.model.function), None)
             return self._failed(verdict, fact, line)
         known, worst = self.model.known(points, seed, _steps(self.script)), 0.0
+        self._check_told(known)
         for each in known:
             fact, raised, size = self._at(function, each)
             if fact:
@@ -61,6 +65,16 @@ class _Check:
         sizes = tuple({tuple(each.point.sizes.items()): each.point.sizes for each in known}.values())
         usual = sum(each.usual for each in known)
         return replace(verdict, usual=usual, extreme=len(known) - usual, sizes=sizes, worst=worst)
+
+    def _check_told(self, known: Sequence[Known]) -> None:
+        """Refuse a verdict on results that no point tells anything of."""
+        untold = self.model.untold(known)
+        if untold:
+            paths, leaves, _ = tree.flatten_with_paths(self.model.program.outputs)
+            names = [path.codify("result") for path, x in zip(paths, leaves, strict=True) if isinstance(x, Variable)]
+            which = ", ".join(names[i] for i in untold)
+            fact = f"{which} is NaN, infinite or all rounding at all the arguments that were tried"
+            raise ArgumentError(fact, BY_HAND)
 
     def _at(self, function: Any, known: Known) -> tuple[str, BaseException | None, float]:
         """What is wrong at a point, the error if it is one, and how large a difference is that is not wrong."""

@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.export.rounding import distance
 from symgrad.export.scripts import Event, Recorded, Statement
 
-NEAR, SPREAD = 1e-9, 64  # of the largest number; and so many times as far as rounded arguments move it
+NEAR, FAR = 1e-9, 64  # of the largest number; and so many times as far as rounded arguments move it
 
 
 class Line(NamedTuple):
@@ -121,7 +121,7 @@ def _near(x: np.ndarray, y: np.ndarray, moved: np.ndarray) -> bool:
     noise: Any = distance(y, moved) if moved.shape == y.shape else np.inf
     finite = np.abs(y[np.isfinite(y)])
     near = NEAR if y.dtype.itemsize >= 8 else 1e-4
-    allowed = near * np.max(finite, initial=0.0) + SPREAD * np.where(np.isnan(noise), np.inf, noise)
+    allowed = near * np.max(finite, initial=0.0) + FAR * np.where(np.isnan(noise), np.inf, noise)
     return bool(np.all(distance(x, y) <= allowed))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -12,9 +12,9 @@ import numpy as np
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.points import SPECIAL, Point, call, drawn, extreme, some_sizes, usual
-from symgrad.export.rounding import SAMPLES, Rounding, Values
+from symgrad.export.rounding import SAMPLES, Rounding, Values, largest
 from symgrad.export.scripts import Script
-from symgrad.graph import Aval, needed
+from symgrad.graph import Aval, Graph, needed
 from symgrad.interpret import at_sizes
 from symgrad.rewrite import optimise
 from symgrad.trace import Program
@@ -23,6 +23,7 @@ EFFORT = 10_000_000  # numbers that one check computes with the model, more or l
 CALL = 1000  # numbers that are computed while NumPy is called
 ENOUGH = 72  # evaluations, and there are as many samples and points as one likes
 WELL = 1e-5  # noise of well-conditioned results, relative to their largest number
+BY_HAND = "Compare the file with its model at arguments of your own."
 
 
 class Known(NamedTuple):
@@ -75,6 +76,19 @@ class Model:
         except (ValueError, IndexError):
             return None
 
+    def untold(self, known: Sequence[Known]) -> list[int]:
+        """The results, by number, of which no point tells anything: NaN, infinite, or all rounding."""
+        left = set(range(len(self._traced.outputs)))
+        for each in known:
+            for rewritten in (False, True) if left and each.usual else ():
+                values = self.rewritten(each.point) if rewritten else each.values
+                if values is not None:
+                    scale = max(map(largest, (*self.feeds(each.point), *values.results)))
+                    left -= {i for i in left if _is_told(values.results[i], values.noise[i], scale)}
+                if not left:
+                    break
+        return sorted(left)
+
     # ---- points
 
     def known(self, points: int, seed: int, steps: tuple[int, ...]) -> list[Known]:
@@ -102,11 +116,6 @@ class Model:
         for i, sizes in enumerate(choices):
             share = count // len(choices) + (i < count % len(choices))
             found += self._usual(sizes, share, seed + 100 * i, samples, max(4, half))
-        if not found:
-            raise ArgumentError(
-                f"no arguments were found at which {self.program.name} can be evaluated",
-                "Check the file on arguments of your own.",
-            )
         yield from found
         yield from self._at_edges(found[0].point, steps, seed)
         for point in list(extreme(found[0].point))[: 2 * half - count]:
@@ -159,27 +168,53 @@ class Model:
 
     def _evaluated(self, point: Point, samples: int) -> Values | None:
         try:
-            return self._rounding(point).at(self.feeds(point), point.sizes, samples, point.kind in SPECIAL)
+            return self._truth.at(self.feeds(point), point.sizes, samples, point.kind in SPECIAL)
         except (ValueError, IndexError):  # NumPy refuses these numbers
             return None
 
-    def _rounding(self, point: Point) -> Rounding:
-        """The truth, prepared at the first point where it can be evaluated."""
-        if "_truth" not in vars(self):
-            self._truth = Rounding(optimise(self.program.graph, 0), self.feeds(point), point.sizes)
-            self._first = point
-        return self._truth
+    @cached_property
+    def _first(self) -> Point:
+        """The first usual point where all results are finite; if there is none, the first that can be evaluated."""
+        possible: list[Point] = []
+        for point in usual(self.program, self._sizes()[0]):
+            try:
+                values = self._rounding(self._traced, point).at(self.feeds(point), point.sizes, 0)
+            except (ValueError, IndexError):  # NumPy refuses these numbers
+                continue
+            if all(np.isfinite(y).all() for y in values.results):
+                return point
+            possible.append(point)
+        if not possible:
+            raise ArgumentError(f"no arguments were found at which {self.program.name} can be evaluated", BY_HAND)
+        return possible[0]
+
+    @cached_property
+    def _traced(self) -> Graph:
+        return optimise(self.program.graph, 0)
+
+    @cached_property
+    def _truth(self) -> Rounding:
+        return self._rounding(self._traced, self._first)
+
+    def _rounding(self, graph: Graph, point: Point) -> Rounding:
+        return Rounding(graph, self.feeds(point), point.sizes)
 
     @cached_property
     def _rewritten(self) -> Rounding:
         options = self.compiled.options
         graph = optimise(self.compiled.program.graph, options.optimize, options.numerics)
-        return Rounding(graph, self.feeds(self._first), self._first.sizes)
+        return self._rounding(graph, self._first)
 
     def _work(self, sizes: Mapping[str, int]) -> int:
         """How many numbers one evaluation computes, or could compute meanwhile."""
         avals = [x.aval for x in needed(self.program.graph.outputs, ()) if isinstance(x.aval, Aval)]
         return sum(CALL + int(np.prod(at_sizes(aval.shape, sizes))) for aval in avals) or 1
+
+
+def _is_told(y: Any, noise: np.ndarray, scale: float) -> bool:
+    """Whether a number of a result is finite and not all rounding; one that cancels is small beside the others."""
+    size = np.abs(np.asarray(y, complex))
+    return not size.size or bool(np.any(np.isfinite(size) & (noise <= np.maximum(0.01 * size, 1e-6 * scale))))
 
 
 def _rank(values: Values) -> float:

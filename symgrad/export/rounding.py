@@ -75,8 +75,8 @@ class Rounding:
                 return Values(exact, [np.full(np.shape(y), np.inf) for y in exact], left_range)
             noise = [np.maximum(n, distance(y, z)) for n, y, z in zip(noise, exact, others, strict=True)]
         if special:
-            largest = max(map(_largest, values.values()))
-            noise = [n + 2 * _eps(y) * largest for n, y in zip(noise, exact, strict=True)]
+            highest = max(map(largest, values.values()))
+            noise = [n + 2 * _eps(y) * highest for n, y in zip(noise, exact, strict=True)]
         return Values(exact, noise, left_range)
 
     def _sample(self, feeds: Sequence[Any], sizes: Sizes, sample: int) -> list[Any] | None:
@@ -122,9 +122,10 @@ def _eps(x: Any) -> float:
     return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
 
 
-def _largest(x: Any) -> float:
+def largest(x: Any) -> float:
+    """The largest finite number of an array or several, by its absolute value."""
     if isinstance(x, tuple):
-        return max(map(_largest, x))
+        return max(map(largest, x))
     array = np.abs(np.asarray(x, complex))
     return float(np.max(array, initial=0.0, where=np.isfinite(array)))
 

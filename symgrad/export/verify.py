@@ -48,7 +48,7 @@ def verify(
     Raises
     ------
     ArgumentError
-        If there is no such file, or its model cannot be found.
+        If there is no such file, its model cannot be found, or no arguments are found at which it is finite.
 
     Notes
     -----
