@@ -60,6 +60,13 @@ def test_the_order_of_factors_makes_no_difference():
     )
 
 
+@pytest.mark.parametrize("f", [np.subtract, np.matmul, np.arctan2, lambda x, y: np.where(x > 0, x, y)])
+def test_the_order_of_others_does(f):
+    square = ("float64[3, 3]",) * 2
+    assert sg.diff(sg.trace(f, *square), sg.trace(lambda x, y: f(y, x), *square))
+    assert not sg.diff(sg.trace(f, *square), sg.trace(lambda x, y: f(x, y), *square))
+
+
 def test_what_is_computed_again_is_the_same():
     specs = ("float64[n]",)
     found = [

@@ -306,6 +306,7 @@ def test_a_line_counts_what_it_does_itself():
     timers = Timers(20, clock)
     namespace = {"<tick>": timers.tick, "work": work, "nothing": contextlib.nullcontext}
     exec(compile(instrumented(NESTED), "f", "exec"), namespace)
+    work(7)  # before the call
     timers.start()
     assert namespace["f"](2) == 100000
     assert {i: t for i, t in enumerate(timers.seconds) if t} == {3: 1, 7: 30, 8: 100, 12: 1000, 13: 10000, 14: 100000}
