@@ -17,7 +17,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ArgumentError
-from symgrad.export.manifest import FORMAT, KEYS, _relative, read_manifest
+from symgrad.export.manifest import FORMAT, KEYS, _relative, is_as_written, read_manifest
 from symgrad.export.origin import hash_of
 from symgrad.export.vectors import NoVectorsError, _rounded, vectors_of
 from tests import selftests

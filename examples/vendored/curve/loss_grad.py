@@ -77,7 +77,7 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "d2020eb0aaef91272ce4f04c9e01b3f1f0fe3a97c2b313fd0e5f695df0f81f1c",
+    "text": "2470521fb2ce4bbf8ed6e33cc6d78e4d56084296b21cf25cec5b7572f1874236",
 }
 
 

@@ -63,7 +63,7 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "f8f767720549b548e5898ada1c4fa997322f6af1c8b6f272309c40dc650f92e9",
+    "text": "4ce036d84369f2b57d402f8bccd46fbcb96e8e895be7583bb2f49fab8e7081ba",
 }
 
 
