@@ -19,7 +19,7 @@ import symgrad as sg
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import FORMAT, KEYS, _relative, is_as_written, read_manifest
 from symgrad.export.origin import hash_of
-from symgrad.export.vectors import NoVectorsError, vectors_of
+from symgrad.export.vectors import NoVectorsError, _rounded, vectors_of
 from tests import selftests
 
 SPECS = ("float64[d]", "float64[n, d]", "float64[n]")
@@ -383,6 +383,14 @@ def test_arrays_that_are_part_of_the_program(tmp_path):
     path = f.compile("float64[3]", np.array([1.0, 2.0, 4.0])).save(tmp_path / "saved.py")
     assert read_manifest(path)["arguments"] == {"x": "float64[3]", "table": ("static",)}
     assert sg.load(path).selftest()
+
+
+def test_expected_numbers_have_the_digits_that_matter():
+    """Relative to the largest: the rest is another on another machine, and the file would be, too."""
+    assert repr(_rounded([1.23456789012345, -1e-13], 4e-10)) == "[1.23456789012, 0.0]"
+    assert _rounded([123456.789, 2j], 7e-5) == [123456.8, 2j]
+    assert _rounded([0.0, 0.0], 4e-10) == [0.0, 0.0]
+    assert _rounded([], 4e-10) == []
 
 
 def test_a_function_that_is_not_its_graph_gets_no_vectors():

@@ -121,7 +121,8 @@ class Case(NamedTuple):
             expected = _expected(self.program, texts, sizes, self.tolerance / 10)
             error = 0.0 if expected is None else self._error(call, expected)
             if expected is not None and error <= self.tolerance / 10:
-                return Vector(_label(sizes, choices), choices, call, expected)
+                rounded = [(shape, _rounded(numbers, self.tolerance)) for shape, numbers in expected]
+                return Vector(_label(sizes, choices), choices, call, rounded)
             if error > self.tolerance:
                 reason = f"the function is off its graph by {error:.0e}, of the largest number of a result"
         raise NoVectorsError(reason)
@@ -131,6 +132,16 @@ class Case(NamedTuple):
         scope = {"np": np, "_numbers": _numbers, self.name: self.run}
         found = _quietly(lambda: _summaries(eval(laid_out(call), scope)))
         return math.inf if found is None else _worst(found, expected)
+
+
+def _rounded(numbers: Sequence[complex], tolerance: float) -> list[complex]:
+    """Numbers without the digits that another machine may have otherwise, so that all write the same file."""
+    largest = max(map(abs, numbers), default=0.0)
+    if not largest:
+        return list(numbers)
+    places = 1 - math.floor(math.log10(largest * tolerance))
+    parts = [(round(x.real, places) + 0.0, round(x.imag, places) + 0.0) for x in numbers]  # no -0.0
+    return [complex(*part) if isinstance(x, complex) else part[0] for x, part in zip(numbers, parts, strict=True)]
 
 
 def _label(sizes: Mapping[str, int], choices: Sequence[Choice]) -> str:
