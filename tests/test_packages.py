@@ -94,7 +94,8 @@ def test_programs_of_scalars():
 
 def test_orders_stay_integers_in_programs_of_scalars():
     source = sg.grad(lambda x: special.kn(2, x) * special.yn(3, x)).source(0.5)
-    assert "scipy.special.kn(2, x)" in source and "scipy.special.yn(2, x)" in source and "2.0, x" not in source
+    assert "scipy.special.kn(2, x)" in source and re.search(r"scipy\.special\.yn\(2, \w+\)", source)
+    assert not re.search(r"\d\.0, \w", source)
 
 
 def test_options_of_ufuncs():
