@@ -166,6 +166,22 @@ def test_the_text_of_a_written_operator_is_part_of_the_module(level, tmp_path):
             np.testing.assert_allclose(found, want)
 
 
+unrelated = [1.0]  # which _halved has a name of its own like
+
+
+def _halved(x):
+    unrelated = x / SCALE
+    return unrelated
+
+
+def test_a_name_of_its_own_brings_nothing_along():
+    """The module of the user's may have the same name, for something that has nothing to do with the function."""
+    halved = sg.operator(_halved, infer=lambda x: x, vjp=lambda g, y, x: (g / SCALE,), written=True)
+    source = sg.compile(lambda x: np.sum(halved(x))).source(X)
+    assert "SCALE = 2.0" in source
+    assert "unrelated = [1.0]" not in source
+
+
 def test_an_argument_may_have_the_name_of_a_written_operator(tmp_path):
     f = sg.compile(lambda _shifted_twice: SHIFTED(_shifted_twice))
     assert "_shifted_twice_2 = _shifted_twice\n" in f.source(X)

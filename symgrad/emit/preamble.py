@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from itertools import groupby
+from symtable import SymbolTable, symtable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -150,4 +151,12 @@ def _stored(statement: ast.stmt) -> Iterator[str]:
 
 
 def _read(statement: ast.stmt) -> Iterator[str]:
-    return (node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    """The names of the module that it reads; those of a function's own are not, though the module may have the same."""
+    return _globals(symtable(ast.unparse(statement), "", "exec"))
+
+
+def _globals(table: SymbolTable) -> Iterator[str]:
+    in_module = table.get_type() == "module"
+    yield from (s.get_name() for s in table.get_symbols() if s.is_referenced() and (in_module or s.is_global()))
+    for inner in table.get_children():
+        yield from _globals(inner)
