@@ -153,7 +153,7 @@ def test_large_constants_belong_to_the_file(project):
     assert good(run("sync")) == "loss_grad.py: written\n" and constants.exists()
 
 
-def test_files_do_not_depend_on_the_machine(project, monkeypatch):
+def test_files_do_not_depend_on_the_machine(project, usual_sizes, monkeypatch):
     edit(project / "pyproject.toml", 'wrt = "w"', 'wrt = "w"\noptimize = 2')
     for name, function in OF_THE_MACHINE.items():
         monkeypatch.setattr(machine, name, function)
