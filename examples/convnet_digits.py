@@ -9,7 +9,7 @@ Needs scikit-learn, for its data: 1797 images of 8 x 8 pixels.
 import time
 
 import numpy as np
-from learning import Adam, convolved, cross_entropy, dense, filters, halved, minibatches, relu
+from layers import Adam, convolved, cross_entropy, dense, filters, halved, minibatches, relu
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits

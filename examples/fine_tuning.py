@@ -7,7 +7,7 @@ Needs scikit-learn, for its data: 1797 images of 8 x 8 pixels.
 """
 
 import numpy as np
-from learning import Adam, cross_entropy, dense, minibatches
+from layers import Adam, cross_entropy, dense, minibatches
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits

@@ -8,7 +8,7 @@ is left from the batch before, and nothing has to be detached.
 """
 
 import numpy as np
-from learning import Adam, sigmoid
+from layers import Adam, sigmoid
 from threadpoolctl import threadpool_limits
 
 import symgrad as sg

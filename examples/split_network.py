@@ -7,7 +7,7 @@ Together they are the gradient of the whole; apart, each is a program that may r
 """
 
 import numpy as np
-from learning import dense
+from layers import dense
 
 import symgrad as sg
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from learning import convolved, filters, halved, relu
+from layers import convolved, filters, halved, relu
 from PIL import Image
 from scipy.optimize import minimize
 from sklearn.datasets import load_sample_image

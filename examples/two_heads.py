@@ -8,7 +8,7 @@ The data are made: small drawings of cats, cars, houses and trees in noise, at r
 """
 
 import numpy as np
-from learning import Adam, convolved, dense, filters, halved, minibatches, relu
+from layers import Adam, convolved, dense, filters, halved, minibatches, relu
 from optree import tree_leaves
 from threadpoolctl import threadpool_limits
 
