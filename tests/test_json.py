@@ -113,7 +113,7 @@ def middle(x, k):
         (sg.compile(lambda x: x[3:] * x.shape[0]), ("float64[n]",)),
         (sg.compile(lambda x: np.arange(40.0) * x), ("float64[]",)),
         (sg.compile(lambda x: x * 1j), ("complex64[n]",)),
-        (sg.compile(lambda class_, np_: class_ * np_), ("float64[np]", "float64[np]")),
+        (sg.compile(lambda class_, np_: class_ * np_), ("float64[os]", "float64[os]")),
     ],
 )
 def test_all_kinds_of_values(function, args):

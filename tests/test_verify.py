@@ -277,7 +277,7 @@ def in_blocks():
         ("range(0, max(n, 1), step)", "range(0, n - 1, step)"),  # in the runtime
     ],
 )
-def test_blocks_and_parts_are_seen(old, new):
+def test_blocks_and_parts_are_seen(usual_sizes, old, new):
     text = in_blocks().compiled.source
     if "step" in old:  # the part that is left out has one row
         new_text = text.replace("given[start] = share(start, min(start + step, n))", "given[start] = share(start, n)")
@@ -286,7 +286,7 @@ def test_blocks_and_parts_are_seen(old, new):
     assert not verdict_of(in_blocks(), old, new)
 
 
-def test_ties_are_seen():
+def test_ties_are_seen(usual_sizes):
     found = verdict_of(in_blocks(), "1.0 / np.count_nonzero(t4, axis=1, keepdims=True)", "np.ones((j - i, 1))")
     assert not found
     assert "np.ones" in found.text
@@ -424,7 +424,7 @@ def test_a_fault_in_a_new_line_is_between_lines():
     assert verdict.line <= line_of(text, "b = 2 * b") <= (verdict.until or verdict.line)
 
 
-def test_a_line_that_is_missing_is_named():
+def test_a_line_that_is_missing_is_named(whole):
     model = model_for(lambda x: np.sum((x[1:] - x[:-1]) ** 3) + np.sum(x**3), "float64[n]")
     line = next(line for line in model.compiled.source.split("\n") if "d_x[" in line)
     verdict = verdict_of(model, line + "\n", "")

@@ -126,7 +126,7 @@ def load(path: str | Path) -> Saved:
     --------
     >>> import numpy as np, symgrad as sg, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "cubes.py")
-    >>> saved = sg.load(sg.grad(lambda x: np.sum(x ** 3)).compile("float64[n]").save(path))
+    >>> saved = sg.load(sg.grad(lambda x: np.sum(x ** 3)).compile("float64[n]", optimize=1).save(path))
     >>> saved(np.array([1.0, 2.0]))
     array([ 3., 12.])
     >>> print(saved.selftest())
