@@ -17,6 +17,7 @@ from symgrad.show.picture import COLOURS, Box, Picture, behind_marks
 from symgrad.text import visible
 
 TITLES = {"input": "given", "forward": "computed", "derivative": "derivative", "again": "computed again"}
+SCRIPTS = ("layout.js", "graph.js", "drawing.js", "panel.js", "page.js")  # the last one starts the page
 
 
 def page(drawn: Picture) -> str:
@@ -28,7 +29,7 @@ def page(drawn: Picture) -> str:
         "label": markup_text(f"The graph of {name}; the outline, the search and the details beside it say it in words"),
         "css": _asset("page.css"),
         "data": script_data(page_data(drawn)),
-        "js": f"{_asset('layout.js')}\n{_asset('page.js')}",
+        "js": "\n".join(map(_asset, SCRIPTS)),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda field: parts[field[1]], _asset("page.html"))
 
