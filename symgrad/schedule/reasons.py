@@ -79,7 +79,8 @@ class Compared(NamedTuple):
 
     def __str__(self) -> str:
         gained = f"save {duration(self.saved)}" if self.saved > 0 else f"cost {duration(-self.saved)} more"
-        return f"along {self.size}: blocks would {gained}; to be chosen they must save {duration(self.worth)}{_assumed(self.size)}"
+        must = f"to be chosen they must save {duration(self.worth)}{_assumed(self.size)}"
+        return f"along {self.size}: blocks would {gained}; {must}"
 
 
 class Chosen(NamedTuple):
