@@ -51,6 +51,7 @@ def page_data(drawn: Picture) -> dict[str, Any]:
     return {
         "name": visible(drawn.name or "A graph"),
         "summary": visible(drawn.summary),
+        "signature": visible(drawn.signature),
         "kinds": {kind: {"title": TITLES[kind], "colours": colours} for kind, colours in COLOURS.items()},
         "nodes": [_node(box, numbers, groups, sources[i], code[i]) for i, box in enumerate(drawn.boxes)],
         "groups": groups.found,

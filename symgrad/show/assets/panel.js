@@ -50,6 +50,7 @@ function aboutGraph() {
   return [
     make("h2", {}, data.name),
     make("p", {}, data.summary),
+    ...(data.signature ? [make("p", {}, code(data.signature))] : []),
     make("dl", {}, ...counts.filter(([, count]) => count).flatMap(([kind, count]) => entry(kinds[kind].title, String(count))),
       ...entry("results", ...nodes.flatMap((node, i) => (node.result ? [link(i)] : [])))),
   ];
