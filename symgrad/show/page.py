@@ -125,8 +125,11 @@ class _Groups:
         key = (*box.groups, "", str(where), box.kind)
         return self._number(key, parent, box, kind="line", name=visible(str(where)), line=box.line)
 
-    def _number(self, key: tuple[str, ...], parent: int | None, first: Box, **texts: str) -> int:
+    def _number(self, key: tuple[str, ...], parent: int | None, box: Box, **texts: str) -> int:
         if key not in self._numbers:
             self._numbers[key] = len(self.found)
-            self.found.append({"parent": parent, "shade": first.kind, **texts})
+            self.found.append({"parent": parent, "shade": box.kind, **texts})
+        group = self.found[self._numbers[key]]
+        if group["shade"] == "input":  # what the body of a loop begins with says nothing of the rest
+            group["shade"] = box.kind
         return self._numbers[key]
