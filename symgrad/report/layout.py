@@ -48,7 +48,7 @@ def _shortened(text: str, width: int) -> str:
 
 def _stages(report: Report) -> Iterator[str]:
     yield f"{'STAGES':<{22 + ABOUT}}{'nodes':>10}{'ms':>10}"
-    yield f"  {'trace':<20}{'With what is rewritten before it is differentiated':<{ABOUT}}{report.traced:>10}"
+    yield f"  {'trace':<20}{'The graph as traced, with rewrites before differentiation':<{ABOUT}}{report.traced:>10}"
     for stage in report.stages:
         size = f"{stage.nodes}" if stage.nodes else f"{stage.lines} lines" if stage.lines else ""
         about, *more = textwrap.wrap(stage.about, ABOUT) or [""]
