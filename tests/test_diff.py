@@ -215,7 +215,7 @@ def test_the_text():
 
     line = other.__code__.co_firstlineno + 1
     assert str(sg.diff(sg.trace(loss, *SPECS), sg.trace(other, *SPECS))) == "\n".join([
-        "1 operations are the same, 5 are the same of what was changed.",
+        "Operations in both: 1 on the same values, 5 on values that were changed.",
         "",
         f"test_diff.py:{line}  margin = y * (X @ w) - 1",
         "  - margin = y * (X @ w)",
@@ -235,3 +235,10 @@ def test_json_says_all():
 def test_what_is_no_program(x):
     with pytest.raises(sg.errors.ArgumentError, match="is no program to compare"):
         sg.diff(x, sg.trace(loss, *SPECS))
+
+
+def test_what_only_has_another_dtype_shows_it():
+    found = sg.diff(sg.trace(loss, *SPECS), sg.trace(loss, *(spec.replace("64", "32") for spec in SPECS)))
+    assert found.changes
+    assert all(change.before != change.after for change in found.changes)
+    assert any(change.after.endswith("# float32[n]") for change in found.changes)

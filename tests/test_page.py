@@ -63,6 +63,7 @@ def test_groups_are_functions_and_lines_and_bodies_of_loops():
     groups = found["groups"]
     body = next(group for group in groups if group["kind"] == "region")
     assert groups[body["parent"]]["kind"] == "function"
+    assert groups[body["parent"]]["shade"] == body["shade"] == "forward"  # not that of the inputs of the loop
     lines = [group for group in groups if group["parent"] == groups.index(body)]
     assert {group["kind"] for group in lines} == {"line"}
     assert {group["shade"] for group in lines} == {"forward", "derivative"}

@@ -85,3 +85,11 @@ def test_ci_runs_the_command_of_the_readme():
     assert tests.replace(" && ", "\n") in script
     (example,) = [command for command in commands if "digits" in command]
     assert example.startswith('pip install -e ".[examples]" && python examples/')
+
+
+def test_figures_are_those_of_the_page_of_benchmarks():
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8").splitlines()
+    figures = README.read_text(encoding="utf-8").partition("## Figures")[2].partition("\n## ")[0]
+    rows = [line for line in figures.splitlines() if line.startswith("|")]
+    assert len(rows) > 5
+    assert [row for row in rows if row not in page] == []

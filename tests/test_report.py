@@ -194,6 +194,7 @@ def test_rows_of_neighbours():
             "along 900: a value has the axis twice, so that its rows are not independent",
         ),
         (loss, SPECS, {}, "along n: saves"),
+        (loss, SPECS, {}, "as far as reckoned, for 100,000 rows"),
     ],
 )
 def test_why_it_is_in_loops_or_is_not(f, args, options, says):

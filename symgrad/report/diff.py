@@ -187,9 +187,12 @@ def _statements(writer: _Writer) -> Iterator[Change]:
     written: set[Node] = set()
     for y in (y for y in second if y in writer.statements):
         x = writer.matching.pairs.get(y)
-        before = "" if x is None else writer.statement(x)
-        written.update(() if x is None else (x,))
-        yield Change(before, writer.statement(y), place(y), visible(y.where.text))
+        before, after = "" if x is None else writer.statement(x), writer.statement(y)
+        if x is not None:
+            written.add(x)
+            if before == after:  # of another dtype or shape
+                before, after = f"{before}  # {types(x)}", f"{after}  # {types(y)}"
+        yield Change(before, after, place(y), visible(y.where.text))
     for x in (x for x in first if x in writer.statements):
         if x not in written:
             yield Change(writer.statement(x), "", place(x), visible(x.where.text))
@@ -288,7 +291,7 @@ class _Text(str):
 
 
 def _rendered(difference: Difference) -> Iterator[str]:
-    yield f"{difference.same} operations are the same, {difference.follow} are the same of what was changed."
+    yield f"Operations in both: {difference.same} on the same values, {difference.follow} on values that were changed."
     here = None
     for change in (*difference.inputs, *difference.changes):
         heading = f"{change.where}  {change.text}" if not change.where.startswith("derivative") else change.where

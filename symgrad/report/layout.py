@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from symgrad.report.profile import Profile, TimedLine
 
 WIDTH = 100
+ABOUT = WIDTH - 42  # what a stage does, between its name and its figures
 EFFECTS = {
     "nan": 'can change a NaN or an infinity; numerics="ieee" leaves them out',
     "digits": "can change the last digits",
@@ -46,13 +47,13 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _stages(report: Report) -> Iterator[str]:
-    yield f"{'STAGES':<70}{'nodes':>10}{'ms':>10}"
-    traced = f"{'trace':<20}With what is rewritten before it is differentiated"
-    yield f"  {traced:<68}{report.traced:>10}"
+    yield f"{'STAGES':<{22 + ABOUT}}{'nodes':>10}{'ms':>10}"
+    yield f"  {'trace':<20}{'The graph as traced, with rewrites before differentiation':<{ABOUT}}{report.traced:>10}"
     for stage in report.stages:
         size = f"{stage.nodes}" if stage.nodes else f"{stage.lines} lines" if stage.lines else ""
-        about = _shortened(f"{stage.name:<20}{stage.about}", 66)
-        yield f"  {about:<68}{size:>10}{stage.milliseconds:>10.2f}"
+        about, *more = textwrap.wrap(stage.about, ABOUT) or [""]
+        yield f"  {stage.name:<20}{about:<{ABOUT}}{size:>10}{stage.milliseconds:>10.2f}"
+        yield from (f"{'':22}{text}" for text in more)
 
 
 # ---- rewrites
@@ -130,7 +131,7 @@ def _loops(report: Report) -> Iterator[str]:
 def _loop(i: int, loop: Loop, most: int | None) -> Iterator[str]:
     halo = f" and {loop.halo} of its neighbours" if loop.halo else ""
     yield from _wrapped(f"{i}. {loop.rows:,} of {loop.size} rows{halo} at a time, of {', '.join(loop.over)}", "  ")
-    kept = f"{loop.buffers} buffers of {_count(loop.scratch)} bytes" if loop.buffers else "no buffers"
+    kept = f"{loop.buffers} buffers, {_count(loop.scratch)} bytes a thread" if loop.buffers else "no buffers"
     sums = f", {loop.sums} of them summed over the blocks" if loop.sums else ""
     yield f"     {loop.operations} operations{sums}; {kept}"
     yield f"     {_threads(loop, most)}"

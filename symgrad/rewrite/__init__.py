@@ -79,7 +79,7 @@ def improve(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def finish(graph: Graph, numerics: str = "stable") -> Graph:
-    """The same for a graph that will run: marks go, and the forms that are cheap and read well come.
+    """Fold, simplify and stabilise what will run; marks go, forms that are cheap and read well come.
 
     It stands after differentiation because derivative rules make operations for the general case: products with
     one, sums over what was only repeated.
@@ -180,15 +180,17 @@ def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph
 def effect_of(rewrite: Rule | Procedure | Pass, stage: str, op: Op) -> str:
     """What a rule can change that a stage applies to an operator, or the stage itself: NAN, DIGITS or NOTHING.
 
-    Whatever ``numerics="ieee"`` leaves out can change a NaN.
+    Whatever ``numerics="ieee"`` leaves out may change a NaN, unless it is marked as exact.
     """
+    if getattr(rewrite, "exact", False):
+        return NOTHING
     if isinstance(rewrite, Rule):
         left_out = rewrite.changes_nan
     elif stage in TABLES:
         left_out = rewrite not in _procedures(stage, "ieee")(op)
     else:
         left_out = getattr(rewrite, "stable_only", False)
-    return NAN if left_out else NOTHING if getattr(rewrite, "exact", False) else DIGITS
+    return NAN if left_out else DIGITS
 
 
 @cache

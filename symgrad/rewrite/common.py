@@ -45,7 +45,7 @@ class Sum(NamedTuple):
 
 @stable_only
 def take_out(graph: Graph, numerics: str = "stable") -> Graph:
-    """Sums of products by what these have in common; a sum of which something was taken out is such a product again."""
+    """Common factors of sums leave them. A sum of which something was taken out is such a product again."""
     nodes = reached(graph.outputs)
     uses = Counter(x for node in nodes for x in node.inputs)
     uses.update(graph.outputs)

@@ -23,7 +23,7 @@ from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.rewrite.algebra import has_range
-from symgrad.rewrite.engine import Procedure, alone, number
+from symgrad.rewrite.engine import Procedure, alone, exact, number
 from symgrad.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.variable import Variable
 
@@ -122,6 +122,7 @@ def quotient_of_product(graph: Graph, node: Node) -> Variable | None:
     return next((y for f in _factors(graph, p, w) if (y := f.divided(Variable(graph, w))) is not None), None)
 
 
+@exact
 def negative_of_product(graph: Graph, node: Node) -> Variable | None:
     """``-(A * v)`` and ``-(v / A)``."""
     for f in _factors(graph, node.inputs[0]):

@@ -129,13 +129,13 @@ def _of_one_size(x, y, **_):
     return floating(x) and floating(y) and x.ndim > 0 and same_shape(x.shape, y.shape)
 
 
-@rule(when=_of_one_size)
+@rule(exact=True, when=_of_one_size)
 def product_with_negative(x, y):
     """Further out the sign is more likely to meet another, or a sum."""
     return -x * y, -(x * y)
 
 
-@rule(when=_of_one_size)
+@rule(exact=True, when=_of_one_size)
 def quotient_of_negative(x, y):
     return -x / y, -(x / y)
 
@@ -154,7 +154,7 @@ def quotients_cancel(x, y, z, w):
     return x * (y / z) * (z / y / w), x / w
 
 
-@rule(alone=True, when=_of_one_size)
+@rule(exact=True, alone=True, when=_of_one_size)
 def negative_sum(x, y):
     """The sign goes on."""
     return -x - y, -(x + y)

@@ -39,7 +39,7 @@ class Term(NamedTuple):
 
 
 def gather(graph: Graph, numerics: str = "stable") -> Graph:
-    """One product for a sum of many. It stands before rules that take single products to other forms."""
+    """One product of matrices for a sum of many. It stands before rules that take single products to other forms."""
     nodes = reached(graph.outputs)
     if sum(node.op is ADD for node in nodes) < SEVERAL - 1:
         return graph

@@ -42,7 +42,7 @@ class Member(NamedTuple):
 
 
 def share_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
-    """Softplus in functions with loops for vectors, and with it what is related to it.
+    """Softplus, and what is related to it, in functions with loops for vectors.
 
     It stands after the rules, which bring signs to where two values are seen to be each other's negative.
     """

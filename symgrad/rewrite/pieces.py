@@ -20,7 +20,7 @@ from symgrad.ops.create import EMPTY
 from symgrad.ops.define import is_small
 from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.keys import FULL, Slice
-from symgrad.rewrite.engine import Procedure
+from symgrad.rewrite.engine import Procedure, exact
 from symgrad.rewrite.scatter import is_zeros
 from symgrad.variable import Variable
 
@@ -40,6 +40,7 @@ class Piece(NamedTuple):
     key: tuple[Any, ...]
 
 
+@exact
 def assign_pieces(graph: Graph, node: Node) -> Node | None:
     """Pieces that do not meet: assigned, into an array that nothing else was written to if they are all of it."""
     chain = _chain(node)

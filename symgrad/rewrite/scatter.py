@@ -15,7 +15,7 @@ from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.keys import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE
-from symgrad.rewrite.engine import Procedure, number
+from symgrad.rewrite.engine import Procedure, exact, number
 from symgrad.shapes import broadcast_shapes, is_one, same_shape
 from symgrad.variable import Variable
 
@@ -99,6 +99,7 @@ def is_zeros(node: Node) -> bool:
 # ---- procedures
 
 
+@exact
 def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     """``np.add.at`` into zeros is an assignment where no place is hit twice."""
     if len(node.inputs) < 3 or not is_zeros(node.inputs[0]) or not hits_once(node):
@@ -106,6 +107,7 @@ def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     return graph.add(SET, node.inputs, node.params)
 
 
+@exact
 def everything_written(graph: Graph, node: Node) -> Variable | None:
     """Zeros with a number written to each place, or added, are these numbers."""
     if len(node.inputs) != 3 or dict(node.params)["key"] != (Slot(0),) or not is_zeros(node.inputs[0]):

@@ -85,7 +85,7 @@ Group = Mapping[int, Node]
 
 
 def join_slices(graph: Graph, numerics: str = "stable") -> Graph:
-    """One product for all slices. It stands before the sums of products, which take slices apart."""
+    """One product of matrices for those of all slices. It stands before sums of products, which take slices apart."""
     nodes = reached(graph.outputs)
     groups: dict[Factor, dict[int, Node]] = {}
     for node in nodes:

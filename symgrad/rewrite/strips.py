@@ -31,7 +31,7 @@ class Strip(NamedTuple):
 
 
 def strips(graph: Graph, numerics: str = "stable") -> Graph:
-    """Products in strips. It stands before rules that take products to other forms."""
+    """Products that are only read in strips are made in these. It stands before rules that give them other forms."""
     nodes = reached(graph.outputs)
     users: dict[Node, list[Node]] = {node: [] for node in nodes if node.op in CONTRACTIONS}
     if not users:

@@ -38,7 +38,7 @@ COPY = Op(
 
 
 def copy_turned(graph: Graph, numerics: str = "stable") -> Graph:
-    """Copies in the place of such matrices. It stands behind what moves transposes."""
+    """Transposed matrices that many small products read are copied. It stands behind what moves transposes."""
     saved: dict[Node, float] = {}
     for node in reached(graph.outputs):
         if node.op is MATMUL and _is_turned(node.inputs[1]) and (work := _small_work(node)):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from symgrad.dims import Size
 from symgrad.graph import Node
+from symgrad.schedule.sizes import likely, rows_scale
 from symgrad.text import duration
 
 
@@ -27,9 +28,9 @@ class LittleToSave(NamedTuple):
     size: Size | None = None
 
     def __str__(self) -> str:
-        along = "" if self.size is None else f"along {self.size}: "
         could = f"save {duration(self.saved)} at most" if self.saved > 0 else "not save anything"
-        return f"{along}blocks could {could}, and pay from {duration(self.worth)} on"
+        text = f"blocks could {could}, and pay from {duration(self.worth)} on"
+        return text if self.size is None else f"along {self.size}: {text}{_assumed(self.size)}"
 
 
 class MeetsItself(NamedTuple):
@@ -78,7 +79,8 @@ class Compared(NamedTuple):
 
     def __str__(self) -> str:
         gained = f"save {duration(self.saved)}" if self.saved > 0 else f"cost {duration(-self.saved)} more"
-        return f"along {self.size}: blocks would {gained}; to be chosen they must save {duration(self.worth)}"
+        must = f"to be chosen they must save {duration(self.worth)}{_assumed(self.size)}"
+        return f"along {self.size}: blocks would {gained}; {must}"
 
 
 class Chosen(NamedTuple):
@@ -88,7 +90,7 @@ class Chosen(NamedTuple):
     saved: float
 
     def __str__(self) -> str:
-        return f"along {self.size}: saves {duration(self.saved)}, as far as reckoned"
+        return f"along {self.size}: saves {duration(self.saved)}, as far as reckoned{_assumed(self.size)}"
 
 
 class AgainInLoop(NamedTuple):
@@ -100,3 +102,9 @@ class AgainInLoop(NamedTuple):
     def __str__(self) -> str:
         values = dict.fromkeys(f"{x.op.name} of {x.where}" for x in self.values)
         return f"in loop {self.loop + 1}, rather than read: {', '.join(values)}"
+
+
+def _assumed(size: Size) -> str:
+    """For how many rows figures are reckoned, where their number is a symbol without a value."""
+    scale = rows_scale(size)
+    return "" if scale == 1.0 else f", for {round(likely(size) * scale):,} rows"

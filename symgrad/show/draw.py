@@ -20,7 +20,7 @@ from symgrad.trace import Program
 def _picture(x: Any) -> Picture:
     graph, outputs = shown(x, ())
     if isinstance(x, Compiled):
-        return picture(graph, outputs, Picture(x.program.name, f"{x.program.summary} {x.signature}", code=x.lines))
+        return picture(graph, outputs, Picture(x.program.name, x.program.summary, x.signature, code=x.lines))
     return picture(graph, outputs, Picture(x.name, x.summary) if isinstance(x, Program) else None)
 
 

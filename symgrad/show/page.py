@@ -17,6 +17,7 @@ from symgrad.show.picture import COLOURS, Box, Picture, behind_marks
 from symgrad.text import visible
 
 TITLES = {"input": "given", "forward": "computed", "derivative": "derivative", "again": "computed again"}
+SCRIPTS = ("layout.js", "graph.js", "drawing.js", "panel.js", "page.js")  # the last one starts the page
 
 
 def page(drawn: Picture) -> str:
@@ -28,7 +29,7 @@ def page(drawn: Picture) -> str:
         "label": markup_text(f"The graph of {name}; the outline, the search and the details beside it say it in words"),
         "css": _asset("page.css"),
         "data": script_data(page_data(drawn)),
-        "js": f"{_asset('layout.js')}\n{_asset('page.js')}",
+        "js": "\n".join(map(_asset, SCRIPTS)),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda field: parts[field[1]], _asset("page.html"))
 
@@ -50,6 +51,7 @@ def page_data(drawn: Picture) -> dict[str, Any]:
     return {
         "name": visible(drawn.name or "A graph"),
         "summary": visible(drawn.summary),
+        "signature": visible(drawn.signature),
         "kinds": {kind: {"title": TITLES[kind], "colours": colours} for kind, colours in COLOURS.items()},
         "nodes": [_node(box, numbers, groups, sources[i], code[i]) for i, box in enumerate(drawn.boxes)],
         "groups": groups.found,
@@ -123,8 +125,11 @@ class _Groups:
         key = (*box.groups, "", str(where), box.kind)
         return self._number(key, parent, box, kind="line", name=visible(str(where)), line=box.line)
 
-    def _number(self, key: tuple[str, ...], parent: int | None, first: Box, **texts: str) -> int:
+    def _number(self, key: tuple[str, ...], parent: int | None, box: Box, **texts: str) -> int:
         if key not in self._numbers:
             self._numbers[key] = len(self.found)
-            self.found.append({"parent": parent, "shade": first.kind, **texts})
+            self.found.append({"parent": parent, "shade": box.kind, **texts})
+        group = self.found[self._numbers[key]]
+        if group["shade"] == "input":  # what the body of a loop begins with says nothing of the rest
+            group["shade"] = box.kind
         return self._numbers[key]

@@ -53,6 +53,7 @@ class Picture:
 
     name: str = ""
     summary: str = ""
+    signature: str = ""
     boxes: list[Box] = field(default_factory=list)
     arrows: list[tuple[int, int]] = field(default_factory=list)
     code: dict[Node, str] = field(default_factory=dict)  # the generated line that makes a value, where there is one

@@ -1,7 +1,5 @@
 // Where boxes lie: in layers, each below all that its arrows come from. As show/layout.py, for what is shown just now.
 
-"use strict";
-
 const FAR = 6; // layers that an arrow crosses at most; from further away a value is called by its name
 const GAP = 22, BEND = 10, LEVEL = 44; // between boxes, about a bend of an arrow, between layers
 
