@@ -120,18 +120,24 @@ def state_of(kept: Kept, compiled: Compiled) -> State:
     if not is_generated(text):
         return State(kept.target, "foreign", "symgrad did not write it")
     try:
-        manifest_in(kept.path, text)
+        manifest = manifest_in(kept.path, text)
     except ArgumentError as error:
         return State(kept.target, "wrong", error.fact)
     if is_as_written(text):
         return State(kept.target, "stale", "not what the model gives as it is now; `symgrad sync` writes it anew")
-    return _verified(kept, compiled, State(kept.target, "edited"))
+    edited = State(kept.target, "edited")
+    if manifest != manifest_in(kept.path, source.text):
+        edited = edited._replace(detail="the model gives another program by now")
+    return _verified(kept, compiled, edited)
 
 
 def _verified(kept: Kept, compiled: Compiled, state: State) -> State:
     """The state of a file that agrees with its model; another one if it does not."""
     verdict = verify(kept.path, compiled)
-    return state._replace(verified=True) if verdict else State(kept.target, "wrong", verdict.fact, line=verdict.line)
+    if verdict:
+        return state._replace(verified=True)
+    detail = f"{verdict.fact}; it was edited by hand, and {state.detail}" if state.detail else verdict.fact
+    return state._replace(word="wrong", line=verdict.line, detail=detail)
 
 
 COMMAND = Command(
