@@ -55,7 +55,8 @@ def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[st
         reasons = manifest.get("reasons", {})
         why = next((reasons[key] for key in ("model", "transform") if key in reasons), "it does not say")
         raise ArgumentError(f"{path.name!r} does not say how to make its program again: {why}", GIVE)
-    place = str(path.parent / file) if file else module
+    home = path.resolve().parent  # of the file itself, where `path` is a link to it
+    place = str(home / file) if file else module
     try:
         function: Any = load_function(f"{place}:{name}")
     except ArgumentError as error:
@@ -67,7 +68,7 @@ def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[st
         function = unwound(function.recipe)[1]
     for transform, arguments in reversed(made_by):
         function = _transform(transform, path)(function, **arguments)
-    changed = file and hash_of(text_of(path.parent / file) or "", name) != model.get("sha256")
+    changed = file and hash_of(text_of(home / file) or "", name) != model.get("sha256")
     note = f"{Path(str(file)).name} has changed since {path.name} was saved: this is about {name} as it is now"
     return function, (note,) if changed else ()
 
