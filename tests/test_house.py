@@ -29,7 +29,7 @@ FLOORS = (
     "schedule",
     "emit",
     "cache pickling remedies doctor export report compile wrt symbolic linear transforms",
-    "check optimisers show comparison",
+    "check optimisers show comparison verification interchange",
     "symgrad",
     "cli",
     "__main__",

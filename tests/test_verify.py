@@ -13,12 +13,12 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ArgumentError
-from symgrad.export.checking import verdict_on
-from symgrad.export.model import Model
 from symgrad.export.points import call, drawn, some_sizes, uniform, usual
-from symgrad.export.remake import compiled_model
-from symgrad.export.rounding import Rounding, rounded
 from symgrad.export.target import load_function
+from symgrad.verification.checking import verdict_on
+from symgrad.verification.model import Model
+from symgrad.verification.remake import compiled_model
+from symgrad.verification.rounding import Rounding, rounded
 
 # ---- ten programs that are unlike each other
 

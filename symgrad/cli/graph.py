@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target, output_path
 from symgrad.cli.output import write
 from symgrad.compile import Compiled
-from symgrad.export.graphs import to_json
+from symgrad.interchange.graphs import to_json
 from symgrad.saving import write_text
 from symgrad.show.draw import draw
 from symgrad.trace import Program

@@ -17,9 +17,9 @@ from symgrad.cli.project import Kept, find_project, kept_by
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import essence, is_as_written, manifest_in
-from symgrad.export.verify import verify
 from symgrad.saving import has_constants, is_generated
 from symgrad.schedule.machine import any_machine
+from symgrad.verification.verify import verify
 
 BY_OTHERS = ("edited", "wrong", "foreign")
 

@@ -12,12 +12,12 @@ import numpy as np
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.points import SPECIAL, Point, call, drawn, extreme, some_sizes, usual
-from symgrad.export.rounding import SAMPLES, Rounding, Values, largest
-from symgrad.export.scripts import Script
 from symgrad.graph import Aval, Graph, needed
 from symgrad.interpret import at_sizes
 from symgrad.rewrite import optimise
 from symgrad.trace import Program
+from symgrad.verification.rounding import SAMPLES, Rounding, Values, largest
+from symgrad.verification.scripts import Script
 
 EFFORT = 10_000_000  # numbers that one check computes with the model, more or less
 CALL = 1000  # numbers that are computed while NumPy is called

@@ -7,9 +7,6 @@ from typing import Any, NoReturn
 
 from symgrad.compile import Compiled, Function
 from symgrad.errors import ArgumentError
-from symgrad.export.cursor import Cursor
-from symgrad.export.graph_reader import program_at
-from symgrad.export.graph_writer import document, text_of
 from symgrad.graph import Graph, results
 from symgrad.symbolic import between
 from symgrad.trace import Program
@@ -44,6 +41,8 @@ def to_json(program: Any) -> str:
     >>> sg.Compiled(sg.from_json(text)).signature
     'x: float64[n] -> float64[n]'
     """
+    from symgrad.interchange.writer import document, text_of  # as the reader, imported by those who need it
+
     return text_of(document(_program(program)))
 
 
@@ -74,6 +73,9 @@ def from_json(text: str) -> Program:
     >>> sg.Compiled(program)(np.zeros(2))
     array([1., 1.])
     """
+    from symgrad.interchange.cursor import Cursor
+    from symgrad.interchange.reader import program_at
+
     if not isinstance(text, str):
         raise ArgumentError(f"{type(text).__name__} is no text", "Give the text of a file: path.read_text().")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symgrad.export.verdict import Verdict, with_line
+from symgrad.verification.verdict import Verdict, with_line
 
 if TYPE_CHECKING:
     from symgrad.compile import Compiled, Function
@@ -68,9 +68,9 @@ def verify(
     """
     import ast  # as the rest, imported by those who need it
 
-    from symgrad.export.checking import verdict_on
     from symgrad.export.manifest import UNREADABLE, no_python, source_at
-    from symgrad.export.remake import model_of
+    from symgrad.verification.checking import verdict_on
+    from symgrad.verification.remake import model_of
 
     path = Path(path)
     text = source_at(path)

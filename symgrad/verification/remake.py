@@ -12,10 +12,10 @@ from symgrad import transforms, tree
 from symgrad.compile import Compiled, Function
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.export.manifest import manifest_in
-from symgrad.export.model import Model
 from symgrad.export.origin import hash_of, text_of, unwound
 from symgrad.export.target import load_function
 from symgrad.trace import Program
+from symgrad.verification.model import Model
 
 GIVE = "Give function=, the Function or the compiled program that the file was saved from."
 _NUMBERS = {"float": 1.0, "complex": 1j}
