@@ -23,7 +23,6 @@ import numpy as np
 from symgrad import tree
 from symgrad.cache import Cache, Described, Entry
 from symgrad.cost import Cost, cost_of
-from symgrad.doctor import Diagnosis, diagnose, watched
 from symgrad.emit.guard import Guard, readable_bounds
 from symgrad.emit.header import Header
 from symgrad.emit.module import Source, emit, lines_of
@@ -49,6 +48,7 @@ from symgrad.variable import Variable
 from symgrad.where import boundary
 
 if TYPE_CHECKING:
+    from symgrad.doctor import Diagnosis
     from symgrad.export.origin import Origin, Recipe
     from symgrad.recording import Log
     from symgrad.report.explain import Compilation, Report, Rewrite
@@ -101,6 +101,8 @@ class Compiled:
         self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
         self.run = self._unwatched = _load(self._emitted)
         if options.check_nan:
+            from symgrad.doctor import watched  # as the report, imported by those who need it
+
             self.run = watched(self.run, self.debug, self._header.function)
         self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
         self.accepts = self._guard.accepts
@@ -238,6 +240,8 @@ class Compiled:
         >>> found.first.derivative
         True
         """
+        from symgrad.doctor import diagnose
+
         if self._static:
             args, kwargs = self._static.wrapped(args, kwargs)
         arrays, sizes = self._guard.taken_apart(args, kwargs)
