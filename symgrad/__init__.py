@@ -3,8 +3,9 @@
 from symgrad import mapped as mapped  # fills the operator table with np.apply_along_axis and np.vectorize
 from symgrad.check import check_grads as check_grads, compare_grads as compare_grads
 from symgrad.checkpoint import checkpoint as checkpoint
-from symgrad.compile import Compiled as Compiled, Function as Function
+from symgrad.compile import Compiled as Compiled
 from symgrad.export.load import Saved as Saved, load as load
+from symgrad.functions import Function as Function
 from symgrad.hooks import on_gradient as on_gradient
 from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
 from symgrad.linear import jvp as jvp, vjp as vjp

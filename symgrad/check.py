@@ -10,8 +10,8 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.comparison import Compared, GradientComparison
-from symgrad.compile import Function
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
+from symgrad.functions import Function
 from symgrad.graph import tracing
 from symgrad.interception import constant
 from symgrad.linear import jvp, vjp

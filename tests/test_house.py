@@ -28,7 +28,7 @@ FLOORS = (
     "held cost",
     "schedule",
     "emit",
-    "cache pickling remedies doctor export report compile wrt symbolic linear transforms",
+    "cache pickling remedies doctor export report compile functions wrt symbolic linear transforms",
     "check optimisers show comparison verification interchange",
     "symgrad",
     "cli",

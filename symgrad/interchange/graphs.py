@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from symgrad.compile import Compiled, Function
+from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
+from symgrad.functions import Function
 from symgrad.graph import Graph, results
 from symgrad.symbolic import between
 from symgrad.trace import Program

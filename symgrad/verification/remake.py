@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from symgrad import transforms, tree
-from symgrad.compile import Compiled, Function
+from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.export.manifest import manifest_in
 from symgrad.export.origin import hash_of, text_of, unwound
 from symgrad.export.target import load_function
+from symgrad.functions import Function
 from symgrad.trace import Program
 from symgrad.verification.model import Model
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from symgrad.verification.verdict import Verdict, with_line
 
 if TYPE_CHECKING:
-    from symgrad.compile import Compiled, Function
+    from symgrad.compile import Compiled
+    from symgrad.functions import Function
     from symgrad.trace import Program
 
 
