@@ -19,6 +19,7 @@ from symgrad.trace import Program
 from symgrad.verification.model import Model
 
 GIVE = "Give function=, the Function or the compiled program that the file was saved from."
+GIVE_COMPILED = "Give function=, the program compiled for these arguments, such as sg.grad(loss).compile(params, x)."
 _NUMBERS = {"float": 1.0, "complex": 1j}
 
 
@@ -50,10 +51,10 @@ def compiled_model(compiled: Compiled) -> Model:
 
 def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[str, ...]]:
     """The function of a manifest, and what is to be said of it. This runs the file of the model."""
-    model, made_by = manifest.get("model") or {}, manifest.get("transform")
+    model, made_by = manifest["model"], manifest["transform"]
     name, file, module = model.get("name"), model.get("file"), model.get("module")
     if made_by is None or not name or not (file or module):
-        reasons = manifest.get("reasons", {})
+        reasons = manifest["reasons"]
         why = next((reasons[key] for key in ("model", "transform") if key in reasons), "it does not say")
         raise ArgumentError(f"{path.name!r} does not say how to make its program again: {why}", GIVE)
     home = path.resolve().parent  # of the file itself, where `path` is a link to it
@@ -83,7 +84,7 @@ def _transform(name: str, path: Path) -> Any:
 
 def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: tuple[str, ...]) -> Model:
     """The program of a function, for the arguments and options of a manifest."""
-    options, bound = manifest.get("options", {}), arguments_of(function.__signature__, path, manifest)
+    options, bound = manifest["options"], arguments_of(function.__signature__, path, manifest)
 
     def compiled(**options: Any) -> Compiled:
         return function.compile(*bound.args, **bound.kwargs, check_nan=False, **options)
@@ -93,15 +94,15 @@ def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: 
     except Exception as error:
         fact = f"the model cannot be traced for the arguments of {path.name!r}: {_said(error)}"
         raise ArgumentError(fact, "Save the file again, if its arguments are others by now.") from error
-    return Model(program, str(manifest.get("function")), lambda: compiled(**options), notes)
+    return Model(program, manifest["function"], lambda: compiled(**options), notes)
 
 
 def arguments_of(takes: inspect.Signature, path: Path, manifest: Mapping[str, Any]) -> inspect.BoundArguments:
     """What a Function is given for the arguments of a manifest."""
-    given = manifest.get("arguments")
+    given = manifest["arguments"]
     if given is None:
-        why = manifest.get("reasons", {}).get("arguments", "it does not say")
-        raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE)
+        why = manifest["reasons"].get("arguments", "it does not say")
+        raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE_COMPILED)
     values = {key: tree.tree_map(_given, _leaves_marked(value)) for key, value in given.items()}
     return inspect.BoundArguments(takes, values)
 
@@ -131,5 +132,5 @@ def _given(spec: Any) -> Any:
     if isinstance(spec, _Static):
         return spec.value
     if spec in ("int", "bool"):
-        raise ArgumentError(f"an argument is a symbol for an {spec}", GIVE)
+        raise ArgumentError(f"an argument is a symbol for an {spec}", GIVE_COMPILED)
     return _NUMBERS.get(spec, spec)
