@@ -104,6 +104,14 @@ class Function:
         Returns
         -------
         Program
+            ``print`` it.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> program = sg.grad(lambda x: np.sum(x ** 2)).trace("float64[n]")
+        >>> list(program.inputs), program.outputs.shape
+        (['x'], (n,))
         """
         args, kwargs = self._with_specs(args, kwargs)
         return self._trace(args, kwargs, _Symbols(), resolve(self._explicit))
@@ -117,6 +125,17 @@ class Function:
         Returns
         -------
         Compiled
+
+        Raises
+        ------
+        SymgradError
+            Of a function that cannot be traced or differentiated for these; it names the line.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> sg.grad(lambda x, k: np.sum(x ** k)).compile("float64[n]", 3, optimize=1)(np.array([1.0, 2.0]), 3)
+        array([ 3., 12.])
         """
         names = {f.name for f in fields(Options)} - set(self.__signature__.parameters)
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
@@ -125,11 +144,34 @@ class Function:
         return self._compiled(args, kwargs, _Symbols(), chosen)
 
     def source(self, /, *args: Any, **kwargs: Any) -> str:
-        """The module that runs for these arguments, or for specs in their place; options as keywords."""
+        """The module that runs for these arguments, or for specs in their place; options as keywords.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> print(sg.grad(np.sin).source("float64[]", optimize=1).splitlines()[-2].strip())
+        d_x = np.cos(x)
+        """
         return self.compile(*args, **kwargs).source
 
     def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
-        """The graph for these arguments, or for specs in their place, before it is simplified."""
+        """The graph for these arguments, or for specs in their place, before it is simplified.
+
+        Returns
+        -------
+        Graph
+            ``print`` it.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> len(sg.compile(lambda x: np.sin(x) + 1).graph("float64[n]").nodes)
+        4
+        """
         return self.trace(*args, **kwargs).graph
 
     def _with_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
