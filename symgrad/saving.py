@@ -43,7 +43,7 @@ def write_module(path: Path, text: str, constants: Constants, overwrite: bool) -
     ArgumentError
         If a file is in the way that symgrad did not write, and `overwrite` does not say that it may go.
     """
-    before = _text_at(path)
+    before = text_at(path)
     if before is not None and not overwrite and not is_generated(before):
         raise _in_the_way(path)
     kept = path.with_suffix(_suffix(constants)) if constants else None
@@ -72,7 +72,7 @@ def write_text(path: Path, text: str, overwrite: bool) -> None:
     ArgumentError
         If a file is in the way that does not say so, and `overwrite` does not say that it may go.
     """
-    before = _text_at(path)
+    before = text_at(path)
     if before is not None and not overwrite and MARK not in before[:TOP]:
         raise _in_the_way(path)
     _replace(path, lambda file: file.write(text.encode()))
@@ -101,10 +101,10 @@ def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
         part.unlink(missing_ok=True)
 
 
-def _text_at(path: Path) -> str | None:
-    """The text of a file, as far as it is one; None if there is no file."""
+def text_at(path: Path) -> str | None:
+    """The text of a file, as far as it is one, without a byte order mark; None if there is no file."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
     except FileNotFoundError:
         return None
 

@@ -103,6 +103,14 @@ def test_a_right_edit_is_kept(project):
     assert "swapped by hand" not in path.read_text()
 
 
+def test_a_byte_order_mark_is_no_edit(project):
+    good(run("sync"))
+    path = project / "loss_grad.py"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert good(run("sync", "--check")) == "loss_grad.py: current, verified\n"
+    assert sg.load(path).selftest() and good(run("verify", "loss_grad.py"))
+
+
 def test_a_wrong_edit_is_told_with_its_line_and_kept(project):
     good(run("sync"))
     path = project / "loss_grad.py"

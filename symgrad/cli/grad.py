@@ -9,7 +9,7 @@ from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_outpu
 from symgrad.cli.output import write
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import is_as_written
-from symgrad.saving import is_generated
+from symgrad.saving import is_generated, text_at
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def _run(options: Namespace) -> int:
 
 def _check_edit(path: Path) -> None:
     """What a person has made of a saved module is not lost without being asked for."""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = text_at(path) or ""
     if is_generated(text) and not is_as_written(text):
         raise ArgumentError(f"{path.name!r} was edited since symgrad wrote it", "--force writes it anew.")
 

@@ -17,7 +17,7 @@ from symgrad.cli.project import Kept, find_project, kept_by
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import essence, is_as_written, manifest_in
-from symgrad.saving import has_constants, is_generated
+from symgrad.saving import has_constants, is_generated, text_at
 from symgrad.schedule.machine import any_machine
 from symgrad.verification.verify import verify
 
@@ -111,12 +111,14 @@ def checked(kept: Kept, compiled: Compiled) -> State:
 
 def state_of(kept: Kept, compiled: Compiled) -> State:
     """How a file stands to what symgrad would write."""
-    if not kept.path.exists():
+    text = text_at(kept.path)
+    if text is None:
         return State(kept.target, "missing", "`symgrad sync` writes it")
     source = compiled.standalone(kept.path.parent)
-    text = kept.path.read_text(encoding="utf-8", errors="replace")
-    if essence(text) == essence(source.text) and has_constants(kept.path, source.constants):
-        return State(kept.target, "current")
+    if essence(text) == essence(source.text):
+        if has_constants(kept.path, source.constants):
+            return State(kept.target, "current")
+        return State(kept.target, "stale", "its constants are not beside it; `symgrad sync` writes them")
     if not is_generated(text):
         return State(kept.target, "foreign", "symgrad did not write it")
     try:

@@ -163,7 +163,7 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
 def source_at(path: Path) -> str:
     """The text of a module."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:

@@ -18,8 +18,8 @@ from symgrad.functions import Function
 from symgrad.trace import Program
 from symgrad.verification.model import Model
 
-GIVE = "Give function=, the Function or the compiled program that the file was saved from."
-GIVE_COMPILED = "Give function=, the program compiled for these arguments, such as sg.grad(loss).compile(params, x)."
+GIVE = "Give sg.verify the Function or the compiled program as well that the file was saved from."
+GIVE_COMPILED = "Give sg.verify the program as well, compiled for these arguments: sg.grad(loss).compile(params, x)."
 _NUMBERS = {"float": 1.0, "complex": 1j}
 
 
