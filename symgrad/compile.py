@@ -259,8 +259,8 @@ class Compiled:
         Raises
         ------
         ArgumentError
-            If the path does not end in ``.py``, a file is there that symgrad did not write, or results are instances of
-            classes that the module cannot know.
+            If the path does not end in ``.py``, there is no such folder, a file is there that symgrad did not write, or
+            results are instances of classes that the module cannot know.
 
         Examples
         --------

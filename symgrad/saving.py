@@ -41,7 +41,8 @@ def write_module(path: Path, text: str, constants: Constants, overwrite: bool) -
     Raises
     ------
     ArgumentError
-        If a file is in the way that symgrad did not write, and `overwrite` does not say that it may go.
+        If a file is in the way that symgrad did not write, and `overwrite` does not say that it may go; or if there is
+        no such folder.
     """
     before = text_at(path)
     if before is not None and not overwrite and not is_generated(before):
@@ -90,6 +91,8 @@ def _write_constants(path: Path, constants: Constants, overwrite: bool) -> bool:
 
 def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Write a file beside its place, and rename it when it is whole."""
+    if not path.parent.is_dir():
+        raise ArgumentError(f"there is no folder {path.parent}", "Make it first, or choose another.")
     part = path.with_name(f".{os.urandom(8).hex()}.part")
     try:
         with open(part, "xb") as file:
@@ -97,6 +100,10 @@ def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the file that was asked for
     finally:
         part.unlink(missing_ok=True)
 

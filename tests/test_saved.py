@@ -235,6 +235,17 @@ def test_a_file_knows_whether_it_was_edited(tmp_path):
         assert edited != text and not is_as_written(edited)
 
 
+def test_where_a_file_cannot_be_written_is_told(tmp_path):
+    program = sg.compile(np.sin).compile("float64[n]")
+    with pytest.raises(ArgumentError, match="there is no folder"):
+        program.save(tmp_path / "nowhere" / "saved.py")
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(OSError) as raised:
+        program.save(tmp_path / "folder.py", overwrite=True)
+    assert raised.value.filename == str(tmp_path / "folder.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.py"]
+
+
 # ---- loading
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target, output_path
+from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target
 from symgrad.cli.output import write
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import is_as_written
@@ -25,7 +25,7 @@ def _run(options: Namespace) -> int:
     if options.output is None:
         write(options, compiled.source.rstrip("\n"), document)
         return 0
-    path = output_path(options)
+    path = Path(options.output)
     if not options.force:
         _check_edit(path)
     compiled.save(path, overwrite=options.force)

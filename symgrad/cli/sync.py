@@ -95,8 +95,6 @@ def synced(kept: Kept, compiled: Compiled, force: bool) -> State:
     """Write a file that is not there or is not current, but over no work of a person."""
     state = state_of(kept, compiled)
     if state.word in ("missing", "stale") or (force and state.word in BY_OTHERS):
-        if not kept.path.parent.is_dir():
-            raise ArgumentError(f"there is no folder {Path(kept.target).parent}", "Make it first.")
         compiled.save(kept.path, overwrite=force)
         return State(kept.target, "written")
     kept_as_it_is = "; ".join(filter(None, (state.detail, "kept, --force would write it anew")))
