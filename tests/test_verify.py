@@ -557,7 +557,7 @@ def test_what_cannot_be_found_is_refused(project):
     of_lambda = sg.grad(lambda w: np.sum(w**2)).compile("float64[n]")
     alone = of_lambda.save(folder / "alone.py")
     with pytest.raises(
-        ArgumentError, match=r"'alone\.py' does not say how to make its program again: .*\n(.*\n)*.*Give f"
+        ArgumentError, match=r"'alone\.py' does not say how to make its program again: .*\n(.*\n)*.*Give sg.verify"
     ):
         sg.verify(alone)
     assert sg.verify(alone, of_lambda)
@@ -737,3 +737,14 @@ def test_lines_are_counted_as_python_does(tmp_path):
     path.write_text(path.read_text().replace("import numpy as np\n", "import numpy as np\n# \f page\n", 1))
     path.write_text(path.read_text().replace("= np.cos(x)", "= -np.cos(x)"))
     assert sg.verify(path, program).text.strip().startswith("d_x = -np.cos(x)")
+
+
+def test_a_part_of_the_program_without_a_form_in_the_file_is_asked_for(tmp_path):
+    """It would else be taken for the word that the manifest has in its place."""
+    (tmp_path / "model.py").write_text("def f(x, double):\n    return 2 * x if double else x\n")
+    model = load_function("model.py:f", tmp_path)
+    program = sg.grad(model, static_argnames="double").compile("float64[]", frozenset())
+    path = program.save(tmp_path / "slope.py")
+    with pytest.raises(ArgumentError, match="has no form in a file"):
+        sg.verify(path)
+    assert sg.verify(path, program)

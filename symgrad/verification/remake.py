@@ -120,6 +120,8 @@ class _Static:
 
 def _leaves_marked(specs: Any) -> Any:
     """The tree of specs with its values that are part of the program as leaves."""
+    if specs == ("static",):
+        raise ArgumentError("an argument is part of the program, and has no form in a file", GIVE_COMPILED)
     if type(specs) is tuple and len(specs) == 2 and specs[0] == "static":
         return _Static(specs[1])
     if type(specs) in (tuple, list):
