@@ -3,12 +3,11 @@
 from symgrad import mapped as mapped  # fills the operator table with np.apply_along_axis and np.vectorize
 from symgrad.check import check_grads as check_grads, compare_grads as compare_grads
 from symgrad.checkpoint import checkpoint as checkpoint
-from symgrad.compile import Compiled as Compiled, Function as Function
-from symgrad.export.graphs import from_json as from_json, to_json as to_json
+from symgrad.compile import Compiled as Compiled
 from symgrad.export.load import Saved as Saved, load as load
-from symgrad.export.verdict import Verdict as Verdict
-from symgrad.export.verify import verify as verify
+from symgrad.functions import Function as Function
 from symgrad.hooks import on_gradient as on_gradient
+from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
 from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator
 from symgrad.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
@@ -37,4 +36,6 @@ from symgrad.transforms import (
     value_and_grad as value_and_grad,
 )
 from symgrad.variable import Variable as Variable
+from symgrad.verification.verdict import Verdict as Verdict
+from symgrad.verification.verify import verify as verify
 from symgrad.version import VERSION as __version__  # noqa: F401

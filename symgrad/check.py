@@ -10,8 +10,8 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.comparison import Compared, GradientComparison
-from symgrad.compile import Function
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
+from symgrad.functions import Function
 from symgrad.graph import tracing
 from symgrad.interception import constant
 from symgrad.linear import jvp, vjp
@@ -286,21 +286,38 @@ class _Check(NamedTuple):
         moves: Sequence[_Move],
         found: Sequence[float],
         differences: Sequence[tuple[float, float]],
-    ) -> tuple[bool, tuple[int, ...], float, float, float] | None:
-        """Of the numbers that are wrong, or of all, the one that is farthest off."""
+    ) -> _Row | None:
+        """Of the numbers that are wrong, or else cannot be told, or else of all, the one that is farthest off."""
         rows = []
         for move, value, (numeric, noise) in zip(moves, found, differences, strict=True):
-            scale = max(abs(value), abs(numeric))
-            rounding = 16 * float(np.finfo(f"f{self.width}").eps) * scale
-            allowed = self.tolerance.atol + self.tolerance.rtol * abs(numeric) + noise + rounding
-            right = abs(value - numeric) <= allowed or value == numeric
-            if not right:  # the difference itself may be poor: so much as a smaller step changes it
-                halved = self._replace(tolerance=self.tolerance._replace(eps=self.tolerance.eps / 2))
-                closer, more = halved.difference(f, xs, move.tangents, weights)
-                right = abs(value - closer) <= allowed + more + abs(closer - numeric)
-            error = 0.0 if value == numeric else abs(value - numeric) / scale
-            rows.append((right, move.at, value, numeric, error))
-        return max(rows, key=lambda row: (not row[0], row[4] if row[4] == row[4] else np.inf), default=None)
+            right = self.is_right(f, xs, weights, move, value, numeric, noise)
+            scale = max(abs(value), abs(numeric)) if np.isfinite(numeric) else np.inf
+            rows.append((right, move.at, value, numeric, 0.0 if value == numeric else abs(value - numeric) / scale))
+        return max(rows, key=_severity, default=None)
+
+    def is_right(
+        self,
+        f: Callable[[Arrays], Arrays],
+        xs: Arrays,
+        weights: Arrays,
+        move: _Move,
+        value: float,
+        numeric: float,
+        noise: float,
+    ) -> bool | None:
+        """Whether a derivative agrees with the difference; None where that is not finite, and so tells nothing."""
+        if value == numeric:
+            return True
+        if not np.isfinite(numeric):
+            return None
+        rounding = 16 * float(np.finfo(f"f{self.width}").eps) * max(abs(value), abs(numeric))
+        allowed = self.tolerance.atol + self.tolerance.rtol * abs(numeric) + noise + rounding
+        if abs(value - numeric) <= allowed:
+            return True
+        # the difference itself may be poor: so much as a smaller step changes it
+        halved = self._replace(tolerance=self.tolerance._replace(eps=self.tolerance.eps / 2))
+        closer, more = halved.difference(f, xs, move.tangents, weights)
+        return abs(value - closer) <= allowed + more + abs(closer - numeric)
 
     def direction(self, x: Any) -> Any:
         dtype = np.asarray(x).dtype
@@ -346,6 +363,15 @@ class _Check(NamedTuple):
         size = sum(float(np.sum(np.abs(a) + np.abs(b))) for a, b in zip(*sides, strict=True))
         unit = float(np.finfo(f"f{self.width}").eps)
         return total / (2 * step), 4 * unit * size / step
+
+
+_Row = tuple[bool | None, tuple[int, ...], float, float, float]
+"""Of a number of an argument whether it is right, its place, derivative and difference, and their relative distance."""
+
+
+def _severity(row: _Row) -> tuple[bool, bool, float]:
+    right, *_, error = row
+    return right is False, right is None, np.inf if np.isnan(error) else error
 
 
 class _Move(NamedTuple):

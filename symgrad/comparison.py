@@ -19,8 +19,9 @@ class Compared(NamedTuple):
     order : int
     modes : tuple of str
         That of the outermost derivative first.
-    right : bool
-        Whether all numbers agree with finite differences, but for what these cannot tell.
+    right : bool or None
+        Whether all numbers agree with finite differences, to the digits that these have. None where some cannot be
+        told and the others agree: at the edge of a domain differences are NaN or infinite.
     at : tuple of int
         Of the number that is farthest off.
     derivative, difference : float
@@ -34,7 +35,7 @@ class Compared(NamedTuple):
     argument: str
     order: int
     modes: tuple[str, ...]
-    right: bool
+    right: bool | None
     at: tuple[int, ...]
     derivative: float
     difference: float
@@ -44,7 +45,7 @@ class Compared(NamedTuple):
 
 
 class GradientComparison(NamedTuple):
-    """What `compare_grads` found: a row for each argument, order and combination of modes."""
+    """What `compare_grads` found: a row for each argument, order and combination of modes. True if all are right."""
 
     name: str
     rows: tuple[Compared, ...]
@@ -55,9 +56,16 @@ class GradientComparison(NamedTuple):
     def __str__(self) -> str:
         head = ("argument", "order", "modes", "", "farthest off", "derivative", "differences", "relative error")
         cells = [head, *map(_cells, self.rows)]
-        wrong = sum(not row.right for row in self.rows)
-        verdict = f"{wrong} of {len(self.rows)} are wrong" if wrong else "all agree with finite differences"
-        return f"{columns(cells)}\n{self.name}: {verdict}"
+        return f"{columns(cells)}\n{self.name}: {self._verdict()}"
+
+    def _verdict(self) -> str:
+        wrong, untold = (sum(row.right is kind for row in self.rows) for kind in (False, None))
+        if not wrong and not untold:
+            return "all agree with finite differences"
+        found = [f"{wrong} of {len(self.rows)} are wrong"] if wrong else []
+        if untold:
+            found.append(f"{untold} of {len(self.rows)} cannot be told: differences there are not finite")
+        return "; ".join(found)
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain JSON; a number that is not finite is a string."""
@@ -71,6 +79,6 @@ class GradientComparison(NamedTuple):
 def _cells(row: Compared) -> tuple[str, ...]:
     at = f"[{', '.join(map(str, row.at))}]" if row.at else "the number"
     some = "" if row.looked_at == row.of else f" ({row.looked_at} of {row.of})"
-    verdict, error = "right" if row.right else "WRONG", f"{row.error:.1e}"
+    verdict, error = {True: "right", False: "WRONG", None: "cannot tell"}[row.right], f"{row.error:.1e}"
     numbers = f"{row.derivative:.8g}", f"{row.difference:.8g}"
     return row.argument, str(row.order), " of ".join(row.modes), verdict, at + some, *numbers, error

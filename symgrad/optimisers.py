@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad import tree
-from symgrad.compile import Function
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
+from symgrad.functions import Function
 from symgrad.options import checked
 from symgrad.trace import dotted_paths, signature
 from symgrad.transforms import compile, describe, hessian, hvp, jacobian, value_and_grad

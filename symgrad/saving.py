@@ -41,9 +41,10 @@ def write_module(path: Path, text: str, constants: Constants, overwrite: bool) -
     Raises
     ------
     ArgumentError
-        If a file is in the way that symgrad did not write, and `overwrite` does not say that it may go.
+        If a file is in the way that symgrad did not write, and `overwrite` does not say that it may go; or if there is
+        no such folder.
     """
-    before = _text_at(path)
+    before = text_at(path)
     if before is not None and not overwrite and not is_generated(before):
         raise _in_the_way(path)
     kept = path.with_suffix(_suffix(constants)) if constants else None
@@ -72,7 +73,7 @@ def write_text(path: Path, text: str, overwrite: bool) -> None:
     ArgumentError
         If a file is in the way that does not say so, and `overwrite` does not say that it may go.
     """
-    before = _text_at(path)
+    before = text_at(path)
     if before is not None and not overwrite and MARK not in before[:TOP]:
         raise _in_the_way(path)
     _replace(path, lambda file: file.write(text.encode()))
@@ -90,6 +91,8 @@ def _write_constants(path: Path, constants: Constants, overwrite: bool) -> bool:
 
 def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Write a file beside its place, and rename it when it is whole."""
+    if not path.parent.is_dir():
+        raise ArgumentError(f"there is no folder {path.parent}", "Make it first, or choose another.")
     part = path.with_name(f".{os.urandom(8).hex()}.part")
     try:
         with open(part, "xb") as file:
@@ -97,14 +100,18 @@ def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the file that was asked for
     finally:
         part.unlink(missing_ok=True)
 
 
-def _text_at(path: Path) -> str | None:
-    """The text of a file, as far as it is one; None if there is no file."""
+def text_at(path: Path) -> str | None:
+    """The text of a file, as far as it is one, without a byte order mark; None if there is no file."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
     except FileNotFoundError:
         return None
 

@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from symgrad import tree
-from symgrad.compile import Function
 from symgrad.errors import ArgumentError
+from symgrad.functions import Function
 from symgrad.linear import pushed
 from symgrad.ops import core
 from symgrad.text import is_name

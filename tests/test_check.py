@@ -165,3 +165,28 @@ def test_what_was_found_is_plain_json():
     with np.errstate(all="ignore"):
         found = sg.compare_grads(np.sqrt, (0.0,), order=1)  # the difference is a NaN
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["right"] is False
+
+
+@pytest.mark.parametrize("f", [np.sqrt, lambda x: np.where(x > 0, np.sqrt(x), 0 * np.sqrt(x))], ids=["inf", "0"])
+def test_differences_that_are_not_finite_cannot_tell(f):
+    """At the edge of a domain, whatever the derivative is: neither right nor wrong."""
+    with np.errstate(all="ignore"):
+        found = sg.compare_grads(lambda x: np.sum(f(x)), (np.array([1.0, 0.0, 4.0]),), order=1, modes=("rev",))
+    assert [(row.right, row.at) for row in found.rows] == [(None, (1,))]
+    assert not found and "cannot tell" in str(found) and "wrong" not in str(found).lower()
+    assert str(found).endswith("1 of 1 cannot be told: differences there are not finite")
+
+
+def test_a_wrong_number_counts_beside_one_that_cannot_be_told():
+    sine = wrong_by(1e-3)
+    with np.errstate(all="ignore"):
+        found = sg.compare_grads(lambda a, b: np.sum(sine(a)) + np.sum(np.sqrt(b)), (X, np.zeros(2)), order=1)
+    assert {(row.argument, row.right) for row in found.rows} == {("a", False), ("b", None)}
+    assert "2 of 4 are wrong" in str(found)
+
+
+def test_a_derivative_that_is_nan_beside_a_difference_is_wrong():
+    nan = sg.operator(lambda x: 2.0 * x, infer=lambda x: x, vjp=lambda g, y, x: (g * np.nan,), name="nan_derivative")
+    with np.errstate(all="ignore"):
+        found = sg.compare_grads(lambda x: np.sum(nan(x)), (X,), order=1, modes=("rev",))
+    assert [row.right for row in found.rows] == [False]

@@ -235,6 +235,17 @@ def test_a_file_knows_whether_it_was_edited(tmp_path):
         assert edited != text and not is_as_written(edited)
 
 
+def test_where_a_file_cannot_be_written_is_told(tmp_path):
+    program = sg.compile(np.sin).compile("float64[n]")
+    with pytest.raises(ArgumentError, match="there is no folder"):
+        program.save(tmp_path / "nowhere" / "saved.py")
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(OSError) as raised:
+        program.save(tmp_path / "folder.py", overwrite=True)
+    assert raised.value.filename == str(tmp_path / "folder.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.py"]
+
+
 # ---- loading
 
 
@@ -248,7 +259,8 @@ def test_a_loaded_module_is_its_function(tmp_path):
     assert loaded.selftest()
 
 
-WHOLE = {"format": 1, **dict.fromkeys(KEYS), "function": "f"}
+WHOLE = {"format": 1, **dict.fromkeys(KEYS), "function": "f", "signature": "", "tolerance": 0.1}
+WHOLE |= {"model": {}, "options": {}, "reasons": {}}
 
 
 @pytest.mark.parametrize(
@@ -261,6 +273,9 @@ WHOLE = {"format": 1, **dict.fromkeys(KEYS), "function": "f"}
         ("__symgrad__ = dict(format=1)\n", "has a __symgrad__ that is no manifest"),
         ("__symgrad__ = {'format': 1, 'function': 'f'}\n", "has lost signature, model, "),
         (f"__symgrad__ = {WHOLE}\n", "has no function 'f'"),
+        (f"__symgrad__ = {WHOLE | {'function': None, 'model': 5}}\n", "has function = None, model = 5"),
+        ("__symgrad__ = {[]: 1}\n", "has a __symgrad__ that is no manifest"),
+        (f"x = {'-' * 200_000}1\n", "is no Python: it nests too deeply"),
         (f"__symgrad__ = {WHOLE}\ny = x\n", "fails while it is loaded: NameError"),
     ],
 )
@@ -273,6 +288,15 @@ def test_what_cannot_be_loaded_is_refused_in_words(text, message, tmp_path):
 
 
 # ---- the self-test
+
+
+def test_a_function_may_have_the_name_of_what_the_command_imports(tmp_path):
+    path = (
+        sg.compile(imported(tmp_path, "def sys(x):\n    return x * x\n").sys)
+        .compile("float64[n]")
+        .save(tmp_path / "s.py")
+    )
+    assert as_a_command(path, "--selftest")[0] == 0
 
 
 @pytest.fixture(scope="module")

@@ -103,6 +103,14 @@ def test_a_right_edit_is_kept(project):
     assert "swapped by hand" not in path.read_text()
 
 
+def test_a_byte_order_mark_is_no_edit(project):
+    good(run("sync"))
+    path = project / "loss_grad.py"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert good(run("sync", "--check")) == "loss_grad.py: current, verified\n"
+    assert sg.load(path).selftest() and good(run("verify", "loss_grad.py"))
+
+
 def test_a_wrong_edit_is_told_with_its_line_and_kept(project):
     good(run("sync"))
     path = project / "loss_grad.py"
@@ -112,6 +120,22 @@ def test_a_wrong_edit_is_told_with_its_line_and_kept(project):
         code, out, _ = run(*argv)
         assert code == 1 and out.startswith(f"loss_grad.py: wrong, line {line}: ")
     assert "-y" in path.read_text()
+
+
+def test_an_edit_and_a_change_of_the_model_are_both_told(project):
+    good(run("sync"))
+    edit(project / "loss_grad.py", "margin = y * (X @ w)  # float64[n]", "margin = (X @ w) * y  # swapped by hand")
+    edit(project / "model.py", "np.mean", "np.sum")
+    code, out, _ = run("sync", "--check")
+    assert code == 1 and out.startswith("loss_grad.py: wrong, line ") and "the model's is" in out
+    assert out.endswith("; it was edited by hand, and the model gives another program by now\n")
+
+
+def test_a_change_of_the_model_that_changes_no_number_is_told_of_an_edited_file(project):
+    good(run("sync"))
+    edit(project / "loss_grad.py", "margin = y * (X @ w)  # float64[n]", "margin = (X @ w) * y  # swapped by hand")
+    edit(project / "model.py", "y * (X @ w)", "(X @ w) * y")
+    assert "verified: the model gives another program by now" in good(run("sync", "--check"))
 
 
 def test_an_edit_that_is_no_python_is_told(project):
@@ -216,6 +240,7 @@ def test_trees_and_values_in_a_spec(tmp_path):
         ('"float64[d]"', '"flaot64[d]"', r"gradients\[0\].spec.w: 'flaot64\[d\]' is not a spec"),
         ("[[tool.symgrad.gradients]]", "[tool.symgrad.gradients]", "no list of tables"),
         ("[[tool.symgrad.gradients]]", "[tool.symgrad]", "unknown key 'function'"),
+        ("[[tool.symgrad.gradients]]", "[tool]\nsymgrad = 3\n[other]", "tool.symgrad is no table"),
         ("wrt", "= wrt", "no TOML"),
     ],
 )
@@ -272,6 +297,31 @@ def test_a_package_that_imports_its_derivatives_can_be_begun(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.read_text() for path in kept] == before
+
+
+def test_a_second_model_of_a_package_may_need_what_was_written_for_the_first(project):
+    """The package can be imported as soon as the file is there that it imports."""
+    (project / "pack").mkdir()
+    (project / "pack" / "__init__.py").write_text("from pack.first_grad import first_grad\n\nscale = 2.0\n")
+    (project / "pack" / "first.py").write_text("def first(x):\n    return x * x\n")
+    second = "def second(x):\n    from pack import scale\n\n    return scale * x * x\n"
+    (project / "pack" / "second.py").write_text(second)
+    (project / "pyproject.toml").write_text(
+        "".join(
+            f"[[tool.symgrad.gradients]]\nfunction = 'pack/{name}.py:{name}'\ntarget = 'pack/{name}_grad.py'\n"
+            "spec = { x = 'float64[]' }\n"
+            for name in ("first", "second")
+        )
+    )
+    assert good(run("sync")) == "pack/first_grad.py: written\npack/second_grad.py: written\n"
+
+
+def test_a_model_that_failed_is_not_there_for_others(project):
+    (project / "failing.py").write_text("def f(x):\n    return x\n\n\n1 / 0\n")
+    (project / "importing.py").write_text("from failing import f\n")
+    for name in ("failing", "importing"):
+        with pytest.raises(ZeroDivisionError):
+            load_function(f"{name}.py:f")
 
 
 def test_the_hook_runs_the_check():

@@ -13,11 +13,12 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ArgumentError
-from symgrad.export.checking import verdict_on
-from symgrad.export.model import Model
 from symgrad.export.points import call, drawn, some_sizes, uniform, usual
-from symgrad.export.remake import compiled_model
-from symgrad.export.rounding import Rounding, rounded
+from symgrad.export.target import load_function
+from symgrad.verification.checking import verdict_on
+from symgrad.verification.model import Model
+from symgrad.verification.remake import compiled_model
+from symgrad.verification.rounding import Rounding, rounded
 
 # ---- ten programs that are unlike each other
 
@@ -556,7 +557,7 @@ def test_what_cannot_be_found_is_refused(project):
     of_lambda = sg.grad(lambda w: np.sum(w**2)).compile("float64[n]")
     alone = of_lambda.save(folder / "alone.py")
     with pytest.raises(
-        ArgumentError, match=r"'alone\.py' does not say how to make its program again: .*\n(.*\n)*.*Give f"
+        ArgumentError, match=r"'alone\.py' does not say how to make its program again: .*\n(.*\n)*.*Give sg.verify"
     ):
         sg.verify(alone)
     assert sg.verify(alone, of_lambda)
@@ -715,3 +716,35 @@ def test_results_that_are_zero_are_compared():
     for f in (lambda x: np.sum(x > 5) + 0 * np.sum(x), lambda x: np.sum(np.exp(x) / np.sum(np.exp(x)))):
         model = model_for(f, "float64[n]", optimize=1)
         assert verdict_on(model.compiled.source, "f.py", model)
+
+
+def test_a_link_to_a_file_finds_its_model(tmp_path):
+    (tmp_path / "model.py").write_text("def f(x):\n    return x * x\n")
+    path = sg.grad(load_function("model.py:f", tmp_path)).compile("float64[]").save(tmp_path / "slope.py")
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "slope.py"
+    try:
+        link.symlink_to(path)
+    except OSError:
+        pytest.skip("no links here")
+    assert sg.verify(link)
+
+
+def test_lines_are_counted_as_python_does(tmp_path):
+    """A form feed ends no line."""
+    program = sg.grad(lambda x: np.sum(np.sin(x))).compile("float64[n]", optimize=1)
+    path = program.save(tmp_path / "slope.py")
+    path.write_text(path.read_text().replace("import numpy as np\n", "import numpy as np\n# \f page\n", 1))
+    path.write_text(path.read_text().replace("= np.cos(x)", "= -np.cos(x)"))
+    assert sg.verify(path, program).text.strip().startswith("d_x = -np.cos(x)")
+
+
+def test_a_part_of_the_program_without_a_form_in_the_file_is_asked_for(tmp_path):
+    """It would else be taken for the word that the manifest has in its place."""
+    (tmp_path / "model.py").write_text("def f(x, double):\n    return 2 * x if double else x\n")
+    model = load_function("model.py:f", tmp_path)
+    program = sg.grad(model, static_argnames="double").compile("float64[]", frozenset())
+    path = program.save(tmp_path / "slope.py")
+    with pytest.raises(ArgumentError, match="has no form in a file"):
+        sg.verify(path)
+    assert sg.verify(path, program)

@@ -35,7 +35,9 @@ def _run(options: Namespace) -> int:
         call = with_numbers(f, call_of(f, entries_of(options)), parse_sizes(options.size))
         say(f"comparing derivatives of {options.target}")
         found = compare_grads(f, call.args, options.order, modes, kwargs=call.kwargs, wrt=wrt, entries=options.entries)
-    text = str(found).replace("WRONG", paint("WRONG", "red")).replace(" right ", f" {paint('right', 'green')} ")
+    text = str(found)
+    for word, colour in (("WRONG", "red"), (" cannot tell ", "yellow"), (" right ", "green")):
+        text = text.replace(word, paint(word, colour))
     write(options, text, found.to_json())
     return 0 if found else 1
 

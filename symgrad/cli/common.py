@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from symgrad.cli.kinds import Derivative
 from symgrad.cli.shapes import Call, Entries, arrays_in, parse_entries
-from symgrad.compile import Compiled, Function
+from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
+from symgrad.functions import Function
 from symgrad.trace import Program
 
 EXIT_CODES = "exit codes: 0 fine; 1 a check failed, or a file is not current; 2 wrong usage, or an error of the model"
@@ -125,14 +125,6 @@ def add_output(parser: ArgumentParser, help: str) -> None:
     """A file to write."""
     parser.add_argument("-o", "--output", metavar="FILE", help=help)
     parser.add_argument("--force", action="store_true", help="also over a file that symgrad did not write")
-
-
-def output_path(options: Namespace) -> Path:
-    """The file to write, whose folder is there."""
-    path = Path(options.output)
-    if not path.parent.is_dir():
-        raise ArgumentError(f"there is no folder {path.parent}", "Make it first, or choose another for -o.")
-    return path
 
 
 class Asked(NamedTuple):

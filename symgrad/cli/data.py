@@ -22,7 +22,7 @@ def parse_sizes(text: str) -> dict[str, int]:
         name, _, number = part.partition("=")
         try:
             found[name.strip()] = int(float(number)) if float(number) == int(float(number)) else -1
-        except ValueError:
+        except (ValueError, OverflowError):  # of infinity
             found[name.strip()] = -1
         if found[name.strip()] < 0:
             raise ArgumentError(f"{part!r} is no size", 'Write name=number, as in --size "n=1000, d=10".')

@@ -10,9 +10,9 @@ from symgrad.cli.output import write
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError, SymbolicSizeError
 from symgrad.export.load import load
-from symgrad.export.remake import arguments_of
 from symgrad.report.diff import diff
 from symgrad.transforms import compile
+from symgrad.verification.remake import arguments_of
 
 
 def _add(parser: ArgumentParser) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target, output_path
+from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target
 from symgrad.cli.output import write
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import is_as_written
-from symgrad.saving import is_generated
+from symgrad.saving import is_generated, text_at
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def _run(options: Namespace) -> int:
     if options.output is None:
         write(options, compiled.source.rstrip("\n"), document)
         return 0
-    path = output_path(options)
+    path = Path(options.output)
     if not options.force:
         _check_edit(path)
     compiled.save(path, overwrite=options.force)
@@ -35,7 +35,7 @@ def _run(options: Namespace) -> int:
 
 def _check_edit(path: Path) -> None:
     """What a person has made of a saved module is not lost without being asked for."""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = text_at(path) or ""
     if is_generated(text) and not is_as_written(text):
         raise ArgumentError(f"{path.name!r} was edited since symgrad wrote it", "--force writes it anew.")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
-from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target, output_path
+from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target
 from symgrad.cli.output import write
 from symgrad.compile import Compiled
-from symgrad.export.graphs import to_json
+from symgrad.interchange.graphs import to_json
 from symgrad.saving import write_text
 from symgrad.show.draw import draw
 from symgrad.trace import Program
@@ -34,7 +35,7 @@ def _run(options: Namespace) -> int:
     if options.output is None:
         write(options, listing, document)
         return 0
-    path = output_path(options)
+    path = Path(options.output)
     if path.suffix == ".json":
         write_text(path, to_json(subject), options.force)
     else:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from symgrad.cli.shapes import Call, call_of
-from symgrad.compile import Function
 from symgrad.errors import ArgumentError
+from symgrad.functions import Function
 from symgrad.trace import bind, dotted_paths, signature
 from symgrad.transforms import compile, grad, hessian, hvp, jacobian, value_and_grad
 from symgrad.wrt import Choice, part_at

@@ -55,7 +55,7 @@ def find_project(folder: Path) -> Path:
     folder = folder.resolve()
     for home in (folder, *folder.parents):
         path = home / FILE
-        if path.is_file() and "symgrad" in _tables(path).get("tool", {}):
+        if path.is_file() and _section(path) is not None:
             return path
     raise ArgumentError(
         f"no {FILE} here or above has a table [[tool.symgrad.gradients]]",
@@ -71,7 +71,9 @@ def kept_by(path: Path) -> list[Kept]:
     ArgumentError
         A key is unknown or has another kind of value, or two derivatives are kept in one file.
     """
-    section = _tables(path)["tool"]["symgrad"]
+    section = _section(path)
+    if not isinstance(section, dict):
+        raise ArgumentError("tool.symgrad is no table", "Write [[tool.symgrad.gradients]] above each.")
     _check_keys(section, {"gradients"}, "[tool.symgrad]")
     tables = section.get("gradients", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -84,6 +86,12 @@ def kept_by(path: Path) -> list[Kept]:
         if targets.count(target) > 1:
             raise ArgumentError(f"two gradients have the target {kept.target}", "Give each a file of its own.")
     return found
+
+
+def _section(path: Path) -> Any:
+    """What a ``pyproject.toml`` says of symgrad; None if nothing."""
+    tools = _tables(path).get("tool")
+    return tools.get("symgrad") if isinstance(tools, dict) else None
 
 
 def _tables(path: Path) -> dict[str, Any]:

@@ -227,6 +227,8 @@ def _jaxtyping(kind: str, sizes: str) -> str | None:
 
 def arrays_in(text: str) -> Entries:
     """The arrays of a file by path: ``data.npz``, ``data.json``, or one, ``X=x.npy``."""
+    from zipfile import BadZipFile  # slow to import
+
     name, equals, rest = text.partition("=")
     path = Path(rest if equals else text)
     if path.suffix not in (".npz", ".npy", ".json"):
@@ -235,7 +237,7 @@ def arrays_in(text: str) -> Entries:
         found = _read(path)
     except FileNotFoundError:
         raise ArgumentError(f"there is no file {path}", "Give a file of arrays, from the folder at hand.") from None
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
         raise ArgumentError(f"{path.name} cannot be read: {error}", "np.savez(file, w=w, X=X) writes one.") from None
     if equals:
         return {name: found}
@@ -249,11 +251,9 @@ def _read(path: Path) -> Any:
         import json
 
         return _from_json(json.loads(path.read_text(encoding="utf-8")))
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded:
-        return {name: loaded[name] for name in loaded.files}
+    with open(path, "rb") as file:  # which NumPy leaves open where it cannot read it
+        loaded = np.load(file, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
 
 
 def _from_json(x: Any) -> Any:

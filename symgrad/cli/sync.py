@@ -17,9 +17,9 @@ from symgrad.cli.project import Kept, find_project, kept_by
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import essence, is_as_written, manifest_in
-from symgrad.export.verify import verify
-from symgrad.saving import has_constants, is_generated
+from symgrad.saving import has_constants, is_generated, text_at
 from symgrad.schedule.machine import any_machine
+from symgrad.verification.verify import verify
 
 BY_OTHERS = ("edited", "wrong", "foreign")
 
@@ -95,8 +95,6 @@ def synced(kept: Kept, compiled: Compiled, force: bool) -> State:
     """Write a file that is not there or is not current, but over no work of a person."""
     state = state_of(kept, compiled)
     if state.word in ("missing", "stale") or (force and state.word in BY_OTHERS):
-        if not kept.path.parent.is_dir():
-            raise ArgumentError(f"there is no folder {Path(kept.target).parent}", "Make it first.")
         compiled.save(kept.path, overwrite=force)
         return State(kept.target, "written")
     kept_as_it_is = "; ".join(filter(None, (state.detail, "kept, --force would write it anew")))
@@ -111,27 +109,35 @@ def checked(kept: Kept, compiled: Compiled) -> State:
 
 def state_of(kept: Kept, compiled: Compiled) -> State:
     """How a file stands to what symgrad would write."""
-    if not kept.path.exists():
+    text = text_at(kept.path)
+    if text is None:
         return State(kept.target, "missing", "`symgrad sync` writes it")
     source = compiled.standalone(kept.path.parent)
-    text = kept.path.read_text(encoding="utf-8", errors="replace")
-    if essence(text) == essence(source.text) and has_constants(kept.path, source.constants):
-        return State(kept.target, "current")
+    if essence(text) == essence(source.text):
+        if has_constants(kept.path, source.constants):
+            return State(kept.target, "current")
+        return State(kept.target, "stale", "its constants are not beside it; `symgrad sync` writes them")
     if not is_generated(text):
         return State(kept.target, "foreign", "symgrad did not write it")
     try:
-        manifest_in(kept.path, text)
+        manifest = manifest_in(kept.path, text)
     except ArgumentError as error:
         return State(kept.target, "wrong", error.fact)
     if is_as_written(text):
         return State(kept.target, "stale", "not what the model gives as it is now; `symgrad sync` writes it anew")
-    return _verified(kept, compiled, State(kept.target, "edited"))
+    edited = State(kept.target, "edited")
+    if manifest != manifest_in(kept.path, source.text):
+        edited = edited._replace(detail="the model gives another program by now")
+    return _verified(kept, compiled, edited)
 
 
 def _verified(kept: Kept, compiled: Compiled, state: State) -> State:
     """The state of a file that agrees with its model; another one if it does not."""
     verdict = verify(kept.path, compiled)
-    return state._replace(verified=True) if verdict else State(kept.target, "wrong", verdict.fact, line=verdict.line)
+    if verdict:
+        return state._replace(verified=True)
+    detail = f"{verdict.fact}; it was edited by hand, and {state.detail}" if state.detail else verdict.fact
+    return state._replace(word="wrong", line=verdict.line, detail=detail)
 
 
 COMMAND = Command(

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from symgrad.cli.common import Command
 from symgrad.cli.output import write
-from symgrad.export.verify import verify
+from symgrad.verification.verify import verify
 
 
 def _add(parser: ArgumentParser) -> None:

@@ -16,7 +16,7 @@ SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_s
 
 _USUAL = frozenset({"self", "_", *(name for name in dir(builtins) if name.islower())})
 RESERVED = frozenset(keyword.kwlist) | CALLED | SAVED | _USUAL
-_OF_MODULES = RESERVED | set(vars(runtime)) | {"Path", "_constants"}  # what stands beside a generated function
+_OF_MODULES = RESERVED | set(vars(runtime)) | {"Path", "_constants", "sys"}  # what stands beside a generated function
 
 
 def global_name(text: str, taken: Collection[str] = ()) -> str:

@@ -1,1 +1,1 @@
-"""Artefacts that last: saved modules, which check themselves, and graphs as JSON."""
+"""Saved modules: manifest, test vectors, self-test; where their models stand."""

@@ -67,13 +67,13 @@ class Saved:
 
     def __init__(self, path: Path, source: str, manifest: dict[str, Any], module: ModuleType) -> None:
         self.path, self.source, self.manifest, self._module = path, source, manifest, module
-        name = manifest.get("function")
-        function = getattr(module, name, None) if isinstance(name, str) else None
+        name = manifest["function"]
+        function = getattr(module, name, None)
         if not callable(function):
             fact = f"{path.name!r} has no function {name!r}, of which its manifest speaks"
             raise ArgumentError(fact, "Give the function this name, or save the module again.")
         self.function: Callable[..., Any] = function
-        self.signature = str(manifest.get("signature", ""))
+        self.signature: str = manifest["signature"]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)

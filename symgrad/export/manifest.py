@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from symgrad import tree
@@ -24,7 +25,20 @@ if TYPE_CHECKING:
     from symgrad.export.origin import Origin
 
 NAME, FORMAT = "__symgrad__", 1
-KEYS = ("function", "signature", "model", "transform", "arguments", "results", "options", "tolerance", "reasons")
+KEYS: dict[str, type | UnionType] = {
+    "function": str,
+    "signature": str,
+    "model": dict,
+    "transform": list | None,
+    "arguments": dict | None,
+    "results": object,
+    "options": dict,
+    "tolerance": float,
+    "reasons": dict,
+}
+"""What a manifest has to have, and of what type."""
+UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)
+"""What Python raises for text that is no source, no literal, or nested too deeply."""
 VECTORS = "\ndef _selftest():\n"  # where the test vectors begin
 
 _NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
@@ -110,11 +124,11 @@ def is_as_written(text: str) -> bool:
     try:
         statement = _statement(ast.parse(text))
         manifest = ast.literal_eval(statement.value) if statement else None
-    except (SyntaxError, ValueError):
+    except UNREADABLE:
         return False
     if statement is None:
         return False
-    lines = text.splitlines()
+    lines = text.split("\n")
     rest = [*lines[: statement.lineno - 1], *lines[statement.end_lineno :]]
     return isinstance(manifest, dict) and manifest.get("text") == digest("\n".join(rest))
 
@@ -149,7 +163,7 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
 def source_at(path: Path) -> str:
     """The text of a module."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
     except OSError as error:
         why = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
@@ -161,9 +175,9 @@ def manifest_in(path: Path, text: str) -> dict[str, Any]:
     """The manifest in the text of a module."""
     try:
         module = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
+    except UNREADABLE as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        fact = f"{path.name}{line} is no Python: {getattr(error, 'msg', error)}"
+        fact = f"{path.name}{line} is no Python: {no_python(error)}"
         raise ArgumentError(fact, "Mend it, or save the module again.") from None
     statement = _statement(module)
     if statement is not None:
@@ -172,6 +186,11 @@ def manifest_in(path: Path, text: str) -> dict[str, Any]:
         f"{path.name!r} has no {NAME}: symgrad did not save it, or an older symgrad did",
         "Give a module that Compiled.save has written.",
     )
+
+
+def no_python(error: BaseException) -> str:
+    """Why a text is no source, by what Python raises for it."""
+    return getattr(error, "msg", None) or str(error) or "it nests too deeply"
 
 
 def _statement(module: ast.Module) -> ast.Assign | None:
@@ -185,7 +204,7 @@ def _statement(module: ast.Module) -> ast.Assign | None:
 def _checked(path: Path, value: ast.expr) -> dict[str, Any]:
     try:
         manifest = ast.literal_eval(value)
-    except ValueError:
+    except UNREADABLE:
         manifest = None
     known = isinstance(manifest, dict) and manifest.get("format")
     if type(known) is not int or known < 1:
@@ -198,4 +217,7 @@ def _checked(path: Path, value: ast.expr) -> dict[str, Any]:
     lost = [key for key in KEYS if key not in manifest]
     if lost:
         raise ArgumentError(f"the {NAME} of {path.name!r} has lost {', '.join(lost)}", "Save the module again.")
+    odd = [f"{key} = {manifest[key]!r}" for key, kind in KEYS.items() if not isinstance(manifest[key], kind)]
+    if odd:
+        raise ArgumentError(f"the {NAME} of {path.name!r} has {', '.join(odd)}", "Save the module again.")
     return dict(manifest)

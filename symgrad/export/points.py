@@ -6,6 +6,7 @@ The numbers come of a formula of integers, which every version of NumPy computes
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from symgrad import tree
 from symgrad.dims import evaluate, symbols_of
 from symgrad.emit.guard import readable_bounds
-from symgrad.graph import Aval
+from symgrad.graph import Aval, needed
 from symgrad.interpret import at_sizes
 from symgrad.static import Static
 from symgrad.trace import Leaf, Program
@@ -122,6 +123,13 @@ def some_sizes(
             if name not in pinned and found[name] < least:
                 found[name] = _free(least, {*fixed, *found.values()})
     return found
+
+
+def counts(program: Program, sizes: SizesAt) -> list[int]:
+    """How many numbers each value has that one evaluation computes."""
+    avals = [x.aval for x in needed(program.graph.outputs, ())]
+    parts = [part for aval in avals for part in ([aval] if isinstance(aval, Aval) else aval)]
+    return [math.prod(at_sizes(part.shape, sizes)) for part in parts]
 
 
 def _free(least: int, taken: set[int]) -> int:

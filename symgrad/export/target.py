@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import linecache
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -99,6 +99,7 @@ def _imported(name: str, folder: Path) -> ModuleType:
     them, and they are not there before they are written.
     """
     with _findable(folder):
+        _leave_bare_packages(name)
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -113,19 +114,31 @@ def _imported(name: str, folder: Path) -> ModuleType:
             _enter_bare_packages(name, folder)
             return importlib.import_module(name)
         except Exception:
+            _leave_bare_packages(name)
             raise failed from None
 
 
 def _enter_bare_packages(name: str, folder: Path) -> None:
     """Packages around a module in which there is nothing but a way to their modules."""
     steps = name.split(".")[:-1]
-    for known in list(sys.modules):
-        if steps and known.split(".")[0] == steps[0]:
-            del sys.modules[known]
+    _forget(steps[:1])
     for depth in range(1, len(steps) + 1):
         package = ModuleType(".".join(steps[:depth]))
         package.__path__ = [str(folder.resolve().joinpath(*steps[:depth]))]
         sys.modules[package.__name__] = package
+
+
+def _leave_bare_packages(name: str) -> None:
+    """Let a package be imported again that stands bare, for a module before: it may be whole by now."""
+    package, _, _ = name.partition(".")
+    if getattr(sys.modules.get(package), "__spec__", package) is None:
+        _forget([package])
+
+
+def _forget(packages: Collection[str]) -> None:
+    for known in list(sys.modules):
+        if known.partition(".")[0] in packages:
+            del sys.modules[known]
 
 
 def copy_of(module: ModuleType) -> ModuleType:
@@ -144,6 +157,9 @@ def _run(path: Path, name: str = "", package: str | None = None) -> ModuleType:
         sys.modules[module.__name__] = module  # dataclasses look their module up
         try:
             exec(code, module.__dict__)
+        except BaseException:
+            sys.modules.pop(module.__name__, None)  # nobody is to import half of it
+            raise
         finally:
             if before is not None:  # a library of that name stays what others import
                 sys.modules[module.__name__] = before
@@ -174,6 +190,6 @@ def _functions_of(home: Any) -> str:
 
 
 def _files_near(path: Path) -> str:
-    beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    beside = [p.name for p in sorted(path.parent.glob("*.py")) if p.is_file()] if path.parent.is_dir() else []
     near = get_close_matches(path.name, beside, 1)
     return f"Did you mean {near[0]}?" if near else "A target is FILE.py:function, from the folder at hand."

@@ -1,6 +1,7 @@
 """Test vectors: numbers for the arguments of a program, and what its graph as it was traced gives for them.
 
 They are made by a formula, never of arrays that the caller has: what a module holds of these would go where it goes.
+The formula is source, which a module evaluates without symgrad; `points` chooses numbers where symgrad is at hand.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad import tree
-from symgrad.dims import Dim, Shape, evaluate
-from symgrad.export.points import some_sizes
+from symgrad.dims import Dim, evaluate
+from symgrad.export.points import counts, some_sizes
 from symgrad.export.selftest import _numbers, _summaries, _worst
-from symgrad.graph import Aval, Graph, Node, needed
-from symgrad.interpret import interpret
+from symgrad.graph import Aval, Graph, Node
+from symgrad.interpret import at_sizes, interpret
 from symgrad.schedule.loop import Block
 from symgrad.spelling import spell_dtype
 from symgrad.text import Group, displayed, double_quoted, key_literal, laid_out, literal
@@ -108,7 +109,7 @@ class Case(NamedTuple):
 
     def vector(self, sizes: Mapping[str, int], candidates: Iterable[Sequence[Choice]]) -> Vector:
         """A test vector for these sizes, of the first numbers that will do."""
-        made = sum(_count(node, sizes) for node in needed(self.program.graph.outputs, ()))
+        made = sum(counts(self.program, sizes))
         if made > MOST:
             raise NoVectorsError(
                 f"one call computes {made} numbers, too many for a test; symbols for sizes could be small"
@@ -164,15 +165,6 @@ def _rows_of_blocks(graph: Graph) -> dict[str, int]:
     return found
 
 
-def _count(node: Node, sizes: Mapping[str, int]) -> int:
-    avals = [node.aval] if isinstance(node.aval, Aval) else node.aval
-    return sum(math.prod(_at(aval.shape, sizes)) for aval in avals)
-
-
-def _at(shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(n, sizes) for n in shape)
-
-
 # ---- numbers
 
 
@@ -181,7 +173,7 @@ def _candidates(
 ) -> Iterator[list[Choice]]:
     """Choices for all leaves: alike at first, then all but one."""
     avals = [leaf.node.aval for leaf in leaves if leaf.node is not None]
-    square = any(_is_square(_at(aval.shape, sizes)) for aval in avals if aval.dtype.kind == "f")
+    square = any(_is_square(at_sizes(aval.shape, sizes)) for aval in avals if aval.dtype.kind == "f")
     forms = ["", *["definite"] * square, *["sorted"] * any(aval.shape for aval in avals)]
     for most in (3, 2, 1) if any(aval.dtype.kind in "iu" for aval in avals) else (3,):
         for form, (low, high) in itertools.product(forms, ranges):
@@ -200,7 +192,7 @@ def _sources(leaves: Sequence[Leaf], sizes: Mapping[str, int], choices: Sequence
     texts, first = {}, 1
     for leaf, choice in zip(leaves, choices, strict=True):
         if leaf.node is not None:
-            shape = _at(leaf.node.aval.shape, sizes)
+            shape = at_sizes(leaf.node.aval.shape, sizes)
             text = _array(leaf.node.aval, shape, choice, first)
             texts[leaf.node] = text if shape else _number(leaf, _value(text))
             first += math.prod(shape)

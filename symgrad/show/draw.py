@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from symgrad.compile import Compiled, Function
+from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
+from symgrad.functions import Function
 from symgrad.saving import write_text
 from symgrad.show.diagram import dot, mermaid
 from symgrad.show.page import page

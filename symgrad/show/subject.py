@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compile import Compiled, Function
+from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
+from symgrad.functions import Function
 from symgrad.graph import Graph, Node, results
 from symgrad.ops.define import is_traced
 from symgrad.trace import Program

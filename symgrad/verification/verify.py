@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symgrad.export.verdict import Verdict, with_line
+from symgrad.verification.verdict import Verdict, with_line
 
 if TYPE_CHECKING:
-    from symgrad.compile import Compiled, Function
+    from symgrad.compile import Compiled
+    from symgrad.functions import Function
     from symgrad.trace import Program
 
 
@@ -68,14 +69,15 @@ def verify(
     """
     import ast  # as the rest, imported by those who need it
 
-    from symgrad.export.checking import verdict_on
-    from symgrad.export.manifest import source_at
-    from symgrad.export.remake import model_of
+    from symgrad.export.manifest import UNREADABLE, no_python, source_at
+    from symgrad.verification.checking import verdict_on
+    from symgrad.verification.remake import model_of
 
     path = Path(path)
     text = source_at(path)
     try:
         ast.parse(text)
-    except SyntaxError as error:
-        return with_line(Verdict(path.name, "", fact=f"it is not Python: {error.msg}"), text, error.lineno)
+    except UNREADABLE as error:
+        verdict = Verdict(path.name, "", fact=f"it is not Python: {no_python(error)}")
+        return with_line(verdict, text, getattr(error, "lineno", None))
     return verdict_on(text, str(path), model_of(path, text, function), points, seed, rtol)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad import tree
-from symgrad.export.model import Known, Model
-from symgrad.export.rounding import Values, distance
 from symgrad.shapes import render_shape
+from symgrad.verification.model import Known, Model
+from symgrad.verification.rounding import Values, distance
 
 SPREAD = 32  # so many times as far as rounding moved it in a few samples may a number be from the model's
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from symgrad import tree
 from symgrad.errors import ArgumentError
-from symgrad.export.compare import compared, told_apart
-from symgrad.export.lines import Line, changed_at, first_difference
-from symgrad.export.model import BY_HAND, Known, Model
 from symgrad.export.points import Point, call
-from symgrad.export.rounding import distance, rounded
-from symgrad.export.scripts import Event, Recorded, Script
-from symgrad.export.verdict import Verdict, with_line
 from symgrad.variable import Variable
+from symgrad.verification.compare import compared, told_apart
+from symgrad.verification.lines import Line, changed_at, first_difference
+from symgrad.verification.model import BY_HAND, Known, Model
+from symgrad.verification.rounding import distance, rounded
+from symgrad.verification.scripts import Event, Recorded, Script
+from symgrad.verification.verdict import Verdict, with_line
 
 SHOWN = 40  # numbers of an argument that are shown
 

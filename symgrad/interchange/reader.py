@@ -17,10 +17,10 @@ import numpy as np
 from symgrad import tree
 from symgrad.dims import Dim, Size, Sizes
 from symgrad.errors import ArgumentError, SymgradError
-from symgrad.export.cursor import Cursor
-from symgrad.export.graph_values import LARGEST, Reader, Symbols, type_of
-from symgrad.export.graph_writer import FORMAT, FORMAT_VERSION
 from symgrad.graph import INPUT, SEED, SIZE, Aval, Graph, Node, Op, Params
+from symgrad.interchange.cursor import Cursor
+from symgrad.interchange.values import LARGEST, Reader, Symbols, type_of
+from symgrad.interchange.writer import FORMAT, FORMAT_VERSION
 from symgrad.ops.core import Segment
 from symgrad.ops.scipy import operator_named
 from symgrad.text import is_name

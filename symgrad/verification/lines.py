@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.export.rounding import distance
-from symgrad.export.scripts import Event, Recorded, Statement
+from symgrad.verification.rounding import distance
+from symgrad.verification.scripts import Event, Recorded, Statement
 
 NEAR, FAR = 1e-9, 64  # of the largest number; and so many times as far as rounded arguments move it
 

@@ -11,13 +11,12 @@ import numpy as np
 
 from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
-from symgrad.export.points import SPECIAL, Point, call, drawn, extreme, some_sizes, usual
-from symgrad.export.rounding import SAMPLES, Rounding, Values, largest
-from symgrad.export.scripts import Script
-from symgrad.graph import Aval, Graph, needed
-from symgrad.interpret import at_sizes
+from symgrad.export.points import SPECIAL, Point, call, counts, drawn, extreme, some_sizes, usual
+from symgrad.graph import Graph
 from symgrad.rewrite import optimise
 from symgrad.trace import Program
+from symgrad.verification.rounding import SAMPLES, Rounding, Values, largest
+from symgrad.verification.scripts import Script
 
 EFFORT = 10_000_000  # numbers that one check computes with the model, more or less
 CALL = 1000  # numbers that are computed while NumPy is called
@@ -207,8 +206,7 @@ class Model:
 
     def _work(self, sizes: Mapping[str, int]) -> int:
         """How many numbers one evaluation computes, or could compute meanwhile."""
-        avals = [x.aval for x in needed(self.program.graph.outputs, ()) if isinstance(x.aval, Aval)]
-        return sum(CALL + int(np.prod(at_sizes(aval.shape, sizes))) for aval in avals) or 1
+        return sum(CALL + n for n in counts(self.program, sizes)) or 1
 
 
 def _is_told(y: Any, noise: np.ndarray, scale: float) -> bool:

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from symgrad import transforms, tree
-from symgrad.compile import Compiled, Function
+from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.export.manifest import manifest_in
-from symgrad.export.model import Model
 from symgrad.export.origin import hash_of, text_of, unwound
 from symgrad.export.target import load_function
+from symgrad.functions import Function
 from symgrad.trace import Program
+from symgrad.verification.model import Model
 
-GIVE = "Give function=, the Function or the compiled program that the file was saved from."
+GIVE = "Give sg.verify the Function or the compiled program as well that the file was saved from."
+GIVE_COMPILED = "Give sg.verify the program as well, compiled for these arguments: sg.grad(loss).compile(params, x)."
 _NUMBERS = {"float": 1.0, "complex": 1j}
 
 
@@ -49,13 +51,14 @@ def compiled_model(compiled: Compiled) -> Model:
 
 def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[str, ...]]:
     """The function of a manifest, and what is to be said of it. This runs the file of the model."""
-    model, made_by = manifest.get("model") or {}, manifest.get("transform")
+    model, made_by = manifest["model"], manifest["transform"]
     name, file, module = model.get("name"), model.get("file"), model.get("module")
     if made_by is None or not name or not (file or module):
-        reasons = manifest.get("reasons", {})
+        reasons = manifest["reasons"]
         why = next((reasons[key] for key in ("model", "transform") if key in reasons), "it does not say")
         raise ArgumentError(f"{path.name!r} does not say how to make its program again: {why}", GIVE)
-    place = str(path.parent / file) if file else module
+    home = path.resolve().parent  # of the file itself, where `path` is a link to it
+    place = str(home / file) if file else module
     try:
         function: Any = load_function(f"{place}:{name}")
     except ArgumentError as error:
@@ -67,7 +70,7 @@ def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[st
         function = unwound(function.recipe)[1]
     for transform, arguments in reversed(made_by):
         function = _transform(transform, path)(function, **arguments)
-    changed = file and hash_of(text_of(path.parent / file) or "", name) != model.get("sha256")
+    changed = file and hash_of(text_of(home / file) or "", name) != model.get("sha256")
     note = f"{Path(str(file)).name} has changed since {path.name} was saved: this is about {name} as it is now"
     return function, (note,) if changed else ()
 
@@ -81,7 +84,7 @@ def _transform(name: str, path: Path) -> Any:
 
 def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: tuple[str, ...]) -> Model:
     """The program of a function, for the arguments and options of a manifest."""
-    options, bound = manifest.get("options", {}), arguments_of(function.__signature__, path, manifest)
+    options, bound = manifest["options"], arguments_of(function.__signature__, path, manifest)
 
     def compiled(**options: Any) -> Compiled:
         return function.compile(*bound.args, **bound.kwargs, check_nan=False, **options)
@@ -91,15 +94,15 @@ def _traced(function: Function, path: Path, manifest: Mapping[str, Any], notes: 
     except Exception as error:
         fact = f"the model cannot be traced for the arguments of {path.name!r}: {_said(error)}"
         raise ArgumentError(fact, "Save the file again, if its arguments are others by now.") from error
-    return Model(program, str(manifest.get("function")), lambda: compiled(**options), notes)
+    return Model(program, manifest["function"], lambda: compiled(**options), notes)
 
 
 def arguments_of(takes: inspect.Signature, path: Path, manifest: Mapping[str, Any]) -> inspect.BoundArguments:
     """What a Function is given for the arguments of a manifest."""
-    given = manifest.get("arguments")
+    given = manifest["arguments"]
     if given is None:
-        why = manifest.get("reasons", {}).get("arguments", "it does not say")
-        raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE)
+        why = manifest["reasons"].get("arguments", "it does not say")
+        raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE_COMPILED)
     values = {key: tree.tree_map(_given, _leaves_marked(value)) for key, value in given.items()}
     return inspect.BoundArguments(takes, values)
 
@@ -117,6 +120,8 @@ class _Static:
 
 def _leaves_marked(specs: Any) -> Any:
     """The tree of specs with its values that are part of the program as leaves."""
+    if specs == ("static",):
+        raise ArgumentError("an argument is part of the program, and has no form in a file", GIVE_COMPILED)
     if type(specs) is tuple and len(specs) == 2 and specs[0] == "static":
         return _Static(specs[1])
     if type(specs) in (tuple, list):
@@ -129,5 +134,5 @@ def _given(spec: Any) -> Any:
     if isinstance(spec, _Static):
         return spec.value
     if spec in ("int", "bool"):
-        raise ArgumentError(f"an argument is a symbol for an {spec}", GIVE)
+        raise ArgumentError(f"an argument is a symbol for an {spec}", GIVE_COMPILED)
     return _NUMBERS.get(spec, spec)

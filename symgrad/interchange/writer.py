@@ -10,8 +10,8 @@ from typing import Any
 from symgrad import tree
 from symgrad.dims import Sizes
 from symgrad.errors import ArgumentError
-from symgrad.export.graph_values import Writer, size_text, type_of
 from symgrad.graph import Graph, Node, Op
+from symgrad.interchange.values import Writer, size_text, type_of
 from symgrad.ops.define import OPERATORS
 from symgrad.saving import MARK
 from symgrad.static import Static

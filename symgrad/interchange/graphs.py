@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from symgrad.compile import Compiled, Function
+from symgrad.compile import Compiled
 from symgrad.errors import ArgumentError
-from symgrad.export.cursor import Cursor
-from symgrad.export.graph_reader import program_at
-from symgrad.export.graph_writer import document, text_of
+from symgrad.functions import Function
 from symgrad.graph import Graph, results
 from symgrad.symbolic import between
 from symgrad.trace import Program
@@ -44,6 +42,8 @@ def to_json(program: Any) -> str:
     >>> sg.Compiled(sg.from_json(text)).signature
     'x: float64[n] -> float64[n]'
     """
+    from symgrad.interchange.writer import document, text_of  # as the reader, imported by those who need it
+
     return text_of(document(_program(program)))
 
 
@@ -74,6 +74,9 @@ def from_json(text: str) -> Program:
     >>> sg.Compiled(program)(np.zeros(2))
     array([1., 1.])
     """
+    from symgrad.interchange.cursor import Cursor
+    from symgrad.interchange.reader import program_at
+
     if not isinstance(text, str):
         raise ArgumentError(f"{type(text).__name__} is no text", "Give the text of a file: path.read_text().")
     try:

@@ -106,7 +106,7 @@ class Verdict:
 
 def with_line(verdict: Verdict, text: str, line: int | None) -> Verdict:
     """The verdict with a line of a text, or with as many as may be the cause."""
-    lines = text.splitlines()
+    lines = text.split("\n")  # as Python counts them: a form feed ends none
     if line is None or not 0 < line <= len(lines):
         return verdict
     until = max(line, verdict.until or line)

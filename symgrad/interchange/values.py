@@ -19,8 +19,8 @@ import numpy as np
 
 from symgrad.dims import Dim, Size, Sizes
 from symgrad.errors import ArgumentError
-from symgrad.export.cursor import Cursor
 from symgrad.graph import Aval, Graph, Literal
+from symgrad.interchange.cursor import Cursor
 from symgrad.ops.core import Segment
 from symgrad.ops.einsum import Subscripts
 from symgrad.ops.keys import Slice, Slot
