@@ -304,6 +304,17 @@ def test_each_of_two_sizes_is_the_larger_one():
     assert {each["n"] > each["k"] for each in sizes} == {True, False}
 
 
+def test_each_of_two_sizes_is_the_smallest_one():
+    """A block of three rows is cut short in an array of two, where other arguments have more than one number."""
+
+    def worst(w, R):
+        weights = np.exp(w) / np.sum(np.exp(w))
+        return np.mean(np.sort(R @ weights)[-3:])
+
+    model = model_for(worst, "float64[a]", "float64[s, a]", optimize=1)
+    assert not verdict_of(model, "1.0 / (min(3, s))", "1.0 / 3")
+
+
 def test_a_small_factor_is_seen_where_it_can_be():
     model = model_for(logistic, "float64[d]", "float64[n, d]", "float64[n]", optimize=1)
     assert not verdict_of(model, "return value, d_w", "return value, 1.00000001 * d_w")
