@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import runpy
 import time
 from functools import cache
 from typing import NamedTuple
@@ -531,6 +533,21 @@ def test_the_manifest_names_the_model(project):
     edited = path.read_text()
     assert not sg.verify(path)
     assert path.read_text() == edited
+
+
+def test_a_script_that_verifies_what_it_has_saved_is_run_once(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    lines = [
+        "print('run')",
+        "path = sg.grad(loss).compile('float64[d]', 'float64[n, d]', 'float64[n]').save('saved.py', overwrite=True)",
+        "print(bool(sg.verify(path)))",
+    ]
+    script.write_text(MODEL + "\n".join(lines))
+    with contextlib.chdir(tmp_path):
+        runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr() == ("run\nTrue\n", "")
+    assert sg.verify(tmp_path / "saved.py")  # from elsewhere, too
+    assert capsys.readouterr() == ("", "run\nTrue\n")
 
 
 @pytest.mark.parametrize("options", [{}, {"optimize": 1}, {"optimize": 0, "numerics": "ieee"}])

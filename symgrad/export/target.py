@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from symgrad.errors import ArgumentError
@@ -78,7 +78,7 @@ def load_module(place: str, root: Path | None = None) -> ModuleType:
         raise ArgumentError(f"there is no file {place}", _files_near(path))
     home = path.parent
     if not (home / "__init__.py").exists():
-        return _run(path)
+        return _being_run(path) or _run(path)
     steps = [] if path.stem == "__init__" else [path.stem]
     while (home / "__init__.py").exists():
         steps.insert(0, home.name)
@@ -126,6 +126,18 @@ def _enter_bare_packages(name: str, folder: Path) -> None:
         package = ModuleType(".".join(steps[:depth]))
         package.__path__ = [str(folder.resolve().joinpath(*steps[:depth]))]
         sys.modules[package.__name__] = package
+
+
+def _being_run(path: Path) -> ModuleType | None:
+    """The module of a file that is being run: a script that checks what it has just saved would run without an end."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code, module = frame.f_code, sys.modules.get(frame.f_globals.get("__name__", ""))
+        runs_file = code.co_name == "<module>" and Path(code.co_filename).resolve() == path
+        if runs_file and module is not None and vars(module) is frame.f_globals:
+            return module
+        frame = frame.f_back
+    return None
 
 
 def copy_of(module: ModuleType) -> ModuleType:
