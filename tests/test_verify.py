@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import runpy
 import time
@@ -536,18 +535,31 @@ def test_the_manifest_names_the_model(project):
 
 
 def test_a_script_that_verifies_what_it_has_saved_is_run_once(tmp_path, capsys):
-    script = tmp_path / "script.py"
     lines = [
+        "from pathlib import Path",
         "print('run')",
-        "path = sg.grad(loss).compile('float64[d]', 'float64[n, d]', 'float64[n]').save('saved.py', overwrite=True)",
-        "print(bool(sg.verify(path)))",
+        "program = sg.grad(loss).compile('float64[d]', 'float64[n, d]', 'float64[n]')",
+        "print(bool(sg.verify(program.save(Path(__file__).with_name('saved.py')))))",
     ]
-    script.write_text(MODEL + "\n".join(lines))
-    with contextlib.chdir(tmp_path):
-        runpy.run_path(str(script), run_name="__main__")
+    (tmp_path / "script.py").write_text(MODEL + "\n".join(lines))
+    runpy.run_path(str(tmp_path / "script.py"), run_name="__main__")
     assert capsys.readouterr() == ("run\nTrue\n", "")
     assert sg.verify(tmp_path / "saved.py")  # from elsewhere, too
     assert capsys.readouterr() == ("", "run\nTrue\n")
+
+
+def test_a_model_that_saves_itself_leaves_the_edit(tmp_path):
+    (tmp_path / "script.py").write_text(
+        f"{MODEL}\nfrom pathlib import Path\n"
+        "program = sg.grad(loss).compile('float64[d]', 'float64[n, d]', 'float64[n]', optimize=1)\n"
+        "program.save(Path(__file__).with_name('saved.py'), overwrite=True)\n"
+    )
+    runpy.run_path(str(tmp_path / "script.py"), run_name="__main__")
+    path = tmp_path / "saved.py"
+    edited = path.read_text().replace("return d_w", "return 2 * d_w")
+    path.write_text(edited)
+    assert "return 2 * d_w" in sg.verify(path).text
+    assert path.read_text() == edited
 
 
 @pytest.mark.parametrize("options", [{}, {"optimize": 1}, {"optimize": 0, "numerics": "ieee"}])

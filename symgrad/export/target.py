@@ -14,6 +14,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from symgrad.errors import ArgumentError
+from symgrad.saving import files_kept
 
 
 def load_function(target: str, root: Path | None = None) -> Callable[..., Any]:
@@ -164,10 +165,13 @@ def _run(path: Path, name: str = "", package: str | None = None) -> ModuleType:
 
 @contextlib.contextmanager
 def _findable(folder: Path) -> Iterator[None]:
-    """The modules of a folder can be imported, and go on to be; what they print is no output of the command."""
+    """The modules of a folder can be imported, and go on to be; what they print is no output of the command.
+
+    What they save takes the place of no file.
+    """
     if str(folder.resolve()) not in sys.path:
         sys.path.insert(0, str(folder.resolve()))
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), files_kept():
         yield
 
 
