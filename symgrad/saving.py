@@ -151,5 +151,6 @@ def _holds(path: Path, constants: Constants) -> bool:
 
 def _in_the_way(path: Path) -> ArgumentError:
     return ArgumentError(
-        f"{path.name!r} exists, and symgrad did not write it", "Save to another path, or say overwrite=True."
+        f"{path.name!r} exists, and symgrad did not write it",
+        "Save to another path, or say overwrite=True; to the command, --force.",
     )

@@ -43,8 +43,9 @@ def find(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
         if not hasattr(found, step):
             raise _no_function(place, name, found, step)
         found = getattr(found, step)
-    if not callable(found):
-        raise ArgumentError(f"{place}:{name} is {type(found).__name__}, not a function", _functions_of(module))
+    if not callable(found) or isinstance(found, type):
+        what = "a class" if isinstance(found, type) else type(found).__name__
+        raise ArgumentError(f"{place}:{name} is {what}, not a function", _functions_of(module))
     return found
 
 
@@ -184,7 +185,10 @@ def _functions_of(home: Any) -> str:
     own = [
         name
         for name, x in vars(home).items()
-        if callable(x) and not name.startswith("_") and getattr(x, "__module__", None) == getattr(home, "__name__", "")
+        if callable(x)
+        and not isinstance(x, type)
+        and not name.startswith("_")
+        and getattr(x, "__module__", None) == getattr(home, "__name__", "")
     ]
     return f"Its functions are {', '.join(own)}." if own else "It has no function."
 
