@@ -245,7 +245,7 @@ def unpacked_names() -> list[str]:
         return []
     code, raw = frame.f_code, _raw(frame.f_code)
     names: list[str] = []
-    i, count = _behind(raw, frame.f_lasti), raw[frame.f_lasti + 1]
+    i, count = _behind(raw, frame.f_lasti), raw[frame.f_lasti + 1]  # with a starred target, those before it
     while len(names) < count and (stored := _stored_names(code, raw, i)):
         names += stored
         i += 2
@@ -289,7 +289,7 @@ def _behind(raw: bytes, last: int) -> int:
 
 
 def _unpacks(code: CodeType, last: int) -> bool:
-    return dis.opname[_raw(code)[last]] == "UNPACK_SEQUENCE"
+    return dis.opname[_raw(code)[last]] in ("UNPACK_SEQUENCE", "UNPACK_EX")
 
 
 def _stored_names(code: CodeType, raw: bytes, i: int) -> list[str]:
