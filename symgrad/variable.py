@@ -31,7 +31,7 @@ from symgrad.ops import core, create, index, shape
 from symgrad.ops.define import as_input, no_operand
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
 from symgrad.shapes import product
-from symgrad.where import assigned_name
+from symgrad.where import assigned_name, unpacked_names
 
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 
@@ -117,7 +117,16 @@ class Variable(Memory, Operators):
             raise ScalarError(
                 "iteration over a 0-d array", "Write x[None] for an array of one; sum(x) of a number is x."
             )
-        return (self[i] for i in range(len(self)))
+        names = unpacked_names()
+        return (self._item(i, names[i] if i < len(names) else "") for i in range(len(self)))
+
+    def _item(self, i: int, name: str) -> Variable:
+        """``self[i]``, which the user's program stores under a name unless that is ""."""
+        known = len(self.graph.nodes)
+        x = self[i]
+        if name and self.graph.provenance is None and x.node.id >= known:
+            self.graph.label(x.node, name)
+        return x
 
     # ---- recording
 

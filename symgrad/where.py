@@ -236,6 +236,22 @@ def assigned_name() -> str | None:
     return None
 
 
+def unpacked_names() -> list[str]:
+    """The variables that receive the items of what is being unpacked, as in ``x, y = s``, up to any other target."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and internal(frame.f_code):
+        frame = frame.f_back
+    if frame is None or not _unpacks(frame.f_code, frame.f_lasti):
+        return []
+    code, raw = frame.f_code, _raw(frame.f_code)
+    names: list[str] = []
+    i, count = _behind(raw, frame.f_lasti), raw[frame.f_lasti + 1]  # with a starred target, those before it
+    while len(names) < count and (stored := _stored_names(code, raw, i)):
+        names += stored
+        i += 2
+    return names[:count]
+
+
 def looks_up(frame: FrameType) -> bool:
     """Whether a frame of the user's is looking up an attribute, rather than calling compiled code that does so."""
     code = frame.f_code
@@ -256,23 +272,37 @@ def _raw(code: CodeType) -> bytes:
 def _target(code: CodeType, last: int) -> object:
     """What follows the instruction at `last`: a stored name, a return, or "" for anything else."""
     raw = _raw(code)
-    i = last + 2
-    while i < len(raw) and raw[i] == 0:  # inline caches of the instruction
-        i += 2
-    if i >= len(raw):
+    i = _behind(raw, last)
+    if i >= len(raw) or raw[i - 2] == dis.EXTENDED_ARG or _unpacks(code, last):
         return ""
-    opname, argument = dis.opname[raw[i]], raw[i + 1]
-    if raw[i - 2] == dis.EXTENDED_ARG or opname == "EXTENDED_ARG":
-        return ""
-    if opname == "RETURN_VALUE":
+    if dis.opname[raw[i]] == "RETURN_VALUE":
         return _RETURN
+    return next(iter(_stored_names(code, raw, i)), "")
+
+
+def _behind(raw: bytes, last: int) -> int:
+    """Where the next instruction begins, behind the inline caches of the one at `last`."""
+    i = last + 2
+    while i < len(raw) and raw[i] == 0:
+        i += 2
+    return i
+
+
+def _unpacks(code: CodeType, last: int) -> bool:
+    return dis.opname[_raw(code)[last]] in ("UNPACK_SEQUENCE", "UNPACK_EX")
+
+
+def _stored_names(code: CodeType, raw: bytes, i: int) -> list[str]:
+    """The names that the instruction at `i` stores into, none if it is another one."""
+    opname, argument = dis.opname[raw[i]], raw[i + 1]
     if opname.startswith("STORE_FAST_"):  # since 3.13 two instructions in one, four bits each
-        return code.co_varnames[argument >> 4]
+        second = [code.co_varnames[argument & 15]] if opname == "STORE_FAST_STORE_FAST" else []
+        return [code.co_varnames[argument >> 4], *second]
     if opname not in _STORES:
-        return ""
+        return []
     if opname == "STORE_FAST":
-        return code.co_varnames[argument]
+        return [code.co_varnames[argument]]
     if opname == "STORE_DEREF":
         cells = (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames), *code.co_freevars)
-        return cells[argument]
-    return code.co_names[argument]
+        return [cells[argument]]
+    return [code.co_names[argument]]

@@ -5,7 +5,7 @@ it, in the same file and namespace. What a block prints stands in the next block
 not run, such as that of other libraries, is marked `py`.
 
 A `toml` block that begins with the name of its file is written there. A `console` block has commands behind `$ `, each
-with what it prints, errors included; `symgrad` runs in this process, but for its pipes.
+with what it prints, errors included; `symgrad` runs in this process, but for pipes and redirections.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def session(folder, text):
 
 
 def answer(folder, command):
-    if not command.startswith("symgrad ") or "|" in command:
+    if not command.startswith("symgrad ") or set("|>;") & set(command):
         shell = f'symgrad() {{ "{sys.executable}" -m symgrad "$@"; }}; {command}'
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.run(shell, shell=True, cwd=folder, env=env, text=True, capture_output=True).stdout

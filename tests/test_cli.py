@@ -57,6 +57,9 @@ class Model:
     def loss(x: "float64[n]"):
         return np.sum(x ** 2)
 
+    def depth(self, x: "float64[n]"):
+        return np.sum(x)
+
 number = 3
 """
 SPEC = "w=float64[d], X=float64[n, d], y=float64[n]"
@@ -370,6 +373,10 @@ def test_an_annotation_with_an_open_number_of_axes_is_refused():
         annotation_spec('Float[Array, "*batch n"]')
 
 
+def annotated(x, steps: int, mode: str):  # where annotations are text
+    return x
+
+
 def test_arguments_meet_their_parameters():
     def f(a, /, b, c=1.0, *, d, e=2.0):
         return a + b + c + d + e
@@ -380,6 +387,8 @@ def test_arguments_meet_their_parameters():
         call_of(f, {"a": 1})
     with pytest.raises(ArgumentError, match="no argument 'bb'"):
         call_of(f, {"bb": 1})
+    with pytest.raises(ArgumentError, match=r'"x=float64\[d\], steps=3, mode=\'text\'"'):
+        call_of(annotated, {})
     call = call_of(lambda x, y=1, z=2: 0, {"x": 1, "z": 3})
     assert call == ((1,), {"z": 3})
     assert call_of(lambda *xs: 0, parse_entries("xs[0]=1, xs[1]=2")) == ((1, 2), {})
@@ -396,6 +405,9 @@ def test_arguments_meet_their_parameters():
         (["grad", "model.py"], "Write model.py:loss"),
         (["grad", "model.py:los"], "Did you mean loss?"),
         (["grad", "model.py:number"], "is int, not a function"),
+        (["grad", "model.py:Model"], "is a class, not a function"),
+        (["grad", "model.py:Model.depth"], "Model.depth is a method, and has no instance"),
+        (["grad", "model.py:cube", "-o", "model.py"], "--force"),
         (["grad", "nomodule.at.all:f"], "there is no module nomodule.at.all"),
         (["grad", "model.py:loss"], '--spec "w=float64[d], X=float64[n], y=float64[n]"'),
         (["grad", "model.py:loss", "--spec", "w"], "gives no argument"),

@@ -171,6 +171,26 @@ def test_another_tree_of_results():
         sg.trace(both, "float64[3]"), sg.trace(lambda x: dict(zip("ab", both(x), strict=True)), "float64[3]")
     )
     assert named.changes[-1].after == "return {'a': sin(x), 'b': cos(x)}"
+
+
+@LEVELS
+def test_compiled_results_in_another_order_or_number(optimize):
+    def weighted(a, b):
+        return np.sum(np.sin(a) * b)
+
+    specs = ("float64[n]",) * 2
+    ab, ba, a = (sg.grad(weighted, wrt=x).compile(*specs, optimize=optimize) for x in (("a", "b"), ("b", "a"), "a"))
+    assert not sg.diff(ab, ab)
+    assert [sg.diff(ab, other).changes[-1].after for other in (ba, a)] == ["return (d_b, d_a)", "return d_a"]
+
+
+def test_a_result_that_is_a_number_is_none_that_is_computed():
+    def made(x):
+        return np.sin(x), np.cos(x)
+
+    for k in range(4):
+        constant = sg.trace(lambda x, k=k: (np.sin(x), k), "float64[3]")
+        assert sg.diff(sg.trace(made, "float64[3]"), constant).changes[-1].after == f"return (sin(x), {k})"
     assert sg.diff(sg.trace(lambda x: (x, 1), "float64[]"), sg.trace(lambda x: (x, 2), "float64[]"))
 
 

@@ -1,5 +1,7 @@
 """Tracing: programs, names, places, specs, trees."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,23 @@ def test_values_have_the_names_that_the_user_gives():
     graph = sg.compile(model).trace({"w": X}, X).graph
     named = {name for name in graph.names.values() if isinstance(name, str)}
     assert named == {"w", "x", "h"}
+
+
+def test_unpacked_items_have_each_its_name():
+    def f(s, pairs):
+        x, y = s
+        (a, b), (c, d) = pairs
+        home = type("Home", (), {})()
+        e, home.f = s + 1
+        i, *rest = pairs[0] * 3
+        for g, h in pairs:
+            x = x + g * h
+        return x * y + a * b * c * d + e * home.f + i * rest[0]
+
+    listed = str(sg.trace(f, "float64[2]", "float64[2, 2]"))
+    made = dict(re.findall(r"^(\w+) = index\(\S+, key=\((\d),\)\)", listed, re.M))
+    assert made.items() >= {"x": "0", "y": "1", "a": "0", "b": "1", "c": "0", "d": "1", "e": "0", "i": "0"}.items()
+    assert made.keys().isdisjoint({"home", "f", "rest", "i_2"})
 
 
 def test_what_a_helper_returns_is_named_by_its_caller():

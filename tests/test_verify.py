@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import time
 from functools import cache
 from typing import NamedTuple
@@ -305,6 +306,17 @@ def test_each_of_two_sizes_is_the_larger_one():
     assert {each["n"] > each["k"] for each in sizes} == {True, False}
 
 
+def test_each_of_two_sizes_is_the_smallest_one():
+    """A block of three rows is cut short in an array of two, where other arguments have more than one number."""
+
+    def worst(w, R):
+        weights = np.exp(w) / np.sum(np.exp(w))
+        return np.mean(np.sort(R @ weights)[-3:])
+
+    model = model_for(worst, "float64[a]", "float64[s, a]", optimize=1)
+    assert not verdict_of(model, "1.0 / (min(3, s))", "1.0 / 3")
+
+
 def test_a_small_factor_is_seen_where_it_can_be():
     model = model_for(logistic, "float64[d]", "float64[n, d]", "float64[n]", optimize=1)
     assert not verdict_of(model, "return value, d_w", "return value, 1.00000001 * d_w")
@@ -523,6 +535,34 @@ def test_the_manifest_names_the_model(project):
     assert path.read_text() == edited
 
 
+def test_a_script_that_verifies_what_it_has_saved_is_run_once(tmp_path, capsys):
+    lines = [
+        "from pathlib import Path",
+        "print('run')",
+        "program = sg.grad(loss).compile('float64[d]', 'float64[n, d]', 'float64[n]')",
+        "print(bool(sg.verify(program.save(Path(__file__).with_name('saved.py')))))",
+    ]
+    (tmp_path / "script.py").write_text(MODEL + "\n".join(lines))
+    runpy.run_path(str(tmp_path / "script.py"), run_name="__main__")
+    assert capsys.readouterr() == ("run\nTrue\n", "")
+    assert sg.verify(tmp_path / "saved.py")  # from elsewhere, too
+    assert capsys.readouterr() == ("", "run\nTrue\n")
+
+
+def test_a_model_that_saves_itself_leaves_the_edit(tmp_path):
+    (tmp_path / "script.py").write_text(
+        f"{MODEL}\nfrom pathlib import Path\n"
+        "program = sg.grad(loss).compile('float64[d]', 'float64[n, d]', 'float64[n]', optimize=1)\n"
+        "program.save(Path(__file__).with_name('saved.py'), overwrite=True)\n"
+    )
+    runpy.run_path(str(tmp_path / "script.py"), run_name="__main__")
+    path = tmp_path / "saved.py"
+    edited = path.read_text().replace("return d_w", "return 2 * d_w")
+    path.write_text(edited)
+    assert "return 2 * d_w" in sg.verify(path).text
+    assert path.read_text() == edited
+
+
 @pytest.mark.parametrize("options", [{}, {"optimize": 1}, {"optimize": 0, "numerics": "ieee"}])
 def test_transforms_and_options_are_those_of_the_file(project, options):
     folder, model = project
@@ -565,7 +605,9 @@ def test_what_cannot_be_found_is_refused(project):
         sg.verify(alone, np.sin.__class__ and (lambda x: x))
     file = folder / "verified_model.py"
     file.write_text(MODEL.replace("loss", "cost"))
-    with pytest.raises(ArgumentError, match=r"the model of 'gradient\.py' is not there"):
+    with pytest.raises(
+        ArgumentError, match=r"the model of 'gradient\.py' is not there.*\n(.*\n)*.*Its functions are cost"
+    ):
         sg.verify(path)
     file.write_text("import nimpy")
     with pytest.raises(ArgumentError, match=r"fails while it is loaded: ModuleNotFoundError"):

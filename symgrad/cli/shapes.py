@@ -53,7 +53,7 @@ def call_of(function: Callable[..., Any], entries: Mapping[str, Any]) -> Call:
         ):
             missing.append(name)
     if missing:
-        raise _missing(getattr(function, "__name__", "the function"), missing)
+        raise _missing(function, [takes.parameters[name] for name in missing])
     return Call(bound.args, {**bound.kwargs, **_behind_a_gap(bound)})
 
 
@@ -67,13 +67,26 @@ def _behind_a_gap(bound: inspect.BoundArguments) -> dict[str, Any]:
     }
 
 
-def _missing(called: str, names: list[str]) -> ArgumentError:
-    example = ", ".join(f"{name}=float64[{'n' if i else 'd'}]" for i, name in enumerate(names))
+def _missing(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> ArgumentError:
+    called, names = getattr(function, "__name__", "the function"), [p.name for p in parameters]
+    home, dot, _ = getattr(function, "__qualname__", "").rpartition(".")
+    if dot and names[0] == "self":
+        return ArgumentError(
+            f"{home}.{called} is a method, and has no instance that it is called on",
+            f"Write a function that makes one, def {called}(x): return {home}().{called}(x), and name that.",
+        )
+    example = ", ".join(f"{p.name}={_example(p, 'n' if i else 'd')}" for i, p in enumerate(parameters))
     return ArgumentError(
         f"{called}: no shape for {', '.join(names)}",
         f'Say it, --spec "{example}" (float64[] is a scalar, {names[0]}.W=... part of a tree); annotate the function, '
         f'{names[0]}: "float64[n]"; or give arrays by name, --like data.npz.',
     )
+
+
+def _example(parameter: inspect.Parameter, size: str) -> str:
+    """What may be said of an argument: a value where it is annotated as a plain one, else a shape."""
+    kind = getattr(parameter.annotation, "__name__", parameter.annotation)
+    return {"int": "3", "bool": "True", "str": "'text'", "float": "float64[]"}.get(kind, f"float64[{size}]")
 
 
 # ---- entries by path

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from symgrad.errors import ArgumentError
+from symgrad.saving import files_kept
 
 
 def load_function(target: str, root: Path | None = None) -> Callable[..., Any]:
@@ -42,8 +43,9 @@ def find(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
         if not hasattr(found, step):
             raise _no_function(place, name, found, step)
         found = getattr(found, step)
-    if not callable(found):
-        raise ArgumentError(f"{place}:{name} is {type(found).__name__}, not a function", _functions_of(module))
+    if not callable(found) or isinstance(found, type):
+        what = "a class" if isinstance(found, type) else type(found).__name__
+        raise ArgumentError(f"{place}:{name} is {what}, not a function", _functions_of(module))
     return found
 
 
@@ -78,7 +80,7 @@ def load_module(place: str, root: Path | None = None) -> ModuleType:
         raise ArgumentError(f"there is no file {place}", _files_near(path))
     home = path.parent
     if not (home / "__init__.py").exists():
-        return _run(path)
+        return _being_run(path) or _run(path)
     steps = [] if path.stem == "__init__" else [path.stem]
     while (home / "__init__.py").exists():
         steps.insert(0, home.name)
@@ -141,6 +143,18 @@ def _forget(packages: Collection[str]) -> None:
             del sys.modules[known]
 
 
+def _being_run(path: Path) -> ModuleType | None:
+    """The module of a file that is being run: a script that checks what it has just saved would run without an end."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code, module = frame.f_code, sys.modules.get(frame.f_globals.get("__name__", ""))
+        runs_file = code.co_name == "<module>" and Path(code.co_filename).resolve() == path
+        if runs_file and module is not None and vars(module) is frame.f_globals:
+            return module
+        frame = frame.f_back
+    return None
+
+
 def copy_of(module: ModuleType) -> ModuleType:
     """The module run once more: its functions have a namespace of their own."""
     return _run(Path(module.__file__ or ""), module.__name__, module.__package__)
@@ -168,10 +182,13 @@ def _run(path: Path, name: str = "", package: str | None = None) -> ModuleType:
 
 @contextlib.contextmanager
 def _findable(folder: Path) -> Iterator[None]:
-    """The modules of a folder can be imported, and go on to be; what they print is no output of the command."""
+    """The modules of a folder can be imported, and go on to be; what they print is no output of the command.
+
+    What they save takes the place of no file.
+    """
     if str(folder.resolve()) not in sys.path:
         sys.path.insert(0, str(folder.resolve()))
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.redirect_stdout(sys.stderr), files_kept():
         yield
 
 
@@ -184,7 +201,10 @@ def _functions_of(home: Any) -> str:
     own = [
         name
         for name, x in vars(home).items()
-        if callable(x) and not name.startswith("_") and getattr(x, "__module__", None) == getattr(home, "__name__", "")
+        if callable(x)
+        and not isinstance(x, type)
+        and not name.startswith("_")
+        and getattr(x, "__module__", None) == getattr(home, "__name__", "")
     ]
     return f"Its functions are {', '.join(own)}." if own else "It has no function."
 

@@ -144,7 +144,10 @@ def diff(a: Any, b: Any) -> Difference:
 def _subject(x: Any) -> tuple[Graph, Any]:
     """The graph of a program, and the tree of its results."""
     if isinstance(x, Compiled):
-        return x._whole, x.program.outputs
+        leaves, structure = tree.flatten(x.program.outputs)
+        images = iter(x._whole.outputs)
+        results = [Variable(x._whole, next(images)) if isinstance(leaf, Variable) else leaf for leaf in leaves]
+        return x._whole, tree.unflatten(structure, results)
     if isinstance(x, Program):
         return x.graph, x.outputs
     if isinstance(x, Graph):
@@ -201,7 +204,8 @@ def _statements(writer: _Writer) -> Iterator[Change]:
 def _results(writer: _Writer, before: Any, after: Any) -> Iterator[Change]:
     """What is returned, where that is something else."""
     (left, structure), (right, other) = map(tree.flatten, (before, after))
-    kinds = [[writer.matching.kind.get(x.node) if isinstance(x, Variable) else x for x in xs] for xs in (left, right)]
+    kind = writer.matching.kind
+    kinds = [[kind[x.node] if isinstance(x, Variable) else repr(x) for x in xs] for xs in (left, right)]
     if structure != other or kinds[0] != kinds[1]:
         yield Change(writer.returned(left, structure), writer.returned(right, other), "", "")
 

@@ -137,9 +137,9 @@ class Model:
         return self.script.namespace()[self.compiled.run.__name__]
 
     def _sizes(self) -> list[Mapping[str, int]]:
-        """Sizes that differ from each other, with another one the largest, and small ones."""
-        program = self.program
-        found = [some_sizes(program), some_sizes(program, 5, reverse=True), some_sizes(program, 1)]
+        """Sizes that differ from each other, with another one the largest, and small ones, each the smallest once."""
+        orders = ((3, False), (5, True), (1, False), (1, True))
+        found = [some_sizes(self.program, least, reverse=reverse) for least, reverse in orders]
         return [sizes for i, sizes in enumerate(found) if sizes not in found[:i]]
 
     def _usual(self, sizes: Mapping[str, int], count: int, seed: int, samples: int, tries: int) -> list[Known]:

@@ -62,7 +62,8 @@ def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[st
     try:
         function: Any = load_function(f"{place}:{name}")
     except ArgumentError as error:
-        raise ArgumentError(f"the model of {path.name!r} is not there: {error.fact}", GIVE) from None
+        instead = f"{error.instead} From Python, function= may give the Function or the compiled program."
+        raise ArgumentError(f"the model of {path.name!r} is not there: {error.fact}", instead) from None
     except Exception as error:
         fact = f"{Path(str(place)).name!r}, the model of {path.name!r}, fails while it is loaded: {_said(error)}"
         raise ArgumentError(fact, "Mend it first.") from error
