@@ -250,7 +250,8 @@ class Compiled:
             Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it, whose name says what is
             in it: ``slope.py`` and ``slope.6ae1f2a9b3c4.npz``. Both are written whole or not at all.
         overwrite : bool
-            Whether files may go that symgrad did not write. Saved modules are replaced in any case.
+            Whether files may go that symgrad did not write, or that were edited since. Saved modules that nobody has
+            edited are replaced in any case.
 
         Returns
         -------
@@ -259,8 +260,8 @@ class Compiled:
         Raises
         ------
         ArgumentError
-            If the path does not end in ``.py``, there is no such folder, a file is there that symgrad did not write, or
-            results are instances of classes that the module cannot know.
+            If the path does not end in ``.py``, there is no such folder, a file is there that symgrad did not write or
+            that was edited, or results are instances of classes that the module cannot know.
 
         Examples
         --------

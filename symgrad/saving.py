@@ -49,8 +49,10 @@ def _suffix(constants: Constants) -> str:
     return f".{digest.hexdigest()[:12]}.npz"
 
 
-def write_module(path: Path, text: str, constants: Constants, overwrite: bool) -> None:
-    """Write a module and its constants.
+def write_module(
+    path: Path, text: str, constants: Constants, overwrite: bool, is_edited: Callable[[str], bool]
+) -> None:
+    """Write a module and its constants. `is_edited` tells of the text of one whether somebody has edited it.
 
     The module is renamed into place last. Whenever this ends early, the module that was there still finds its own
     constants, which have another name; they go when nothing needs them.
@@ -58,14 +60,17 @@ def write_module(path: Path, text: str, constants: Constants, overwrite: bool) -
     Raises
     ------
     ArgumentError
-        If a file is in the way that symgrad did not write, and `overwrite` does not say that it may go; or if there is
-        no such folder.
+        If a file is in the way that symgrad did not write, or that was edited since, and `overwrite` does not say that
+        it may go; or if there is no such folder.
     """
     before = text_at(path)
     if before is not None and _KEEPS_FILES.get():
         return
-    if before is not None and not overwrite and not is_generated(before):
-        raise _in_the_way(path)
+    if before is not None and not overwrite:
+        if not is_generated(before):
+            raise _in_the_way(path)
+        if is_edited(before):
+            raise _in_the_way(path, "was edited since symgrad wrote it")
     kept = path.with_suffix(_suffix(constants)) if constants else None
     written = kept is not None and _write_constants(kept, constants, overwrite)
     try:
@@ -156,8 +161,8 @@ def _holds(path: Path, constants: Constants) -> bool:
         return False
 
 
-def _in_the_way(path: Path) -> ArgumentError:
+def _in_the_way(path: Path, why: str = "exists, and symgrad did not write it") -> ArgumentError:
     return ArgumentError(
-        f"{path.name!r} exists, and symgrad did not write it",
+        f"{path.name!r} {why}",
         "Save to another path, or say overwrite=True; to the command, --force.",
     )

@@ -465,3 +465,16 @@ def test_a_module_that_has_lost_its_self_test_says_so(tmp_path):
     assert loaded(np.zeros(2)).tolist() == [1.0, 1.0]
     with pytest.raises(ArgumentError, match="has lost its self-test"):
         loaded.selftest()
+
+
+def test_an_edited_file_is_not_lost(tmp_path):
+    program, path = sg.grad(np.sin).compile(0.0), tmp_path / "slope.py"
+    program.save(path)
+    program.save(path)  # as symgrad wrote it
+    edited = path.read_text().replace("np.cos(", "-np.sin(")
+    path.write_text(edited)
+    with pytest.raises(ArgumentError, match=r"'slope.py' was edited since symgrad wrote it\n.*\n.*overwrite=True"):
+        program.save(path)
+    assert path.read_text() == edited
+    program.save(path, overwrite=True)
+    assert path.read_text() != edited

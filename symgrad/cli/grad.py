@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target
 from symgrad.cli.output import write
-from symgrad.errors import ArgumentError
-from symgrad.export.manifest import is_as_written
-from symgrad.saving import is_generated, text_at
 
 
 def _add(parser: ArgumentParser) -> None:
@@ -25,19 +21,9 @@ def _run(options: Namespace) -> int:
     if options.output is None:
         write(options, compiled.source.rstrip("\n"), document)
         return 0
-    path = Path(options.output)
-    if not options.force:
-        _check_edit(path)
-    compiled.save(path, overwrite=options.force)
+    path = compiled.save(options.output, overwrite=options.force)
     write(options, f"{path}: {compiled.signature}", {**document, "file": path.as_posix()})
     return 0
-
-
-def _check_edit(path: Path) -> None:
-    """What a person has made of a saved module is not lost without being asked for."""
-    text = text_at(path) or ""
-    if is_generated(text) and not is_as_written(text):
-        raise ArgumentError(f"{path.name!r} was edited since symgrad wrote it", "--force writes it anew.")
 
 
 COMMAND = Command(

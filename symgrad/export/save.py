@@ -14,7 +14,15 @@ from symgrad.emit.hints import parameter_hints
 from symgrad.emit.module import Source, emit
 from symgrad.errors import ArgumentError
 from symgrad.export import selftest
-from symgrad.export.manifest import FORMAT, digest, manifest_text, options_of, origin_entries, specs_of
+from symgrad.export.manifest import (
+    FORMAT,
+    digest,
+    is_as_written,
+    manifest_text,
+    options_of,
+    origin_entries,
+    specs_of,
+)
 from symgrad.export.origin import Origin
 from symgrad.export.vectors import NoVectorsError, Vector, tolerance_of, vectors_of
 from symgrad.graph import Graph
@@ -114,7 +122,7 @@ def write(source: Callable[[Path], Source], path: Path, overwrite: bool) -> Path
     if path.suffix != ".py":
         raise ArgumentError(f"{path.name!r} is no name of a Python module", 'Save to a path that ends in ".py".')
     module = source(path.parent)
-    write_module(path, module.text, module.constants, overwrite)
+    write_module(path, module.text, module.constants, overwrite, lambda text: not is_as_written(text))
     return path
 
 
