@@ -89,10 +89,16 @@ def printed(folder, name, code, namespace=None):
         with contextlib.redirect_stdout(out), script_in(folder):
             exec(compile("\n" * before.count("\n") + code, str(path), "exec"), namespace)
     finally:
-        for function in [f for f in TABLE if getattr(f, "__module__", None) == name]:
-            del TABLE[function]  # an operator of the program's own
+        for function in [f for f in TABLE if f not in table and is_own(f, name)]:
+            del TABLE[function]
         TABLE.update(table)  # what it has put in the place of an entry
     return out.getvalue()
+
+
+def is_own(function, name):
+    """Whether an operator is one of the program `name`, rather than of a package that it was the first to import."""
+    home = getattr(function, "__module__", None)  # ufuncs have none
+    return home == name or (home is None and getattr(TABLE[function], "package", None) == "")
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ ufunc = np.frompyfunc(lambda x: 3 * x, 1, 1)
 def installed(tmp_path, monkeypatch):
     """Make a package with an entry point, as installed; give its module."""
     monkeypatch.syspath_prepend(tmp_path)
-    table = dict(TABLE)
+    ufuncs = []
 
     def install(name, library, brings):
         (tmp_path / f"{name}.py").write_text(library)
@@ -39,11 +39,13 @@ def installed(tmp_path, monkeypatch):
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[{plugins.GROUP}]\n{name} = {name}_symgrad\n")
-        return __import__(name)
+        library = __import__(name)
+        ufuncs.append(library.ufunc)
+        return library
 
     yield install
-    TABLE.clear()
-    TABLE.update(table)
+    for ufunc in ufuncs:
+        TABLE.pop(ufunc, None)
     for module in [m for m in sys.modules if m.startswith("tripling")]:
         del sys.modules[module]
 
