@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 import time
 from functools import cache
@@ -790,3 +791,24 @@ def test_a_part_of_the_program_without_a_form_in_the_file_is_asked_for(tmp_path)
     with pytest.raises(ArgumentError, match="has no form in a file"):
         sg.verify(path)
     assert sg.verify(path, program)
+
+
+def absorbed(p, t, y):
+    """Where t is tiny, both exponentials are 1: rounding alone decides whether their difference has a logarithm."""
+    ka, ke, volume = np.exp(p["ka"]), np.exp(p["ke"]), np.exp(p["volume"])
+    concentration = 100.0 * ka / (volume * (ka - ke)) * (np.exp(-ke * t) - np.exp(-ka * t))
+    return np.sum((np.log(concentration) - np.log(y)) ** 2)
+
+
+def test_where_rounding_decides_what_is_finite_nothing_is_wrong(tmp_path):
+    specs = {"ka": "float64[]", "ke": "float64[]", "volume": "float64[]"}, "float64[n]", "float64[n]"
+    program = sg.value_and_grad(absorbed).compile(*specs, optimize=1)
+    path = program.save(tmp_path / "absorbed_grad.py")
+    text = path.read_text()
+    exponentials = sorted(set(re.findall(r"np\.exp\(-t\d \* t\)", text)))
+    assert len(exponentials) == 2
+    for exponential in exponentials:
+        path.write_text(text.replace(exponential, f"1 / {exponential.replace('-', '')}"))
+        assert sg.verify(path, program)
+        path.write_text(text.replace(exponential, f"1.001 * {exponential}"))
+        assert not sg.verify(path, program)

@@ -68,13 +68,13 @@ def _described(x: Any) -> str:
 
 
 def _agrees(got: np.ndarray, expected: np.ndarray, noise: np.ndarray, rtol: float | None) -> np.ndarray:
-    """Where numbers are the same to rounding."""
+    """Where numbers are the same to rounding, which may decide whether they are finite."""
     if expected.dtype.kind not in "fc":
         return np.asarray(distance(got, expected) <= noise)
     eps, size = float(np.finfo(expected.dtype).eps), np.abs(expected)
     largest = np.max(size, initial=0.0, where=np.isfinite(size))
     allowed = (eps**0.75 if rtol is None else rtol) * size + SPREAD * noise + 4 * eps * largest
-    return np.asarray(distance(got, expected) <= np.where(np.isfinite(size), allowed, 0.0))
+    return np.asarray(np.isinf(noise) | (distance(got, expected) <= np.where(np.isfinite(size), allowed, 0.0)))
 
 
 def _excused(
