@@ -476,12 +476,11 @@ def test_ctrl_c_is_quiet(folder, monkeypatch):
     assert run("grad", "model.py:cube")[0] == 130
 
 
-def test_a_closed_pipe_is_quiet(folder):
+@pytest.mark.parametrize("to", ["| true", ">&-"], ids=["pipe", "output"])
+def test_what_is_closed_is_quiet(folder, to):
     command = f'"{sys.executable}" -m symgrad grad model.py:cube'
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        ["sh", "-c", f"{command} | true"], stderr=subprocess.PIPE, text=True, cwd=folder, env=env
-    )
+    process = subprocess.Popen(["sh", "-c", f"{command} {to}"], stderr=subprocess.PIPE, text=True, cwd=folder, env=env)
     assert process.communicate()[1] in ("", "a model may print when it is imported\n")
 
 

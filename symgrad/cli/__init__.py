@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -21,6 +22,7 @@ FINE, FAILED, WRONG, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the code to exit with."""
+    sys.stdout = sys.stdout or io.StringIO()  # None where whoever runs the command has closed it
     try:
         options = parser().parse_args(argv)
     except SystemExit as ended:  # after --help, --version or a message about usage
