@@ -90,11 +90,16 @@ def conditions(expr: Expr) -> tuple[tuple[Expr, ...], ...]:
     )
 
 
+MANY = 6  # extremes in one expression, of which each may double the work
+
+
 @lru_cache(REMEMBERED)
 def distributed(expr: Expr) -> Expr:
-    """``rest - max(a, b)`` as ``min(rest - a, rest - b)``, and the like: more can be decided."""
+    """``rest - max(a, b)`` as ``min(rest - a, rest - b)``, and the like: more can be decided, if there are not many."""
     from sympy import Add, Max, Min
 
+    if len(expr.atoms(Max, Min)) > MANY:
+        return expr
     for term in Add.make_args(expr):
         sign, atom = term.as_coeff_Mul()
         if isinstance(atom, (Max, Min)) and sign in (1, -1):

@@ -740,3 +740,16 @@ print(n * m * batch + m // 2 + n % 3, largest(largest(n, m), batch - 1), (n + m 
 """
     path = ":".join(sys.path)
     assert len({fresh_process(code, PYTHONPATH=path, PYTHONHASHSEED=seed) for seed in "12"}) == 1
+
+
+def test_of_many_extremes_nothing_is_distributed():
+    """Each may double the work: a program of slices of slices would be compiled without an end."""
+    import sympy
+
+    from symgrad.bounds import distributed
+
+    symbols = sympy.symbols("a:60", integer=True, positive=True)
+    many = sum((-1) ** i * sympy.Max(a, b) for i, (a, b) in enumerate(zip(symbols[::2], symbols[1::2], strict=True)))
+    assert distributed(many) == many
+    n, m = symbols[:2]
+    assert distributed(n + m - sympy.Max(n, m)) == sympy.Min(n, m)
