@@ -28,13 +28,13 @@ import symgrad as sg
 
 REPEATS = 7
 PHASES = {  # label: (file, function) whose cumulative time it is; indented ones are part of the one above
-    "trace": ("trace.py", "trace"),
-    "  simplify before differentiating": ("rewrite/__init__.py", "improved"),
-    "  pullback": ("derive.py", "pullback"),
-    "simplify": ("rewrite/__init__.py", "optimise"),
-    "emit": ("emit/module.py", "emit"),
-    "load": ("compile.py", "_load"),
-    "guard": ("emit/guard.py", "__init__"),
+    "trace": ("frontend/trace.py", "trace"),
+    "  simplify before differentiating": ("pipeline.py", "canonicalised"),
+    "  pullback": ("derivatives/pullback.py", "pullback"),
+    "simplify": ("pipeline.py", "optimise"),
+    "emit": ("targets/numpy/module.py", "emit"),
+    "load": ("compiler/compiled.py", "_load"),
+    "guard": ("targets/numpy/guard.py", "__init__"),
 }
 
 

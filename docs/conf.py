@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "extensions")]
 
-from symgrad.version import VERSION  # noqa: E402
+from symgrad.core.version import VERSION  # noqa: E402
 
 project = "symgrad"
 author = copyright = "The symgrad developers"

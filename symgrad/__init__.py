@@ -1,27 +1,27 @@
 """A compiler for derivatives: plain NumPy in, the gradient as NumPy source out."""
 
-from symgrad import mapped as mapped  # fills the operator table with np.apply_along_axis and np.vectorize
-from symgrad.check import check_grads as check_grads, compare_grads as compare_grads
-from symgrad.checkpoint import checkpoint as checkpoint
-from symgrad.compile import Compiled as Compiled
+from types import ModuleType as _ModuleType
+
+from symgrad.compiler.compiled import Compiled as Compiled
+from symgrad.compiler.function import Function as Function
+from symgrad.core.options import options as options
+from symgrad.core.version import VERSION as __version__  # noqa: F401
+from symgrad.derivatives import mapped as _mapped  # noqa: F401  its operators belong to the table, too
+from symgrad.derivatives.checkpoint import checkpoint as checkpoint
+from symgrad.derivatives.hooks import on_gradient as on_gradient
 from symgrad.export.load import Saved as Saved, load as load
-from symgrad.functions import Function as Function
-from symgrad.hooks import on_gradient as on_gradient
+from symgrad.frontend.trace import Program as Program, spec as spec
+from symgrad.frontend.variable import Variable as Variable
 from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
-from symgrad.linear import jvp as jvp, vjp as vjp
 from symgrad.ops.define import operator as operator
-from symgrad.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
-from symgrad.options import options as options
 from symgrad.report.diff import diff as diff
-from symgrad.runtime import release_scratch as release_scratch
 from symgrad.show import notebook as _notebook  # noqa: F401  gives the classes what notebooks show of them
 from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
 from symgrad.show.draw import draw as draw
 from symgrad.show.formula import pp as pp
 from symgrad.show.outline import dprint as dprint
-from symgrad.symbolic import Graph as Graph, function as function, gradients as gradients
-from symgrad.trace import Program as Program, spec as spec
-from symgrad.transforms import (
+from symgrad.targets.numpy.runtime import release_scratch as release_scratch
+from symgrad.transforms.gradients import (
     compile as compile,
     elementwise_grad as elementwise_grad,
     grad as grad,
@@ -35,7 +35,15 @@ from symgrad.transforms import (
     trace as trace,
     value_and_grad as value_and_grad,
 )
-from symgrad.variable import Variable as Variable
+from symgrad.transforms.graph_door import Graph as Graph, function as function, gradients as gradients
+from symgrad.transforms.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
+from symgrad.transforms.products_with_vectors import jvp as jvp, vjp as vjp
+from symgrad.verification.check_grads import check_grads as check_grads, compare_grads as compare_grads
 from symgrad.verification.verdict import Verdict as Verdict
 from symgrad.verification.verify import verify as verify
-from symgrad.version import VERSION as __version__  # noqa: F401
+
+
+def __dir__() -> list[str]:
+    """The public names; the rooms of the house are not among them."""
+    own = [name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _ModuleType)]
+    return [*own, "errors", "__version__"]

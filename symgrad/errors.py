@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar
 
-from symgrad.where import UNKNOWN, Where, trail
+from symgrad.core.provenance import UNKNOWN, Where, trail
 
 if TYPE_CHECKING:
-    from symgrad.doctor import Diagnosis
+    from symgrad.compiler.doctor import Diagnosis
 
 refused: ContextVar[list[Refusal] | None] = ContextVar("refused", default=None)
 """What the running trace has refused so far; None outside of a trace."""

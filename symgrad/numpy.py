@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy
 
-from symgrad.graph import Graph, tracing
-from symgrad.interception import create
+from symgrad.core.graph import Graph, tracing
+from symgrad.frontend.interception import create
+from symgrad.frontend.variable import Variable
 from symgrad.ops.create import CREATE
-from symgrad.variable import Variable
 
 
 def _graph(values: Iterable[Any]) -> Graph | None:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.dims import Dim, Rows
+from symgrad.core.sizes import Dim, Rows
+from symgrad.core.text import key_literal
 from symgrad.errors import ArgumentError
-from symgrad.text import key_literal
 
 # Python's precedences, from the loosest; only what generated code uses
 COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from symgrad.schedule import blocks, layout, machine
+from symgrad.loops import buffer_allocation, machine, tiling
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -23,13 +23,13 @@ def pytest_addoption(parser):
 
 def in_tiny_blocks(monkeypatch):
     """Whatever has an axis of two or more rows is run in blocks of two, on threads, with buffers for all values."""
-    monkeypatch.setattr(blocks, "FEWEST", 0)
-    monkeypatch.setattr(blocks, "FEWEST_ROWS", 2)
-    monkeypatch.setattr(blocks, "GAIN", np.inf)
-    monkeypatch.setattr(blocks, "WORTH_THREADS", -1.0)
-    monkeypatch.setattr(layout, "SMALLEST", 1)
-    monkeypatch.setattr(layout, "LARGEST", 2)
-    monkeypatch.setattr(layout, "MINOR", np.inf)
+    monkeypatch.setattr(tiling, "FEWEST", 0)
+    monkeypatch.setattr(tiling, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(tiling, "GAIN", np.inf)
+    monkeypatch.setattr(tiling, "WORTH_THREADS", -1.0)
+    monkeypatch.setattr(buffer_allocation, "SMALLEST", 1)
+    monkeypatch.setattr(buffer_allocation, "LARGEST", 2)
+    monkeypatch.setattr(buffer_allocation, "MINOR", np.inf)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def usual_machine():
 @pytest.fixture
 def whole(monkeypatch):
     """Nothing is run in blocks: for tests of the forms that stand in the straight-line program."""
-    monkeypatch.setattr(blocks, "FEWEST", np.inf)
+    monkeypatch.setattr(tiling, "FEWEST", np.inf)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 from mpmath import mp
 
-from symgrad.graph import CONSTANT, reached
-from symgrad.interpret import interpret
+from symgrad.core.graph import CONSTANT, reached
+from symgrad.core.interpret import interpret
 
 BITS = 1200
 """The smallest number may stand beside one."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from slices import check_flows
 
-from symgrad.derive import pullback, pushforward
-from symgrad.graph import Aval, Graph, verify
-from symgrad.interpret import interpret
-from symgrad.variable import Variable
+from symgrad.core.graph import Aval, Graph, verify
+from symgrad.core.interpret import interpret
+from symgrad.derivatives.pullback import pullback, pushforward
+from symgrad.frontend.variable import Variable
 
 
 def trace(f, *args):

@@ -5,7 +5,7 @@ from functools import wraps
 import oracle
 import sweep
 
-from symgrad.interception import inside
+from symgrad.frontend.interception import inside
 from symgrad.ops.define import is_traced
 
 

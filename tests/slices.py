@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from symgrad.flow import flow_of
-from symgrad.graph import Aval, reached
-from symgrad.interpret import interpret
+from symgrad.core.axes import flow_of
+from symgrad.core.graph import Aval, reached
+from symgrad.core.interpret import interpret
 
 
 def check_flows(outputs, feeds):

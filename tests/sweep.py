@@ -8,9 +8,9 @@ import numpy as np
 from oracle import evaluate, trace
 from slices import check_flows
 
-from symgrad.graph import Aval, Graph, reached, verify
-from symgrad.interpret import interpret
-from symgrad.variable import Variable
+from symgrad.core.graph import Aval, Graph, reached, verify
+from symgrad.core.interpret import interpret
+from symgrad.frontend.variable import Variable
 
 
 def as_tuple(y):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.cache import TOO_MANY
+from symgrad.compiler.cache import TOO_MANY
 from symgrad.errors import ArgumentError, RecompilationWarning
 
 X = np.array([0.7, -0.3, 1.9])

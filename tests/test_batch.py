@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from oracle import trace
 
-from symgrad.batch import batch
-from symgrad.derive import pullback
-from symgrad.dims import Sizes
+from symgrad.core.graph import SEED, Aval, Graph, Op, reached, verify
+from symgrad.core.interpret import interpret
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.batch import batch
+from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import DTypeError, GraphError, UnsupportedError
-from symgrad.graph import SEED, Aval, Graph, Op, reached, verify
-from symgrad.interpret import interpret
-from symgrad.jacobian import jacobian_fwd, jacobian_rev
-from symgrad.ops.core import STOP, named
+from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE, operator
-from symgrad.shapes import same_shape
-from symgrad.variable import Variable
+from symgrad.ops.marks import STOP, named
 
 
 @pytest.fixture(autouse=True)

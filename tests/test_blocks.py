@@ -18,17 +18,17 @@ from hypothesis import HealthCheck, assume, example, given, settings, strategies
 from test_random_programs import M, N, arguments, run, steps
 
 import symgrad as sg
-from symgrad import runtime
-from symgrad.emit.body import INSTEAD
-from symgrad.graph import Op, reached, verify
-from symgrad.interpret import interpret
+from symgrad.core.graph import Op, reached, verify
+from symgrad.core.interpret import interpret
+from symgrad.core.tree import flatten
+from symgrad.loops import machine
+from symgrad.loops.axes import axes_of
+from symgrad.loops.buffer_allocation import scratch_bytes
+from symgrad.loops.loop import LOOP
+from symgrad.loops.plan import plan_for
 from symgrad.ops.define import TABLE
-from symgrad.schedule import machine
-from symgrad.schedule.axes import axes_of
-from symgrad.schedule.layout import scratch_bytes
-from symgrad.schedule.loop import LOOP
-from symgrad.schedule.plan import plan_for
-from symgrad.tree import flatten
+from symgrad.targets.numpy import runtime
+from symgrad.targets.numpy.body import INSTEAD
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SPECS = f"float64[n, {M}]", f"float64[{M}]", "float64[]"
@@ -401,7 +401,7 @@ def test_at_the_end_of_python(tmp_path):
     """Where no thread can be started any more the call does without."""
     code = """
 import atexit
-from symgrad import runtime
+from symgrad.targets.numpy import runtime
 atexit.register(lambda: print(sum(runtime._in_parts(lambda a, b: b - a, 100, 1, threads=4))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad import tree
+from symgrad.core import tree
 from symgrad.errors import ArgumentError, DTypeError
 
 X = np.array([0.3, -0.7, 1.1])

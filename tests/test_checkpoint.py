@@ -11,9 +11,9 @@ from oracle import trace
 from test_random_programs import BINARY, SETTINGS, SHAPED, UNARY, arguments, combine, contract, steps, value_of
 
 import symgrad as sg
-from symgrad.graph import reached, verify
-from symgrad.ops.core import AGAIN, ENTER, LEAVE
-from symgrad.rewrite import optimise
+from symgrad.core.graph import reached, verify
+from symgrad.ops.marks import AGAIN, ENTER, LEAVE
+from symgrad.pipeline import optimise
 
 RNG = np.random.default_rng(0)
 X, W = RNG.standard_normal((4, 3)), RNG.standard_normal((3, 3))
@@ -329,10 +329,10 @@ def test_vjp_keeps_what_segments_read():
 
 def test_vjp_does_not_keep_what_is_computed_again(monkeypatch):
     kept = []
-    from symgrad import linear
+    from symgrad.transforms.gradients import products_with_vectors
 
-    residuals = linear._residuals
-    monkeypatch.setattr(linear, "_residuals", lambda *args: kept.append(residuals(*args)) or kept[-1])
+    residuals = products_with_vectors._residuals
+    monkeypatch.setattr(products_with_vectors, "_residuals", lambda *args: kept.append(residuals(*args)) or kept[-1])
     for wrap in (plain, sg.checkpoint):
         sg.vjp(lambda x, wrap=wrap: np.sum(perceptron(wrap, 6, 3)([W] * 6, x)), X)
     assert [sum(node.aval.shape == X.shape for node in nodes) for nodes in kept] == [7, 3]

@@ -449,7 +449,7 @@ def test_a_model_that_cannot_be_imported(folder, text, said):
 
 
 def test_a_bug_of_symgrad_says_so(folder, monkeypatch):
-    monkeypatch.setattr(sys.modules["symgrad.compile"], "emit", None)
+    monkeypatch.setattr(sys.modules["symgrad.compiler.compiled"], "emit", None)
     code, out, err = run("--json", "grad", "model.py:cube")
     assert code == 2 and json.loads(out)["error"]["kind"] == "bug" and "not callable" in err and "Traceback" not in err
     code, out, err = run("--traceback", "grad", "model.py:cube")
@@ -472,7 +472,7 @@ def test_ctrl_c_is_quiet(folder, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["symgrad.compile"], "emit", interrupted)
+    monkeypatch.setattr(sys.modules["symgrad.compiler.compiled"], "emit", interrupted)
     assert run("grad", "model.py:cube")[0] == 130
 
 

@@ -5,14 +5,14 @@ import pytest
 from oracle import check_derivatives, trace
 from sweep import check_batch, check_close, inferred
 
-from symgrad.cost import cost_of
-from symgrad.derive import pullback
-from symgrad.dims import Sizes
+from symgrad.analysis.cost import cost_of
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, reached
+from symgrad.core.interpret import interpret
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.graph import CONSTANT, INPUT, Aval, Graph, reached
-from symgrad.interpret import interpret
+from symgrad.frontend.variable import Variable
 from symgrad.spelling import Code
-from symgrad.variable import Variable
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -473,8 +473,8 @@ def test_symbols_that_agree_only_in_this_call_are_pinned():
     ],
 )
 def test_gradients_at_symbolic_sizes(f):
-    from symgrad.graph import Graph, verify
-    from symgrad.variable import Variable
+    from symgrad.core.graph import Graph, verify
+    from symgrad.frontend.variable import Variable
 
     sizes = Sizes()
     n, d = map(sizes.symbol, "nd")

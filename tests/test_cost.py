@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad import runtime
-from symgrad.cost import cost_of
-from symgrad.schedule import scratch
+from symgrad.analysis.cost import cost_of
+from symgrad.loops import scratch
+from symgrad.targets.numpy import runtime
 
 RNG = np.random.default_rng(0)
 

@@ -5,13 +5,13 @@ import pytest
 from oracle import check_derivatives, check_value, trace
 
 import symgrad.numpy as snp
-from symgrad.batch import batch
-from symgrad.dims import Sizes
+from symgrad.core.graph import Aval, Graph, tracing
+from symgrad.core.interpret import interpret
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.batch import batch
 from symgrad.errors import ShapeError, UnsupportedError, WriteError
-from symgrad.graph import Aval, Graph, tracing
-from symgrad.interpret import interpret
+from symgrad.frontend.variable import Variable
 from symgrad.spelling import Code
-from symgrad.variable import Variable
 
 X = np.array([0.5, -1.0, 2.0])
 

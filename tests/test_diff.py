@@ -10,10 +10,10 @@ import pytest
 from others import dynamics, learning, likelihoods
 
 import symgrad as sg
-from symgrad.graph import CONSTANT, INPUT, SIZE, Aval
-from symgrad.mathematics import MARKS
+from symgrad.core.graph import CONSTANT, INPUT, SIZE, Aval
+from symgrad.frontend.variable import Variable
+from symgrad.report.mathematics import MARKS
 from symgrad.rewrite.engine import copied
-from symgrad.variable import Variable
 
 pytestmark = pytest.mark.usefixtures("usual_sizes")
 

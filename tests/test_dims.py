@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from symgrad.dims import Dim, Sizes, evaluate, largest, same, smallest, symbols_of
+from symgrad.core.shapes import broadcast_shapes, product, render_shape, reshape_shape, same_shape, slice_indices
+from symgrad.core.sizes import Dim, Sizes, evaluate, largest, same, smallest, symbols_of
+from symgrad.core.specs import parse_size, parse_spec
 from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
-from symgrad.shapes import broadcast_shapes, product, render_shape, reshape_shape, same_shape, slice_indices
-from symgrad.specs import parse_size, parse_spec
 
 NAMES = ("n", "m", "k")
 few = settings(max_examples=60, deadline=None)
@@ -722,9 +722,9 @@ def fresh_process(code, **env):
 def test_ints_do_not_import_sympy():
     code = """
 import sys
-from symgrad.dims import Sizes
-from symgrad.shapes import broadcast_shapes, reshape_shape, slice_indices
-from symgrad.specs import parse_spec
+from symgrad.core.sizes import Sizes
+from symgrad.core.shapes import broadcast_shapes, reshape_shape, slice_indices
+from symgrad.core.specs import parse_spec
 broadcast_shapes((3, 1), (4,)), reshape_shape((6, 4), (3, -1)), slice_indices(3, None, None, 2)
 parse_spec("float64[3, 2]", Sizes())
 print("sympy" in sys.modules)
@@ -734,7 +734,7 @@ print("sympy" in sys.modules)
 
 def test_source_is_the_same_in_every_process():
     code = """
-from symgrad.dims import Sizes, largest
+from symgrad.core.sizes import Sizes, largest
 n, m, batch = map(Sizes().symbol, ("n", "m", "batch"))
 print(n * m * batch + m // 2 + n % 3, largest(largest(n, m), batch - 1), (n + m + batch) // 2 * n)
 """
@@ -746,7 +746,7 @@ def test_of_many_extremes_nothing_is_distributed():
     """Each may double the work: a program of slices of slices would be compiled without an end."""
     import sympy
 
-    from symgrad.bounds import distributed
+    from symgrad.core.size_bounds import distributed
 
     symbols = sympy.symbols("a:60", integer=True, positive=True)
     many = sum((-1) ** i * sympy.Max(a, b) for i, (a, b) in enumerate(zip(symbols[::2], symbols[1::2], strict=True)))

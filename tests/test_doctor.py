@@ -14,8 +14,8 @@ import pytest
 import scipy.special
 
 import symgrad as sg
+from symgrad.compiler.remedies import REMEDIES, SLOPES
 from symgrad.errors import ArgumentError, NonFiniteError
-from symgrad.remedies import REMEDIES, SLOPES
 
 # ---- ten classic failures: the line that fails says so
 

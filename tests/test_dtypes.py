@@ -8,14 +8,14 @@ from oracle import trace
 from test_elementwise import OPS, arity, draw, gradients
 
 import symgrad as sg
-from symgrad.emit.module import spell_array
+from symgrad.core.graph import Aval, Graph
+from symgrad.core.interpret import interpret
 from symgrad.errors import SymgradError
-from symgrad.graph import Aval, Graph
-from symgrad.interpret import interpret
+from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE, flat
-from symgrad.rewrite import TABLES, rules_of
+from symgrad.pipeline import TABLES, rules_of
 from symgrad.rewrite.engine import Rule, rewrite
-from symgrad.variable import Variable
+from symgrad.targets.numpy.module import spell_array
 
 REALS = (np.float16, np.float32, np.float64, np.longdouble)
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)

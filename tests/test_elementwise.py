@@ -8,10 +8,10 @@ import pytest
 import sympy
 from oracle import check_derivatives, check_value, evaluate, trace
 
-from symgrad.derive import pullback
+from symgrad.core.graph import Op, reached
+from symgrad.core.interpret import interpret
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.graph import Op, reached
-from symgrad.interpret import interpret
 from symgrad.ops import elementwise as module
 from symgrad.ops.define import TABLE
 from symgrad.spelling import Code

@@ -497,7 +497,7 @@ class Foreign:
 
 FOREIGN = (
     "Pass arrays, numbers, strings, functions, or trees of them; name what is part of the program in static_argnames=, "
-    "or register the class with symgrad.tree.register."
+    "or register the class with symgrad.core.tree.register."
 )
 
 
@@ -764,7 +764,7 @@ def test_a_failed_trace_leaves_nothing_behind():
     with pytest.raises(ShapeError):
         f(X, 5)
     np.testing.assert_array_equal(f(X, 1), [0, 1, 0])
-    from symgrad.graph import tracing
+    from symgrad.core.graph import tracing
 
     assert tracing.get() is None
 

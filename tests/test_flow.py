@@ -17,12 +17,12 @@ from test_house import in_a_fresh_process
 from test_random_programs import arguments, run, steps, value_of
 
 import symgrad as sg
-from symgrad.derive import pullback
-from symgrad.flow import Flow, aligned, flow_of, reduced, signature
-from symgrad.graph import reached
-from symgrad.interpret import interpret
+from symgrad.core.axes import Flow, aligned, flow_of, reduced, signature
+from symgrad.core.graph import reached
+from symgrad.core.interpret import interpret
+from symgrad.derivatives.pullback import pullback
 from symgrad.ops.determinants import COFACTORS, SLOPE
-from symgrad.rewrite.turned import COPY
+from symgrad.products.pack_operands import COPY
 
 # ---- a flow as text: "ab,bc->ac add", with a dot for an opaque axis
 
@@ -227,8 +227,8 @@ def operators():
     return json.loads(
         in_a_fresh_process("""if True:
         import gc, json, symgrad
-        from symgrad.flow import opaque
-        from symgrad.graph import Op
+        from symgrad.core.axes import opaque
+        from symgrad.core.graph import Op
         ops = [op for op in gc.get_objects() if type(op) is Op]
         print(json.dumps({op.name: op.flow and ("opaque" if op.flow is opaque else "flow") for op in ops}))
     """)

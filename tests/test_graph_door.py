@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.graph import verify
 from symgrad.errors import ArgumentError, DTypeError, GraphError, ShapeError
-from symgrad.graph import verify
 
 X = np.array([0.3, -0.7, 1.1])
 

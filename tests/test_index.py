@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from oracle import check_derivatives, check_value, trace
 
-from symgrad.batch import batch
-from symgrad.derive import pullback
+from symgrad.core.graph import Aval, verify
+from symgrad.core.interpret import interpret
+from symgrad.derivatives.batch import batch
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ConcreteValueError, DTypeError, ShapeError, UnsupportedError, WriteError
-from symgrad.graph import Aval, verify
-from symgrad.interpret import interpret
 from symgrad.ops import index
 from symgrad.spelling import Code
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings, strategies as st
 from oracle import check_derivatives, check_value, trace
 
 import symgrad as sg
-from symgrad.dims import Sizes
+from symgrad.core.graph import Aval, Graph
+from symgrad.core.interpret import interpret
+from symgrad.core.sizes import Sizes
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
-from symgrad.graph import Aval, Graph
-from symgrad.interpret import interpret
-from symgrad.variable import Variable
+from symgrad.frontend.variable import Variable
 
 X = np.arange(12.0).reshape(3, 4) / 10 + 0.3
 V = np.array([0.5, -1.5, 2.5])

@@ -20,8 +20,8 @@ import pytest
 from test_other_programs import PROGRAMS
 
 import symgrad as sg
+from symgrad.core.graph import Graph, Op, verify
 from symgrad.errors import ArgumentError, GraphError, SymgradError
-from symgrad.graph import Graph, Op, verify
 from symgrad.ops.define import OPERATORS
 from symgrad.ops.scipy import load
 

@@ -6,11 +6,11 @@ from oracle import check_derivatives, trace
 from sweep import check_batch, check_close, inferred
 
 import symgrad as sg
-from symgrad.derive import pullback
-from symgrad.dims import Sizes
+from symgrad.core.graph import Aval
+from symgrad.core.interpret import interpret
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
-from symgrad.graph import Aval
-from symgrad.interpret import interpret
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 TIGHT = {"rtol": 1e-4, "atol": 1e-6}

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import symgrad as sg
-from symgrad.graph import Aval, Graph, verify
-from symgrad.interpret import interpret
-from symgrad.rewrite import drop_dead, regroup, take_out
-from symgrad.variable import Variable
-from symgrad.where import UNKNOWN
+from symgrad.core.graph import Aval, Graph, verify
+from symgrad.core.interpret import interpret
+from symgrad.core.provenance import UNKNOWN
+from symgrad.frontend.variable import Variable
+from symgrad.pipeline import distribute, drop_dead, factorise
 
 pytestmark = pytest.mark.usefixtures("whole")
 
@@ -88,7 +88,7 @@ def test_random_programs_are_what_they_were(program):
     for node in graph.nodes:
         if node.inputs:
             graph.label(node, f"v{node.id}")
-    for each in (take_out, regroup, lambda g: regroup(take_out(g))):
+    for each in (distribute, factorise, lambda g: factorise(distribute(g))):
         new = each(graph)
         verify(new)
         assert len(passes(new)) <= len(passes(graph))
@@ -151,7 +151,7 @@ def shared_sum(x, y, z):
 def test_passes(f, most):
     x = np.random.default_rng(0).uniform(1, 2, (3, N))
     graph = graph_of(f, 3)
-    new = regroup(take_out(graph))
+    new = factorise(distribute(graph))
     assert len(passes(new)) == most
     for a, b in zip(values(new, *x), f(*x), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
@@ -178,22 +178,22 @@ def test_passes(f, most):
 )
 def test_what_would_not_pay_or_is_not_safe_stays(f):
     graph = graph_of(f, 2)
-    assert take_out(graph) is graph
-    assert regroup(graph) is graph
+    assert distribute(graph) is graph
+    assert factorise(graph) is graph
 
 
 def test_numbers_for_float32_are_nearer_to_one():
     graph = graph_of(lambda x, y: (1e-12 * (x * 1e12), 0.1 * (x * 3.0)), 2, np.float32)
-    new = regroup(graph)
+    new = factorise(graph)
     assert len(passes(new)) == len(passes(graph)) - 1
     assert all(x.aval.dtype == np.float32 for x in new.outputs)
-    assert regroup(graph_of(lambda x, y: (1e-12 * (x * 1e12),), 2, np.float64)) is not graph
+    assert factorise(graph_of(lambda x, y: (1e-12 * (x * 1e12),), 2, np.float64)) is not graph
 
 
 def test_ieee_keeps_the_order():
     graph = graph_of(lambda x, y: (0.5 * (x * (3.0 * y)) + x * 0.5,), 2)
-    assert take_out(graph, "ieee") is graph
-    assert regroup(graph, "ieee") is graph
+    assert distribute(graph, "ieee") is graph
+    assert factorise(graph, "ieee") is graph
 
 
 def test_broadcasting_and_whole_numbers_are_none_of_its_business():
@@ -201,8 +201,8 @@ def test_broadcasting_and_whole_numbers_are_none_of_its_business():
         return (2.0 * (x[:, None] * (3.0 * y)), 2 * (3 * np.astype(x, int)))
 
     graph = graph_of(f, 2)
-    assert values(regroup(graph), *VALUES[:2])[1].dtype == int
-    for a, b in zip(values(regroup(graph), *VALUES[:2]), f(*VALUES[:2]), strict=True):
+    assert values(factorise(graph), *VALUES[:2])[1].dtype == int
+    for a, b in zip(values(factorise(graph), *VALUES[:2]), f(*VALUES[:2]), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -233,7 +233,7 @@ def test_long_chains_and_sums():
 
     x = np.random.default_rng(0).choice([1.0, -1.0], size=(5, N))
     graph = graph_of(f, 5)
-    new = regroup(take_out(graph))
+    new = factorise(distribute(graph))
     assert len(passes(new)) < 0.6 * len(passes(graph))
     for a, b in zip(values(new, *x), f(*x), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -248,7 +248,7 @@ def test_many_products_of_common_factors_compile_quickly():
         return [x[a] * x[b] * (x[c] * x[d]) * x[e] for a, b, c, d, e in picks]
 
     graph = graph_of(f, 40)
-    new = regroup(graph)
+    new = factorise(graph)
     assert len(passes(new)) < len(passes(graph))
     x = rng.choice([1.0, -1.0, 2.0, 0.5], size=(40, N))
     for a, b in zip(values(new, *x), f(*x), strict=True):

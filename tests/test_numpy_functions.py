@@ -7,6 +7,7 @@ from sweep import check_batch, check_close
 
 import symgrad as sg
 import symgrad.numpy as snp
+from symgrad.derivatives.mapped import vectorized
 from symgrad.errors import (
     ArgumentError,
     DTypeError,
@@ -16,7 +17,6 @@ from symgrad.errors import (
     UnsupportedError,
     WriteError,
 )
-from symgrad.mapped import vectorized
 
 RNG = np.random.default_rng(11)
 X = RNG.permuted(np.linspace(-2, 3, 7))

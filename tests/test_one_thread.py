@@ -14,8 +14,8 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 import symgrad as sg
-from symgrad import runtime
-from symgrad.emit.preamble import imports_for, text_for
+from symgrad.targets.numpy import runtime
+from symgrad.targets.numpy.preamble import imports_for, text_for
 
 MANY = 3  # as many threads as BLAS has outside, on a machine of any size
 

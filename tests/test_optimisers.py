@@ -13,7 +13,7 @@ import pytest
 from scipy import optimize
 
 import symgrad as sg
-from symgrad import tree
+from symgrad.core import tree
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 
 

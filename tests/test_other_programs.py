@@ -7,7 +7,7 @@ import pytest
 from others import dynamics, fitting, idioms, learning, likelihoods, manifolds
 
 import symgrad as sg
-from symgrad import tree
+from symgrad.core import tree
 
 PROGRAMS = {
     name: program

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.graph import Aval
 from symgrad.errors import UnsupportedError
-from symgrad.graph import Aval
 from symgrad.ops.define import PLACES, TABLE, implements_at
 
 special = pytest.importorskip("scipy.special")

@@ -10,13 +10,14 @@ import pytest
 from exact import exactly, grid, right, rounded_more
 
 import symgrad as sg
-from symgrad.derive import pullback
-from symgrad.graph import Aval, Graph, reached
-from symgrad.interpret import interpret
-from symgrad.rewrite import algebra, cheaper, fastest, prepare, stable
+from symgrad.core.graph import Aval, Graph, reached
+from symgrad.core.interpret import interpret
+from symgrad.core.provenance import UNKNOWN
+from symgrad.derivatives.pullback import pullback
+from symgrad.frontend.variable import Variable
+from symgrad.rewrite import algebra, cheaper, prepare, stable
 from symgrad.rewrite.engine import Rule
-from symgrad.variable import Variable
-from symgrad.where import UNKNOWN
+from symgrad.targets.numpy import idioms
 
 DTYPES = (np.float64, np.float32)
 
@@ -28,7 +29,7 @@ def kinds(x):
 
 # ---- rules
 
-RULES = [r for table in (algebra, stable, cheaper, prepare, fastest) for r in vars(table).values() if type(r) is Rule]
+RULES = [r for table in (algebra, stable, cheaper, prepare, idioms) for r in vars(table).values() if type(r) is Rule]
 NUMBERS = {0: [()], 1: [(2.5,), (-3.5,), (1e-3,)], 2: [(2.5, 3.5), (100.0, -0.3), (1e-3, 100.0)]}
 
 

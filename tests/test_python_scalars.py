@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.graph import Op
+from symgrad.core.graph import Op
 from symgrad.ops.define import TABLE
 
 LEVELS = pytest.mark.parametrize("level", [0, 1, 2])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 import symgrad as sg
-from symgrad.graph import verify
-from symgrad.interpret import interpret
+from symgrad.core.graph import verify
+from symgrad.core.interpret import interpret
 
 N, M = 4, 3  # of which N is symbolic in some of the tests
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

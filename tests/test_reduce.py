@@ -8,8 +8,10 @@ import pytest
 from oracle import check_derivatives, check_value, trace
 from sweep import check_batch, check_close
 
-from symgrad.derive import pullback
-from symgrad.dims import Sizes
+from symgrad.core.graph import Aval, Graph, reached
+from symgrad.core.interpret import interpret
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import (
     ArgumentError,
     DTypeError,
@@ -18,10 +20,8 @@ from symgrad.errors import (
     UnsupportedError,
     WriteError,
 )
-from symgrad.graph import Aval, Graph, reached
-from symgrad.interpret import interpret
+from symgrad.frontend.variable import Variable
 from symgrad.spelling import Code
-from symgrad.variable import Variable
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (2, 3, 4))

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import symgrad as sg
-from symgrad.graph import verify
-from symgrad.rewrite import optimise
-from symgrad.rewrite.rows import in_rows
+from symgrad.core.graph import verify
+from symgrad.pipeline import optimise
+from symgrad.products.collapse_batch import collapse_batch
 
 pytestmark = pytest.mark.usefixtures("whole")
 
@@ -143,9 +143,9 @@ def test_level_1_has_none_of_it():
 
 def test_the_pass_is_idempotent():
     graph = sg.grad(lambda x, w: np.sum(np.tanh(x @ w) ** 2), argnums=1).graph(array(B, T, D), array(D, H))
-    once = in_rows(optimise(graph, 2))
+    once = collapse_batch(optimise(graph, 2))
     verify(once)
-    assert [x.op.name for x in in_rows(once).nodes] == [x.op.name for x in once.nodes]
+    assert [x.op.name for x in collapse_batch(once).nodes] == [x.op.name for x in once.nodes]
 
 
 STEPS = {

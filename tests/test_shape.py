@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from oracle import check_derivatives, check_value, trace
 
-from symgrad.batch import batch
-from symgrad.dims import Sizes
+from symgrad.core.graph import Aval, Graph, verify
+from symgrad.core.interpret import interpret
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.batch import batch
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.graph import Aval, Graph, verify
-from symgrad.interpret import interpret
+from symgrad.frontend.variable import Variable
 from symgrad.spelling import Code
-from symgrad.variable import Variable
 
 X = np.arange(24.0).reshape(2, 3, 4) / 7 - 1.3
 Y = np.arange(24.0).reshape(2, 3, 4)[::-1] / 5
@@ -260,7 +260,7 @@ SYMBOLIC = [
 
 @pytest.mark.parametrize("source, shape", SYMBOLIC, ids=_ids)
 def test_symbolic_sizes(source, shape):
-    from symgrad.derive import pullback
+    from symgrad.derivatives.pullback import pullback
 
     graph, sizes = Graph(), Sizes()
     sizes.lift = lambda dim: Variable(graph, graph.size(dim))

@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 
 import symgrad as sg
 import symgrad.numpy as np
-from symgrad.dims import Sizes, evaluate, largest, same
+from symgrad.core.shapes import broadcast_shapes, slice_indices
+from symgrad.core.sizes import Sizes, evaluate, largest, same
 from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
-from symgrad.shapes import broadcast_shapes, slice_indices
 
 RNG = np.random.default_rng(3)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import symgrad as sg
-from symgrad.graph import Op
+from symgrad.core.graph import Op
 from symgrad.ops.define import TABLE
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

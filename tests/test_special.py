@@ -12,10 +12,10 @@ import pytest
 from oracle import check_derivatives, check_value, trace
 
 import symgrad as sg
-from symgrad.derive import pullback
+from symgrad.core.graph import Op, reached
+from symgrad.core.interpret import interpret
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import DTypeError, NotDifferentiableError, UnsupportedError
-from symgrad.graph import Op, reached
-from symgrad.interpret import interpret
 from symgrad.ops.define import TABLE
 
 special = pytest.importorskip("scipy.special")

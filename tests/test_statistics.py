@@ -6,13 +6,13 @@ from oracle import check_derivatives, check_value, evaluate, trace
 from sweep import check_batch, check_close, inferred
 
 import symgrad as sg
-from symgrad.derive import pullback
-from symgrad.dims import Sizes
+from symgrad.core.graph import Aval
+from symgrad.core.interpret import interpret
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError, SymgradError, UnsupportedError
-from symgrad.graph import Aval
-from symgrad.interpret import interpret
 from symgrad.ops.quantiles import METHODS
-from symgrad.shapes import same_shape
 
 RNG = np.random.default_rng(7)
 F4 = np.dtype("f4")

@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 import symgrad as sg
-from symgrad.graph import Op
+from symgrad.core.graph import Op
 from symgrad.ops.define import TABLE
 from symgrad.show.algebra import SAME, WRITTEN
 

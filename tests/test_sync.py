@@ -14,7 +14,7 @@ import symgrad as sg
 from symgrad.cli.project import find_project, kept_by
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
-from symgrad.schedule import machine
+from symgrad.loops import machine
 from tests.commands import as_a_new_process, good, run
 
 ROOT = Path(__file__).parent.parent

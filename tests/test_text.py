@@ -18,12 +18,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import symgrad as sg
-from symgrad import saving
-from symgrad.dims import Sizes
-from symgrad.emit.names import RESERVED
-from symgrad.errors import ArgumentError
-from symgrad.export.manifest import read_manifest
-from symgrad.text import (
+from symgrad.core import saving
+from symgrad.core.sizes import Sizes
+from symgrad.core.text import (
     CALLED,
     comment,
     displayed,
@@ -35,7 +32,10 @@ from symgrad.text import (
     prose,
     visible,
 )
-from symgrad.tree import register
+from symgrad.core.tree import register
+from symgrad.errors import ArgumentError
+from symgrad.export.manifest import read_manifest
+from symgrad.targets.numpy.names import RESERVED
 
 GOLDEN = Path(__file__).parent / "golden"
 X = np.array([0.5, 1.5, -0.25])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad import tree
+from symgrad.core import tree
+from symgrad.core.graph import verify
 from symgrad.errors import ArgumentError
-from symgrad.graph import verify
-from symgrad.ops import core
-from symgrad.trace import trace
+from symgrad.frontend.trace import trace
+from symgrad.ops import marks
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -136,9 +136,9 @@ def test_results_that_depend_on_nothing():
 
 
 def test_marks_are_views_of_what_they_mark():
-    program = trace(lambda x: core.marked(x * 2), (X,))
+    program = trace(lambda x: marks.marked(x * 2), (X,))
     (y,) = program.graph.outputs
-    assert y.op is core.ALIAS and y.inputs[0].op.name == "multiply"
+    assert y.op is marks.ALIAS and y.inputs[0].op.name == "multiply"
 
 
 # ---- specs

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.graph import verify
 from symgrad.errors import WriteError
-from symgrad.graph import verify
 
 X = np.array([0.3, -0.7, 1.1])
 A = np.array([[1.0, 2.0, 0.5], [0.3, -1.0, 0.7]])

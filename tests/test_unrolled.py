@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import symgrad as sg
-from symgrad.graph import verify
+from symgrad.core.graph import verify
 
 pytestmark = pytest.mark.usefixtures("whole")
 

@@ -4,11 +4,14 @@ import inspect
 import re
 
 import symgrad
-from symgrad import comparison, cost, doctor, errors
+from symgrad import errors
+from symgrad.analysis import cost
+from symgrad.compiler import doctor
 from symgrad.export import load
 from symgrad.report import diff, explain, profile
+from symgrad.verification import compare_grads
 
-MODULES = (errors, comparison, cost, doctor, load, diff, explain, profile)  # the reference has classes of theirs
+MODULES = (errors, compare_grads, cost, doctor, load, diff, explain, profile)  # the reference has classes of theirs
 
 NAME = re.compile(r"(?<![`:\w])`([^`\n]+)`(?![`_])")
 

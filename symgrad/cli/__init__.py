@@ -14,7 +14,7 @@ from symgrad.cli import bench, check, diff, explain, grad, graph, info, sync, ve
 from symgrad.cli.common import EXIT_CODES, add_general
 from symgrad.cli.failures import failure_of
 from symgrad.cli.output import paint
-from symgrad.version import VERSION
+from symgrad.core.version import VERSION
 
 COMMANDS = (grad, graph, check, bench, explain, diff, sync, verify, info)
 FINE, FAILED, WRONG, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141

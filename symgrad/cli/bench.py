@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from symgrad import tree
 from symgrad.cli.common import (
     Command,
     add_compiler,
@@ -24,9 +23,10 @@ from symgrad.cli.data import parse_sizes, sizes_of, with_numbers
 from symgrad.cli.output import progress, write
 from symgrad.cli.peers import PEERS, peer_of
 from symgrad.cli.shapes import call_of
+from symgrad.core import tree
+from symgrad.core.listing import columns
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
-from symgrad.listing import columns
 
 SHORTEST = 0.02  # seconds of one measurement, so that the clock and a call of it do not matter
 

@@ -6,13 +6,13 @@ from argparse import ArgumentParser, Namespace
 
 import numpy as np
 
-from symgrad.check import compare_grads
 from symgrad.cli.common import Command, add_compiler, add_target, compiler_options, entries_of, one_or_more
 from symgrad.cli.data import parse_sizes, with_numbers
 from symgrad.cli.output import paint, progress, write
 from symgrad.cli.shapes import call_of
+from symgrad.core.options import options as in_context
 from symgrad.export.target import load_function
-from symgrad.options import options as in_context
+from symgrad.verification.check_grads import compare_grads
 
 
 def _add(parser: ArgumentParser) -> None:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from symgrad.cli.kinds import Derivative
 from symgrad.cli.shapes import Call, Entries, arrays_in, parse_entries
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.compiler.function import Function
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
-from symgrad.functions import Function
-from symgrad.trace import Program
+from symgrad.frontend.trace import Program
 
 EXIT_CODES = "exit codes: 0 fine; 1 a check failed, or a file is not current; 2 wrong usage, or an error of the model"
 

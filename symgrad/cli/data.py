@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad import tree
 from symgrad.cli.shapes import Call
+from symgrad.core import tree
 from symgrad.errors import ArgumentError
 from symgrad.export.points import call as arguments_at, some_sizes, usual
-from symgrad.trace import Spec, bind, dotted_paths
-from symgrad.transforms import compile
+from symgrad.frontend.trace import Spec, bind, dotted_paths
+from symgrad.transforms.gradients import compile
 
 
 def parse_sizes(text: str) -> dict[str, int]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_shapes
 from symgrad.cli.output import write
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
 from symgrad.errors import ArgumentError, SymbolicSizeError
 from symgrad.export.load import load
 from symgrad.report.diff import diff
-from symgrad.transforms import compile
+from symgrad.transforms.gradients import compile
 from symgrad.verification.remake import arguments_of
 
 

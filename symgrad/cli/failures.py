@@ -9,8 +9,8 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
+from symgrad.core.provenance import Where, installed, internal
 from symgrad.errors import SymgradError
-from symgrad.where import Where, installed, internal
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from symgrad.cli.common import Asked, Command, add_compiler, add_kind, add_output, add_target
 from symgrad.cli.output import write
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.core.saving import write_text
+from symgrad.frontend.trace import Program
 from symgrad.interchange.graphs import to_json
-from symgrad.saving import write_text
 from symgrad.show.draw import draw
-from symgrad.trace import Program
 
 
 def _add(parser: ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from symgrad.cli.common import Command
 from symgrad.cli.output import write
-from symgrad.version import VERSION
+from symgrad.core.version import VERSION
 
 _PACKAGES = ("numpy", "scipy", "sympy", "networkx", "optree", "threadpoolctl")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from symgrad.cli.shapes import Call, call_of
+from symgrad.compiler.function import Function
 from symgrad.errors import ArgumentError
-from symgrad.functions import Function
-from symgrad.trace import bind, dotted_paths, signature
-from symgrad.transforms import compile, grad, hessian, hvp, jacobian, value_and_grad
-from symgrad.wrt import Choice, part_at
+from symgrad.frontend.trace import bind, dotted_paths, signature
+from symgrad.transforms.gradients import compile, grad, hessian, hvp, jacobian, value_and_grad
+from symgrad.transforms.wrt import Choice, part_at
 
 _TRANSFORMS: dict[str, Callable[..., Function]] = {
     "grad": grad,

@@ -13,8 +13,8 @@ from symgrad.cli.kinds import Derivative
 from symgrad.cli.shapes import Call
 from symgrad.errors import ArgumentError
 from symgrad.export.target import copy_of, find, load_module, split_target
-from symgrad.trace import bind
-from symgrad.wrt import Choice
+from symgrad.frontend.trace import bind
+from symgrad.transforms.wrt import Choice
 
 PEERS = ("autograd", "jax")
 KINDS = ("grad", "value_and_grad", "hessian", "jacobian")

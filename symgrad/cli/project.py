@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from symgrad.cli.kinds import KINDS, Derivative
 from symgrad.cli.shapes import Entries, value_of
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
 

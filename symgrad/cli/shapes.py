@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError
-from symgrad.specs import looks_like_spec
-from symgrad.trace import signature, spec
+from symgrad.frontend.trace import signature, spec
 
 _STEP = re.compile(r"""\.?([^\W\d]\w*)|\.?(\d+)|\[(\d+)\]|\[(['"])(.*?)\4\]""")
 _PIECES = re.compile(r"""'[^']*'|"[^"]*"|.""", re.DOTALL)

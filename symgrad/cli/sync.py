@@ -14,11 +14,11 @@ from symgrad.cli.failures import failure_of
 from symgrad.cli.kinds import KINDS
 from symgrad.cli.output import paint, progress, write
 from symgrad.cli.project import Kept, find_project, kept_by
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.core.saving import has_constants, is_generated, text_at
 from symgrad.errors import ArgumentError
 from symgrad.export.manifest import essence, is_as_written, manifest_in
-from symgrad.saving import has_constants, is_generated, text_at
-from symgrad.schedule.machine import any_machine
+from symgrad.loops.machine import any_machine
 from symgrad.verification.verify import verify
 
 BY_OTHERS = ("edited", "wrong", "foreign")

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any
 
-from symgrad import tree
-from symgrad.dims import Dim
+from symgrad.core import tree
+from symgrad.core.options import Options
+from symgrad.core.sizes import Dim
+from symgrad.core.text import displayed, laid_out
 from symgrad.errors import ArgumentError
-from symgrad.options import Options
-from symgrad.text import displayed, laid_out
-from symgrad.variable import Variable
+from symgrad.frontend.variable import Variable
 
 if TYPE_CHECKING:
     from symgrad.export.origin import Origin

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.options import Options
-from symgrad.text import displayed
-from symgrad.where import package_of
+from symgrad.core.options import Options
+from symgrad.core.provenance import package_of
+from symgrad.core.text import displayed
 
 Recipe = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 Transform = tuple[str, dict[str, Any]]

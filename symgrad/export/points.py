@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad import tree
-from symgrad.dims import evaluate, symbols_of
-from symgrad.emit.guard import readable_bounds
-from symgrad.graph import Aval, needed
-from symgrad.interpret import at_sizes
-from symgrad.static import Static
-from symgrad.trace import Leaf, Program
+from symgrad.core import tree
+from symgrad.core.graph import Aval, needed
+from symgrad.core.interpret import at_sizes
+from symgrad.core.sizes import evaluate, symbols_of
+from symgrad.frontend.static import Static
+from symgrad.frontend.trace import Leaf, Program
+from symgrad.targets.numpy.guard import readable_bounds
 
 SizesAt = Mapping[str, int]
 

@@ -9,9 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from symgrad.emit.header import Header
-from symgrad.emit.hints import parameter_hints
-from symgrad.emit.module import Source, emit
+from symgrad.core.graph import Graph
+from symgrad.core.options import Options
+from symgrad.core.saving import write_module
+from symgrad.core.text import laid_out
+from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
 from symgrad.export import selftest
 from symgrad.export.manifest import (
@@ -25,12 +27,10 @@ from symgrad.export.manifest import (
 )
 from symgrad.export.origin import Origin
 from symgrad.export.vectors import NoVectorsError, Vector, tolerance_of, vectors_of
-from symgrad.graph import Graph
-from symgrad.options import Options
-from symgrad.saving import write_module
-from symgrad.text import laid_out
-from symgrad.trace import Program
-from symgrad.version import VERSION
+from symgrad.frontend.trace import Program
+from symgrad.targets.numpy.header import Header
+from symgrad.targets.numpy.hints import parameter_hints
+from symgrad.targets.numpy.module import Source, emit
 
 if TYPE_CHECKING:
     from symgrad.report.explain import Rewrite

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from symgrad.core.saving import files_kept
 from symgrad.errors import ArgumentError
-from symgrad.saving import files_kept
 
 
 def load_function(target: str, root: Path | None = None) -> Callable[..., Any]:

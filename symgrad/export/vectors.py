@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad import tree
-from symgrad.dims import Dim, evaluate
+from symgrad.core import tree
+from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.interpret import at_sizes, interpret
+from symgrad.core.sizes import Dim, evaluate
+from symgrad.core.text import Group, displayed, double_quoted, key_literal, laid_out, literal
 from symgrad.export.points import counts, some_sizes
 from symgrad.export.selftest import _numbers, _summaries, _worst
-from symgrad.graph import Aval, Graph, Node
-from symgrad.interpret import at_sizes, interpret
-from symgrad.schedule.loop import Block
+from symgrad.frontend.trace import Leaf, Program
+from symgrad.frontend.variable import Variable
+from symgrad.loops.loop import Block
 from symgrad.spelling import spell_dtype
-from symgrad.text import Group, displayed, double_quoted, key_literal, laid_out, literal
-from symgrad.trace import Leaf, Program
-from symgrad.variable import Variable
 
 MOST = 1 << 23  # numbers that one evaluation may make
 TRIES, IN_ALL = 100, 1 << 26  # candidates for one vector, and numbers for all of them

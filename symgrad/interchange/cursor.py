@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from symgrad.core.text import visible
 from symgrad.errors import ArgumentError
-from symgrad.text import visible
 
 DEEPEST = 100  # levels of lists and objects within each other
 LONGEST = 60  # characters of a value in a message

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.compiler.function import Function
+from symgrad.core.graph import Graph, results
 from symgrad.errors import ArgumentError
-from symgrad.functions import Function
-from symgrad.graph import Graph, results
-from symgrad.symbolic import between
-from symgrad.trace import Program
-from symgrad.variable import Variable
+from symgrad.frontend.trace import Program
+from symgrad.frontend.variable import Variable
+from symgrad.transforms.graph_door import between
 
 
 def to_json(program: Any) -> str:

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from symgrad import tree
-from symgrad.dims import Dim, Size, Sizes
+from symgrad.core import tree
+from symgrad.core.graph import INPUT, SEED, SIZE, Aval, Graph, Node, Op, Params
+from symgrad.core.provenance import UNKNOWN, Where
+from symgrad.core.sizes import Dim, Size, Sizes
+from symgrad.core.text import is_name
 from symgrad.errors import ArgumentError, SymgradError
-from symgrad.graph import INPUT, SEED, SIZE, Aval, Graph, Node, Op, Params
+from symgrad.frontend.trace import Arguments, Leaf, Program
+from symgrad.frontend.variable import Variable
 from symgrad.interchange.cursor import Cursor
 from symgrad.interchange.values import LARGEST, Reader, Symbols, type_of
 from symgrad.interchange.writer import FORMAT, FORMAT_VERSION
-from symgrad.ops.core import Segment
+from symgrad.ops.marks import Segment
 from symgrad.ops.scipy import operator_named
-from symgrad.text import is_name
-from symgrad.trace import Arguments, Leaf, Program
-from symgrad.variable import Variable
-from symgrad.where import UNKNOWN, Where
 
 MOST_LINES = 1_000_000  # of all files together
 KINDS = {kind.name.lower(): kind for kind in inspect._ParameterKind}

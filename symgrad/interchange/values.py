@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import Dim, Size, Sizes
+from symgrad.core.graph import Aval, Graph, Literal
+from symgrad.core.sizes import Dim, Size, Sizes
+from symgrad.core.specs import parse_size
 from symgrad.errors import ArgumentError
-from symgrad.graph import Aval, Graph, Literal
 from symgrad.interchange.cursor import Cursor
-from symgrad.ops.core import Segment
 from symgrad.ops.einsum import Subscripts
-from symgrad.ops.keys import Slice, Slot
-from symgrad.specs import parse_size
+from symgrad.ops.index_expressions import Slice, Slot
+from symgrad.ops.marks import Segment
 
 WRITTEN_OUT = 16  # numbers of an array up to which they are written one by one
 WEAK = " weak"  # behind the type of a Python number

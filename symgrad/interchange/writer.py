@@ -7,18 +7,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from symgrad import tree
-from symgrad.dims import Sizes
+from symgrad.core import tree
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.provenance import Where
+from symgrad.core.saving import MARK
+from symgrad.core.sizes import Sizes
+from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
-from symgrad.graph import Graph, Node, Op
+from symgrad.frontend.static import Static
+from symgrad.frontend.trace import Leaf, Program
+from symgrad.frontend.variable import Variable
 from symgrad.interchange.values import Writer, size_text, type_of
 from symgrad.ops.define import OPERATORS
-from symgrad.saving import MARK
-from symgrad.static import Static
-from symgrad.trace import Leaf, Program
-from symgrad.variable import Variable
-from symgrad.version import VERSION
-from symgrad.where import Where
 
 FORMAT, FORMAT_VERSION = "symgrad graph", 1
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from symgrad.core.axes import beside
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.flow import beside
-from symgrad.graph import Aval
-from symgrad.ops.core import STOP
 from symgrad.ops.define import (
     TABLE,
     as_input,
@@ -18,8 +18,8 @@ from symgrad.ops.define import (
     ufunc_dtypes,
 )
 from symgrad.ops.gather import add_along
+from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import sum_dtype
-from symgrad.shapes import same_shape
 from symgrad.spelling import call
 
 _UNSET = np._NoValue

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ops.define import as_input, axis_index, implements, is_traced
-from symgrad.ops.keys import known_value
+from symgrad.ops.index_expressions import known_value
 
 
 @implements(np.piecewise)

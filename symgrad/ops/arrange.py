@@ -4,16 +4,16 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import Dim, same
+from symgrad.core.axes import Flow, beside, opaque
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import product, same_shape
+from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import Flow, beside, opaque
-from symgrad.graph import Aval
 from symgrad.ops import margins
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
 from symgrad.ops.index import ADD, put
-from symgrad.ops.keys import FULL, Slot, known_value
+from symgrad.ops.index_expressions import FULL, Slot, known_value
 from symgrad.ops.shape import as_size
-from symgrad.shapes import product, same_shape
 from symgrad.spelling import call, spell_param
 
 

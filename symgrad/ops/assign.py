@@ -4,13 +4,13 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.shapes import render_tuple, same_shape
+from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.ops.define import as_input, axis_index, implements, is_traced, refuse
 from symgrad.ops.gather import along
 from symgrad.ops.index import ADD, put
-from symgrad.ops.keys import encode
-from symgrad.shapes import render_tuple, same_shape
+from symgrad.ops.index_expressions import encode
 
 
 def _own_array(function, a):

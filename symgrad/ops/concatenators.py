@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.dims import Dim
+from symgrad.core.sizes import Dim
 from symgrad.errors import UnsupportedError
 from symgrad.ops.define import as_input, is_traced
 

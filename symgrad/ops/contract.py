@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from symgrad.dims import agree, same
+from symgrad.core.axes import Flow, signature
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import broadcast_shapes, product
+from symgrad.core.sizes import agree, same
 from symgrad.errors import ShapeError
-from symgrad.flow import Flow, signature
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, common_dtype, implements, is_small, operator, strong
-from symgrad.shapes import broadcast_shapes, product
 from symgrad.spelling import ATOM, PRODUCT, UNARY, Code, call, infix, spell_param
 
 # ---- what the rules share

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.axes import Flow, aligned, opaque, signature
+from symgrad.core.graph import CONSTANT, Aval
+from symgrad.core.shapes import broadcast_shapes, product, same_shape
+from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.flow import Flow, aligned, opaque, signature
-from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.define import as_input, implements, operator, refuse
-from symgrad.ops.keys import known_value
+from symgrad.ops.index_expressions import known_value
 from symgrad.ops.shape import as_size, equal_rows, with_rank
-from symgrad.shapes import broadcast_shapes, product, same_shape
 from symgrad.spelling import Code, call, spell_param
 
 _INTEGER = np.dtype(np.intp)

@@ -5,13 +5,13 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import Dim, is_no_length, largest, same
+from symgrad.core.axes import aligned, matched, opaque
+from symgrad.core.graph import CONSTANT, Aval, Literal
+from symgrad.core.shapes import broadcast_shapes, same_shape, with_value
+from symgrad.core.sizes import Dim, is_no_length, largest, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.flow import aligned, matched, opaque
-from symgrad.graph import CONSTANT, Aval, Literal
 from symgrad.ops.define import as_input, is_traced, operator, refuse
 from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
-from symgrad.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.spelling import call, spell_param
 
 CREATE = {}

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from symgrad.dims import Dim
+from symgrad.core.axes import Flow, aligned
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Node, Op
+from symgrad.core.shapes import broadcast_shapes
+from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, SymgradError, UnsupportedError
-from symgrad.flow import Flow, aligned
-from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Node, Op
-from symgrad.shapes import broadcast_shapes
 from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, spell_param
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}

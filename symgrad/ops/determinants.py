@@ -10,8 +10,8 @@ G. Stewart, *On the adjugate matrix*, Linear Algebra and its Applications 283 (1
 
 import numpy as np
 
-from symgrad.flow import opaque, signature
-from symgrad.graph import Aval
+from symgrad.core.axes import opaque, signature
+from symgrad.core.graph import Aval
 from symgrad.ops.contract import align, broadcast_batch, transposed
 from symgrad.ops.define import implements, operator
 from symgrad.ops.linalg import check_matrix, float_dtype, named, product, real, work

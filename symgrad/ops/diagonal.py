@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from symgrad.dims import Dim, same, smallest
+from symgrad.core.axes import opaque, reduced, signature
+from symgrad.core.graph import Aval
+from symgrad.core.sizes import Dim, same, smallest
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import opaque, reduced, signature
-from symgrad.graph import Aval
 from symgrad.ops import index
 from symgrad.ops.contract import flat
 from symgrad.ops.define import as_input, as_method, axis_index, implements, operator

@@ -6,12 +6,12 @@ from collections import Counter
 
 import numpy as np
 
+from symgrad.core.axes import signature
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import broadcast_shapes, is_one, product
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import signature
-from symgrad.graph import Aval
 from symgrad.ops.contract import fits
 from symgrad.ops.define import as_input, common_dtype, implements, is_traced, operator, refuse, strong
-from symgrad.shapes import broadcast_shapes, is_one, product
 from symgrad.spelling import call
 
 LETTERS = "ijklmnopqrstuvwxyzabcdefghIJKLMNOPQRSTUVWXYZABCDEFGH"

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.axes import aligned, opaque
+from symgrad.core.graph import CONSTANT, INPUT, Aval, is_view
+from symgrad.core.shapes import broadcast_shapes, same_shape
+from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
-from symgrad.flow import aligned, opaque
-from symgrad.graph import CONSTANT, INPUT, Aval, is_view
-from symgrad.ops.core import STOP
 from symgrad.ops.define import (
     TABLE,
     _kind,
@@ -27,7 +27,7 @@ from symgrad.ops.define import (
     strong,
     ufunc_dtypes,
 )
-from symgrad.shapes import broadcast_shapes, same_shape
+from symgrad.ops.marks import STOP
 from symgrad.spelling import ATOM, CHOICE, COMPARE, PRODUCT, UNARY, Code, call as spelled, infix
 
 LN2, LN10, DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from symgrad.dims import Dim
+from symgrad.core.axes import matched
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import broadcast_shapes
+from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.flow import matched
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
 from symgrad.ops.index import ADD, get
-from symgrad.ops.keys import Slot, check_bounds, known_value
-from symgrad.shapes import broadcast_shapes
+from symgrad.ops.index_expressions import Slot, check_bounds, known_value
 from symgrad.spelling import ATOM, Code
 
 

@@ -4,9 +4,9 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.dims import Dim, largest, same
+from symgrad.core.graph import Aval
+from symgrad.core.sizes import Dim, largest, same
 from symgrad.errors import ShapeError
-from symgrad.graph import Aval
 from symgrad.ops.create import arange, as_length, as_shape, creates
 from symgrad.ops.define import as_input, implements, operator
 from symgrad.spelling import call

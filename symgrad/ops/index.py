@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from symgrad.dims import Dim
+from symgrad.core.axes import matched
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import broadcast_shapes, render_tuple, same_shape
+from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, WriteError
-from symgrad.flow import matched
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, is_traced, operator
-from symgrad.ops.keys import (
+from symgrad.ops.index_expressions import (
     FULL,
     Slice,
     Slot,
@@ -23,7 +24,6 @@ from symgrad.ops.keys import (
     spell_key,
 )
 from symgrad.ops.masks import Selected, is_traced_mask, selection
-from symgrad.shapes import broadcast_shapes, render_tuple, same_shape
 from symgrad.spelling import ATOM, Code
 
 # ---- reading

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.axes import signature
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
-from symgrad.flow import signature
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
-from symgrad.shapes import same_shape
 
 # ---- straight lines between points
 

@@ -6,10 +6,10 @@ from enum import IntEnum
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from symgrad.dims import Dim, symbols_of
-from symgrad.graph import INPUT, SEED, SIZE, Node, needed
-from symgrad.interpret import evaluate
-from symgrad.ops.core import ALIAS
+from symgrad.core.graph import INPUT, SEED, SIZE, Node, needed
+from symgrad.core.interpret import evaluate
+from symgrad.core.sizes import Dim, symbols_of
+from symgrad.ops.marks import ALIAS
 
 
 class Known(IntEnum):

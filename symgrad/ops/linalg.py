@@ -10,11 +10,11 @@ from functools import cache
 
 import numpy as np
 
-from symgrad import shapes
-from symgrad.dims import same, smallest
+from symgrad.core import shapes
+from symgrad.core.axes import opaque, signature
+from symgrad.core.graph import CONSTANT, Aval
+from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
-from symgrad.flow import opaque, signature
-from symgrad.graph import CONSTANT, Aval
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 

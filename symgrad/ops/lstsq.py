@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from symgrad.dims import is_negative
+from symgrad.core.axes import signature
+from symgrad.core.graph import Aval
+from symgrad.core.sizes import is_negative
 from symgrad.errors import ShapeError
-from symgrad.flow import signature
-from symgrad.graph import Aval
 from symgrad.ops.contract import fits, flat, transposed
 from symgrad.ops.define import as_input, implements, operator, refuse
 from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, product

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.sizes import same
 from symgrad.errors import ShapeError
 from symgrad.ops.accumulate import along
 

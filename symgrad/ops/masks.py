@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from symgrad.dims import Dim, same
+from symgrad.core.shapes import render_tuple, same_shape
+from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, is_traced
-from symgrad.shapes import render_tuple, same_shape
 
 
 def is_mask(x):

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from symgrad.core.axes import Flow
+from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import Flow
-from symgrad.graph import Aval
 from symgrad.ops.accumulate import along
 from symgrad.ops.define import TABLE, as_input, axis_index, operator, refuse, ufunc_dtypes
-from symgrad.ops.keys import known_value
+from symgrad.ops.index_expressions import known_value
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call
 

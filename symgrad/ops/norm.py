@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from symgrad.core.axes import reduced
+from symgrad.core.graph import Aval
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.flow import reduced
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, operator
 from symgrad.ops.diagonal import last_two
 

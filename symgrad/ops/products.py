@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from symgrad.dims import Dim, is_negative, largest, smallest
+from symgrad.core.axes import aligned, opaque, signature
+from symgrad.core.graph import Aval
+from symgrad.core.sizes import Dim, is_negative, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import aligned, opaque, signature
-from symgrad.graph import Aval
 from symgrad.ops import index
 from symgrad.ops.contract import align, broadcast_batch, conjugate, fits, spread, to_last
 from symgrad.ops.define import as_input, axis_index, common_dtype, implements, operator

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.axes import Flow, reduced
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import product
+from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.flow import Flow, reduced
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator, refuse
 from symgrad.ops.reduce import reduction
-from symgrad.shapes import product
 from symgrad.spelling import call, spell_param
 
 # ---- ranks

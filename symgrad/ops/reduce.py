@@ -4,10 +4,11 @@ import inspect
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.axes import reduced
+from symgrad.core.graph import Aval, Op
+from symgrad.core.shapes import broadcast_shapes, product, same_shape
+from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, WriteError
-from symgrad.flow import reduced
-from symgrad.graph import Aval, Op
 from symgrad.ops.define import (
     TABLE,
     as_input,
@@ -20,7 +21,6 @@ from symgrad.ops.define import (
     registered,
     ufunc_dtypes,
 )
-from symgrad.shapes import broadcast_shapes, product, same_shape
 from symgrad.spelling import ATOM, PRODUCT, Code, call, spell_param
 
 _UNSET = np._NoValue

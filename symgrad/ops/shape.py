@@ -5,12 +5,12 @@ from operator import index as operator_index
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from symgrad.dims import Dim, same
+from symgrad.core.axes import Flow, aligned, beside, regrouped
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
+from symgrad.core.sizes import Dim, same
 from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
-from symgrad.flow import Flow, aligned, beside, regrouped
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axes_of, axis_index, implements, is_small, is_traced, operator, refuse
-from symgrad.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.spelling import ATOM, Code, call, spell_param
 
 # ---- what is known before running

@@ -4,11 +4,11 @@ from operator import index as operator_index
 
 import numpy as np
 
+from symgrad.core.axes import beside, signature
+from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import beside, signature
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, as_method, axis_index, implements, operator, refuse
-from symgrad.ops.keys import known_value
+from symgrad.ops.index_expressions import known_value
 from symgrad.spelling import call, spell_param
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError
 from symgrad.ops.define import as_input, implements
-from symgrad.ops.keys import known_value
-from symgrad.shapes import same_shape
+from symgrad.ops.index_expressions import known_value
 
 
 @implements(np.cov)

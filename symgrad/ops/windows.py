@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from symgrad.dims import Dim, is_no_length
+from symgrad.core.axes import matched
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import render_shape
+from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import matched
-from symgrad.graph import Aval
 from symgrad.ops.define import as_input, axis_index, is_traced, operator, refuse
 from symgrad.ops.index import ADD
-from symgrad.ops.keys import encode
+from symgrad.ops.index_expressions import encode
 from symgrad.ops.shape import as_size
-from symgrad.shapes import render_shape
 from symgrad.spelling import call, spell_param
 
 _NAME = "lib.stride_tricks.sliding_window_view"

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
-from symgrad import tree
-from symgrad.compile import Compiled
-from symgrad.cost import MARKS
+from symgrad.analysis.cost import MARKS
+from symgrad.compiler.compiled import Compiled
+from symgrad.core import tree
+from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node
+from symgrad.core.listing import hinted, is_input, number, types
+from symgrad.core.text import visible
 from symgrad.errors import ArgumentError
-from symgrad.graph import CONSTANT, INPUT, SIZE, Graph, Node
-from symgrad.listing import hinted, is_input, number, types
-from symgrad.mathematics import CUT, at_a_glance, on_its_inputs
+from symgrad.frontend.trace import Program
+from symgrad.frontend.variable import Variable
 from symgrad.report.matching import Matching
+from symgrad.report.mathematics import CUT, at_a_glance, on_its_inputs
 from symgrad.report.provenance import place
 from symgrad.spelling import Code
-from symgrad.text import visible
-from symgrad.trace import Program
-from symgrad.variable import Variable
 
 INLINE = 24  # up to so many characters what both have stands as it is, without a name
 DEEPEST = 6  # operations in each other, where they were changed

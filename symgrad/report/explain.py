@@ -8,26 +8,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from symgrad.cost import Cost, as_expr, flops_of, operations, traffic_of
-from symgrad.emit.module import Source
-from symgrad.emit.scalars import is_scalar
-from symgrad.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
-from symgrad.listing import node_names, place as listed_place
-from symgrad.mathematics import at_a_glance
-from symgrad.options import Options
-from symgrad.recording import Applied, Log, Step
+from symgrad.analysis.cost import Cost, as_expr, flops_of, operations, traffic_of
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
+from symgrad.core.listing import node_names, place as listed_place
+from symgrad.core.options import Options
+from symgrad.core.recording import Applied, Log, Step
+from symgrad.core.text import visible
+from symgrad.frontend.trace import Program
+from symgrad.loops.buffer_allocation import scratch_bytes
+from symgrad.loops.cost_model import whole_seconds
+from symgrad.loops.loop import LOOP, Block
+from symgrad.loops.reasons import AgainInLoop, Chosen
+from symgrad.pipeline import canonicalise, effect_of
 from symgrad.report.layout import rendered
+from symgrad.report.mathematics import at_a_glance
 from symgrad.report.provenance import place
 from symgrad.report.sides import Naming, sides_of
-from symgrad.rewrite import effect_of, improve
 from symgrad.rewrite.engine import Rule
-from symgrad.schedule.gain import whole_seconds
-from symgrad.schedule.layout import scratch_bytes
-from symgrad.schedule.loop import LOOP, Block
-from symgrad.schedule.reasons import AgainInLoop, Chosen
 from symgrad.spelling import Code
-from symgrad.text import visible
-from symgrad.trace import Program
+from symgrad.targets.numpy.module import Source
+from symgrad.targets.numpy.scalars import is_scalar
 
 SHOWN = 3  # operations in each other of a value without a name
 
@@ -264,7 +264,7 @@ def rewrites_of(traced: Graph, log: Log) -> list[Rewrite]:
 def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
     """Those that were made while the program was traced, before it was differentiated, and those of the stages."""
     naming = Naming()
-    before = (Applied(rule, improve.__name__, x, y, traced, {}) for rule, x, y in traced.rewrites)
+    before = (Applied(rule, canonicalise.__name__, x, y, traced, {}) for rule, x, y in traced.rewrites)
     for applied in (*before, *log.rewrites):
         rule, sides = applied.rule, sides_of(applied, naming)
         name = rule.name if isinstance(rule, Rule) else rule.__name__.strip("_")

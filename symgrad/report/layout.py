@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from symgrad.schedule.blocks import WORTH_THREADS
-from symgrad.text import duration, visible
+from symgrad.core.text import duration, visible
+from symgrad.loops.tiling import WORTH_THREADS
 
 if TYPE_CHECKING:
     from symgrad.report.explain import LineCost, Loop, Report, Rewrite

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from symgrad.dims import Dim
-from symgrad.graph import INPUT, Graph, Node, reached
-from symgrad.held import GIVEN
-from symgrad.listing import hinted
-from symgrad.mathematics import MARKS
+from symgrad.analysis.memory_profile import GIVEN
+from symgrad.core.graph import INPUT, Graph, Node, reached
+from symgrad.core.listing import hinted
+from symgrad.core.sizes import Dim
+from symgrad.report.mathematics import MARKS
 
 Key = tuple[Any, ...]
 

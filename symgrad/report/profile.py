@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from symgrad.emit.module import Source
 from symgrad.report.layout import rendered_profile
 from symgrad.report.provenance import place_of
+from symgrad.targets.numpy.module import Source
 
 SHORTEST = 2e-3  # seconds that are timed at once: as many calls
 LONGEST = 1.0  # seconds that all rounds may take, if they are more than the fewest

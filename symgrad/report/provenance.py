@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from symgrad.emit.module import Source
-from symgrad.graph import Node
-from symgrad.text import visible
+from symgrad.core.graph import Node
+from symgrad.core.text import visible
+from symgrad.targets.numpy.module import Source
 
 
 def place(node: Node) -> str:

@@ -9,12 +9,12 @@ from itertools import chain
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from symgrad.graph import INPUT, Graph, Node
-from symgrad.listing import node_names, number
-from symgrad.mathematics import CUT, at_a_glance
-from symgrad.recording import Applied
+from symgrad.core.graph import INPUT, Graph, Node
+from symgrad.core.listing import node_names, number
+from symgrad.core.recording import Applied
+from symgrad.core.text import visible
+from symgrad.report.mathematics import CUT, at_a_glance
 from symgrad.spelling import Code
-from symgrad.text import visible
 
 NEAR = 64  # nodes of a side that are looked at
 DEEPEST = 6  # operations in each other that a person still follows

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from symgrad.ops import index, keys
+from symgrad.core.shapes import same_shape
+from symgrad.ops import index, index_expressions
+from symgrad.products.monomials import MODERATE, NEAR_ONE, moderate
 from symgrad.rewrite.engine import Draw, rule
-from symgrad.rewrite.monomials import MODERATE, NEAR_ONE, moderate
-from symgrad.shapes import same_shape
 
 POSITIVE, UNIT = (0.1, 3.0), (-0.9, 0.9)
 FLOAT = np.dtype(float)
@@ -475,12 +475,12 @@ def column_of_product(x, y):
 
 
 def _basic(key, **_):
-    return not any(isinstance(item, keys.Slot) for item in key)
+    return not any(isinstance(item, index_expressions.Slot) for item in key)
 
 
-ROW = (1, keys.Slice(None, None, None))
-AS_COLUMN = (keys.Slice(None, None, None), None)
-COLUMN = (keys.Slice(None, None, None), keys.Slot(0))
+ROW = (1, index_expressions.Slice(None, None, None))
+AS_COLUMN = (index_expressions.Slice(None, None, None), None)
+COLUMN = (index_expressions.Slice(None, None, None), index_expressions.Slot(0))
 WHERE = Draw((2,), 0, 3, int)
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import same
 from symgrad.ops import index
 from symgrad.rewrite.algebra import AS_COLUMN, ROW, VECTOR, floating
 from symgrad.rewrite.engine import Draw, rule
-from symgrad.shapes import same_shape
 
 
 def _vectors(x, y):

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.graph import CONSTANT, Graph, Node, Op
-from symgrad.ops.core import STOP
+from symgrad.core.graph import CONSTANT, Graph, Node, Op
+from symgrad.core.shapes import is_one
+from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE, axis_tuple
 from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import GET
-from symgrad.ops.keys import FULL, Slot
+from symgrad.ops.index_expressions import FULL, Slot
+from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import SUM
 from symgrad.rewrite.engine import Procedure
 from symgrad.rewrite.scatter import is_range
-from symgrad.shapes import is_one
-from symgrad.variable import Variable
 
 EXP, LOG, SUBTRACT = (TABLE[f] for f in (np.exp, np.log, np.subtract))
 

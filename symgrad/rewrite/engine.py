@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from symgrad.dims import Dim
+from symgrad.core.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Op, Params, reached
+from symgrad.core.provenance import UNKNOWN, Where
+from symgrad.core.recording import note_rewrites
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Dim
 from symgrad.errors import SymgradError
-from symgrad.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Op, Params, reached
-from symgrad.ops.core import ALIAS, BOUNDARIES, Segment
-from symgrad.recording import note_rewrites
-from symgrad.shapes import same_shape
-from symgrad.variable import Variable
-from symgrad.where import UNKNOWN, Where
+from symgrad.frontend.variable import Variable
+from symgrad.ops.marks import ALIAS, BOUNDARIES, Segment
 
 Procedure = Callable[[Graph, Node], "Variable | Node | None"]
 """A rule that no pattern can express, for one operator or a family: the replacement of a node, or None."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import is_one
+from symgrad.frontend.variable import Variable
 from symgrad.ops.create import FULL
 from symgrad.ops.define import TABLE, axis_tuple
 from symgrad.ops.index import ADD, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
-from symgrad.rewrite.contractions import Contraction, contraction_of, with_axes, without
+from symgrad.products.contractions import Contraction, contraction_of, with_axes, without
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.rewrite.scatter import is_zeros
-from symgrad.shapes import is_one
-from symgrad.variable import Variable
 
 MULTIPLY, NOT_EQUAL = TABLE[np.multiply], TABLE[np.not_equal]
 

@@ -6,15 +6,15 @@ from itertools import product
 
 import numpy as np
 
-from symgrad.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import is_one
+from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
-from symgrad.ops.keys import Slice
+from symgrad.ops.index_expressions import Slice
 from symgrad.ops.shape import CONCATENATE
 from symgrad.ops.windows import WINDOWS
-from symgrad.rewrite.contractions import numbers
+from symgrad.products.contractions import numbers
 from symgrad.rewrite.engine import Procedure
-from symgrad.shapes import is_one
-from symgrad.variable import Variable
 
 MANY = 1000
 """Fewer numbers are joined in less time than it takes to make the view."""

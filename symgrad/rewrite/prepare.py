@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.ops.core import STOP
+from symgrad.ops.marks import STOP
 from symgrad.rewrite.algebra import floating
 from symgrad.rewrite.engine import rule
 

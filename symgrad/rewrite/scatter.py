@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import same
-from symgrad.graph import CONSTANT, Aval, Graph, Literal, Node, Op
+from symgrad.core.graph import CONSTANT, Aval, Graph, Literal, Node, Op
+from symgrad.core.shapes import broadcast_shapes, is_one, same_shape
+from symgrad.core.sizes import same
+from symgrad.frontend.variable import Variable
 from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.define import TABLE, axis_tuple
 from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.keys import Slice, Slot
+from symgrad.ops.index_expressions import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure, exact, number
-from symgrad.shapes import broadcast_shapes, is_one, same_shape
-from symgrad.variable import Variable
 
 MULTIPLY, DIVIDE, PLUS, MINUS, NEGATIVE = (TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative))
 

@@ -5,7 +5,7 @@ The names are those of the rewrites of Theano and PyTensor where there are such.
 
 import numpy as np
 
-from symgrad.ops.core import STOP
+from symgrad.ops.marks import STOP
 from symgrad.rewrite.algebra import POSITIVE, SCALAR, floating, has_range
 from symgrad.rewrite.engine import Draw, number, rule
 

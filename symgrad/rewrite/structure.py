@@ -9,22 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.dims import same
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op
+from symgrad.core.shapes import product, same_shape
+from symgrad.core.sizes import same
 from symgrad.errors import SymgradError
-from symgrad.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Op
-from symgrad.ops.core import AGAIN, ALIAS, ENTER, LEAVE, STOP
+from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.define import axis_tuple, common_dtype
 from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.keys import Slice
+from symgrad.ops.index_expressions import Slice
 from symgrad.ops.known import sizes_in
+from symgrad.ops.marks import AGAIN, ALIAS, ENTER, LEAVE, STOP
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
-from symgrad.rewrite import blocks, factors, scatter
+from symgrad.products import factors
+from symgrad.rewrite import block_diagonal, scatter
 from symgrad.rewrite.engine import Procedure, alone, exact, number, raises_at_zero
-from symgrad.shapes import product, same_shape
-from symgrad.variable import Variable
 
 SMALL = 64
 """A constant of so many numbers may be made, whatever it is made of."""
@@ -373,5 +374,5 @@ def procedures(op: Op, final: bool, numerics: str = "stable") -> list[Procedure]
     general = [take_bare_operands, number_as_python] if op.elementwise else _OF.get(op, [])
     late = scatter.OF.get(op, []) if final else []
     if final and numerics == "stable":
-        late = [*late, *scatter.OF_STABLE.get(op, []), *blocks.OF.get(op, []), *factors.OF.get(op, [])]
+        late = [*late, *scatter.OF_STABLE.get(op, []), *block_diagonal.OF.get(op, []), *factors.OF.get(op, [])]
     return [*folding, *general, *late]

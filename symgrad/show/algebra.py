@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.dims import Dim
+from symgrad.core.graph import CONSTANT, SIZE, Node, reached
+from symgrad.core.listing import is_input, node_names
+from symgrad.core.sizes import Dim
+from symgrad.core.text import is_name
 from symgrad.errors import ArgumentError, UnsupportedError
-from symgrad.graph import CONSTANT, SIZE, Node, reached
-from symgrad.listing import is_input, node_names
-from symgrad.mathematics import MARKS
-from symgrad.ops.core import STOP
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import WHERE
+from symgrad.ops.marks import STOP
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO
+from symgrad.report.mathematics import MARKS
 from symgrad.show.subject import shown
-from symgrad.text import is_name
 
 if TYPE_CHECKING:
     from sympy import Expr

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from symgrad.saving import MARK
+from symgrad.core.saving import MARK
+from symgrad.core.text import visible
+from symgrad.core.version import VERSION
 from symgrad.show.picture import COLOURS, Box, Picture
-from symgrad.text import visible
-from symgrad.version import VERSION
 
 MADE = f"{MARK}{VERSION}."
 

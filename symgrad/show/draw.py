@@ -6,16 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.compiler.function import Function
+from symgrad.core.saving import write_text
 from symgrad.errors import ArgumentError
-from symgrad.functions import Function
-from symgrad.saving import write_text
+from symgrad.frontend.trace import Program
 from symgrad.show.diagram import dot, mermaid
 from symgrad.show.page import page
 from symgrad.show.picture import Picture, picture
 from symgrad.show.subject import shown
 from symgrad.show.svg import svg
-from symgrad.trace import Program
 
 
 def _picture(x: Any) -> Picture:

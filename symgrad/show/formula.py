@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from symgrad.graph import Node, reached
-from symgrad.listing import node_names
-from symgrad.mathematics import code_of
+from symgrad.core.graph import Node, reached
+from symgrad.core.listing import node_names
+from symgrad.core.text import visible
+from symgrad.report.mathematics import code_of
 from symgrad.show.subject import shown
 from symgrad.spelling import Code
-from symgrad.text import visible
 
 
 def pp(x: Any, *args: Any) -> str:

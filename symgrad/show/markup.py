@@ -6,7 +6,7 @@ import json
 from html import escape
 from typing import Any
 
-from symgrad.text import visible
+from symgrad.core.text import visible
 
 
 def markup_text(text: str) -> str:

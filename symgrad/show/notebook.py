@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.core.graph import Graph, Node, reached
 from symgrad.errors import SymgradError
-from symgrad.graph import Graph, Node, reached
+from symgrad.frontend.trace import Program
+from symgrad.frontend.variable import Variable
 from symgrad.show.algebra import to_sympy
 from symgrad.show.draw import draw
 from symgrad.show.highlight import highlighted, markup_lines
 from symgrad.show.subject import shown
 from symgrad.show.svg import svg
-from symgrad.trace import Program
-from symgrad.variable import Variable
 
 MOST_BOXES = 60  # of a picture that is read at one glance; a larger graph is listed
 MOST_TERMS = 200  # of a formula

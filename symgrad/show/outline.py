@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from symgrad.graph import Graph, Node
-from symgrad.listing import is_input, nested_graphs, node_names, number, place, spelled_params, types
+from symgrad.core.graph import Graph, Node
+from symgrad.core.listing import is_input, nested_graphs, node_names, number, place, spelled_params, types
+from symgrad.core.text import visible
 from symgrad.show.subject import shown
-from symgrad.text import visible
 
 DEPTH = 40  # levels, as far as a person follows them
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from symgrad.cost import flops_of, traffic_of, works
-from symgrad.graph import CONSTANT, Node
-from symgrad.listing import is_input, number, shortened, spelled_params
+from symgrad.analysis.cost import flops_of, traffic_of, works
+from symgrad.core.graph import CONSTANT, Node
+from symgrad.core.listing import is_input, number, shortened, spelled_params
+from symgrad.core.text import visible
 from symgrad.show.diagram import MADE
 from symgrad.show.markup import markup_text, script_data
 from symgrad.show.picture import COLOURS, Box, Picture, behind_marks
-from symgrad.text import visible
 
 TITLES = {"input": "given", "forward": "computed", "derivative": "derivative", "again": "computed again"}
 SCRIPTS = ("layout.js", "graph.js", "drawing.js", "panel.js", "page.js")  # the last one starts the page

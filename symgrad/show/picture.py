@@ -7,12 +7,12 @@ import linecache
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from symgrad.graph import CONSTANT, Graph, Node, reached
-from symgrad.listing import is_input, nested_graphs, node_names, number, place, shortened, types
-from symgrad.mathematics import MARKS, code_of
+from symgrad.core.graph import CONSTANT, Graph, Node, reached
+from symgrad.core.listing import is_input, nested_graphs, node_names, number, place, shortened, types
+from symgrad.core.provenance import Where
+from symgrad.core.text import visible
+from symgrad.report.mathematics import MARKS, code_of
 from symgrad.spelling import Code
-from symgrad.text import visible
-from symgrad.where import Where
 
 COLOURS = {
     "input": ("#fff3d6", "#c9952b"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.compiler.function import Function
+from symgrad.core.graph import Graph, Node, results
 from symgrad.errors import ArgumentError
-from symgrad.functions import Function
-from symgrad.graph import Graph, Node, results
+from symgrad.frontend.trace import Program
 from symgrad.ops.define import is_traced
-from symgrad.trace import Program
 
 
 def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad import tree
+from symgrad.core import tree
 from symgrad.errors import ArgumentError
 from symgrad.export.points import Point, call
-from symgrad.variable import Variable
+from symgrad.frontend.variable import Variable
 from symgrad.verification.compare import compared, told_apart
 from symgrad.verification.lines import Line, changed_at, first_difference
 from symgrad.verification.model import BY_HAND, Known, Model

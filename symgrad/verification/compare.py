@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad import tree
-from symgrad.shapes import render_shape
+from symgrad.core import tree
+from symgrad.core.shapes import render_shape
 from symgrad.verification.model import Known, Model
 from symgrad.verification.rounding import Values, distance
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.core.graph import Graph
 from symgrad.errors import ArgumentError
 from symgrad.export.points import SPECIAL, Point, call, counts, drawn, extreme, some_sizes, usual
-from symgrad.graph import Graph
-from symgrad.rewrite import optimise
-from symgrad.trace import Program
+from symgrad.frontend.trace import Program
+from symgrad.pipeline import optimise
 from symgrad.verification.rounding import SAMPLES, Rounding, Values, largest
 from symgrad.verification.scripts import Script
 

@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symgrad import transforms, tree
-from symgrad.compile import Compiled
+from symgrad.compiler.compiled import Compiled
+from symgrad.compiler.function import Function
+from symgrad.core import tree
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.export.manifest import manifest_in
 from symgrad.export.origin import hash_of, text_of, unwound
 from symgrad.export.target import load_function
-from symgrad.functions import Function
-from symgrad.trace import Program
+from symgrad.frontend.trace import Program
+from symgrad.transforms import gradients
 from symgrad.verification.model import Model
 
 GIVE = "Give sg.verify the Function or the compiled program as well that the file was saved from."
@@ -77,7 +78,7 @@ def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[st
 
 
 def _transform(name: str, path: Path) -> Any:
-    made = getattr(transforms, name, None)
+    made = getattr(gradients, name, None)
     if not hasattr(made, "__wrapped__"):
         raise ArgumentError(f"{path.name!r} was made by {name}, which this symgrad does not know", GIVE)
     return made

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.graph import CONSTANT, SIZE, Graph, Node, needed
-from symgrad.interpret import evaluate
+from symgrad.core.graph import CONSTANT, SIZE, Graph, Node, needed
+from symgrad.core.interpret import evaluate
 
 SAMPLES = 3
 _BITS = {2: 2, 4: 3, 8: 4}  # the last bits of a number that are others, by its size in bytes

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad import runtime, tree
+from symgrad.core import tree
+from symgrad.targets.numpy import runtime
 
 _RECORD = "_symgrad_record"
 

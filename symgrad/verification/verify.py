@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from symgrad.verification.verdict import Verdict, with_line
 
 if TYPE_CHECKING:
-    from symgrad.compile import Compiled
-    from symgrad.functions import Function
-    from symgrad.trace import Program
+    from symgrad.compiler.compiled import Compiled
+    from symgrad.compiler.function import Function
+    from symgrad.frontend.trace import Program
 
 
 def verify(

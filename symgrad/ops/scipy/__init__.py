@@ -6,7 +6,7 @@ from contextlib import suppress
 from importlib import import_module
 from types import CodeType
 
-from symgrad.graph import Op
+from symgrad.core.graph import Op
 from symgrad.ops.define import OPERATORS
 
 _WAITING = {

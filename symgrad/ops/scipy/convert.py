@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from symgrad.graph import tracing
+from symgrad.core.graph import tracing
 from symgrad.ops.define import as_input, is_traced
 
 

@@ -7,9 +7,9 @@ compute (`overwrite_a`, `check_finite`, `driver`) change nothing. Derivatives as
 import numpy as np
 from scipy import linalg
 
+from symgrad.core.axes import opaque, signature
+from symgrad.core.graph import Aval
 from symgrad.errors import DTypeError, UnsupportedError
-from symgrad.flow import opaque, signature
-from symgrad.graph import Aval
 from symgrad.ops.contract import fits, transposed
 from symgrad.ops.define import as_input, implements_at, is_traced, operator, refuse
 from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, real, vjp_eigh, work

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.linalg
 from scipy import linalg
 
+from symgrad.core.axes import signature
+from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError
-from symgrad.flow import signature
-from symgrad.graph import Aval
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.define import implements_at, operator, refuse
 from symgrad.ops.linalg import check_matrix, float_dtype, work

@@ -3,13 +3,13 @@
 import numpy as np
 from scipy import stats
 
+from symgrad.core.shapes import is_one
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import fits
 from symgrad.ops.define import implements_at, is_traced, refuse
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import LOG_SQRT_2PI
 from symgrad.ops.scipy.triangular import SOLVE_TRIANGULAR
-from symgrad.shapes import is_one
 
 NAME = "multivariate_normal"
 

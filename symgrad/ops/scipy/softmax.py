@@ -4,8 +4,8 @@ import numpy as np
 from scipy import special
 
 from symgrad.errors import DTypeError
-from symgrad.ops.core import STOP
 from symgrad.ops.define import as_input, implements_at, is_traced
+from symgrad.ops.marks import STOP
 
 
 def _real_input(function, x):

@@ -8,10 +8,10 @@ from copy import copy
 import numpy as np
 from scipy import sparse
 
-from symgrad import shapes
+from symgrad.core import shapes
+from symgrad.core.axes import signature
+from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import signature
-from symgrad.graph import Aval
 from symgrad.ops.contract import fits
 from symgrad.ops.define import common_dtype, implements_at, is_traced, operator
 from symgrad.ops.scipy.convert import definer, untraced

@@ -26,8 +26,8 @@ from scipy.special import (
     sindg,
 )  # fmt: skip
 
-from symgrad.flow import opaque
-from symgrad.graph import Aval
+from symgrad.core.axes import opaque
+from symgrad.core.graph import Aval
 from symgrad.ops.define import _kind, flat, implements_at, operator, ufunc_dtypes
 from symgrad.ops.elementwise import LN2, LN10, _power_partials, known_number
 from symgrad.ops.scipy import bessel as bessel, gammas as gammas

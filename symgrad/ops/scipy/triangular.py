@@ -3,10 +3,10 @@
 import numpy as np
 from scipy import linalg
 
-from symgrad import shapes
+from symgrad.core import shapes
+from symgrad.core.axes import opaque, signature
+from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.flow import opaque, signature
-from symgrad.graph import Aval
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements_at, operator, registered
 from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, work

@@ -1,0 +1,1 @@
+"""Facts about a graph, each computed in one place."""

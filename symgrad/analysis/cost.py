@@ -1,0 +1,116 @@
+"""What a program costs to run: operations, memory traffic, and the most memory that it holds at one time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product as combinations
+from typing import Any, NamedTuple
+
+from symgrad.analysis.memory_profile import GIVEN, Step as Step, held, nbytes as nbytes, one_by_one
+from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Dim, evaluate, symbols_of
+from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
+
+ASSUMED = 1000  # what a symbolic size counts for where a number is needed
+MARKS = (ITEM, ALIAS, STOP, *BOUNDARIES)  # which call nothing
+
+
+class Cost(NamedTuple):
+    """What one call costs, as numbers, or as SymPy expressions where sizes are symbols.
+
+    Attributes
+    ----------
+    flops : int or sympy.Expr
+        Arithmetic operations on numbers; a function such as ``np.exp`` counts as one.
+    bytes : int or sympy.Expr
+        What the operations read and write, each on its own; a loop over blocks of rows reads what it is given once and
+        writes its results once, the rest stays in the cache.
+    peak : int or sympy.Expr
+        The most that intermediate values and results take at one time, with `scratch`; arguments and constants are not
+        counted, nor what NumPy's own functions need besides.
+    calls : int
+        NumPy calls; in a loop over blocks of rows a call counts once.
+    scratch : int or sympy.Expr
+        What loops over blocks of rows keep from call to call, on as many threads as may run; see `release_scratch`.
+    """
+
+    flops: Any
+    bytes: Any
+    peak: Any
+    calls: int
+    scratch: Any = 0
+
+
+def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence[Node] = (), scratch: Any = 0) -> Cost:
+    """The cost of evaluating ``graph.outputs``.
+
+    Parameters
+    ----------
+    steps : iterable of Step, optional
+        The lines that are run for it, by default one for each node.
+    results : sequence of Node
+        What those lines return, if there are any.
+    scratch : int or Dim
+        Bytes of buffers that loops keep from call to call: they are there while everything else is.
+    """
+    reachable = reached(graph.outputs)
+    calls = sum(node.op not in (*GIVEN, *MARKS) for node in reachable)
+    flops = sum((flops_of(node) for node in operations(graph.outputs)), 0)
+    if steps is None:
+        steps, results = one_by_one(reachable, graph.outputs), graph.outputs
+    traffic = sum((traffic_of(node) for node in operations(results)), 0)
+    peak = _largest(total + scratch for total in held(steps, results))
+    return Cost(as_expr(flops), as_expr(traffic), peak, calls, as_expr(scratch))
+
+
+def operations(outputs: Iterable[Node]) -> list[Node]:
+    """The nodes that work on numbers: views do not."""
+    return [node for node in reached(outputs) if works(node)]
+
+
+def works(node: Node) -> bool:
+    """Whether a node works on numbers, rather than being given or looking at them in another way."""
+    return node.op not in (*GIVEN, *MARKS) and not is_view(node)
+
+
+def traffic_of(node: Node) -> Any:
+    """The bytes that an operation reads and writes: a loop, which has several results, reads each value once."""
+    inputs = node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)
+    return sum((nbytes(x.aval) for x in (*inputs, node)), 0)
+
+
+def flops_of(node: Node) -> Any:
+    if node.op.flops is not None:
+        return node.op.flops(node.aval, *[x.aval for x in node.inputs], **{**node.op.defaults, **dict(node.params)})
+    return max((_numbers(x.aval) for x in (*node.inputs, node)), key=magnitude)
+
+
+def _numbers(aval: Any) -> Any:
+    return product(aval.shape) if isinstance(aval, Aval) else sum((_numbers(part) for part in aval), 0)
+
+
+def magnitude(size: Any) -> int:
+    return evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)) if isinstance(size, Dim) else size
+
+
+def _largest(totals: Iterable[Any]) -> Any:
+    """The largest of some sums of sizes; of symbols the Max of those that are the largest for some sizes."""
+    distinct = list(dict.fromkeys(totals))
+    symbols = sorted({name for total in distinct for name in symbols_of(total)})
+    if not symbols:
+        return max(distinct)
+    tried = (ASSUMED, 10, 100_000) if len(symbols) < 4 else (ASSUMED,)
+    trials = combinations(tried, repeat=len(symbols))
+    at = [dict(zip(symbols, numbers, strict=True)) for numbers in trials]
+    winners = dict.fromkeys(max(distinct, key=lambda total: evaluate(total, sizes)) for sizes in at)
+    if len(winners) == 1:
+        return as_expr(next(iter(winners)))
+    from sympy import Max  # as slow to import as NumPy, and only for symbols
+
+    return Max(*map(as_expr, winners))
+
+
+def as_expr(size: Any) -> Any:
+    """A SymPy expression for a symbolic number."""
+    return size.expr.expand() if isinstance(size, Dim) else size

@@ -1,0 +1,210 @@
+"""The memory that a program holds, line by line: what is made, under which name it lives, and when it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
+from symgrad.core.shapes import product, same_shape
+from symgrad.core.sizes import same
+from symgrad.ops.index import ADD, SET
+from symgrad.ops.marks import BOUNDARIES, STOP
+from symgrad.ops.shape import RESHAPE
+
+GIVEN = (INPUT, CONSTANT, SIZE)
+ELIDED = frozenset(("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "negative"))
+"""Operators that NumPy lets write over an operand that nobody else can see, from so many bytes on."""
+ELIDED_FROM = 1 << 18
+
+
+class Step(NamedTuple):
+    """A line of a program: the value that it gives a name, or one for each part, and the names that go behind it."""
+
+    node: Node | None
+    names: tuple[str, ...]
+    released: tuple[str, ...] = ()
+
+
+class Block:
+    """Memory of its own, and how many names and values waiting for their use hold it."""
+
+    def __init__(self, size: Any) -> None:
+        self.size, self.users = size, 0
+
+
+def nbytes(aval: Any) -> Any:
+    """The memory of a value."""
+    return product(aval.shape) * aval.dtype.itemsize if isinstance(aval, Aval) else sum(map(nbytes, aval))
+
+
+def shares_memory(node: Node) -> bool:
+    """Whether a value has no memory of its own, or hardly ever."""
+    return is_view(node) or node.op is STOP or node.op in BOUNDARIES
+
+
+def held(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
+    """The bytes that are held after each piece of memory is made; arguments and constants do not count."""
+    memory = Memory()
+    for step in steps:
+        memory.line(step)
+    memory.results(outputs)
+    return memory.totals
+
+
+def one_by_one(nodes: Sequence[Node], outputs: Sequence[Node]) -> Iterator[Step]:
+    """The steps of a program that computes node by node, and lets go of each value after its last use."""
+    last = {name: node for node in nodes for x in (node, *node.inputs) for name in _names(x)}
+    kept = {name for y in outputs for name in _names(y)}
+    dying: dict[Node, list[str]] = {}
+    for name, node in last.items():
+        if name not in kept:
+            dying.setdefault(node, []).append(name)
+    for node in nodes:
+        if node.op not in GIVEN and node.op is not ITEM:
+            yield Step(node, _names(node), tuple(dying.get(node, ())))
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    """Names for the parts of a value."""
+    if node.op is ITEM:
+        return (_names(node.inputs[0])[dict(node.params)["index"]],)
+    if isinstance(node.aval, Aval):
+        return (f"{node.id}",)
+    return tuple(f"{node.id}.{i}" for i in range(len(node.aval)))
+
+
+class Memory:
+    """What is held while a program runs."""
+
+    def __init__(self) -> None:
+        self.totals: list[Any] = [0]
+        self._held: Any = 0
+        self._names: dict[str, Block | None] = {}
+        self._known: dict[Node, Block | None] = {}
+        self._parts: dict[Node, list[Block]] = {}
+
+    # ---- lines
+
+    def line(self, step: Step) -> None:
+        if step.node is not None and not isinstance(step.node.aval, Aval):
+            self._unpack(step.node, step.names)
+        elif step.node is not None and step.node.op in (SET, ADD) and step.names[0] in self._names:
+            self._write(step.node, step.names[0])
+        elif step.node is not None:
+            self._known[step.node] = self._first(step.node)
+            self._bind(step.names[0], self._known[step.node])
+        for name in step.released:
+            self._drop(self._names.pop(name, None))
+
+    def _first(self, node: Node) -> Block | None:
+        """The value of a line, which no other has computed."""
+        if node.op is ITEM:  # an array that a loop fills
+            return self._new(node)
+        if node.op not in (SET, ADD):
+            block, waits = self._value(node)
+            if waits and block is not None:
+                block.users -= 1  # the name holds it from now on
+            return block
+        operands = self._values(node.inputs)  # of which the first is copied
+        copy = self._new(node)
+        self._let_go(operands)
+        return copy
+
+    def _write(self, node: Node, name: str) -> None:
+        """Into memory that is there."""
+        self._let_go(self._values(node.inputs[1:]))
+        self._known[node] = self._names[name]
+
+    def _unpack(self, node: Node, names: Sequence[str]) -> None:
+        operands = self._values(node.inputs)
+        parts = []
+        for name, aval in zip(names, node.aval, strict=True):
+            there = self._names.get(name) if name != "_" else None  # filled by a loop
+            parts.append(there or self._made(nbytes(aval)))
+            self._bind(name, parts[-1])
+        self._parts[node] = parts
+        self._let_go(operands)
+
+    def results(self, outputs: Sequence[Node]) -> None:
+        """The caller gets arrays of its own."""
+        given: set[Block | None] = {None}
+        for y in dict.fromkeys(outputs):
+            block, _ = self._value(y)
+            if block in given:
+                self._new(y)
+            given.add(block)
+
+    # ---- values
+
+    def _value(self, node: Node) -> tuple[Block | None, bool]:
+        """The memory of a value, None for the caller's; and whether it is computed here and waits for its use."""
+        if node in self._known:
+            return self._known[node], False
+        if node.op in GIVEN:
+            return None, False
+        if node.op is ITEM:
+            return self._parts[node.inputs[0]][dict(node.params)["index"]], False
+        operands = self._values(node.inputs)
+        block = self._result(node, operands)
+        self._hold(block)
+        self._let_go(operands)
+        return block, True
+
+    def _values(self, nodes: Iterable[Node]) -> list[tuple[Block | None, bool]]:
+        return [self._value(x) for x in nodes]
+
+    def _result(self, node: Node, operands: Sequence[tuple[Block | None, bool]]) -> Block | None:
+        if shares_memory(node) and not (node.op is RESHAPE and _copies(node)):
+            return operands[0][0]
+        return self._overwritten(node, operands) or self._new(node)
+
+    def _overwritten(self, node: Node, operands: Sequence[tuple[Block | None, bool]]) -> Block | None:
+        """The operand that the result takes the place of."""
+        if node.op.name not in ELIDED:
+            return None
+        size = nbytes(node.aval)
+        if isinstance(size, int) and size < ELIDED_FROM:
+            return None
+        for x, (block, waits) in list(zip(node.inputs, operands, strict=True))[: 1 + node.op.commutes]:
+            alike = x.aval.dtype == node.aval.dtype and same_shape(x.aval.shape, node.aval.shape)
+            if waits and alike and block is not None and block.users == 1 and same(block.size, size):
+                return block
+        return None
+
+    # ---- blocks
+
+    def _new(self, node: Node) -> Block:
+        return self._made(nbytes(node.aval))
+
+    def _made(self, size: Any) -> Block:
+        self._held = self._held + size
+        self.totals.append(self._held)
+        return Block(size)
+
+    def _bind(self, name: str, block: Block | None) -> None:
+        self._hold(block)
+        self._drop(self._names.pop(name, None))
+        self._names[name] = block
+
+    def _hold(self, block: Block | None) -> None:
+        if block is not None:
+            block.users += 1
+
+    def _let_go(self, operands: Iterable[tuple[Block | None, bool]]) -> None:
+        for block, waits in operands:
+            if waits:
+                self._drop(block)
+
+    def _drop(self, block: Block | None) -> None:
+        if block is not None:
+            block.users -= 1
+            if not block.users:
+                self._held = self._held - block.size
+
+
+def _copies(reshape: Node) -> bool:
+    """Whether a reshape must copy: numbers of a transposed array, or of some of an array, do not lie in order."""
+    x = reshape.inputs[0]
+    old, new = ([n for n in node.aval.shape if not (isinstance(n, int) and n == 1)] for node in (x, reshape))
+    return is_view(x) and x.op is not RESHAPE and not same_shape(tuple(old), tuple(new))

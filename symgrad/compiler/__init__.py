@@ -1,0 +1,1 @@
+"""A traced program as a function that runs: Function, Compiled, the cache."""

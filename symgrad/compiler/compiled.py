@@ -1,0 +1,363 @@
+"""From a traced program to a function that runs: the pipeline and its product, `Compiled`."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import weakref
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.analysis.cost import Cost, cost_of
+from symgrad.compiler.pickling import program_of, rows_of
+from symgrad.core import tree
+from symgrad.core.graph import Graph, Node
+from symgrad.core.options import Options, current
+from symgrad.core.recording import recording, staged
+from symgrad.core.text import literal
+from symgrad.errors import ArgumentError
+from symgrad.frontend.static import StaticArguments
+from symgrad.frontend.trace import Program
+from symgrad.frontend.variable import Variable
+from symgrad.loops.loop import with_nested
+from symgrad.loops.scratch import scratch_of
+from symgrad.pipeline import optimise, schedule
+from symgrad.targets.numpy.guard import Guard, readable_bounds
+from symgrad.targets.numpy.header import Header
+from symgrad.targets.numpy.module import Source, emit, lines_of
+from symgrad.targets.numpy.names import global_name
+from symgrad.targets.numpy.preamble import defined
+
+if TYPE_CHECKING:
+    from symgrad.compiler.doctor import Diagnosis
+    from symgrad.core.recording import Log
+    from symgrad.export.origin import Origin, Recipe
+    from symgrad.report.explain import Compilation, Report, Rewrite
+    from symgrad.report.profile import Profile
+
+_serial = itertools.count(1)
+
+# The C library gives freed memory back to the system, and every array of a few pages costs page faults again, until it
+# has seen a block of up to 32 MB freed once (mallopt(3), M_MMAP_THRESHOLD): long expressions then run several times as
+# fast. The pages of this one are never touched.
+np.empty(4_000_000)
+
+
+class Compiled:
+    """A compiled program: call it with arrays of the dtypes and sizes that it was compiled for.
+
+    Attributes
+    ----------
+    source : str
+        The module that runs, exactly.
+    graph : Graph
+        What it was generated from.
+    program : Program
+        As it was traced, before it was simplified.
+    signature : str
+        Names, dtypes and sizes of arguments and results.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> program = sg.grad(lambda x: np.sum(x ** 2)).compile("float64[n]")
+    >>> program.signature
+    'x: float64[n] -> float64[n]'
+    >>> program(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        options: Options | None = None,
+        static: StaticArguments | None = None,
+        recipe: Recipe | Origin | None = None,
+    ) -> None:
+        options = options or current()
+        self.options, self.program, self._static, self._recipe = options, program, static, recipe
+        self._whole = optimise(program.graph, options.optimize, options.numerics)
+        self.graph = schedule(self._whole, options.optimize, options.numerics)
+        self._header, self.structure = _header(program, self.graph)
+        self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
+        self.run = self._unwatched = _load(self._emitted)
+        if options.check_nan:
+            from symgrad.compiler.doctor import watched  # as the report, imported by those who need it
+
+            self.run = watched(self.run, self.debug, self._header.function)
+        self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
+        self.accepts = self._guard.accepts
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = self._as_called(args, kwargs)
+        result = self.run(*args, **kwargs)
+        return result if self.structure is None else tree.unflatten(self.structure, result)
+
+    def _as_called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the generated function takes them."""
+        if self._static:
+            args, kwargs = self._static.wrapped(args, kwargs)
+        try:
+            accepted = self.accepts(*args, **kwargs)
+        except TypeError:
+            accepted = False
+        return (args, kwargs) if accepted else self._guard.converted(args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self._header.function}: {self.signature}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _compiled_again, (rows_of(self.program), self.options, self._static, self._origin)
+
+    @property
+    def source(self) -> str:
+        return self._emitted.text
+
+    @cached_property
+    def lines(self) -> dict[Node, str]:
+        """The line of the source that makes a value of the graph, where one does."""
+        return {node: text for text, node in reversed(self._emitted.origins())}
+
+    @cached_property
+    def signature(self) -> str:
+        return self._header.signature(self.graph.inputs)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What one call costs; see `Cost`."""
+        scratch = scratch_of(self.graph, self.options.threads)
+        return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
+
+    def explain(self) -> Report:
+        """What the compiler did with the program, what it left and why; and what a call costs, line by line.
+
+        Returns
+        -------
+        Report
+            ``print`` it; see there for its parts.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> report = sg.grad(lambda x: np.sum(np.log(1 + np.exp(x)))).compile("float64[n]").explain()
+        >>> found = report.rewrites[0]
+        >>> print(found.rule, found.before, found.after, found.changes)
+        logaddexp_number log(1 + exp(x)) logaddexp(0.0, x) nan
+        """
+        from symgrad.report.explain import explained
+
+        return explained(*self._recorded())
+
+    def _recorded(self) -> tuple[Compilation, Log]:
+        """The program compiled once more, and what the compiler noted of it."""
+        from symgrad.report.explain import Compilation
+
+        program, options = self.program, self.options
+        with recording() as log:
+            whole = optimise(program.graph, options.optimize, options.numerics)
+            graph = schedule(whole, options.optimize, options.numerics)
+            header, _ = _header(program, graph)
+            source = staged(emit, graph, header, options.optimize, threads=options.threads)
+            staged(_load, source)
+        return Compilation(program, whole, graph, source, options, self.cost, self.signature), log
+
+    def profile(self, /, *args: Any, **kwargs: Any) -> Profile:
+        """Run the program several times, and time each line of its source.
+
+        Loops over blocks of rows run on one thread meanwhile, so that times add up.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As the program is called.
+
+        Returns
+        -------
+        Profile
+            ``print`` it; see there for its parts.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> program = sg.grad(lambda x: np.sum(np.exp(x) ** 3)).compile("float64[n]", optimize=1)
+        >>> profile = program.profile(np.ones(1000))
+        >>> 0 < profile.hottest[0].share <= 1
+        True
+        """
+        from symgrad.report.profile import profiled
+
+        args, kwargs = self._as_called(args, kwargs)
+        return profiled(emit(self.graph, self._header, self.options.optimize, threads=1), args, kwargs)
+
+    def _rewrites(self) -> list[Rewrite]:
+        """What the compiler changed, as it does so once more."""
+        from symgrad.report.explain import rewrites_of
+
+        program, options = self.program, self.options
+        with recording() as log:
+            whole = optimise(program.graph, options.optimize, options.numerics)
+            schedule(whole, options.optimize, options.numerics)
+        return rewrites_of(program.graph, log)
+
+    def debug(self, /, *args: Any, **kwargs: Any) -> Diagnosis:
+        """Run the program operation by operation, and find what makes a result NaN or infinite.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As the program is called.
+
+        Returns
+        -------
+        Diagnosis
+            The first line that makes a NaN, an infinity or an overflow which reaches a result, with the numbers that it
+            meets, the user's line, and what would avoid it. ``print`` it.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> found = sg.grad(lambda x: np.sum(np.sqrt(x))).compile("float64[n]").debug(np.array([1.0, 0.0]))
+        >>> found.first.fact
+        'np.divide(0.5, 0.0) is inf at [1]'
+        >>> found.first.derivative
+        True
+        """
+        from symgrad.compiler.doctor import diagnose
+
+        if self._static:
+            args, kwargs = self._static.wrapped(args, kwargs)
+        arrays, sizes = self._guard.taken_apart(args, kwargs)
+        graphs = (optimise(self.program.graph, 0), self._whole)
+        return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self.program, graph)[0]))
+
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write a module that does not need symgrad and checks the shapes that it is given.
+
+        It needs NumPy, SciPy where the function calls it, and threadpoolctl where several threads compute products of
+        matrices; its docstring says so. It has type hints; a manifest, which says what it was made of and is read
+        without running it; and test vectors, with which ``python file.py --selftest`` compares it wherever NumPy is.
+        These are numbers from a formula: of arrays that the program was compiled for nothing is kept but their shapes,
+        and where the function holds arrays itself they are its constants.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in ``.py``. Constants too large for source go into an ``.npz`` file beside it, whose name says what is
+            in it: ``slope.py`` and ``slope.6ae1f2a9b3c4.npz``. Both are written whole or not at all.
+        overwrite : bool
+            Whether files may go that symgrad did not write, or that were edited since. Saved modules that nobody has
+            edited are replaced in any case.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ArgumentError
+            If the path does not end in ``.py``, there is no such folder, a file is there that symgrad did not write or
+            that was edited, or results are instances of classes that the module cannot know.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg, tempfile, os
+        >>> folder = tempfile.mkdtemp()
+        >>> sg.grad(np.sin).compile(0.0).save(os.path.join(folder, "slope.py")).name
+        'slope.py'
+        """
+        from symgrad.export.save import write
+
+        return write(self.standalone, Path(path), overwrite)
+
+    def standalone(self, folder: Path) -> Source:
+        """What `save` writes into a folder: the text of the module, and its large constants."""
+        from symgrad.export.save import Module
+
+        if self.structure is not None:
+            raise ArgumentError(
+                "the results contain instances of classes that a module on its own does not know",
+                "Return dicts, lists and tuples.",
+            )
+        if self._emitted.functions:
+            raise ArgumentError(
+                f"the program calls {', '.join(self._emitted.functions)}, which a module on its own does not know",
+                "Give your operator a spell= that writes it with NumPy.",
+            )
+        module = Module(
+            program=self.program,
+            graph=self.graph,
+            header=self._header,
+            options=self.options,
+            checks=self._guard.checks(self._header.local),
+            signature=self.signature,
+            rewrites=self._rewrites() if self.options.numerics == "stable" else (),
+            origin=self._origin,
+            run=self._unwatched,
+        )
+        return module.source(folder)
+
+    @cached_property
+    def _origin(self) -> Origin:
+        from symgrad.export.origin import Origin, origin_of
+
+        return self._recipe if isinstance(self._recipe, Origin) else origin_of(self._recipe)
+
+
+def _compiled_again(
+    rows: dict[str, Any], options: Options, static: StaticArguments | None, origin: Origin | None
+) -> Compiled:
+    return Compiled(program_of(rows), options, static, origin)
+
+
+def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | None]:
+    """How the module presents itself; and the structure of the results where Python source cannot spell it."""
+    leaves, structure = tree.flatten(program.outputs)
+    images = iter(graph.outputs)
+    results = [next(images) if isinstance(x, Variable) else _checked_result(x) for x in leaves]
+    spelled = tree.unflatten(structure, results)
+    plain = _is_plain(spelled)
+    traced = (leaf for leaf in program.leaves if leaf.node is not None)
+    inputs = dict(zip(graph.inputs, traced, strict=True))
+    written = (node.op.evaluate for node in with_nested(graph.nodes) if node.op.written)
+    name = global_name(program.name, defined(written))
+    assumed = [str(bound) for bound in readable_bounds(program.leaves, program.sizes)]
+    tree_of_results = spelled if plain else tuple(results)
+    numbers = {str(leaf.size): leaf for leaf in program.leaves if leaf.size is not None}
+    header = Header(name, program.summary, program.parameters, inputs, tree_of_results, assumed, numbers)
+    return header, None if plain else structure
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a tree of results can be written as Python source."""
+    if type(x) is dict:
+        return all(type(key) in (str, int, bool) for key in x) and all(map(_is_plain, x.values()))
+    if type(x) in (list, tuple):
+        return all(map(_is_plain, x))
+    return isinstance(x, Node) or literal(x) is not None
+
+
+def _checked_result(x: Any) -> Any:
+    """A result that is part of the program."""
+    if literal(x) is None:
+        raise ArgumentError(
+            f"the function returned {x!r}, which has no form in Python source",
+            "Return arrays, numbers, strings, or trees of them.",
+        )
+    return x
+
+
+def _load(source: Source) -> Callable[..., Any]:
+    """The function of a generated module; tracebacks show its lines.
+
+    The functions at its end need not be compiled again and again: it gets them as they are.
+    """
+    filename = f"<symgrad {source.function} {next(_serial)}>"
+    linecache.cache[filename] = (len(source.text), None, source.text.splitlines(keepends=True), filename)
+    namespace = source.namespace
+    exec(compile(source.own, filename, "exec"), namespace)
+    weakref.finalize(namespace[source.function], linecache.cache.pop, filename, None)
+    return namespace[source.function]

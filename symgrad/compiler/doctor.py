@@ -1,0 +1,352 @@
+"""Where a NaN or an infinity comes from: the line that makes the first one that reaches a result."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.compiler.remedies import Failure, remedy
+from symgrad.core import tree
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Graph, Node, depends, needed
+from symgrad.core.interpret import evaluate, values_of
+from symgrad.core.provenance import UNKNOWN, Where
+from symgrad.errors import NonFiniteError
+
+Values = Mapping[Node, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line that makes a NaN or an infinity of finite numbers, or a NaN of infinities.
+
+    Attributes
+    ----------
+    kind : {"nan", "inf", "overflow"}
+        An overflow is an infinity that is too large a number; others are poles, such as 1/0 and log(0).
+    operator : str
+        ``np.log``
+    line : str
+        The line of the program, written one operation a line.
+    where : Where
+        The user's line that it derives from, with ``file``, ``line`` and ``text``.
+    derivative : bool
+        Whether it belongs to the derivative of that line.
+    index : tuple of int
+        Where in the value the first such number stands; () for a number.
+    value : number
+        What stands there.
+    operands : tuple of number
+        What it was made of, where the operator works number by number or on one number.
+    instead : str
+        What would avoid it; "" where symgrad knows nothing better.
+    """
+
+    kind: str
+    operator: str
+    line: str
+    where: Where
+    derivative: bool
+    index: tuple[int, ...]
+    value: Any
+    operands: tuple[Any, ...]
+    instead: str
+
+    @property
+    def fact(self) -> str:
+        made = f"{self.operator}({', '.join(str(x) for x in self.operands) or '...'})"
+        place = f" at [{', '.join(map(str, self.index))}]" if self.index else ""
+        happens = f"overflows to {self.value}" if self.kind == "overflow" else f"is {self.value}"
+        return f"{made} {happens}{place}"
+
+    @property
+    def place(self) -> str:
+        text = f": {self.where.text}" if self.where.text else ""
+        return f"{'derivative of ' * self.derivative}{self.where}{text}"
+
+    def __str__(self) -> str:
+        lines = [f"{self.fact}, in", f"    {self.line}", f"  at {self.place}"]
+        return "\n".join([*lines, *([f"  {self.instead}"] if self.instead else [])])
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Where NaNs and infinities come from; ``print`` it. Made by `Compiled.debug`.
+
+    Attributes
+    ----------
+    finite : bool
+        Whether all results are.
+    argument : str
+        The first argument that is not finite, and where: ``x[3] is nan``. "" if all are.
+    first : Finding or None
+        The first line that makes a NaN or an infinity which reaches a result. Where results are finite, the first that
+        makes one at all.
+    becomes_nan : Finding or None
+        Where the infinity of `first` becomes a NaN, in another line.
+    """
+
+    finite: bool
+    argument: str = ""
+    first: Finding | None = None
+    becomes_nan: Finding | None = None
+
+    def __str__(self) -> str:
+        if self.finite and self.first is None and not self.argument:
+            return "All results are finite, and so is all on the way."
+        parts = [f"The argument {self.argument}."] if self.argument else []
+        if self.first is not None:
+            parts.append(f"{self.first}")
+        if self.becomes_nan is not None:
+            parts.append(f"It becomes nan where {self.becomes_nan}")
+        if self.finite:
+            parts.append("It does not reach a result: all of them are finite.")
+        if not parts:
+            parts.append("A result is not finite since a constant of the program is not.")
+        return "\n".join(parts)
+
+    def error(self, program: str) -> NonFiniteError:
+        """The error for a program whose arguments are finite and whose results are not."""
+        fact, first = f"{program} gives a NaN or an infinity", self.first
+        if self.finite:
+            fact = f"{fact}, which it does not operation by operation"
+            error = NonFiniteError(fact, 'numerics="ieee" keeps the order in which it is written.', UNKNOWN)
+        elif first is None:
+            error = NonFiniteError(f"{fact}: {self}", "Give the function finite constants.", UNKNOWN)
+        else:
+            fact = f"{fact}: {first.fact}{', in the derivative' * first.derivative}\n    {first.line}"
+            error = NonFiniteError(fact, first.instead, first.where)
+        error.diagnosis = self
+        return error
+
+
+def watched(run: Callable[..., Any], debug: Callable[..., Diagnosis], name: str) -> Callable[..., Any]:
+    """A program that raises where its results are NaN or infinite and its arguments are not."""
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        result = run(*args, **kwargs)
+        if not all(map(is_finite, tree.flatten(result)[0])):
+            found = debug(*args, **kwargs)
+            if not found.argument:
+                raise found.error(name)
+        return result
+
+    return checked
+
+
+class Run(NamedTuple):
+    """A program with the values of all of its nodes for one call."""
+
+    graph: Graph
+    feeds: Values
+    sizes: Mapping[str, int]
+    values: Values
+
+    @property
+    def results(self) -> list[Any]:
+        return [self.values[y] for y in self.graph.outputs]
+
+
+def diagnose(
+    graphs: Sequence[Graph],
+    args: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    lines: Callable[[Graph], Mapping[Node, str]],
+) -> Diagnosis:
+    """Evaluate a program node by node and find what makes its results NaN or infinite.
+
+    Parameters
+    ----------
+    graphs : sequence of Graph
+        The program in several forms, of which the last is what runs. The first form counts that fails where that does:
+        nodes know their lines best as they were traced.
+    args : dict of str to array
+        What the inputs are, by the path that messages write.
+    sizes : dict of str to int
+        Symbols that no shape tells.
+    lines : callable
+        Gives the lines of the nodes of a graph.
+    """
+    with np.errstate(all="ignore"):
+        run = _chosen(graphs, args, sizes)
+        finite = all(map(is_finite, run.results))
+        argument = next((_place(path, x) for path, x in args.items() if not is_finite(x)), "")
+        origins = [node for node in needed(run.graph.outputs, run.feeds) if _makes_trouble(node, run.values)]
+        cause = _first_of_all(run, origins) if finite else _first_that_matters(run, origins)
+        if cause is None:
+            return Diagnosis(finite, argument)
+        text = lines(run.graph)
+        return Diagnosis(finite, argument, _finding(cause, run, text), _turned_nan(cause, run, origins, text))
+
+
+def _chosen(graphs: Sequence[Graph], args: Mapping[str, Any], sizes: Mapping[str, int]) -> Run:
+    """The first form of a program that fails where the last does."""
+    *others, graph = graphs
+    run = _run(graph, args, sizes)
+    for other in others:
+        with suppress(np.linalg.LinAlgError):  # a matrix that the last form does not invert
+            found = _run(other, args, sizes)
+            if _fail_alike(run, found):
+                return found
+    return run
+
+
+def _run(graph: Graph, args: Mapping[str, Any], sizes: Mapping[str, int]) -> Run:
+    feeds = dict(zip(graph.inputs, args.values(), strict=True))
+    return Run(graph, feeds, sizes, values_of(graph.outputs, feeds, sizes))
+
+
+def _fail_alike(a: Run, b: Run) -> bool:
+    """Whether the same numbers of the results are finite."""
+    return all(np.array_equal(np.isfinite(x), np.isfinite(y)) for x, y in zip(a.results, b.results, strict=True))
+
+
+def is_finite(x: Any) -> bool:
+    array = np.asarray(x)
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
+
+
+def _has_nan(x: Any) -> bool:
+    array = np.asarray(x)
+    return array.dtype.kind in "fc" and bool(np.isnan(array).any())
+
+
+def _place(path: str, x: Any) -> str:
+    index, value = _first_bad(x)
+    return f"{path}{list(index) if index else ''} is {value}"
+
+
+def _first_bad(x: Any) -> tuple[tuple[int, ...], Any]:
+    """The index of the first NaN, or else of the first infinity, and what stands there."""
+    array = np.asarray(x)
+    bad = np.isnan(array) if _has_nan(array) else ~np.isfinite(array)
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    return index, array[index]
+
+
+# ---- which node it is
+
+
+def _sources(node: Node) -> tuple[Node, ...]:
+    """What a value is made of; a part of several results of what these are made of."""
+    return node.inputs[0].inputs if node.op is ITEM else node.inputs
+
+
+def _makes_trouble(node: Node, values: Values) -> bool:
+    """Whether a node makes a NaN or an infinity of finite numbers, or a NaN of what is none."""
+    if node.op in (INPUT, CONSTANT) or isinstance(values[node], tuple) or is_finite(values[node]):
+        return False
+    given = [values[x] for x in _sources(node)]
+    return all(map(is_finite, given)) or (_has_nan(values[node]) and not any(map(_has_nan, given)))
+
+
+class Cause(NamedTuple):
+    """A node, and where in its value the number stands that matters."""
+
+    node: Node
+    place: tuple[int, ...]
+
+
+def _first_of_all(run: Run, origins: Sequence[Node]) -> Cause | None:
+    return next((Cause(node, _first_bad(run.values[node])[0]) for node in origins), None)
+
+
+def _first_that_matters(run: Run, origins: Sequence[Node]) -> Cause | None:
+    """The first that makes a result NaN or infinite by itself: `np.where` and the like leave others out.
+
+    All others that do not follow from it are made finite for that, arguments as well, and what depends on them is
+    evaluated again.
+    """
+    everything = needed(run.graph.outputs, run.feeds)
+    given = [x for x, value in run.feeds.items() if not is_finite(value)]
+    for node in origins:
+        after = depends(everything, [node])
+        others = {x: _made_finite(run.values[x]) for x in (*given, *origins) if x not in after}
+        if not others or _fails(run, others):
+            return Cause(node, _index_that_matters(run, node, others))
+    return None if given else _first_of_all(run, origins)
+
+
+def _index_that_matters(run: Run, node: Node, others: Values) -> tuple[int, ...]:
+    """Where in a value the first number stands that makes a result NaN or infinite without those behind it."""
+    value = run.values[node]
+    places = np.argwhere(~np.isfinite(np.asarray(value)))
+    fails = lambda k: _fails(run, {**others, node: _made_finite(value, places[:k])})
+    return tuple(int(i) for i in places[bisect_left(range(1, len(places)), True, key=fails)])
+
+
+def _fails(run: Run, changed: Values) -> bool:
+    """Whether results are NaN or infinite where some values are others."""
+    values = values_of(run.graph.outputs, {**run.feeds, **changed}, run.sizes)
+    return not all(is_finite(values[y]) for y in run.graph.outputs)
+
+
+def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:
+    """A value with 1 for its NaNs and infinities, but for those at some places."""
+    array = np.asarray(x)
+    mended = np.where(np.isfinite(array), array, array.dtype.type(1))
+    for place in but:
+        mended[tuple(place)] = array[tuple(place)]
+    return mended if isinstance(x, np.ndarray) else type(x)(mended)
+
+
+# ---- what is said of it
+
+
+def _turned_nan(cause: Cause, run: Run, origins: Sequence[Node], lines: Mapping[Node, str]) -> Finding | None:
+    """Where the infinity becomes a NaN; what avoids the one avoids the other."""
+    if _has_nan(run.values[cause.node]):
+        return None
+    after = depends(needed(run.graph.outputs, run.feeds), [cause.node]) - {cause.node}
+    then = _first_of_all(run, [node for node in origins if node in after and _has_nan(run.values[node])])
+    return then and replace(_finding(then, run, lines), instead="")
+
+
+def _finding(cause: Cause, run: Run, lines: Mapping[Node, str]) -> Finding:
+    node, index = cause
+    made_by = node.inputs[0] if node.op is ITEM else node
+    value = np.asarray(run.values[node])
+    number = value[index]
+    operands = tuple(_operands(made_by, run.values, index, value.shape))
+    kind = "nan" if np.isnan(number) else "overflow" if _overflows(made_by, run) else "inf"
+    failure = Failure(made_by, kind, operands, needed(run.graph.outputs, ()))
+    return Finding(
+        kind,
+        made_by.op.path,
+        lines.get(made_by, ""),
+        node.where,
+        node.where.of is not None and not node.where.again,
+        index,
+        number,
+        operands,
+        remedy(failure),
+    )
+
+
+def _operands(node: Node, values: Values, index: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[Any]:
+    """The numbers that the one at an index was made of; none where there are many."""
+    given = [values[x] for x in node.inputs]
+    if node.op.elementwise:
+        yield from (np.broadcast_to(x, shape)[index] for x in given)
+    elif all(np.ndim(x) == 0 for x in given):
+        yield from given
+
+
+def _overflows(node: Node, run: Run) -> bool:
+    """Whether a number became too large, rather than that of a pole: NumPy says so, but for products by BLAS."""
+    told: list[str] = []
+    with np.errstate(all="ignore", over="call", call=lambda kind, flag: told.append(kind)):
+        evaluate(node, run.values, run.sizes)
+    return "overflow" in told or (not node.op.elementwise and any(_is_huge(run.values[x]) for x in node.inputs))
+
+
+def _is_huge(x: Any) -> bool:
+    """Whether a sum of products of these numbers may leave the range of their dtype."""
+    array = np.asarray(x)
+    if array.dtype.kind not in "fc":
+        return False
+    return bool(np.max(np.abs(array), initial=0) ** 2 * array.size >= np.finfo(array.dtype).max)

@@ -1,0 +1,166 @@
+"""How axes flow: the index signature of an operator, as einsum writes it for a contraction.
+
+What runs over blocks of rows, on several threads or for many values at once reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Aval, Node
+from symgrad.core.shapes import product, same_shape
+from symgrad.core.sizes import Size, same
+
+Label = int | str | tuple[Any, ...] | None
+Labels = tuple[Label, ...]
+
+
+class Flow(NamedTuple):
+    """How the axes of an operator's inputs flow into those of its result.
+
+    A label in inputs and in the result: the slice i:j of the result along that axis is what the operator makes of the
+    slices i:j of those inputs that carry the label, and of the others as they are. A label in inputs only is reduced:
+    what the operator makes of slices are partial results, of which `combine` makes the whole, up to rounding. A label
+    in the result only: every slice is made alike. None: the axis is needed, or made, as a whole; also an axis of size
+    1 that is stretched.
+
+    On slices an operator takes the same parameters, but for one: a parameter named ``shape`` is, by convention, the
+    shape of the result, and the length of the slice stands in it where the axis is sliced.
+
+    Attributes
+    ----------
+    inputs : tuple of tuple of Label
+        For each input a label for each axis; in one input a label stands once at most.
+    result : tuple of Label
+        A label for each axis of the result.
+    combine : ufunc, optional
+        Joins two partial results.
+
+    Examples
+    --------
+    A product of matrices: rows of the first give rows of the result, columns of the second its columns, and the sum
+    over the axis between them is the sum of its parts.
+
+    >>> a, b, y = (Aval(shape, np.dtype(float)) for shape in ((4, 3), (3, 5), (4, 5)))
+    >>> signature("ik,kj->ij", np.add)(y, a, b)
+    Flow(inputs=(('i', 'k'), ('k', 'j')), result=('i', 'j'), combine=<ufunc 'add'>)
+    """
+
+    inputs: tuple[Labels, ...]
+    result: Labels
+    combine: np.ufunc | None = None
+
+
+def flow_of(node: Node, inputs: Sequence[Aval] = ()) -> Flow:
+    """The flow of a node; opaque where its operator has none, and with no axes in the place of several results.
+
+    With `inputs` it is that of a node whose inputs are these, axes of size 1 stretched.
+    """
+    avals = inputs or [x.aval for x in node.inputs]
+    if node.op.flow is None or not all(type(aval) is Aval for aval in (node.aval, *avals)):
+        return opaque(node.aval, *avals)
+    flow = node.op.flow(node.aval, *avals, **{**node.op.defaults, **dict(node.params)})
+    adds_truths = flow.combine is np.add and node.aval.dtype == bool
+    return flow._replace(combine=np.logical_or) if adds_truths else flow
+
+
+# ---- flows that entries share
+
+
+def opaque(y: Aval, *xs: Aval, **params: Any) -> Flow:
+    """Everything is needed for anything."""
+    unlabelled = [(None,) * aval.ndim if type(aval) is Aval else () for aval in (y, *xs)]
+    return Flow(tuple(unlabelled[1:]), unlabelled[0])
+
+
+def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
+    """Axes broadcast: they are counted from the last."""
+    for x in xs:
+        if x.shape and not same_shape(x.shape, y.shape):
+            return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))
+    labels = tuple(range(-y.ndim, 0))  # nearly always
+    return Flow(tuple([labels if x.shape else () for x in xs]), labels)
+
+
+def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]:
+    """The flow of an operator on the last axes: ``"ik,kj->ij"``, a dot for an opaque axis; those before broadcast."""
+    arguments, result = text.split("->")
+    terms = arguments.split(",")
+
+    def flow(y: Aval, *xs: Aval, **params: Any) -> Flow:
+        inputs = [_extended(term, x.ndim) for term, x in zip(terms, xs, strict=True)]
+        return matched(y, xs, inputs, _extended(result, y.ndim), combine)
+
+    return flow
+
+
+def _extended(term: str, ndim: int) -> Labels:
+    return (*range(len(term) - ndim, 0), *(None if letter == "." else letter for letter in term))
+
+
+def beside(axes: Collection[int], y: Aval, *xs: Aval) -> Flow:
+    """All axes but some of the result, which has as many as the inputs, flow to where they are."""
+    labels = [None if i in axes else i for i in range(y.ndim)]
+    return matched(y, xs, [labels] * len(xs), labels)
+
+
+def reduced(x: Aval, axes: Collection[int], keepdims: bool = False, combine: np.ufunc | None = None) -> Flow:
+    """Some axes of the only input are reduced, opaque without `combine`; the others flow."""
+    inputs = tuple(None if i in axes and combine is None else i for i in range(x.ndim))
+    result = tuple(None if i in axes else i for i in range(x.ndim) if keepdims or i not in axes)
+    return Flow((inputs,), result, combine)
+
+
+def regrouped(y: Aval, x: Aval, **params: Any) -> Flow:
+    """Axes flow where row-major order is read in another shape, if they neither split nor merge."""
+    old, new = (tuple(i for i, n in enumerate(aval.shape) if not same(n, 1)) for aval in (x, y))
+    pairs: dict[int, int] = {}
+    while old and new:
+        m, n = _group([x.shape[i] for i in old], [y.shape[j] for j in new])
+        if (m, n) == (1, 1):
+            pairs[old[0]] = new[0]
+        old, new = old[m:], new[n:]
+    kept = set(pairs.values())
+    return Flow((tuple(map(pairs.get, range(x.ndim))),), tuple(j if j in kept else None for j in range(y.ndim)))
+
+
+def _group(old: Sequence[Size], new: Sequence[Size]) -> tuple[int, int]:
+    """How many sizes of each are the least that make the same product; all of them where that is not known."""
+    for total in range(2, len(old) + len(new)):
+        for m in range(max(1, total - len(new)), min(total, len(old) + 1)):
+            if same(product(old[:m]), product(new[: total - m])):
+                return m, total - m
+    return len(old), len(new)
+
+
+def matched(
+    y: Aval,
+    xs: Sequence[Aval],
+    inputs: Sequence[Sequence[Label]],
+    result: Sequence[Label],
+    combine: np.ufunc | None = None,
+) -> Flow:
+    """A flow with these labels, but None for an axis of size 1 that is stretched, and for a label of several sizes."""
+    axes = list(zip(result, y.shape, strict=True))
+    for x, labels in zip(xs, inputs, strict=True):
+        axes += zip(labels, x.shape, strict=True)
+    sizes: dict[Label, Size] = {}
+    if all(same(sizes.setdefault(label, size), size) for label, size in axes if label is not None):  # nearly always
+        return Flow(tuple(map(tuple, inputs)), tuple(result), combine)
+    sizes.clear()
+    for label, size in axes:
+        if label not in sizes or (label not in result and same(sizes[label], 1)):
+            sizes[label] = size
+    split = {label for label, size in axes if not same(size, sizes[label]) and not same(size, 1)} | {None}
+
+    def known(label: Label, size: Size) -> Label:
+        return label if label not in split and same(size, sizes[label]) else None
+
+    return Flow(
+        tuple(tuple(map(known, labels, x.shape)) for x, labels in zip(xs, inputs, strict=True)),
+        tuple(map(known, result, y.shape)),
+        combine,
+    )

@@ -1,0 +1,355 @@
+"""The graph: what a value is known to be (Aval), how it is made (Op, Node), and all of them in order (Graph)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache, cached_property, wraps
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from symgrad.core.listing import listing
+from symgrad.core.provenance import UNKNOWN, Where, here
+from symgrad.core.shapes import render_shape, same_shape
+from symgrad.core.sizes import Dim, Rows, Shape
+from symgrad.errors import GraphError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from symgrad.core.axes import Flow
+    from symgrad.spelling import Code
+
+Params = tuple[tuple[str, Any], ...]
+_T = TypeVar("_T")
+
+
+class Aval(NamedTuple):
+    """What is known of a value before running."""
+
+    shape: Shape
+    dtype: np.dtype
+    weak: bool = False  # a Python scalar: by NEP 50 it never widens float32
+
+    def __str__(self) -> str:
+        return f"{_dtype_name(self.dtype)}[{render_shape(self.shape)}]"
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def differentiable(self) -> bool:
+        return self.dtype.kind == "f"
+
+
+@cache
+def _dtype_name(dtype: np.dtype) -> str:
+    """NumPy puts it together each time, in Python; and there are few dtypes."""
+    return str(dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Op:
+    """An operator: everything that symgrad knows of it, in one entry.
+
+    Applied to arrays it evaluates; applied to Variables it records a node.
+    `ops.define` has the constructors and says what each field means.
+    """
+
+    name: str
+    evaluate: Callable[..., Any]
+    infer: Callable[..., Any]
+    bind: Callable[..., tuple[Sequence[Any], dict[str, Any]]]
+    vjp: Callable[..., Any] | None = None
+    partials: Callable[..., Any] | None = None
+    batch: Callable[..., Any] | None = None
+    spell: Callable[..., Code] | None = None
+    quick: Callable[..., Code | None] | None = None  # where calls are what takes time
+    scalar: str | Callable[..., Code] | None = None  # how it reads on Python floats
+    flops: Callable[..., Any] | None = None
+    flow: Callable[..., Flow] | None = None
+    elementwise: bool = False  # broadcasts its inputs and works number by number
+    keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
+    commutes: bool = False
+    linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
+    selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
+    pole: int | None = None  # the input that may not be 0 where Python computes: 1 / 0.0 and 0.0 ** -1 raise
+    singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
+    view: bool = False  # the result may share memory with the first input
+    read_only: bool = False  # and NumPy does not let it be written into
+    write_back: Callable[..., Any] | None = None  # the first input after the result, a view of it, was written into
+    package: str = ""  # the module that its source needs, if not NumPy: scipy.special
+    written: bool = False  # the text of `evaluate` stands in the module that calls it
+    defaults: dict[str, Any] = field(default_factory=dict)
+    domain: tuple[tuple[float, float], ...] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        inputs, params = self.bind(*args, **kwargs)
+        for x in inputs:
+            record = getattr(type(x), "__symgrad_record__", None)
+            if record is not None:
+                return record(x, self, inputs, params)
+        return self.evaluate(*inputs, **params)
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+    @property
+    def path(self) -> str:
+        """``np.linalg.solve`` or ``scipy.special.gammaln``."""
+        return f"{self.package or 'np'}.{self.name}"
+
+
+@dataclass(eq=False, slots=True, repr=False, weakref_slot=True)
+class Node:
+    """One application of an operator. Identity is equality: nodes are interned. Never edited once made."""
+
+    id: int
+    op: Op
+    inputs: tuple[Node, ...]
+    params: Params
+    aval: Aval
+    where: Where
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"%{x.id}" for x in self.inputs)
+        params = "".join(f", {k}={v!r}" for k, v in self.params)
+        return f"%{self.id} = {self.op.name}({inputs}{params}): {self.aval}"
+
+
+class Literal:
+    """A constant that compares by its bits, so that 0.0, -0.0, 0, False and NaNs stay apart."""
+
+    __slots__ = ("_hash", "key", "value", "weak")
+
+    def __init__(self, value: Any) -> None:
+        self.weak = type(value) in (bool, int, float, complex)
+        self.value = value if self.weak else _frozen(value)
+        if self.weak:
+            self.key: Any = (type(value), repr(value))
+        else:
+            data = self.value.tobytes() if self.value.nbytes <= 64 else hashlib.sha256(self.value).digest()
+            self.key = (self.value.dtype.str, self.value.shape, data)
+        self._hash = hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return repr(self.value) if self.weak or self.value.size < 10 else f"<{self.value.dtype}{self.value.shape}>"
+
+    @property
+    def aval(self) -> Aval:
+        if self.weak:
+            return Aval((), _WEAK_DTYPE[type(self.value)], type(self.value) is not bool)
+        return Aval(self.value.shape, self.value.dtype)
+
+
+_WEAK_DTYPE = {bool: np.dtype(bool), int: np.dtype(int), float: np.dtype(float), complex: np.dtype(complex)}
+
+
+def _frozen(value: Any) -> np.ndarray:
+    """A private contiguous copy: a later write by the user must not reach the graph."""
+    array = np.array(value, order="C", copy=True, subok=False)
+    array.flags.writeable = False
+    return array
+
+
+def _given(*args: Any) -> Any:
+    raise GraphError(
+        "an input, a constant or a size is not applied", "Write Graph.input, Graph.constant or Graph.size."
+    )
+
+
+INPUT = Op("input", _given, lambda *, aval, name: aval, _given)
+CONSTANT = Op("constant", lambda *, value: value.value, lambda *, value: value.aval, _given)
+SIZE = Op("size", _given, lambda *, value: Aval((), np.dtype(int), True), _given)
+SEED = Op("seed", _given, lambda *, aval, tag: aval, _given)
+ITEM = Op(
+    "item",
+    lambda x, index: x[index],
+    lambda x, index: x[index],
+    lambda x, index: ((x,), {"index": index}),
+)
+
+
+class Graph:
+    """A program as a static graph of nodes, made by appending only.
+
+    ``nodes`` is in creation order, which is topological: inputs exist before their users. Nodes are interned by
+    operator, inputs and parameters, so a common subexpression is one node by construction.
+
+    Attributes
+    ----------
+    nodes, inputs, outputs : list of Node
+    names : dict of Node to str or (str, Node)
+        What the user calls a value; for a derivative a pattern such as ``"d_{}"`` and the node that it derives.
+    rewrites : list of (rule, Node, Node)
+        Which rules were applied to nodes of this graph: a node, and what stands for it since.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.inputs: list[Node] = []
+        self.outputs: list[Node] = []
+        self.names: dict[Node, str | tuple[str, Node]] = {}
+        self.rewrites: list[tuple[Any, Node, Node]] = []
+        self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
+        self.entry: Callable[[Node], Node] | None = None  # marks what the checkpointed function being traced reads
+        self._interned: dict[tuple[Any, ...], Node] = {}
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self.nodes)} nodes>"
+
+    def __str__(self) -> str:
+        return listing(self)
+
+    def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
+        """The node of `op` on `inputs`: the one that is there, or a new one. The only mutation of a graph."""
+        if self.entry is not None:
+            inputs = tuple([self.entry(x) for x in inputs])
+        key = (op, inputs, params)
+        node = self._interned.get(key)
+        if node is None:
+            aval = op.infer(*[x.aval for x in inputs], **dict(params))
+            if where is None:
+                where = self.provenance or here()
+            node = self._interned[key] = Node(len(self.nodes), op, inputs, params, aval, where)
+            self.nodes.append(node)
+        return node
+
+    def add_input(self, name: str, aval: Aval, where: Where | None = None) -> Node:
+        """A new input; its name must be new too."""
+        if any(dict(node.params)["name"] == name for node in self.inputs):
+            raise GraphError(f"the graph has an input named {name!r} already", "Give it another name.")
+        node = self.add(INPUT, (), (("aval", aval), ("name", name)), where)
+        self.inputs.append(node)
+        self.label(node, name)
+        return node
+
+    def constant(self, value: Any) -> Node:
+        """The node of a number or an array."""
+        return self.add(CONSTANT, (), (("value", Literal(value)),))
+
+    def size(self, value: Dim | Rows) -> Node:
+        """The node of a symbolic size, a Python int when the program runs."""
+        return self.add(SIZE, (), (("value", value),))
+
+    def seed(self, aval: Aval) -> Node:
+        """A stand-in that a derivative is linear in and that therefore vanishes from it: never evaluated."""
+        return self.add(SEED, (), (("aval", aval), ("tag", len(self.nodes))))
+
+    def label(self, node: Node, name: str | tuple[str, Node]) -> None:
+        """Name a node; the first name stays."""
+        self.names.setdefault(node, name)
+
+    @property
+    def dag(self) -> nx.DiGraph:
+        """The nodes and their edges from input to user, as a networkx graph, brought up to date."""
+        dag = self._dag
+        for node in self.nodes[len(dag) :]:
+            dag.add_node(node, op=node.op.name, aval=node.aval)
+            dag.add_edges_from((x, node) for x in node.inputs)
+        return dag
+
+    @cached_property
+    def _dag(self) -> nx.DiGraph:
+        import networkx as nx  # as slow to import as NumPy, and not needed to compile
+
+        return nx.DiGraph()
+
+
+def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
+    """Keep what a function finds out about a node as long as the node is there."""
+    known: WeakKeyDictionary[Node, _T] = WeakKeyDictionary()
+
+    @wraps(function)
+    def kept(node: Node) -> _T:
+        found = known.get(node)
+        if found is None:
+            found = known[node] = function(node)
+        return found
+
+    return kept
+
+
+def is_view(node: Node) -> bool:
+    """Whether a value may share memory with its first input: under index arrays NumPy copies, under numbers not."""
+    return node.op.view and all(x.aval.ndim == 0 for x in node.inputs[1:])
+
+
+def results(graph: Graph) -> list[Node]:
+    """The outputs; of a graph that was built by hand, and has none, what nothing else is made of."""
+    used = {x for node in graph.nodes for x in node.inputs}
+    return graph.outputs or [node for node in graph.nodes if node not in used]
+
+
+def reached(outputs: Iterable[Node]) -> list[Node]:
+    """The nodes that `outputs` need, themselves included, in creation order."""
+    return needed(outputs, ())
+
+
+def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
+    """The nodes to evaluate for `outputs`, in creation order, where some values are given."""
+    seen = {y for y in outputs if y not in given}
+    stack = list(seen)
+    while stack:
+        for x in stack.pop().inputs:
+            if x not in seen and x not in given:
+                seen.add(x)
+                stack.append(x)
+    return sorted(seen, key=attrgetter("id"))
+
+
+def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:
+    """Those of `nodes`, in creation order, that depend on a source other than through `stop`; sources included."""
+    found = set(sources)
+    for node in nodes:
+        if node not in stop and not found.isdisjoint(node.inputs):
+            found.add(node)
+    return found
+
+
+def verify(graph: Graph) -> None:
+    """Check everything that passes rely on.
+
+    Raises
+    ------
+    GraphError
+        Naming the first node that is out of order, badly connected, wrongly inferred or not interned.
+    """
+    for i, node in enumerate(graph.nodes):
+        _check(node.id == i, node, "its id is not its place")
+        _check(all(x.id < i and graph.nodes[x.id] is x for x in node.inputs), node, "an input does not come before it")
+        _check(graph._interned.get((node.op, node.inputs, node.params)) is node, node, "it is not interned")
+        _check(list(node.params) == sorted(node.params, key=lambda p: p[0]), node, "its params are not sorted")
+        inferred = node.op.infer(*[x.aval for x in node.inputs], **dict(node.params))
+        _check(_same_aval(node.aval, inferred), node, f"inference says {inferred}")
+    for node in graph.dag:
+        _check(set(graph.dag.predecessors(node)) == set(node.inputs), node, "its edges are not its inputs")
+    for node in graph.names:
+        _check(graph.nodes[node.id] is node, node, "it is named here but is not of this graph")
+
+
+def _same_aval(a: Any, b: Any) -> bool:
+    if not isinstance(a, Aval):
+        return len(a) == len(b) and all(map(_same_aval, a, b))
+    return a.dtype == b.dtype and a.weak == b.weak and same_shape(a.shape, b.shape)
+
+
+def _check(holds: bool, node: Node, fact: str) -> None:
+    if not holds:
+        raise GraphError(f"{node!r}: {fact}", where=node.where or UNKNOWN)
+
+
+tracing: ContextVar[Graph | None] = ContextVar("tracing", default=None)
+"""The graph being traced, for what has no Variable among its arguments: creation functions and symbolic sizes."""

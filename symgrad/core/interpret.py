@@ -1,0 +1,70 @@
+"""Evaluate a graph node by node: slow, simple, and what the tests compare generated code with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import INPUT, SIZE, Aval, Node, needed
+from symgrad.core.sizes import Dim, Rows, evaluate as number_of
+from symgrad.errors import GraphError
+
+
+def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None) -> list[Any]:
+    """The values of `outputs` given those of the nodes in `feeds`, where the graph is cut.
+
+    In the body of a loop `rows` are the lengths of the block by their names.
+
+    Raises
+    ------
+    GraphError
+        If an input that is needed is not fed.
+    """
+    values = values_of(outputs, feeds, rows)
+    return [values[y] for y in outputs]
+
+
+def values_of(
+    outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None
+) -> dict[Node, Any]:
+    """The same, with the value of each node on the way."""
+    sizes = dict(rows or {})
+    for node, value in feeds.items():
+        for size, number in zip(node.aval.shape, np.shape(value), strict=True):
+            if isinstance(size, Dim) and size.expr.is_Symbol:
+                sizes[size.expr.name] = number
+    values = dict(feeds)
+    for node in needed(outputs, feeds):
+        values[node] = evaluate(node, values, sizes)
+    return values
+
+
+def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
+    """The value of a node, given those of its inputs and the numbers of symbolic sizes."""
+    if node.op is INPUT:
+        raise GraphError(
+            f"the input {dict(node.params)['name']!r} is needed but not fed",
+            "Give a value for each input that the outputs depend on.",
+            where=node.where,
+        )
+    if node.op is SIZE:
+        return at_sizes(dict(node.params)["value"], sizes)
+    params = {key: at_sizes(value, sizes) for key, value in node.params}
+    result = node.op.evaluate(*[values[x] for x in node.inputs], **params)
+    if isinstance(node.aval, Aval) and node.aval.weak:
+        return result.item() if isinstance(result, (np.generic, np.ndarray)) else result
+    return result
+
+
+def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A parameter with numbers for its symbols."""
+    if isinstance(value, Dim):
+        return number_of(value, sizes)
+    if isinstance(value, Rows):
+        return sizes[str(value)]
+    if isinstance(value, tuple) and not isinstance(value, Aval):
+        items = [at_sizes(item, sizes) for item in value]
+        return tuple(items) if type(value) is tuple else type(value)(*items)
+    return value

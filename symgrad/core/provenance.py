@@ -1,0 +1,309 @@
+"""Where in the user's program something happened: provenance of nodes and of errors."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import linecache
+import os
+import re
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from symgrad.core.graph import Node
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_INTERNAL = tuple(folder + os.sep for folder in (_OWN, os.path.dirname(os.path.abspath(np.__file__))))
+_F = TypeVar("_F", bound=Callable[..., Any])
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own, contextlib and the like
+_INSTALLED = (_LIBRARY + "site-packages" + os.sep, _LIBRARY + "dist-packages" + os.sep)
+_internal_files: dict[str, bool] = {}
+_boundaries: dict[str, set[CodeType]] = {}  # by name: to hash a code takes long
+
+
+class Where(NamedTuple):
+    """A place in the user's program; for a derivative node also the node that it derives, or computes again."""
+
+    file: str
+    line: int
+    of: Node | None = None
+    again: bool = False
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """The user's line itself, or "" where Python cannot find it."""
+        return linecache.getline(self.file, self.line).strip()
+
+
+UNKNOWN = Where("<unknown>", 0)
+
+
+def internal(code: CodeType) -> bool:
+    """Whether this code belongs to symgrad, NumPy or Python's library rather than to the user."""
+    name = code.co_filename
+    known = _internal_files.get(name)
+    if known is None:
+        library = name.startswith(_LIBRARY) and not name.startswith(_INSTALLED)
+        known = _internal_files[name] = (
+            name.startswith(_INTERNAL) or library or name == "<string>" or name.startswith("<frozen")
+        )
+    return known
+
+
+def installed(code: CodeType) -> bool:
+    """Whether this code belongs to a library that is installed, rather than to the user or to symgrad."""
+    return package_of(code) != ""
+
+
+def boundary(function: _F) -> _F:
+    """Mark a function that starts a trace: what is outside of it does not name the values inside."""
+    _boundaries.setdefault(function.__code__.co_name, set()).add(function.__code__)
+    return function
+
+
+def _is_boundary(code: CodeType) -> bool:
+    return code in _boundaries.get(code.co_name, ())
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is neither symgrad's nor NumPy's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and internal(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def running_frame() -> FrameType | None:
+    """The user's frame that is running; None where a trace was started since, of a function without a file."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and internal(frame.f_code):
+        if _is_boundary(frame.f_code):
+            return None
+        frame = frame.f_back
+    return frame
+
+
+def here() -> Where:
+    """The user's line that is running now; of one in a library that the function calls, the line that calls it."""
+    frame = user_frame()
+    if frame is not None and package_of(frame.f_code):
+        frame = next(iter(_own(_traced_frames(frame))), frame)
+    return _at(frame)
+
+
+# ---- the way from the traced function to the line that is running
+
+
+class Call(NamedTuple):
+    """A line below the user's outermost one, and the function that it is in."""
+
+    function: str
+    where: Where
+
+
+def trail() -> tuple[Where, tuple[Call, ...]]:
+    """The outermost line of the user's function; and below it the user's innermost one and, in a library, the last."""
+    frames = _traced_frames(user_frame())
+    own = _own(frames)
+    if not own:
+        return _at(frames[0] if frames else None), ()
+    calls = [] if _at(own[0]) == _at(own[-1]) else [Call(own[0].f_code.co_name, _at(own[0]))]
+    inside = frames[: frames.index(own[0])]
+    if inside:
+        calls.append(Call(_called(inside), _at(inside[0])))
+    return _at(own[-1]), tuple(calls)
+
+
+def in_library() -> str:
+    """The function of a library that the user's line calls, ``scipy.optimize.bracket``, if one is running, or ""."""
+    frames = _traced_frames(user_frame())
+    inside = frames[: frames.index(own[0])] if (own := _own(frames)) else []
+    return _called(inside) if inside else ""
+
+
+def package_of(code: CodeType) -> str:
+    """The installed package that a code belongs to, "" of the user's own files."""
+    name = code.co_filename
+    known = _packages.get(name)
+    if known is None:
+        found = _PACKAGE.search(name)
+        known = _packages[name] = found[1] if found else ""
+    return known
+
+
+_packages: dict[str, str] = {}
+_PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
+
+
+def _traced_frames(frame: FrameType | None) -> list[FrameType]:
+    """The frames from this one out to the traced function; outside of a trace this one alone."""
+    first, frames = frame, []
+    while frame is not None and not _is_boundary(frame.f_code):
+        if not internal(frame.f_code):
+            frames.append(frame)
+        frame = frame.f_back
+    return frames if frame is not None else [first] if first else []
+
+
+def _own(frames: list[FrameType]) -> list[FrameType]:
+    """Those of the user's files; of a function that is traced in a package, those of that package."""
+    home = package_of(frames[-1].f_code) if frames else ""
+    return [frame for frame in frames if package_of(frame.f_code) in ("", home)]
+
+
+def _called(frames: list[FrameType]) -> str:
+    """The public function of a library among these frames that is called first, under its public name."""
+    for frame in reversed(frames):
+        name = _public_name(frame)
+        if name:
+            return name
+    return f"{frames[-1].f_globals.get('__name__', '')}.{frames[-1].f_code.co_qualname}"
+
+
+def _public_name(frame: FrameType) -> str:
+    """The public name of the function that is running, or of one that it wraps; "" if it has none."""
+    wrapped = [frame.f_locals.get(name) for name in frame.f_code.co_freevars]
+    codes = [frame.f_code, *(f.__code__ for f in wrapped if isinstance(f, FunctionType))]
+    homes = [frame.f_globals, *(f.__globals__ for f in wrapped if isinstance(f, FunctionType))]
+    names = (_name_at(str(home.get("__name__", "")), code) for home, code in zip(homes, codes, strict=True))
+    return next(filter(None, names), "")
+
+
+def _name_at(module: str, code: CodeType) -> str:
+    """``scipy.special.logsumexp`` for what `scipy.special._logsumexp` defines; "" where it is not public."""
+    steps = module.split(".")
+    for depth in range(1, len(steps) + 1):
+        home = ".".join(steps[:depth])
+        found: Any = sys.modules.get(home)
+        for attribute in code.co_qualname.split("."):
+            found = getattr(found, attribute, None)
+        own = getattr(inspect.unwrap(found), "__code__", None) if callable(found) else None
+        if own is code and "._" not in f".{home}.{code.co_qualname}":
+            return f"{home}.{code.co_qualname}"
+    return ""
+
+
+def _at(frame: FrameType | None) -> Where:
+    return UNKNOWN if frame is None else Where(frame.f_code.co_filename, frame.f_lineno)
+
+
+# ---- the name that the user gives to a value
+
+_RETURN = object()
+_names: dict[tuple[CodeType, int], object] = {}
+_bytecode: dict[CodeType, bytes] = {}
+
+
+def forget_code() -> None:
+    """Let go of the user's functions that have been looked into."""
+    _names.clear()
+    _bytecode.clear()
+
+
+_STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
+
+
+def assigned_name() -> str | None:
+    """The variable that receives the value now being computed, read off the user's bytecode.
+
+    In ``h = np.tanh(x)`` the instruction behind the call stores into ``h``; where it returns instead, the caller's
+    next instruction counts. Looking at one instruction costs a tenth of what parsing the source would.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and internal(frame.f_code):
+        if _is_boundary(frame.f_code):
+            return None
+        frame = frame.f_back
+    while frame is not None:
+        key = (frame.f_code, frame.f_lasti)
+        name = _names.get(key)
+        if name is None:
+            name = _names[key] = _target(frame.f_code, frame.f_lasti)
+        if name is not _RETURN:
+            return name or None  # type: ignore[return-value]
+        frame = frame.f_back
+        if frame is not None and internal(
+            frame.f_code
+        ):  # the result of a traced function, not of the call that traces it
+            return None
+    return None
+
+
+def unpacked_names() -> list[str]:
+    """The variables that receive the items of what is being unpacked, as in ``x, y = s``, up to any other target."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and internal(frame.f_code):
+        frame = frame.f_back
+    if frame is None or not _unpacks(frame.f_code, frame.f_lasti):
+        return []
+    code, raw = frame.f_code, _raw(frame.f_code)
+    names: list[str] = []
+    i, count = _behind(raw, frame.f_lasti), raw[frame.f_lasti + 1]  # with a starred target, those before it
+    while len(names) < count and (stored := _stored_names(code, raw, i)):
+        names += stored
+        i += 2
+    return names[:count]
+
+
+def looks_up(frame: FrameType) -> bool:
+    """Whether a frame of the user's is looking up an attribute, rather than calling compiled code that does so."""
+    code = frame.f_code
+    opname = dis.opname[_raw(code)[frame.f_lasti]]
+    return opname in _LOADS or (opname == "IMPORT_FROM" and code.co_name != "<module>")
+
+
+_LOADS = ("LOAD_ATTR", "LOAD_METHOD")
+
+
+def _raw(code: CodeType) -> bytes:
+    raw = _bytecode.get(code)
+    if raw is None:
+        raw = _bytecode[code] = code.co_code
+    return raw
+
+
+def _target(code: CodeType, last: int) -> object:
+    """What follows the instruction at `last`: a stored name, a return, or "" for anything else."""
+    raw = _raw(code)
+    i = _behind(raw, last)
+    if i >= len(raw) or raw[i - 2] == dis.EXTENDED_ARG or _unpacks(code, last):
+        return ""
+    if dis.opname[raw[i]] == "RETURN_VALUE":
+        return _RETURN
+    return next(iter(_stored_names(code, raw, i)), "")
+
+
+def _behind(raw: bytes, last: int) -> int:
+    """Where the next instruction begins, behind the inline caches of the one at `last`."""
+    i = last + 2
+    while i < len(raw) and raw[i] == 0:
+        i += 2
+    return i
+
+
+def _unpacks(code: CodeType, last: int) -> bool:
+    return dis.opname[_raw(code)[last]] in ("UNPACK_SEQUENCE", "UNPACK_EX")
+
+
+def _stored_names(code: CodeType, raw: bytes, i: int) -> list[str]:
+    """The names that the instruction at `i` stores into, none if it is another one."""
+    opname, argument = dis.opname[raw[i]], raw[i + 1]
+    if opname.startswith("STORE_FAST_"):  # since 3.13 two instructions in one, four bits each
+        second = [code.co_varnames[argument & 15]] if opname == "STORE_FAST_STORE_FAST" else []
+        return [code.co_varnames[argument >> 4], *second]
+    if opname not in _STORES:
+        return []
+    if opname == "STORE_FAST":
+        return [code.co_varnames[argument]]
+    if opname == "STORE_DEREF":
+        cells = (*code.co_varnames, *(c for c in code.co_cellvars if c not in code.co_varnames), *code.co_freevars)
+        return [cells[argument]]
+    return [code.co_names[argument]]

@@ -1,0 +1,103 @@
+"""What the compiler notes of its own work where somebody asks for it: stages, rewrites, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from symgrad.core.graph import Graph, Node
+
+_T = TypeVar("_T")
+
+
+class Step(NamedTuple):
+    """A stage that has run: the function, what it gave, and how long it took."""
+
+    function: Callable[..., Any]
+    result: Any
+    seconds: float
+
+
+class Applied(NamedTuple):
+    """A rewrite that was applied.
+
+    `graph` is where `after` is. `before` is of the same graph, or else `image` says what its nodes became.
+    """
+
+    rule: Any
+    stage: str
+    before: Node
+    after: Node
+    graph: Graph
+    image: Mapping[Node, Node]
+
+
+@dataclass
+class Log:
+    """What has been noted.
+
+    Attributes
+    ----------
+    steps : list of Step
+    rewrites : list of Applied
+    reasons : list
+        Values whose text says why something was done or not.
+    running : callable
+        The stage that is running.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    rewrites: list[Applied] = field(default_factory=list)
+    reasons: list[Any] = field(default_factory=list)
+    running: Callable[..., Any] | None = None
+
+
+_log: ContextVar[Log | None] = ContextVar("log", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[Log]:
+    """Note what the compiler does meanwhile."""
+    log = Log()
+    token = _log.set(log)
+    try:
+        yield log
+    finally:
+        _log.reset(token)
+
+
+def staged(function: Callable[..., _T], subject: Any, *args: Any, **kwargs: Any) -> _T:
+    """Run a stage of the compiler, from a program to the next form of it.
+
+    Rewrites that were tried on the way to a program that stayed as it was are forgotten.
+    """
+    log = _log.get()
+    if log is None:
+        return function(subject, *args, **kwargs)
+    log.running, known = function, len(log.rewrites)
+    start = perf_counter()
+    result = function(subject, *args, **kwargs)
+    log.steps.append(Step(function, result, perf_counter() - start))
+    if result is subject:
+        del log.rewrites[known:]
+    return result
+
+
+def note(reason: Any) -> None:
+    """Note why something is done, or why not."""
+    log = _log.get()
+    if log is not None:
+        log.reasons.append(reason)
+
+
+def note_rewrites(found: Iterator[tuple[Any, Node, Node]], graph: Graph, image: Mapping[Node, Node]) -> None:
+    """Note rewrites: the rule of each, None for the running stage itself, and what it put in the place of what."""
+    log = _log.get()
+    if log is not None:
+        stage = getattr(log.running, "__name__", "")
+        log.rewrites += [Applied(rule or log.running, stage, x, y, graph, image) for rule, x, y in found]

@@ -1,0 +1,165 @@
+"""Pytrees: nested dicts, lists, tuples, namedtuples, dataclasses and registered classes of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import optree
+
+from symgrad.core.text import is_name
+from symgrad.errors import ArgumentError
+
+_NAMESPACE = "symgrad"
+_dataclasses: set[type] = set()
+_registering = threading.Lock()
+
+TreeSpec = optree.PyTreeSpec
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a tree, and its structure; None is a leaf."""
+    leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=_NAMESPACE)
+    return flatten(tree) if _register_dataclasses(leaves) else (leaves, spec)
+
+
+def flatten_with_paths(tree: Any) -> tuple[list[optree.PyTreeAccessor], list[Any], TreeSpec]:
+    """As `flatten`, with where each leaf stands; ``path.codify("args")`` is the Python expression for it."""
+    flatten(tree)  # registers the dataclasses in it
+    return optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=_NAMESPACE)
+
+
+def orders(tree: Any) -> tuple[Any, ...]:
+    """The keys of the dicts in a tree, in the order that they have."""
+    if isinstance(tree, (np.ndarray, np.generic, float, int, str, type(None))) or optree.is_namedtuple(tree):
+        return orders(tuple(tree)) if isinstance(tree, tuple) else ()
+    if optree.tree_is_leaf(tree, none_is_leaf=True, namespace=_NAMESPACE):
+        return ()
+    children = optree.tree_flatten_one_level(tree, none_is_leaf=True, namespace=_NAMESPACE)[0]
+    below = tuple(found for child in children if (found := orders(child)))
+    return (tuple(tree), *below) if type(tree) is dict else below
+
+
+def is_leaf(x: Any) -> bool:
+    """Whether it has no parts."""
+    leaves, _ = flatten(x)
+    return len(leaves) == 1 and leaves[0] is x
+
+
+def unflatten(spec: TreeSpec, leaves: Iterable[Any]) -> Any:
+    """The tree of this structure with these leaves."""
+    return optree.tree_unflatten(spec, leaves)
+
+
+def render(spec: TreeSpec) -> str:
+    """The structure as Python would write it, with ``*`` for leaves."""
+    return re.sub(r"^PyTreeSpec\(|, NoneIsLeaf|, namespace='\w*'|\)$", "", str(spec))
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """The tree with `function` applied to each leaf; `rest` are trees of the same structure."""
+    leaves, spec = flatten(tree)
+    others = []
+    for other in rest:
+        more, same = flatten(other)
+        if same != spec:
+            raise ValueError(f"the trees differ: {spec} and {same}")
+        others.append(more)
+    return unflatten(spec, map(function, leaves, *others))
+
+
+def register(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any]) -> type:
+    """Make instances of a class trees.
+
+    Parameters
+    ----------
+    cls : type
+    flatten : callable
+        ``flatten(instance)`` gives ``(children, metadata)``; metadata is hashable. Where the children are no attributes
+        of the instance, ``(children, metadata, names)``, by which `getattr` finds them.
+    unflatten : callable
+        ``unflatten(metadata, children)`` gives the instance.
+
+    Returns
+    -------
+    type
+        `cls`
+
+    Examples
+    --------
+    >>> class Line:
+    ...     def __init__(self, slope, offset):
+    ...         self.slope, self.offset = slope, offset
+    >>> _ = register(Line, lambda line: ((line.slope, line.offset), None), lambda _, children: Line(*children))
+    >>> tree_map(lambda x: 2 * x, Line(1.0, 3.0)).offset
+    6.0
+    """
+    names: dict[tuple[Any, int], tuple[str, ...]] = {}
+
+    def take_apart(x: Any) -> tuple[tuple[Any, ...], Any, tuple[str, ...]]:
+        children, metadata, *given = flatten(x)
+        children = tuple(children)
+        key = metadata, len(children)
+        if key not in names:
+            found = tuple(given[0]) if given else _attributes(cls, unflatten, metadata, len(children))
+            names[key] = _named(cls, found)
+        return children, metadata, names[key]
+
+    optree.register_pytree_node(cls, take_apart, unflatten, namespace=_NAMESPACE, path_entry_type=optree.GetAttrEntry)
+    return cls
+
+
+def _attributes(cls: type, unflatten: Callable[[Any, Any], Any], metadata: Any, count: int) -> tuple[str, ...]:
+    """Which attributes hold the children: generated code reads them from there."""
+    children = tuple(object() for _ in range(count))
+    twin = unflatten(metadata, children)
+    slots = [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
+    held = {id(getattr(twin, name, None)): name for name in (*getattr(twin, "__dict__", ()), *slots)}
+    for i, child in enumerate(children):
+        if id(child) not in held:
+            raise ArgumentError(
+                f"child {i} of {cls.__name__} is none of its attributes",
+                "Let flatten give (children, metadata, names), by which getattr finds the children.",
+            )
+    return tuple(held[id(child)] for child in children)
+
+
+def _named(cls: type, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of attributes, if generated code can read them."""
+    for name in names:
+        if not is_name(name):
+            raise ArgumentError(
+                f"{name!r}, an attribute of {cls.__name__}, is not a Python name", "Call the attribute by a name."
+            )
+    return names
+
+
+def _register_dataclasses(leaves: list[Any]) -> bool:
+    """Register the classes of leaves that are dataclasses; whether there were any."""
+    found = {type(x) for x in leaves if dataclasses.is_dataclass(x) and not isinstance(x, type)}
+    with _registering:
+        for cls in found - _dataclasses:
+            _register_dataclass(cls)
+    return bool(found)
+
+
+def _register_dataclass(cls: type) -> None:
+    names = tuple(field.name for field in dataclasses.fields(cls))
+
+    def take_apart(x: Any) -> tuple[tuple[Any, ...], tuple[str, ...], tuple[str, ...]]:
+        return tuple(getattr(x, name) for name in names), names, names
+
+    def put_together(_: Any, children: Iterable[Any]) -> Any:
+        new: Any = object.__new__(cls)  # __init__ may check values, which Variables do not have
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(new, name, child)
+        return new
+
+    optree.register_pytree_node(
+        cls, take_apart, put_together, namespace=_NAMESPACE, path_entry_type=optree.DataclassEntry
+    )
+    _dataclasses.add(cls)

@@ -1,0 +1,156 @@
+"""Cotangents in the making, and the masks that say where they flow.
+
+A mask travels by the labels of axes: something flows to a slice of an input if it flows to any slice of the result
+that is made from it. What a rule multiplies with must be clean where nothing flows: infinity times zero is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.axes import Flow, Label, Labels, flow_of
+from symgrad.core.graph import Aval, Node
+from symgrad.core.shapes import is_one, same_shape
+from symgrad.core.sizes import Shape
+from symgrad.frontend.variable import Variable
+
+Mask = Variable | None  # None: anything may flow anywhere
+
+
+class Cotangent(NamedTuple):
+    """A cotangent in the making.
+
+    Nothing flows where `mask` is false: there the value is zero, or is to become zero. Where `valid` is false it may
+    hold anything as yet: the partial of the branch that was not taken, or a NaN, which is an infinite partial times
+    zero. It is cleaned once, where it leaves the elementwise part of the program.
+    """
+
+    value: Variable
+    mask: Mask = None
+    valid: Mask = None
+
+    def settled(self) -> Variable:
+        return self.value if self.valid is None else np.where(self.valid, self.value, 0)
+
+    def unbroadcast(self, aval: Aval) -> Cotangent:
+        """The sum over the axes along which the input was repeated."""
+        shape = self.value.shape
+        if same_shape(shape, aval.shape):
+            return self
+        value = np.reshape(np.sum(self.settled(), axis=_repeated(shape, aval.shape)), aval.shape)
+        return Cotangent(value, unbroadcast_mask(self.mask, shape, aval.shape))
+
+
+def unbroadcast_mask(mask: Mask, shape: Shape, own: Shape) -> Mask:
+    """Where something flows to any of the repetitions that give an input another shape than its own."""
+    if mask is None or same_shape(shape, own):
+        return mask
+    axes, repeated = tuple(range(len(shape))), _repeated(shape, own)
+    return _carried(mask, axes, tuple([None if i in repeated else i for i in axes[len(shape) - len(own) :]]))
+
+
+def _repeated(shape: Shape, own: Shape) -> tuple[int, ...]:
+    """The axes along which an input is repeated that is to have another shape than its own."""
+    extra = len(shape) - len(own)
+    return (*range(extra), *(i + extra for i, n in enumerate(own) if is_one(n) and not is_one(shape[i + extra])))
+
+
+# ---- through operators that are not elementwise
+
+
+class Linearised(NamedTuple):
+    """A node at its values, which its rule multiplies cotangents with."""
+
+    node: Node
+    y: Any
+    xs: Sequence[Any]
+
+    def __call__(self, g: Any) -> Sequence[Any]:
+        """For each input its cotangent, not yet summed where the input is repeated, or None."""
+        op = self.node.op
+        return op.vjp(g, self.y, *self.xs, **{**op.defaults, **dict(self.node.params)})  # type: ignore[misc]
+
+    def masks(self, mask: Variable, g: Variable, cotangents: Sequence[Any]) -> list[Mask]:
+        """Where something flows to each input: by labels, or by the rule itself where numbers move along an axis."""
+        flow = _flow_to(self.node, cotangents)
+        if not self.node.op.linear or _is_exact(self.node, flow):
+            pairs = zip(cotangents, flow.inputs, strict=True)
+            return [None if gx is None else _carried(mask, flow.result, labels) for gx, labels in pairs]
+        # numbers that take part in a product, unlike indices, could cancel: ones cannot
+        ones = [x if gx is None else np.ones_like(x) for x, gx in zip(self.xs, cotangents, strict=True)]
+        rule = self._replace(xs=ones) if len(ones) > 1 else self
+        numbers = rule(np.broadcast_to(mask.astype(g.dtype), g.shape))
+        return [None if n is None else n != 0 for n in numbers]
+
+    def cleaned(
+        self, mask: Variable, masks: Sequence[Mask], cotangents: Sequence[Any], may_blow: Callable[[Node], bool]
+    ) -> Linearised:
+        """Itself with zeros for values that may be infinite where nothing flows, if they are summed with others.
+
+        In a product zeros may stand for any operand. Elsewhere they do for the result: at a zero of its input a rule
+        may be singular.
+        """
+
+        def zeroed(x: Any, where: Mask) -> Any:
+            return np.where(where, x, 0) if where is not None and may_blow(x.node) else x
+
+        flow = _flow_to(self.node, cotangents)
+        pairs = zip(cotangents, flow.inputs, strict=True)
+        if not any(gx is not None and _mixed(mask, flow.result, labels) for gx, labels in pairs):
+            return self
+        if not self.node.op.linear:
+            return self._replace(y=zeroed(self.y, _carried(mask, flow.result, flow.result)))
+        if len(self.xs) == 1:
+            return self
+        triples = zip(self.xs, cotangents, masks, strict=True)
+        return self._replace(
+            xs=[x if gx is None else zeroed(x, unbroadcast_mask(m, gx.shape, x.shape)) for x, gx, m in triples]
+        )
+
+
+def _flow_to(node: Node, cotangents: Sequence[Any]) -> Flow:
+    """The flow of a node whose inputs are repeated as their cotangents are; axes that they lack come first."""
+    shapes = [x.aval.shape if gx is None else gx.shape for x, gx in zip(node.inputs, cotangents, strict=True)]
+    extra = [len(shape) - len(x.aval.shape) for x, shape in zip(node.inputs, shapes, strict=True)]
+    avals = [x.aval._replace(shape=shape[n:]) for x, shape, n in zip(node.inputs, shapes, extra, strict=True)]
+    flow = flow_of(node, avals)
+    return flow._replace(inputs=tuple([flow.result[:n] + own for n, own in zip(extra, flow.inputs, strict=True)]))
+
+
+def _is_exact(node: Node, flow: Flow) -> bool:
+    """Whether no axis is needed or made as a whole; one of size 1 is, without a loss."""
+    axes = list(zip(flow.result, node.aval.shape, strict=True))
+    for x, labels in zip(node.inputs, flow.inputs, strict=True):
+        axes += zip(labels[len(labels) - len(x.aval.shape) :], x.aval.shape, strict=True)
+    return all(label is not None or is_one(n) for label, n in axes)
+
+
+def _carried(mask: Variable, result: Labels, labels: Labels) -> Variable:
+    """The mask of a result with these labels as that of an input with those: any of what makes the input's slice.
+
+    Axes along which it is the same have size 1, or are left out at the front.
+    """
+    own = result[len(result) - len(mask.shape) :]
+    mixed = _mixed(mask, result, labels)
+    mask = np.any(mask, axis=mixed, keepdims=True) if mixed else mask
+    if own == labels[len(labels) - len(own) :]:
+        return mask
+    places = [None if _lacks(own, label) else own.index(label) for label in labels]
+    kept = [i for i in places if i is not None]
+    mask = np.reshape(mask, tuple([mask.shape[i] for i in sorted(kept)]))
+    mask = np.transpose(mask, [sorted(kept).index(i) for i in kept])
+    sizes = iter(mask.shape)
+    return np.reshape(mask, tuple([1 if i is None else next(sizes) for i in places]))
+
+
+def _mixed(mask: Variable, result: Labels, labels: Labels) -> tuple[int, ...]:
+    """The axes of a mask that tell slices apart of which the input is not made one by one."""
+    own = result[len(result) - len(mask.shape) :]
+    return tuple([i for i, n in enumerate(mask.shape) if not is_one(n) and _lacks(labels, own[i])])
+
+
+def _lacks(labels: Labels, label: Label) -> bool:
+    return label is None or label not in labels

@@ -1,0 +1,210 @@
+"""Hooks: a function of the user's gives what flows back through a value in the place of its cotangent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.graph import Node, depends, reached
+from symgrad.core.provenance import boundary
+from symgrad.core.shapes import render_tuple, same_shape
+from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
+from symgrad.frontend.interception import inside
+from symgrad.frontend.trace import definition, of_graph
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops import contract, einsum, elementwise, index, reduce, shape
+from symgrad.ops.define import TABLE
+from symgrad.ops.known import Known, known, value_of
+from symgrad.ops.marks import ALIAS, hooked
+
+
+def on_gradient(x: Any, function: Callable[[Any], Any]) -> Any:
+    """The same value; what flows back through it is what `function` makes of the cotangent.
+
+    Parameters
+    ----------
+    x : array
+        A value inside of a function that is differentiated. Outside of a trace it is returned as it is.
+    function : callable
+        Written in NumPy. It is given the cotangent that arrives, summed over all uses of the returned value, and
+        returns an array of the same shape and dtype. It is called while the program is made, once for each derivative
+        that flows back, and becomes part of the program: it may name what it is given, or keep it for a result, but
+        there are no numbers yet to print.
+
+    Returns
+    -------
+    array
+        `x`
+
+    Raises
+    ------
+    ArgumentError
+        If `function` is not a function, or `x` a tree of arrays.
+    DTypeError
+        If no derivative flows through `x`, since it is not floating; or, when the derivative is taken, if the function
+        returns no array of the dtype of the cotangent.
+    ShapeError
+        When the derivative is taken: the function returns an array of another shape.
+    NotDifferentiableError
+        When a derivative is taken forward (`jvp`, `jacfwd`, `hvp`) and the function is not linear in the cotangent.
+
+    Notes
+    -----
+    With a hook derivatives are, by intention, no longer those that finite differences and `check_grads` find. Where the
+    function is linear, ``A @ g``, the value counts as one whose Jacobian is ``A.T``, and so it is pushed forward. A
+    second derivative in reverse calls the function again, with the cotangents of that order.
+
+    References
+    ----------
+    Ganin & Lempitsky, "Unsupervised domain adaptation by backpropagation", 2015: a layer that reverses gradients.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> def loss(x):
+    ...     h = sg.on_gradient(x ** 2, lambda g: np.clip(g, -1, 1))
+    ...     return np.sum(h ** 2)
+    >>> sg.grad(loss)(np.array([0.5, 2.0]))
+    array([0.5, 4. ])
+    """
+    if not callable(function):
+        raise ArgumentError(
+            f"on_gradient: {function!r} is not a function", "Give a function of the cotangent: lambda g: 0.5 * g."
+        )
+    if isinstance(x, Variable):
+        if not x.aval.differentiable:
+            raise DTypeError(f"on_gradient: no derivative flows through {x.aval}", "Put it on a floating array.")
+        result = hooked(x, Hook(function))
+        result.lock("what on_gradient returns is the array that it is given, and the rest of that has no hook")
+        return result
+    if any(isinstance(leaf, Variable) for leaf in tree.flatten(x)[0]):
+        raise ArgumentError(
+            f"on_gradient takes one array, not a {type(x).__name__} of them",
+            "Call it for each: tree_map(lambda x: on_gradient(x, function), trees).",
+        )
+    return x
+
+
+class Hook:
+    """What makes the cotangent of a mark; one for each call of `on_gradient`. Identity is equality."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.where = definition(function)
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"<hook {name.strip('<>')}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Hook, (_left_behind,)  # a program is compiled: what its derivatives would be is not asked again
+
+    @boundary
+    def __call__(self, g: Variable) -> Variable:
+        """The cotangent in the place of `g`."""
+        with inside(g.graph, self.function):
+            y = of_graph(g.graph, self.function(Variable(g.graph, g.node)))  # which it may write into
+        if y is None:
+            raise ArgumentError("the function of on_gradient returns None", "Return the cotangent: g.", self.where)
+        if not isinstance(y, Variable | np.ndarray | np.generic | float | int):
+            fact = f"the function of on_gradient returns a {type(y).__name__} for {g.aval}"
+            raise DTypeError(fact, "Return an array like the cotangent.", self.where)
+        result = Variable(g.graph, lift(g.graph, y))
+        if not same_shape(result.shape, g.shape):
+            fact = f"the function of on_gradient returns shape {render_tuple(result.shape)} for {g.aval}"
+            raise ShapeError(fact, "Return an array of the shape of the cotangent.", self.where)
+        if result.aval.weak:
+            return result.astype(g.dtype)
+        if result.dtype != g.dtype:
+            fact = f"the function of on_gradient returns {result.aval} for {g.aval}"
+            raise DTypeError(fact, "Return the dtype of the cotangent: y.astype(g.dtype).", self.where)
+        return result
+
+    def linear(self, g: Variable) -> Variable:
+        """The same; refused if it is not linear in `g`, of which a forward derivative has nothing but a stand-in."""
+        y = self(g)
+        if not _is_linear(y.node, g.node):
+            raise NotDifferentiableError(
+                "the function of on_gradient is not linear in the cotangent, and no forward derivative can pass it",
+                "Take them in reverse: grad, vjp, jacobian(mode='rev'), hessian.",
+                self.where,
+            )
+        return y
+
+    def over_rows(self, ndim: int) -> Hook:
+        """A hook for many values at once, along a first axis, each with `ndim` axes of its own."""
+        axes = f"({','.join(f'i{axis}' for axis in range(ndim))})"
+        return Hook(np.vectorize(self.function, signature=f"{axes}->{axes}"))
+
+
+def hook_of(node: Node) -> Hook | None:
+    """What makes the cotangent of a node, where that is a function of the user's."""
+    return dict(node.params).get("hook") if node.op is ALIAS else None
+
+
+def flow_through(y: Variable, g: Variable, mask: Variable | None, forward: bool) -> Variable | None:
+    """Where anything flows behind a hook that gives `y` for `g`, as a mask says it before: see `Cotangent`.
+
+    It is where something arrived or the function gave something else than zero; which a stand-in cannot tell.
+    """
+    if mask is None or _is_linear(y.node, g.node, number_by_number=True):
+        return mask
+    return None if forward else mask | np.not_equal(y, 0)
+
+
+def _left_behind(g: Any) -> Any:
+    raise NotDifferentiableError(
+        "the function of on_gradient does not go with a program that is sent to another process",
+        "Differentiate before, and send what is compiled.",
+    )
+
+
+# ---- linearity
+
+_ALL = slice(None)
+_LINEAR = {
+    **dict.fromkeys([TABLE[np.add], TABLE[np.subtract], TABLE[np.negative], reduce.SUM, reduce.MEAN], _ALL),
+    **dict.fromkeys([ALIAS, shape.ASTYPE, shape.RESHAPE, shape.TRANSPOSE, shape.BROADCAST_TO], _ALL),
+    **dict.fromkeys([shape.CONCATENATE, shape.STACK], _ALL),
+    elementwise.WHERE: slice(1, None),
+    TABLE[np.divide]: slice(1),
+    index.GET: slice(1),
+    index.SET: slice(2),
+    index.ADD: slice(2),
+}
+"""Operators that are linear in these inputs together, while the others stay."""
+
+_BILINEAR = frozenset({TABLE[np.multiply], contract.MATMUL, contract.VECDOT, contract.OUTER, einsum.EINSUM})
+"""Linear in each input, while the others stay."""
+
+
+def _is_linear(y: Node, g: Node, number_by_number: bool = False) -> bool:
+    """Whether `y` is known to be linear in `g`: by the operators between them, so that no number is tried."""
+    nodes = reached([y])
+    moving = depends(nodes, [g])
+    between = [node for node in nodes if node in moving and node is not g]
+    if number_by_number and not all(_stays_in_place(node, g) for node in between):
+        return False
+    return (y in moving or _is_zero(y)) and all(_keeps_linear(node, moving) for node in between)
+
+
+def _stays_in_place(node: Node, g: Node) -> bool:
+    """Whether each number of a node can depend on the same number of `g` only, if those of its inputs do."""
+    return (node.op.elementwise or node.op in (ALIAS, shape.ASTYPE)) and same_shape(node.aval.shape, g.aval.shape)
+
+
+def _keeps_linear(node: Node, moving: set[Node]) -> bool:
+    """Whether a node is linear in what moves, if those of its inputs are that move."""
+    if node.op in _BILINEAR:
+        return sum(x in moving for x in node.inputs) == 1
+    if node.op not in _LINEAR or not node.aval.differentiable:  # integers are rounded
+        return False
+    together = range(len(node.inputs))[_LINEAR[node.op]]
+    return all(x in moving or _is_zero(x) if i in together else x not in moving for i, x in enumerate(node.inputs))
+
+
+def _is_zero(x: Node) -> bool:
+    return known(x) is Known.YES and not np.any(value_of(x))

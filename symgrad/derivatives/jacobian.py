@@ -1,0 +1,113 @@
+"""Dense Jacobians: one pullback or pushforward of a seed, batched over the rows of the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node
+from symgrad.core.shapes import product, same_shape
+from symgrad.derivatives.batch import batch
+from symgrad.derivatives.pullback import pullback, pushforward
+from symgrad.errors import DTypeError
+from symgrad.frontend.variable import Variable
+
+
+def jacobian_rev(graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node]) -> list[list[Node]]:
+    """Append the Jacobians of `outputs` to `graph`, row by row: for fewer outputs than inputs.
+
+    Parameters
+    ----------
+    outputs, wrt : list of Node
+        Floating, of any shape.
+
+    Returns
+    -------
+    list of list of Node
+        ``[i][j]`` has shape ``(*outputs[i].shape, *wrt[j].shape)`` and the dtype of ``wrt[j]``; zeros where
+        ``outputs[i]`` does not depend on it.
+
+    Raises
+    ------
+    DTypeError
+        If an output or a variable is not floating.
+    NotDifferentiableError
+        Naming the NumPy function and the user's line.
+    """
+    _check_floating(outputs, wrt)
+    jacobians = []
+    for y in outputs:
+        back = lambda g, y=y: pullback(graph, [y], [g], wrt)
+        rows = _along_unit_vectors(graph, y, back, axis=0)
+        jacobians.append([_dense(graph, row, y, x, x.aval.dtype) for row, x in zip(rows, wrt, strict=True)])
+    return jacobians
+
+
+def jacobian_fwd(graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node]) -> list[list[Node]]:
+    """Append the Jacobians of `outputs` to `graph`, column by column: for fewer inputs than outputs.
+
+    As `jacobian_rev`, but each has the dtype of its output.
+    """
+    _check_floating(outputs, wrt)
+    jacobians: list[list[Node]] = [[] for _ in outputs]
+    for x in wrt:
+        forth = lambda t, x=x: pushforward(graph, outputs, [x], [t])
+        columns = _along_unit_vectors(graph, x, forth, axis=-1)
+        for row, column, y in zip(jacobians, columns, outputs, strict=True):
+            row.append(_dense(graph, column, y, x, y.aval.dtype))
+    return jacobians
+
+
+def _check_floating(outputs: Sequence[Node], wrt: Sequence[Node]) -> None:
+    for node in (*outputs, *wrt):
+        if not node.aval.differentiable:
+            raise DTypeError(
+                f"there is no Jacobian of or with respect to {node.aval}",
+                "Give floating arrays: x.astype(float).",
+                node.where,
+            )
+
+
+@contextmanager
+def _deriving(graph: Graph, node: Node) -> Iterator[Variable]:
+    """Nodes made inside are derivatives of `node`, or by it."""
+    before, graph.provenance = graph.provenance, node.where._replace(of=node, again=False)
+    try:
+        yield Variable(graph, node)
+    finally:
+        graph.provenance = before
+
+
+def _along_unit_vectors(
+    graph: Graph, node: Node, derive: Callable[[Node], list[Node | None]], axis: int
+) -> list[Node | None]:
+    """What `derive` gives for each unit vector of the space of `node`, stacked along the first axis or the last (-1).
+
+    Of a space with only one, that one's without the axis.
+    """
+    shape, dtype, size = node.aval.shape, node.aval.dtype, product(node.aval.shape)
+    with _deriving(graph, node) as like:
+        if isinstance(size, int) and size == 1:
+            return derive(np.full(shape, 1, dtype, like=like).node)
+        seed = graph.seed(node.aval._replace(weak=False))
+        derivatives = derive(seed)
+        found = [d for d in derivatives if d is not None]
+        units = np.eye(size, dtype=dtype, like=like)
+        units = units if len(shape) == 1 else np.reshape(units, (size, *shape))
+        stacked = iter(batch(graph, found, {seed: units.node}))
+        return [None if d is None else _first_axis_to(axis, Variable(graph, next(stacked))) for d in derivatives]
+
+
+def _first_axis_to(axis: int, x: Variable) -> Node:
+    return (x if axis == 0 or x.ndim == 1 else np.transpose(x, (*range(1, x.ndim), 0))).node
+
+
+def _dense(graph: Graph, stacked: Node | None, y: Node, x: Node, dtype: np.dtype) -> Node:
+    """What is stacked in the shape of the Jacobian of `y` by `x`."""
+    shape = (*y.aval.shape, *x.aval.shape)
+    with _deriving(graph, y) as like:
+        if stacked is None:
+            return np.full(shape, 0.0, dtype, like=like).node
+        return stacked if same_shape(stacked.aval.shape, shape) else np.reshape(Variable(graph, stacked), shape).node

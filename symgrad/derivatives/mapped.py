@@ -1,0 +1,115 @@
+"""np.apply_along_axis and np.vectorize: what a function of the user makes of one row, batched over all rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.shapes import broadcast_shapes
+from symgrad.derivatives.batch import batch
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.frontend.variable import Variable
+from symgrad.ops.define import as_input, axis_index, implements, implements_at, is_traced
+
+_LOCK = "it is one row of many: the function is traced once for all of them"
+
+
+def mapped(function: Callable[..., Any], arrays: Sequence[Variable], cores: Sequence[int]) -> list[Variable]:
+    """What `function` gives for each place of arrays that agree in all but their last axes.
+
+    Parameters
+    ----------
+    function : callable
+        Traced once, with one row of each array; gives a list of Variables and arrays.
+    arrays : list of Variable
+        Of one graph, with the same sizes before the core axes.
+    cores : list of int
+        How many of its last axes a row of each array has.
+
+    Returns
+    -------
+    list of Variable
+        The axes of the places come first.
+    """
+    graph = arrays[0].graph
+    places = arrays[0].ndim - cores[0]
+    seeds = [[x.node for x in arrays]]
+    for axis in range(places):
+        seeds.append([graph.seed(Aval(x.shape[axis + 1 :], x.dtype)) for x in arrays])
+    results = [_node(graph, y) for y in function(*[Variable(graph, row, _LOCK) for row in seeds[-1]])]
+    for rows, images in zip(seeds[:0:-1], seeds[-2::-1], strict=True):
+        results = batch(graph, results, dict(zip(rows, images, strict=True)))
+    return [Variable(graph, y) for y in results]
+
+
+def _node(graph: Graph, y: Any) -> Node:
+    y = y if is_traced(y) else np.asarray(y, like=Variable(graph, graph.constant(0.0)))
+    return y.node if not y.aval.weak else y.astype(y.dtype).node
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    arr = arr if is_traced(arr) else np.array(arr, like=next(filter(is_traced, (*args, *kwargs.values()))))
+    axis = axis_index("apply_along_axis", axis, arr.ndim)
+    (y,) = mapped(lambda row: [func1d(row, *args, **kwargs)], [np.moveaxis(arr, axis, -1)], [1])
+    rest = arr.ndim - 1
+    return np.transpose(y, (*range(axis), *range(rest, y.ndim), *range(axis, rest)))
+
+
+# ---- np.vectorize
+
+
+@implements_at(np.vectorize, "__call__")
+def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
+    """What an instance of np.vectorize gives where an argument is traced."""
+    given: dict[Any, Any] = {**{i: x for i, x in enumerate(args)}, **kwargs}
+    lifted = {key: as_input(x) for key, x in given.items() if key not in of.excluded}
+    cores = _core_axes(of.signature, len(lifted))
+    like = next(x for x in lifted.values() if is_traced(x))
+    shape = broadcast_shapes(*[_places(x, core) for x, core in zip(lifted.values(), cores, strict=True)])
+    arrays = [
+        np.broadcast_to(np.array(x, like=like), (*shape, *np.shape(x)[np.ndim(x) - core :]))
+        for x, core in zip(lifted.values(), cores, strict=True)
+    ]
+
+    def one(*rows: Variable) -> list[Any]:
+        whole = {**given, **dict(zip(lifted, rows, strict=True))}
+        y = of.pyfunc(*[x for key, x in whole.items() if isinstance(key, int)], **_named(whole))
+        several.append(isinstance(y, tuple))
+        return list(y) if isinstance(y, tuple) else [y]
+
+    several: list[bool] = []
+    results = mapped(one, arrays, cores)
+    if of.otypes:
+        results = [y.astype(dtype) for y, dtype in zip(results, of.otypes, strict=True)]
+    return tuple(results) if several[0] else results[0]
+
+
+def _named(given: dict[Any, Any]) -> dict[str, Any]:
+    return {key: x for key, x in given.items() if isinstance(key, str)}
+
+
+def _core_axes(signature: str | None, count: int) -> list[int]:
+    """How many axes of each argument one call of the function takes."""
+    if signature is None:
+        return [0] * count
+    cores = [len(names.split(",")) if names else 0 for names in re.findall(r"\(([^)]*)\)", signature.split("->")[0])]
+    if len(cores) != count:
+        raise ArgumentError(
+            f"np.vectorize: the signature {signature!r} has {len(cores)} arguments, not {count}",
+            "Name the core dimensions of each argument: signature='(n),(n)->()'.",
+        )
+    return cores
+
+
+def _places(x: Any, core: int) -> tuple[Any, ...]:
+    if np.ndim(x) < core:
+        raise ShapeError(
+            f"np.vectorize: an argument of {np.ndim(x)} dimensions, and its signature has {core}",
+            "Give an array that has them, x[None] has one more.",
+        )
+    return tuple(np.shape(x)[: np.ndim(x) - core])

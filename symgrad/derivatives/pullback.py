@@ -1,0 +1,344 @@
+"""Differentiation: append cotangent nodes (pullback) or tangent nodes (pushforward) to the graph.
+
+Both return nodes of the graph they were given, made by the same operators, so that a second run gives second
+derivatives. The pushforward is the pullback of the pullback (Townsend 2017): the pullback is linear in its seed, so
+its own pullback with respect to the seed is the tangent map, and no trace of the seed is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
+from symgrad.core.provenance import Where
+from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask
+from symgrad.derivatives.hooks import flow_through, hook_of
+from symgrad.derivatives.rematerialise import computed_again, enter, leave, segment_of
+from symgrad.errors import NotDifferentiableError, SymgradError
+from symgrad.frontend.variable import Variable
+from symgrad.ops.define import Unknown, operand_dtypes
+from symgrad.ops.elementwise import WHERE
+from symgrad.ops.known import Known, known
+from symgrad.ops.marks import ALIAS, BOUNDARIES, LEAVE, STOP, Segment
+
+Rule = Callable[..., Any]
+
+
+def pullback(
+    graph: Graph,
+    outputs: Sequence[Node],
+    cotangents: Sequence[Node],
+    wrt: Sequence[Node],
+    named: bool = False,
+    stop: Sequence[Node] = (),
+    forward: bool = False,
+) -> list[Node | None]:
+    """Append the cotangents of `wrt` to `graph`.
+
+    Parameters
+    ----------
+    outputs, cotangents : list of Node
+        Paired; ``cotangents[i]`` has the shape and dtype of ``outputs[i]``.
+    wrt : list of Node
+        Floating inputs or intermediates, already in `graph`.
+    named : bool
+        Whether cotangents are called after their primals: ``d_x``, at the second order ``d2_x``.
+    stop : list of Node
+        Taken as constants.
+    forward : bool
+        Whether it is half of a pushforward: no segment of a checkpointed function is computed again, and the functions
+        of hooks must be linear.
+
+    Returns
+    -------
+    list of Node or None
+        Cotangents of `wrt`, same shapes and dtypes; None where no output depends on it.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Naming the NumPy function and the user's line.
+
+    References
+    ----------
+    Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 3.
+    """
+    before = graph.provenance
+    try:
+        return _Pullback(graph, wrt, named, stop, forward).run(outputs, cotangents)
+    finally:
+        graph.provenance = before
+
+
+def pushforward(
+    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]
+) -> list[Node | None]:
+    """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it.
+
+    Tangents go along with the values, so that nothing is computed again.
+    """
+    seeds = [graph.seed(y.aval) for y in outputs]
+    reverse = pullback(graph, outputs, seeds, wrt, forward=True)
+    linear = [(x, t) for x, t in zip(reverse, tangents, strict=True) if x is not None]
+    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds, forward=True)
+
+
+class _Pullback:
+    """The state of one pullback: cotangents so far, and which nodes matter."""
+
+    def __init__(self, graph: Graph, wrt: Sequence[Node], named: bool, stop: Sequence[Node], forward: bool) -> None:
+        self.graph, self.wrt, self.named, self.stop, self.forward = graph, wrt, named, frozenset(stop), forward
+        self.segments: dict[Segment, Segment] = {}  # those passed, and what this pullback makes of them
+        self.again: dict[Node, Node] = {}  # the twins of what is computed again, which rules read in its place
+        self.cotangents: dict[Node, Cotangent] = {}
+        self.parts: dict[Node, dict[int, Cotangent]] = {}  # of operators with several results
+        self.needed: set[Node] = set()
+        self._may_blow: list[bool] = []
+
+    def run(self, outputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node | None]:
+        graph = self.graph
+        nodes = reached(outputs)
+        self.prefix = _prefix(graph, nodes) if self.named else ""
+        self.stop |= {node for node in nodes if node.op is STOP}
+        self.needed = depends(nodes, self.wrt, self.stop)
+        for y, seed in zip(outputs, cotangents, strict=True):
+            if y in self.needed:
+                self.accumulate(y, Cotangent(Variable(graph, seed)))
+        wanted, found = set(self.wrt), dict[Node, Node]()
+        for node in reversed(nodes):
+            if node not in self.needed:
+                continue
+            graph.provenance = Where(node.where.file, node.where.line, node)
+            g = self.arrived(node)
+            if g is None and node not in self.parts:
+                continue
+            if node in wanted and g is not None:
+                g = Cotangent(g.settled(), g.mask)
+                found[node] = g.value.node
+            if g is not None:
+                self.name(g, node)
+            if node not in self.stop:
+                self.propagate_from(node, g)
+        return [found.get(x) for x in self.wrt]
+
+    def arrived(self, node: Node) -> Cotangent | None:
+        """The cotangent of a node; where there is a hook, what it gives, which may flow where nothing arrived."""
+        arrived, hook = self.cotangents.pop(node, None), hook_of(node)
+        if arrived is None or hook is None:
+            return arrived
+        g = arrived.settled()
+        made = (hook.linear if self.forward else hook)(g)
+        return Cotangent(made, flow_through(made, g, arrived.mask, self.forward))
+
+    def name(self, g: Cotangent, node: Node) -> None:
+        while node.op is ALIAS and node not in self.graph.names:  # a mark on an argument
+            node = node.inputs[0]
+        if self.prefix and g.valid is None and node in self.graph.names:
+            self.graph.label(g.value.node, (self.prefix + "{}", node))
+
+    def propagate_from(self, node: Node, g: Cotangent | None) -> None:
+        """`propagate`; an error of a rule names the line of the operator, not that of the call of `grad`."""
+        try:
+            self.propagate(node, g)
+        except SymgradError as error:
+            raise type(error)(error.fact, error.instead, node.where) from error.__cause__
+
+    def propagate(self, node: Node, g: Cotangent | None) -> None:
+        """Hand the cotangent of a node on to its inputs."""
+        if node.op is ITEM and g is not None:
+            part = self.parts.setdefault(node.inputs[0], {})
+            i = dict(node.params)["index"]
+            part[i] = g if i not in part else self.add(part[i], g)
+            return
+        if not any(x in self.needed for x in node.inputs):
+            return
+        if any(x in self.needed and isinstance(x.aval, Aval) and x.aval.dtype.kind == "c" for x in node.inputs):
+            raise NotDifferentiableError(
+                f"{node.op.path} of a complex array lies on the way to the gradient",
+                "Write it in terms of real and imaginary parts.",
+                node.where,
+            )
+        if not self.forward and node.op in BOUNDARIES and g is not None:
+            self.accumulate(node.inputs[0], self.across(node, g))
+            return
+        if node.op.partials is not None and g is not None:
+            pairs = self.through_partials(node, node.op.partials, g)
+        elif node.op.vjp is not None:
+            pairs = self.through_vjp(node, g)
+        else:
+            raise NotDifferentiableError(
+                f"{node.op.path} has no derivative rule",
+                "Give it one: symgrad.operator(function, infer=..., vjp=...).",
+                where=node.where,
+            )
+        for x, gx in pairs:
+            self.accumulate(x, gx)
+
+    # ---- one node
+
+    def across(self, mark: Node, g: Cotangent) -> Cotangent:
+        """The cotangent on the other side of the boundary of a segment.
+
+        What is computed again, and the pullback through it, are a segment themselves, for the next order.
+        """
+        segment, cross = segment_of(mark), leave
+        if mark.op is LEAVE:
+            cross, own = enter, self.segments.setdefault(segment, Segment(segment.name, again=True))
+            self.again.update(computed_again(self.graph, mark, own, self.again))
+        elif segment not in self.segments:  # values of the segment are read past its results
+            return g
+        own = self.segments[segment]
+        return Cotangent(*(None if x is None else cross(x, own) for x in g))  # type: ignore[arg-type]
+
+    def primal(self, node: Node) -> Variable:
+        """The value of a node for a rule."""
+        return Variable(self.graph, self.again.get(node, node))
+
+    def through_partials(self, node: Node, rule: Rule, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
+        operands = self.converted(node)
+        partials = rule(self.primal(node), *operands)
+        given = {y.node: x for x, y in zip(node.inputs, operands, strict=True)}
+        for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
+            if x in self.needed and x.aval.differentiable and p is not None:
+                if isinstance(p, Unknown):
+                    raise NotDifferentiableError(f"{node.op.path} has no derivative by {p.argument}", p.instead)
+                if isinstance(p, Variable) and p.node in given:  # a product converts it again
+                    p = self.primal(given[p.node])
+                yield x, self.times(g, p).unbroadcast(x.aval)
+
+    def converted(self, node: Node) -> list[Variable]:
+        """The inputs in the dtypes in which an elementwise operator computes: a partial has no fewer digits."""
+        xs, dtype = node.inputs, node.aval.dtype
+        if all(x.aval.weak or x.aval.dtype == dtype for x in xs):
+            return [self.number(x, node) if x.aval.weak else self.primal(x) for x in xs]
+        dtypes = operand_dtypes(node.op, dtype, *[x.aval for x in xs])
+        return [self.number(x, node) if x.aval.weak else self.cast(x, to) for x, to in zip(xs, dtypes, strict=True)]
+
+    def number(self, x: Node, user: Node) -> Variable:
+        """A number of Python's; as NumPy's where 1 / 0.0 would raise, since a derivative is infinite there."""
+        if not user.op.singular or x.op is CONSTANT or x.aval.dtype.kind != "f" or user.aval.dtype.kind != "f":
+            return self.primal(x)
+        return self.primal(x).astype(user.aval.dtype)
+
+    def cast(self, x: Node, dtype: np.dtype) -> Variable:
+        """A value in a dtype; a constant stays one, so that rules know its number."""
+        if x.aval.dtype == dtype or x.op is not CONSTANT:
+            return np.astype(self.primal(x), dtype, copy=False)
+        return Variable(self.graph, self.graph.constant(np.asarray(dict(x.params)["value"].value).astype(dtype)))
+
+    def times(self, g: Cotangent, p: Any) -> Cotangent:
+        """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""
+        if not isinstance(p, Variable):
+            value = g.value if p == 1 else -g.value if p == -1 else g.value * p
+            return g._replace(value=value)
+        masked = self.as_mask(p)
+        if masked is None:
+            return Cotangent(g.value * p, g.mask, g.mask if self.may_blow(p.node) else g.valid)
+        mask, p = masked
+        value = g.value if _is_number(p.node, 1) else g.value * p
+        both = _and(g.mask, mask)
+        return Cotangent(value, both, both if self.may_blow(p.node) else _and(g.valid, mask))
+
+    def as_mask(self, p: Variable) -> tuple[Variable, Variable] | None:
+        """(mask, q) where `p` is q under the mask and zero elsewhere."""
+        if p.node.op is not WHERE:
+            return None
+        condition, x, y = (Variable(self.graph, n) for n in p.node.inputs)
+        if _is_number(y.node, 0):
+            return condition, x
+        return (~condition, y) if _is_number(x.node, 0) else None
+
+    def may_blow(self, node: Node) -> bool:
+        """Whether a value may be infinite or NaN though all inputs are finite."""
+        flags = self._may_blow
+        for n in self.graph.nodes[len(flags) : node.id + 1]:
+            flags.append(n.op.singular or any(flags[x.id] for x in n.inputs))
+        return flags[node.id]
+
+    def through_vjp(self, node: Node, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
+        y, value, mask = self.result_and_cotangent(node, g)
+        if mask is None and self.leaves_out(node):
+            mask = np.full(value.shape, True, like=value)
+        rule = Linearised(node, y, [self.primal(x) for x in node.inputs])
+        cotangents = rule(value)
+        masks: Sequence[Mask] = [None] * len(node.inputs)
+        if mask is not None:
+            masks = rule.masks(mask, value, cotangents)
+            clean = rule.cleaned(mask, masks, cotangents, self.may_blow)
+            cotangents = cotangents if clean is rule else clean(value)
+        for i, (x, gx, m) in enumerate(zip(node.inputs, cotangents, masks, strict=True)):
+            if gx is not None and x in self.needed and x.aval.differentiable:
+                own = self.mask_of(gx)
+                valid = m if own is None and self.blows_up(node, i) else None
+                yield x, Cotangent(gx, _and(m, own), valid).unbroadcast(x.aval)
+
+    def leaves_out(self, node: Node) -> bool:
+        """Whether numbers are left out on purpose whose derivative may be infinite.
+
+        A slice, or a table that is looked up, does not tell: it would pay for a mask at every turn.
+        """
+        if not node.op.selects or not any(x in self.needed and self.may_blow(x) for x in node.inputs):
+            return False
+        places = node.inputs[1:]
+        return not node.op.view or bool(places and all(known(x) >= Known.SIZED for x in places))
+
+    def blows_up(self, node: Node, i: int) -> bool:
+        """Whether the cotangent of an input may be infinite or NaN where that of the result is zero."""
+        if node.op.linear:
+            return any(map(self.may_blow, node.inputs[:i] + node.inputs[i + 1 :]))
+        return node.op.singular or any(map(self.may_blow, node.inputs))
+
+    def mask_of(self, gx: Any) -> Mask:
+        """Where a rule says that anything flows: its cotangent is ``np.where(mask, g, 0)``."""
+        masked = self.as_mask(gx) if isinstance(gx, Variable) else None
+        return masked and masked[0]
+
+    def result_and_cotangent(self, node: Node, g: Cotangent | None) -> tuple[Any, Any, Variable | None]:
+        if g is not None:
+            return self.primal(node), g.settled(), g.mask
+        parts, twin = self.parts.pop(node), self.again.get(node, node)
+        ys = [Variable(self.graph, self.graph.add(ITEM, (twin,), (("index", i),))) for i in range(len(node.aval))]
+        gs = [parts[i].settled() if i in parts else np.zeros_like(y) for i, y in enumerate(ys)]
+        return ys, gs, None
+
+    # ---- what every rule needs
+
+    def accumulate(self, x: Node, g: Cotangent) -> None:
+        """Add a use's share to the cotangent of a node, in its dtype."""
+        if g.value.dtype != x.aval.dtype:
+            g = g._replace(value=g.value.astype(x.aval.dtype))
+        old = self.cotangents.get(x)
+        self.cotangents[x] = g if old is None else self.add(old, g)
+
+    def add(self, a: Cotangent, b: Cotangent) -> Cotangent:
+        if a.mask is not None and b.mask is not None:
+            if a.mask.node is b.mask.node and (a.valid is None or b.valid is None or a.valid.node is b.valid.node):
+                return Cotangent(a.value + b.value, a.mask, b.valid if a.valid is None else a.valid)
+            return Cotangent(a.settled() + b.settled(), a.mask | b.mask)
+        return Cotangent(a.settled() + b.settled())
+
+
+def _prefix(graph: Graph, nodes: Sequence[Node]) -> str:
+    """What to put before the names of primals: ``d_``, or with the order of the derivative where `nodes` have one."""
+    orders: dict[Node, int] = {}
+    for node in graph.nodes[: nodes[-1].id + 1]:
+        of = node.where.of
+        orders[node] = 0 if of is None else 1 + orders.get(of, 0)
+    order = 1 + max(orders[node] for node in nodes)
+    return "d_" if order == 1 else f"d{order}_"
+
+
+def _and(a: Mask, b: Mask) -> Mask:
+    if a is None or b is None:
+        return b if a is None else a
+    return a if a.node is b.node else a & b
+
+
+def _is_number(node: Node, number: float) -> bool:
+    if node.op is not CONSTANT:
+        return False
+    value = dict(node.params)["value"].value
+    return np.ndim(value) == 0 and bool(value == number)

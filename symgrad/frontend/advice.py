@@ -1,0 +1,163 @@
+"""What to write instead where Python asks for a value: read off the user's statement that is running."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import math
+from functools import lru_cache
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.provenance import in_library, running_frame
+
+_BRANCH = "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
+_STATEMENTS: dict[type[ast.AST], str] = {
+    ast.If: "Write np.where(condition, a, b) instead of `if`: both sides are computed, and each number is chosen.",
+    ast.IfExp: "Write np.where(condition, a, b) instead of `a if condition else b`.",
+    ast.While: "Write a `for` loop of as many steps as can be needed, and x = np.where(condition, new, x) in it.",
+    ast.Assert: "Leave the assertion out, or make it outside of the function, on its arguments and results.",
+    ast.comprehension: "Write np.where(condition, x, 0), or np.sum(x, where=condition), instead of the `if` in it.",
+    ast.BoolOp: "Write (a > 0) & (b > 0) instead of `and`, | instead of `or`, and np.where instead of `if`.",
+    ast.UnaryOp: "Write ~ instead of `not`, and np.where(condition, a, b) instead of `if`.",
+    ast.Match: "Write np.where(x == 1, a, b) instead of `match`.",
+}
+INDEX = "An index, range() or int()"
+_INDEX = "Write np.take(a, i), where a is an array; name a number of steps in static_argnames=."
+_NUMBER = "Write it with NumPy's functions, or return it and convert the result."
+_CALLS = {
+    "max": "Write np.maximum(a, b) instead of max(a, b), and np.max(x) instead of max(x).",
+    "min": "Write np.minimum(a, b) instead of min(a, b), and np.min(x) instead of min(x).",
+    "sorted": "Write np.sort(x) instead of sorted(x).",
+    "any": "Write np.any(x > 0) instead of any().",
+    "all": "Write np.all(x > 0) instead of all().",
+    "bool": "Leave bool() out; np.where(x, a, b) takes what is not 0 for true.",
+    "filter": "Write np.where(condition, x, 0) instead of filter().",
+    "float": "Leave float() out: x is a number, or x.astype(float).",
+    "complex": "Leave complex() out: x is a number, or x.astype(complex).",
+    "int": "Write np.floor(x) or np.trunc(x); x.astype(int) gives integers, which have no derivative.",
+    "round": "Write np.round(x).",
+    "range": "Name the number of steps in static_argnames=, or go to a fixed one with np.where(i < steps, new, x).",
+    "format": "Return it, and format the result.",
+    "print": "Return it, and print the result.",
+    "str": "Return it, and format the result.",
+}
+_METHODS = {
+    "item": "Leave .item() out: x[0] is a number already, and np.sum(x) of any array one.",
+    "tolist": "Leave .tolist() out: an array is iterated over and indexed as a list is.",
+}
+_OTHER_NAMES = {"fabs": "np.abs", "fsum": "np.sum", "pow": "np.power", "dist": "np.linalg.norm(p - q)"}
+_SPECIAL = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc", "factorial": "gamma(n + 1)"}
+
+
+def on_truth() -> str:
+    """What to write instead where Python asks for the truth of a traced value."""
+    return _of_library() or _first(_running(), _on_truth) or _BRANCH
+
+
+def on_number(what: str) -> str:
+    """What to write instead where Python asks for the number that a traced value is: for `what`, ``"float()"``."""
+    return _of_library() or _first(_running(), _on_number) or (_INDEX if what == INDEX else _NUMBER)
+
+
+def _of_library() -> str:
+    called = in_library()
+    return called and f"{called} asks for values: write it with NumPy's functions, or give it to symgrad.operator."
+
+
+def _first(nodes: list[tuple[ast.AST, FrameType]], advice: Any) -> str:
+    return next((text for node, frame in nodes if (text := advice(node, frame))), "")
+
+
+def _on_truth(node: ast.AST, frame: FrameType) -> str:
+    if isinstance(node, ast.Call):
+        return _CALLS.get(getattr(_called(node, frame), "__name__", ""), "")
+    if isinstance(node, ast.Compare):
+        if any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
+            return "Write np.any(x == value) instead of `value in x`."
+        return "Write (a < x) & (x < b) instead of a < x < b, and np.where instead of `if`." if node.ops[1:] else ""
+    if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
+        return ""
+    return _STATEMENTS.get(type(node), "")
+
+
+def _on_number(node: ast.AST, frame: FrameType) -> str:
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+            return _METHODS[node.func.attr]
+        function = _called(node, frame)
+        name = getattr(function, "__name__", "")
+        if getattr(math, name, None) is function:
+            return _instead_of_math(name)
+        return _CALLS.get(name, "") if getattr(builtins, name, None) is function else ""
+    if isinstance(node, (ast.FormattedValue, ast.JoinedStr)) or _formats(node):
+        return 'Return it, and format the result; f"{x}" alone says what it is.'
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+        return "Make the array that it is written into inside of the function: np.zeros(shape), np.array(a)."
+    if isinstance(node, ast.Subscript):
+        return "Write np.take(a, i), where a is an array."
+    return ""
+
+
+def _formats(node: ast.AST) -> bool:
+    """``"%.3f" % x``"""
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant)
+
+
+def _instead_of_math(name: str) -> str:
+    if name in _SPECIAL:
+        return f"Write scipy.special.{_SPECIAL[name]} instead of math.{name}."
+    known = _OTHER_NAMES.get(name) or (f"np.{name}" if hasattr(np, name) else "")
+    return f"Write {known} instead of math.{name}." if known else f"Write math.{name} with NumPy's functions."
+
+
+def _called(node: ast.Call, frame: FrameType) -> Any:
+    """The function that a call names, None where it is not found by a name and attributes."""
+    if isinstance(node.func, ast.Name):
+        name = node.func.id
+        return frame.f_locals.get(name, frame.f_globals.get(name, frame.f_builtins.get(name)))
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        home = frame.f_globals.get(node.func.value.id)
+        return getattr(home, node.func.attr, None)
+    return None
+
+
+# ---- the statement
+
+
+def _running() -> list[tuple[ast.AST, FrameType]]:
+    """What is running of the user's, from the innermost expression to the statement."""
+    frame = running_frame()
+    if frame is None:
+        return []
+    line, end_line, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    tree = _parsed("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
+    if tree is None or None in (line, end_line, column, end_column):
+        return []
+    path = _enclosing(tree, (line, column), (end_line, end_column))
+    statement = next((i for i, node in enumerate(path) if isinstance(node, ast.stmt)), len(path))
+    return [(node, frame) for node in path[: statement + 1]]
+
+
+@lru_cache(4)
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except SyntaxError:  # the file has been edited since
+        return None
+
+
+def _enclosing(node: ast.AST, start: Any, end: Any) -> list[ast.AST]:
+    """The nodes that contain a range of the source, innermost first."""
+    child: Any
+    for child in ast.iter_child_nodes(node):
+        if not hasattr(child, "lineno"):  # a comprehension and the arguments of a lambda have no place of their own
+            inner = _enclosing(child, start, end)
+            if inner:
+                return [*inner, child]
+        elif (child.lineno, child.col_offset) <= start and end <= (child.end_lineno, child.end_col_offset):
+            return [*_enclosing(child, start, end), child]
+    return []

@@ -1,0 +1,254 @@
+"""What a Variable stands for in memory: numbers of its own, or a view of another's, through which one can write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Dim, Shape
+from symgrad.errors import UnsupportedError, WriteError
+from symgrad.ops import index, index_expressions, shape
+from symgrad.ops.marks import ALIAS, BOUNDARIES
+
+
+class Memory:
+    """A node of a graph that can be rebound to another, and what views what.
+
+    A view remembers how it was read from its base; it is read again when the memory that it shows has changed, and
+    writing into it writes back into its base.
+    """
+
+    __slots__ = (
+        "_array",
+        "_base",
+        "_doubtful",
+        "_lock",
+        "_node",
+        "_permuted",
+        "_root",
+        "_sure",
+        "_version",
+        "_view",
+        "graph",
+    )
+
+    def __init__(self, graph: Graph, node: Node, lock: str = "") -> None:
+        self.graph = graph
+        self._node = node
+        self._lock = lock  # why it cannot be written into, "" if it can
+        self._root: Self | None = None  # owner of the memory, None for itself
+        self._base: Self | None = None  # what it is a view of
+        self._view: Node | None = None  # how it was read from its base when it was made
+        self._sure = True  # False where NumPy may have copied: a reshape of a view
+        self._doubtful = False  # where what may be a view of it, or a copy, was written into
+        self._version = 0  # of the root's memory that _node stands for
+        self._array = False  # of no dimensions and yet an array, not a scalar
+        # NumPy may have laid it out in another order than C's; how arguments lie in memory is the caller's choice
+        self._permuted = bool(lock) and len(node.aval.shape) > 1
+
+    @property
+    def node(self) -> Node:
+        if self.owner._doubtful:
+            raise _unsure()
+        if self._root is not None and self._version != self._root._version:
+            self._refresh()
+        return self._node
+
+    @property
+    def aval(self) -> Aval:
+        return self._node.aval
+
+    @property
+    def shape(self) -> Shape:
+        return self._node.aval.shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        raise UnsupportedError("a traced array cannot get another shape in place", "Write x = x.reshape(shape).")
+
+    @property
+    def owner(self) -> Self:
+        """The Variable whose memory this one shows, itself if it is no view."""
+        return self if self._root is None else self._root
+
+    # ---- layout
+
+    @property
+    def writes_in_place(self) -> bool:
+        """Whether it is an array rather than a NumPy scalar, of which ``+=`` makes a new one."""
+        return self._array or bool(self.shape)
+
+    @property
+    def contiguous(self) -> bool | None:
+        """Whether its numbers lie in C's order without gaps; None where that is not known."""
+        if self._base is None:
+            return None if self._permuted and len(self.shape) > 1 else True
+        layout = self._layout()
+        return None if layout is None else layout.flags.c_contiguous
+
+    def _layout(self) -> np.ndarray | None:
+        """An array laid out in memory as NumPy would this one, never to be read; None where that is not known."""
+        if any(isinstance(n, Dim) for n in self.shape):
+            return None
+        if self._base is None:
+            return None if self._permuted else _packed(self.shape)
+        below = self._base._layout()
+        if below is None:
+            return None
+        view: Node = self._view  # type: ignore[assignment]
+        params = dict(view.params)
+        if view.op is index.GET:
+            return below[index_expressions.decode(params["key"], [0] * (len(view.inputs) - 1))]
+        if view.op is shape.TRANSPOSE:
+            return below.transpose(params["axes"])
+        return below.reshape(self.shape) if view.op is shape.RESHAPE else None
+
+    def laid_out_as(self, other: Memory) -> None:
+        """Note that NumPy gives this array the order of the other's axes."""
+        self._permuted = other._permuted
+
+    def copied(self, order: str = "C", array: bool = False) -> Self:
+        """The same value in memory of its own. No node: values do not change, only what a Variable stands for does."""
+        result: Self
+        if self.aval.weak:
+            result = shape.ASTYPE(self, dtype=self.aval.dtype)
+        else:
+            result = type(self)(self.graph, self.node)
+            result._permuted = self._permuted and order != "C"
+        result._array = array
+        return result
+
+    # ---- views
+
+    def attach(self, base: Self) -> None:
+        """Make this, just recorded, a view of `base`, as far as NumPy does so."""
+        op = self._node.op
+        if op is index.GET and not self.shape:
+            return  # a scalar
+        if not base.writes_in_place:
+            self._array = op is not ALIAS and op not in BOUNDARIES  # of a scalar NumPy makes an array
+            return
+        self._array = True
+        sure = base._sure
+        if op is shape.RESHAPE and (base._base is not None or base._permuted):
+            is_view = _reshape_is_view(self, base)
+            if is_view is False:
+                self._permuted = False
+                return
+            sure = sure and is_view is True
+        elif op is shape.TRANSPOSE:
+            self._permuted = len(self.shape) > 1
+        elif op.read_only:
+            self._lock = f"{op.path} gives a read-only array"
+        self._lock = base._lock or self._lock
+        self._view, self._base, self._root, self._sure = self._node, base, base.owner, sure
+        self._version = self._root._version
+
+    def _refresh(self) -> None:
+        """Read again what was written into the memory that this is a view of."""
+        chain = [self]
+        while chain[-1]._base is not None and chain[-1]._version != chain[-1].owner._version:
+            chain.append(chain[-1]._base)
+        for view in reversed(chain):
+            read, base = view._view, view._base
+            if base is None or view._version == view.owner._version:
+                continue
+            if not view._sure:
+                raise _unsure()
+            view._node = self.graph.add(read.op, (base._node, *read.inputs[1:]), read.params)  # type: ignore[union-attr]
+            view._version = view.owner._version
+
+    def holds(self, value: Self, key: Any) -> bool:
+        """Whether `value` is the view x[key], up to date."""
+        if value._base is not self and value is not self:
+            return False
+        if value._version != self.owner._version:
+            return False
+        here = index.get(self, key)
+        if here is value or value is self:
+            return here is value
+        return isinstance(here, Memory) and here._base is self and _same_view(here._view, value._view)
+
+    # ---- writing
+
+    @property
+    def locked(self) -> str:
+        """Why assignments are refused; "" if they are not."""
+        return self._lock
+
+    def lock(self, reason: str) -> None:
+        """Refuse assignments from now on."""
+        self._lock = reason
+
+    def writable(self) -> None:
+        """Raise where an assignment would reach memory that is not the function's own."""
+        if self._lock:
+            raise WriteError(self._lock, "Write into a copy: x = x.copy().")
+        if not self.writes_in_place:
+            raise WriteError("a scalar cannot be written into", "Bind the name anew: x = value.")
+
+    def _part(self, above: Sequence[Self]) -> None:
+        """Be memory of its own, with those `above` that view it. What it may be a view of is not to be read again."""
+        self.owner._doubtful = True
+        for x in above:
+            x._root, x._sure = self, True
+        self._root = self._base = self._view = None
+
+    def rebind(self, content: Node) -> None:
+        """Make `content`, of the same shape and dtype, the value of this memory and of all that view it."""
+        view, written = self, [(self, content)]
+        while view._base is not None:
+            if not view._sure and view._view.op is shape.RESHAPE:  # type: ignore[union-attr]
+                view._part([x for x, _ in written])
+                break
+            base, new = view._base, type(self)
+            content = index.write_back(view._view, new(self.graph, base.node), new(self.graph, content)).node
+            view = base
+            written.append((view, content))
+        view._version += 1
+        for target, node in written:
+            target._node, target._version = node, view._version
+
+
+def _reshape_is_view(view: Memory, base: Memory) -> bool | None:
+    """Whether NumPy needs no copy for a reshape; None where that depends on what is not known."""
+    old, new = ([n for n in x.shape if not (isinstance(n, int) and n == 1)] for x in (base, view))
+    if same_shape(tuple(old), tuple(new)):  # axes of size 1 come and go freely
+        return True
+    layout = base._layout()
+    if layout is None:
+        return None
+    try:
+        layout.reshape(view.shape, copy=False)
+    except ValueError:
+        return False
+    except TypeError:  # NumPy 2.0 cannot be asked
+        return None
+    return True
+
+
+_BYTE = np.zeros(1, np.int8)
+
+
+def _packed(sizes: Sequence[Any]) -> np.ndarray:
+    """An array of these sizes that takes no memory, laid out in C's order; never to be read."""
+    strides = [1]
+    for n in reversed(sizes[1:]):
+        strides.append(strides[-1] * n)
+    return np.lib.stride_tricks.as_strided(_BYTE, sizes, strides[::-1] if sizes else (), writeable=False)
+
+
+def _same_view(a: Node | None, b: Node | None) -> bool:
+    """Whether two nodes read the same part of what they read."""
+    return a is not None and b is not None and (a.op, a.params, a.inputs[1:]) == (b.op, b.params, b.inputs[1:])
+
+
+def _unsure() -> WriteError:
+    return WriteError(
+        "a reshape of an array whose order is not known may or may not share its memory, and one was written into",
+        "Take a copy: x.copy().reshape(...).",
+    )

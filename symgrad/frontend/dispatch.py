@@ -1,0 +1,322 @@
+"""How NumPy is called on Variables: ufuncs and their options, ``out=``, operators, methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import Op
+from symgrad.core.sizes import Dim
+from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
+from symgrad.frontend.misuse import explained
+from symgrad.ops import masks, plugins, shape
+from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refuse, strong, traced_in
+from symgrad.ops.known import is_constant
+from symgrad.ops.scipy import load
+
+_ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
+"""What gives an array of no dimensions, into which one can write, where others give a NumPy scalar."""
+
+_within: ContextVar[Callable[..., Any] | None] = ContextVar("within", default=None)
+"""The function that is being written with others, whose results are not the user's."""
+
+
+def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of NumPy that is no ufunc, with ``out=`` for all of them."""
+    out = kwargs.pop("out", None)
+    outermost, token = _within.get() is None, _within.set(function)
+    try:
+        result = explaining(_known(function), function, args, kwargs)
+        if function in _ARRAYS and is_traced(result) and outermost:
+            result._array = True
+    except Refusal as refusal:
+        result = _on_values(function, args, kwargs, refusal)
+    finally:
+        _within.reset(token)
+    return result if out is None else deliver(result, out)
+
+
+def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of what runs instead of a function of NumPy; what goes wrong in it is said of that function."""
+    try:
+        return call(*args, **kwargs)
+    except SymgradError:
+        raise
+    except Exception as error:
+        raise explained(_path(function), function, args, kwargs, error) from None
+
+
+def array_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of arrays that says what is wrong with its arguments."""
+
+    @wraps(method)
+    def explaining_method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except SymgradError:
+            raise
+        except Exception as error:
+            raise explained(f"x.{method.__name__}", partial(method, self), args, kwargs, error) from None
+
+    return explaining_method
+
+
+def _on_values(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], refusal: Refusal) -> Any:
+    """The result of a function that cannot be recorded, where the values of all its arguments are known."""
+    values = _values((args, kwargs), refusal)
+    refusal.forget()
+    traced = traced_in([*args, *kwargs.values()])
+    result = function(*values[0], **values[1])
+    return tuple(_kept(y, traced) for y in result) if type(result) is tuple else _kept(result, traced)
+
+
+def _values(x: Any, refusal: Refusal) -> Any:
+    if is_traced(x):
+        if not is_constant(x):
+            raise refusal
+        return x.known_value()
+    if isinstance(x, Dim):
+        raise refusal
+    if type(x) in (list, tuple):
+        return type(x)(_values(item, refusal) for item in x)
+    return {key: _values(item, refusal) for key, item in x.items()} if type(x) is dict else x
+
+
+def _kept(y: Any, like: Any) -> Any:
+    return np.array(y, like=like) if type(y) is np.ndarray and y.dtype.kind in "biufc" else y
+
+
+def _known(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs instead of a function; that of a package which was imported since the trace began, or of a plug-in."""
+    if function not in TABLE:
+        load()
+    if function not in TABLE:
+        plugins.load()
+    call = TABLE.get(function)
+    if call is None:
+        raise _unsupported(function)
+    return call
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: Any) -> Any:
+    """What NumPy's ufunc machinery does: methods, ``out=``, ``where=`` and ``dtype=``, once for all ufuncs."""
+    if method != "__call__":
+        return _call_method(ufunc, method, inputs, **kwargs)
+    call = _known(ufunc)
+    if not kwargs:
+        weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
+        inputs = list(map(strong, inputs)) if weak else inputs  # np.multiply(2.0, 3.0) is no Python float
+        return explaining(call, ufunc, inputs, kwargs)
+
+    def with_options(*inputs: Any, **kwargs: Any) -> Any:
+        return _call_with_options(call, ufunc, inputs, **kwargs)
+
+    return explaining(with_options, ufunc, inputs, kwargs)
+
+
+def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
+    call = TABLE.get(getattr(ufunc, method))
+    if call is None:
+        raise UnsupportedError(
+            f"{_path(ufunc)}.{method} is not supported",
+            f"Write it with {_path(ufunc)} in a `for` loop.",
+        )
+    result = explaining(call, getattr(ufunc, method), inputs, kwargs)
+    return result if out is None else deliver(result, out)
+
+
+def _call_with_options(
+    call: Callable[..., Any],
+    ufunc: np.ufunc,
+    inputs: Sequence[Any],
+    out: Any = None,
+    where: Any = True,
+    dtype: Any = None,
+    casting: str = "same_kind",
+    **unknown: Any,
+) -> Any:
+    package = call.package or "np" if isinstance(call, Op) else "np"
+    for argument in unknown:
+        refuse(ufunc.__name__, argument, package)
+    if dtype is not None:
+        inputs = [shape.ASTYPE(x, np.dtype(dtype)) for x in inputs]
+    result = call(*inputs)
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if where is not True:
+        if target is None:
+            fact = f"{package}.{ufunc.__name__}: where= without out= leaves numbers undefined"
+            raise UnsupportedError(fact, "Write np.where(mask, result, other).")
+        result = np.where(where, result, target)
+    return result if out is None else deliver(result, target)
+
+
+def _is_weak(x: Any) -> bool:
+    return x.aval.weak if is_traced(x) else type(x) in (int, float, complex)
+
+
+def deliver(result: Any, out: Any) -> Any:
+    """Write a result into ``out=``."""
+    if isinstance(out, tuple):
+        return tuple(deliver(y, x) for y, x in zip(result, out, strict=True))
+    if not is_traced(out):
+        raise WriteError(
+            "out= is an array that exists before the program runs", "Give a Variable: np.empty(shape, like=x)."
+        )
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise DTypeError(
+            f"a {result.dtype} result cannot be written into a {out.dtype} array",
+            "Give that array a dtype that holds the result, or convert it: x = result.astype(dtype).",
+        )
+    if np.ndim(result) > out.ndim:  # an assignment would drop leading axes of size 1
+        raise ShapeError(
+            f"a result of shape {result.shape} cannot be written into an array of shape {out.shape}",
+            "Give an array of the shape of the result.",
+        )
+    out[...] = result
+    return out
+
+
+def _path(function: Callable[..., Any]) -> str:
+    """``np.add``, ``scipy.special.gamma``; of a function whose home is not known, ``the function f``."""
+    known, name = TABLE.get(function), display_name(function)
+    if isinstance(known, Op):
+        return known.path
+    home = [step for step in str(getattr(function, "__module__", "")).split(".") if not step.startswith("_")]
+    if home[0] == "scipy":
+        return ".".join((*home, function.__qualname__))
+    foreign = "." not in name and getattr(np, name, None) is not function
+    return f"the function {name}" if foreign else f"np.{name}"
+
+
+def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
+    return UnsupportedError(
+        f"{_path(function)} is not supported",
+        "Write it with other functions, or give it to symgrad.operator with its derivative.",
+    )
+
+
+# ---- operators and methods that are NumPy functions under another name
+
+
+_NUMPYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple, Dim)
+"""What NumPy computes with; traced values are of these classes, too."""
+
+
+def _on_numbers(ufunc: np.ufunc) -> Callable[..., Any]:
+    """What an operator of Python calls: beside Python's numbers alone a bool is an integer."""
+    op = TABLE[ufunc]
+
+    def call(*operands: Any) -> Any:
+        if any(type(x) is bool for x in operands) and all(type(x) is bool or _is_weak(x) for x in operands):
+            operands = tuple(int(x) if type(x) is bool else x for x in operands)
+        return op(*operands)
+
+    return call
+
+
+def _operator(ufunc: np.ufunc, reflected: bool = False, other_half: str = "") -> Callable[[Any, Any], Any]:
+    op = _on_numbers(ufunc)
+
+    def method(self: Any, other: Any) -> Any:
+        if isinstance(other, masks.Selected) or _takes_over(other):
+            return NotImplemented
+        if other is None or isinstance(other, (str, bytes)):
+            return _with_no_number(ufunc, self, other)
+        if other_half and not self.writes_in_place and _answers(other, other_half):
+            return NotImplemented
+        return op(other, self) if reflected else op(self, other)
+
+    return method
+
+
+def _with_no_number(ufunc: np.ufunc, x: Any, other: Any) -> Any:
+    """No number equals None or a text; an integer that is known repeats one."""
+    if ufunc in (np.equal, np.not_equal):
+        different = ufunc is np.not_equal
+        return np.full_like(x, different, dtype=bool) if x.shape else different
+    if other is not None and ufunc is np.multiply and x.dtype.kind in "iu":
+        return NotImplemented
+    raise no_operand(other)
+
+
+def _takes_over(other: Any) -> bool:
+    """Whether an operand has operators of its own for arrays, as a sparse matrix has."""
+    return not isinstance(other, (np.ndarray, np.generic)) and getattr(other, "__array_priority__", 0) > 0
+
+
+def _answers(other: Any, method: str) -> bool:
+    """Whether an object of a class of the user's has the other half of an operator, which a number leaves to it."""
+    return not isinstance(other, _NUMPYS) and hasattr(type(other), method)
+
+
+def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    op = _on_numbers(ufunc)
+
+    def method(self: Any, other: Any) -> Any:
+        result = op(self, other)
+        if not self.writes_in_place:  # a NumPy scalar is immutable: the name is bound anew
+            return result
+        self.writable()
+        return deliver(result, self)
+
+    return method
+
+
+def _power(self: Any, other: Any) -> Any:
+    """As arrays do: they square booleans as int8, where np.power gives int64. An int at hand stays a number."""
+    if isinstance(other, Dim) and self.ndim and other.scope.value(other) is not None:
+        other = int(other)
+    if self.dtype == bool and self.writes_in_place and type(other) is int and other == 2:
+        return np.square(self)
+    return _operator(np.power, other_half="__rpow__")(self, other)
+
+
+def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
+    return lambda self: TABLE[ufunc](self)
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: self.__array_function__(function, (), (self, *args), kwargs)
+
+
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "lshift": np.left_shift, "rshift": np.right_shift,
+}  # fmt: skip
+_COMPARE = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal
+}  # fmt: skip
+_METHODS = (
+    "all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min "
+    "nonzero prod ptp put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
+).split()
+
+
+def _methods() -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {
+        "__divmod__": lambda self, other: (self // other, self % other),
+        "__rdivmod__": lambda self, other: (other // self, other % self),
+    }
+    for name, ufunc in _UNARY.items():
+        found[f"__{name}__"] = _unary(ufunc)
+    for name, ufunc in _COMPARE.items():
+        found[f"__{name}__"] = _operator(ufunc)
+    for name, ufunc in _BINARY.items():
+        found[f"__{name}__"] = _operator(ufunc, other_half=f"__r{name}__")
+        found[f"__r{name}__"] = _operator(ufunc, reflected=True)
+        found[f"__i{name}__"] = _in_place(ufunc)
+    found["__pow__"] = _power
+    for name in _METHODS:
+        if getattr(np, name, None) in TABLE:
+            found[name] = _method(getattr(np, name))
+    return found
+
+
+Operators: Any = type("Operators", (), {"__slots__": (), **_methods()})
+"""The base of Variable that has Python's operators and those methods of arrays that are functions of NumPy, too."""

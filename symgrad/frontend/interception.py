@@ -1,0 +1,390 @@
+"""NumPy as a function sees it while it is traced: what it creates are Variables, and lists may hold them.
+
+``np.zeros(3)`` has no Variable among its arguments by which NumPy could tell that it runs inside of a trace, and a
+list such as ``[a, b]`` hides those that it holds. So while a trace runs, attributes of the module `numpy` depend on who
+asks: the function that is traced, and the libraries that it calls, find `Seen` functions; other threads, compiled code,
+symgrad and NumPy itself find NumPy as it is. What the function can reach under a name of its own (``from numpy import
+zeros``, ``len``, an array that is indexed by a Variable) is replaced for the time of the trace.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from symgrad.core.graph import Graph, tracing
+from symgrad.core.provenance import Where, forget_code, here, installed, internal, looks_up
+from symgrad.core.sizes import Dim
+from symgrad.errors import FrozenRandomWarning, SymgradError, WriteError
+from symgrad.frontend.dispatch import call_function, call_ufunc
+from symgrad.frontend.reach import MISSING, Name, reach
+from symgrad.frontend.static import Static
+from symgrad.frontend.variable import Variable, created
+from symgrad.ops.concatenators import CONCATENATORS
+from symgrad.ops.create import CREATE
+from symgrad.ops.define import PLACES, TABLE, is_traced
+from symgrad.ops.known import is_constant
+from symgrad.ops.scipy import load
+
+_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
+_RANDOM = (type(np.random.normal), type(np.random.default_rng))
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc, *_RANDOM)
+_PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray)
+_FRESH = frozenset((
+    np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,
+    np.block, np.kron, np.outer, np.tril, np.triu, np.vander, np.pad, np.append,
+))  # fmt: skip
+"""Functions that build arrays out of others: those that they make of constants may be written into as well."""
+
+
+# ---- functions
+
+
+class Seen:
+    """A function of NumPy or SciPy as a traced function sees it; outside of a trace it is that function."""
+
+    __slots__ = ("__wrapped__",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        graph, function = tracing.get(), self.__wrapped__
+        if graph is None:
+            return function(*args, **kwargs)
+        if function in CREATE:
+            return create(graph, function, args, kwargs)
+        if isinstance(function, np.ufunc):
+            return call_ufunc(function, "__call__", args, **kwargs) if _hide(args) else function(*args, **kwargs)
+        given = (*args, *kwargs.values())
+        if _hide(given) or (function in TABLE and any(map(is_traced, given))):
+            return call_function(function, _as_traced(graph, args), kwargs)
+        if isinstance(getattr(function, "__self__", None), np.random.RandomState):
+            _warn(f"np.random.{function.__name__} is drawn from", here())
+        if function is np.random.default_rng and all(x is None for x in given):
+            _warn("a random generator without a seed is made", here())
+        result = function(*args, **kwargs)
+        return constant(graph, result) if function in _FRESH else result
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """A method where what it stands for is one."""
+        plain = instance is None or not isinstance(self.__wrapped__, FunctionType)
+        return self if plain else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        return seen(getattr(self.__wrapped__, name))
+
+    @property
+    def __class__(self) -> type:
+        return type(self.__wrapped__)
+
+    @__class__.setter
+    def __class__(self, _: type) -> None:
+        raise TypeError("the class is that of the function")
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.__wrapped__ == other)
+
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+    def __reduce__(self) -> Any:
+        return self.__wrapped__.__reduce__()
+
+
+def seen(value: Any) -> Any:
+    """What stands for an attribute of NumPy inside of a trace."""
+    if isinstance(value, _FUNCTIONS):
+        return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
+    return CONCATENATORS.get(id(value), value)
+
+
+_seen: dict[Any, Seen] = {}
+
+
+def create(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What a function of NumPy creates inside of `graph`; an array of objects or of text is NumPy's own."""
+    kwargs.pop("like", None)
+    if function in _PASSED_ON and args and type(args[0]) in (np.ndarray, Held):
+        return function(*args, **kwargs).view(Held)  # one that is there already, and not to be written into
+    try:
+        return created(graph, function, args, kwargs)
+    except Exception as error:
+        if any(map(_holds_traced, (*args, *kwargs.values()))):
+            raise
+        if isinstance(error, SymgradError):
+            error.forget()
+        try:
+            result = function(*args, **kwargs)
+        except Exception:  # NumPy refuses it, too
+            raise error from None
+        return constant(graph, result)
+
+
+def constant(graph: Graph, value: Any) -> Any:
+    """An array of numbers, just made, as a Variable; anything else as it is."""
+    if type(value) not in (np.ndarray, Held) or value.dtype.kind not in "biufc":
+        return value
+    return created(graph, np.array, (value,), {})
+
+
+def _as_traced(graph: Graph, args: Sequence[Any]) -> list[Any]:
+    """Arguments with Variables for arrays, by which a function with symbolic sizes in it is recorded."""
+    if any(map(is_traced, args)):
+        return list(args)
+    return [constant(graph, np.asarray(x) if type(x) is list and not _holds_traced(x) else x) for x in args]
+
+
+def _hide(args: Sequence[Any]) -> bool:
+    """Whether there are Variables or symbolic sizes that NumPy does not see by itself."""
+    return any(type(x) in (list, tuple) and _holds_traced(x) for x in args) or (
+        any(isinstance(x, Dim) for x in args) and any(type(x) in (np.ndarray, Held, list, tuple) for x in args)
+    )
+
+
+def _holds_traced(x: Any) -> bool:
+    if type(x) is slice:
+        return any(map(_holds_traced, (x.start, x.stop, x.step)))
+    return is_traced(x) or isinstance(x, Dim) or (type(x) in (list, tuple) and any(map(_holds_traced, x)))
+
+
+# ---- arrays
+
+
+class Held(np.ndarray):
+    """An array that a traced function finds under a name: Variables may index it, and copies of it be written into."""
+
+    def __getitem__(self, key: Any) -> Any:
+        graph = tracing.get()
+        items = [y for x in (key if isinstance(key, tuple) else (key,)) for y in _parts(x)]
+        traced = graph is not None and any(map(_holds_traced, items))
+        return constant(graph, self)[key] if graph is not None and traced else super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if tracing.get() is not None and (_holds_traced(value) or _holds_traced(key)):
+            raise WriteError(
+                "a traced value would be written into an array that exists before the program runs",
+                "Write into a copy: x = np.array(x).",
+            )
+        super().__setitem__(key, value)
+
+    def copy(self, order: str = "C") -> Any:
+        graph, result = tracing.get(), super().copy(order)
+        return result if graph is None else constant(graph, result)
+
+
+def _parts(item: Any) -> tuple[Any, ...]:
+    """Of an index, what may be traced or symbolic."""
+    return (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+
+
+def held(static: Any) -> Any:
+    """A static argument as the traced function sees it."""
+    value = static.value if isinstance(static, Static) else static
+    return value.view(Held) if type(value) is np.ndarray and value.dtype.kind in "biufc" else value
+
+
+def _length(x: Any) -> Any:
+    """``len(x)``, which Python wants as a number, where that is a symbolic size."""
+    return x.shape[0] if is_traced(x) and x.shape else len(x)
+
+
+def _is_instance(x: Any, kind: Any) -> bool:
+    """``isinstance(n, int)`` of a symbolic size; of a traced number, which is no Iterable."""
+    return isinstance(_as_number(x), kind) or (kind is Variable and is_traced(x))
+
+
+def _has_attribute(x: Any, name: str) -> bool:
+    """``hasattr(x, "__len__")`` of a traced number."""
+    return hasattr(_as_number(x), name)
+
+
+def _as_number(x: Any) -> Any:
+    """Some number of the class that a traced number or a symbolic size is of; anything else as it is."""
+    if isinstance(x, Dim):
+        return 1
+    return x.__class__() if is_traced(x) and not x.writes_in_place else x
+
+
+_BUILTINS: dict[str, Any] = {"len": _length, "isinstance": _is_instance, "hasattr": _has_attribute}
+
+
+# ---- places
+
+
+class Place(NamedTuple):
+    """Where something is found by name, and what shall be found there while a trace runs."""
+
+    holder: Any  # a namespace, a cell of a closure, or an object that has the attribute
+    name: str
+    substitute: Any
+
+    def exchange(self, value: Any) -> Any:
+        """Put `value` there, MISSING for nothing; gives what was there."""
+        if isinstance(self.holder, CellType):
+            before, self.holder.cell_contents = self.holder.cell_contents, value
+            return before
+        own = self.holder if type(self.holder) is dict else vars(self.holder)
+        before = own.get(self.name, MISSING)
+        if isinstance(self.holder, type):
+            setattr(self.holder, self.name, value)
+        elif value is MISSING:
+            own.pop(self.name, None)
+        else:
+            own[self.name] = value
+        return before
+
+
+class Exchanged:
+    """The places that traces, of any thread, have exchanged for now: what the first found is put back by the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._in_force: dict[tuple[int, str], tuple[Place, Any, int]] = {}
+
+    def enter(self, places: Sequence[Place]) -> None:
+        with self._lock:
+            for place in places:
+                key = id(place.holder), place.name
+                first, before, count = self._in_force.get(key) or (place, MISSING, 0)
+                self._in_force[key] = first, before if count else place.exchange(place.substitute), count + 1
+
+    def leave(self, places: Sequence[Place]) -> None:
+        with self._lock:
+            for place in places:
+                key = id(place.holder), place.name
+                first, before, count = self._in_force.pop(key)
+                if count > 1:
+                    self._in_force[key] = first, before, count - 1
+                elif (now := first.exchange(before)) is not first.substitute:
+                    first.exchange(now)  # the function has bound the name anew
+
+
+_exchanged = Exchanged()
+
+
+class _Intercepted(ModuleType):
+    """The class of NumPy's modules while a trace runs."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = ModuleType.__getattribute__(self, name)
+        if tracing.get() is None:
+            return value
+        frame = sys._getframe(1)
+        inner = internal(frame.f_code) and frame.f_code.co_filename != "<string>"  # which is python -c, too
+        return value if inner or not looks_up(frame) or _on_its_own(frame) else seen(value)
+
+
+def _on_its_own(frame: FrameType) -> bool:
+    """Whether a library computes with constants: it may hand them to compiled code, to be written into.
+
+    So it is where none of its functions between the user's and this one has a traced value.
+    """
+    at: FrameType | None = frame
+    while at is not None and (installed(at.f_code) or internal(at.f_code)):
+        if installed(at.f_code) and any(is_traced(x) and not is_constant(x) for x in at.f_locals.values()):
+            return False
+        at = at.f_back
+    return installed(frame.f_code)
+
+
+class _ModuleClass(Place):
+    """Not a name but the class of a module is exchanged."""
+
+    def exchange(self, value: Any) -> Any:
+        before, self.holder.__class__ = type(self.holder), value
+        return before
+
+
+def _fixed_places() -> list[Place]:
+    return _places_of(tuple(name for name in _MODULES if name in sys.modules), len(PLACES))
+
+
+@cache
+def _places_of(modules: tuple[str, ...], count: int) -> list[Place]:
+    """The classes of NumPy's modules, and the functions that lie at `count` places."""
+    classes = [_ModuleClass(sys.modules[name], "__class__", _Intercepted) for name in modules]
+    return classes + [Place(holder, name, _seen_at(holder, name)) for holder, name in PLACES[:count]]
+
+
+def _seen_at(holder: Any, name: str) -> Any:
+    return seen(vars(holder)[name] if isinstance(holder, (type, ModuleType)) else getattr(holder, name))
+
+
+def _substitute(found: Name) -> Any:
+    """What a traced function shall find under one of its names, MISSING where it stays as it is.
+
+    Another trace may be running, and the name be exchanged already.
+    """
+    if type(found.value) in (Seen, Held) or any(found.value is new for new in _BUILTINS.values()):
+        return found.value
+    if found.value is MISSING:
+        return _BUILTINS.get(found.name, MISSING)
+    if type(found.value) is np.ndarray:
+        return found.value.view(Held) if found.value.dtype.kind in "biufc" else MISSING
+    if isinstance(found.value, _FUNCTIONS) and (found.value in TABLE or found.value in CREATE):
+        return seen(found.value)
+    return MISSING
+
+
+@contextmanager
+def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
+    """While `function` runs in here, it is traced into `graph`."""
+    names = list(reach(function))
+    load({n.code for n in names})
+    places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
+    drawn = _Generators(names)
+    token = tracing.set(graph)
+    _exchanged.enter(places)
+    try:
+        yield
+        drawn.check()
+    finally:
+        _exchanged.leave(places)
+        tracing.reset(token)
+        forget_code()
+
+
+# ---- random numbers
+
+
+class _Generators:
+    """The random generators that a function can reach, and how far they were."""
+
+    def __init__(self, names: Sequence[Name]) -> None:
+        self._found = [(n, repr(_state(n.value))) for n in names if _state(n.value) is not None]
+
+    def check(self) -> Self:
+        """Warn of those that have been drawn from since."""
+        for name, before in self._found:
+            if repr(_state(name.value)) != before:
+                _warn(f"the random generator {name.name} is drawn from", name.where)
+        return self
+
+
+def _state(x: Any) -> Any:
+    if isinstance(x, np.random.Generator):
+        return x.bit_generator.state
+    return x.get_state(legacy=False) if isinstance(x, np.random.RandomState) else None
+
+
+def _warn(fact: str, where: Where) -> None:
+    warnings.warn_explicit(
+        f"{fact} while a function is traced: the numbers become part of the program, the same at every call.\n"
+        f"  at {where}: {where.text}\n"
+        "  Draw them outside of the function, and pass them as an argument.",
+        FrozenRandomWarning,
+        where.file,
+        where.line,
+    )

@@ -1,0 +1,474 @@
+"""Variable: a node that behaves as a NumPy array and records into its graph what is done to it."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from functools import partial
+from operator import index as index_of
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import ITEM, Aval, Graph, Node, Op
+from symgrad.core.provenance import assigned_name, unpacked_names
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Dim, no_number
+from symgrad.errors import (
+    ConcreteValueError,
+    DTypeError,
+    GraphError,
+    ScalarError,
+    UnknownAttributeError,
+    UnsupportedError,
+)
+from symgrad.frontend import advice
+from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.dispatch import Operators, array_method, call_function, call_ufunc, explaining
+from symgrad.frontend.misuse import checked_dtype
+from symgrad.ops import create, index, marks, shape
+from symgrad.ops.define import as_input, no_operand
+from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
+
+_PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
+
+
+class Variable(Memory, Operators):
+    """An array-like value of a graph, known by shape and dtype; what is done to it is recorded.
+
+    It takes part in NumPy's functions, ufuncs, operators, methods, indexing and in-place assignment as an
+    `numpy.ndarray` does. A view writes through to what it views.
+
+    Attributes
+    ----------
+    graph : Graph
+    node : Node
+        The value as of now: an assignment rebinds it to a new node.
+    shape : tuple of int or Dim
+    dtype : numpy.dtype
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> x = sg.Graph().input("x", "float64[3]")
+    >>> np.sum(x * x)
+    <Variable float64[] sum>
+    """
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # what isinstance() finds: an array, a number of NumPy's or of Python's
+        if self.writes_in_place:
+            return np.ndarray
+        return _PYTHON[self.dtype.kind] if self.aval.weak and self.dtype.kind in _PYTHON else self.dtype.type
+
+    @__class__.setter
+    def __class__(self, _: type) -> None:
+        raise TypeError("a Variable keeps its class")
+
+    def __hash__(self) -> int:
+        """As the number that it is where that is known; arrays of NumPy have none, a Variable has its own."""
+        value = None if self.shape else self.known_value()
+        return object.__hash__(self) if value is None else hash(value)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._node.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._node.aval.shape)
+
+    @property
+    def size(self) -> int | Dim:
+        return product(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int | Dim:
+        return self.size * self.itemsize
+
+    @property
+    def base(self) -> None:
+        """Memory is laid out when the program is compiled: there is no other array to be asked for."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"<Variable {self.aval} {self._name() or self._node.op.name}>"
+
+    def __str__(self) -> str:
+        """What `print` and f-strings show: the value, of what is made of constants."""
+        return str(self.known_value()) if is_constant(self) else repr(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ScalarError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Variable]:
+        if not self.shape:
+            raise ScalarError(
+                "iteration over a 0-d array", "Write x[None] for an array of one; sum(x) of a number is x."
+            )
+        names = unpacked_names()
+        return (self._item(i, names[i] if i < len(names) else "") for i in range(len(self)))
+
+    def _item(self, i: int, name: str) -> Variable:
+        """``self[i]``, which the user's program stores under a name unless that is ""."""
+        known = len(self.graph.nodes)
+        x = self[i]
+        if name and self.graph.provenance is None and x.node.id >= known:
+            self.graph.label(x.node, name)
+        return x
+
+    # ---- recording
+
+    def __symgrad_record__(self, op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        return record(self.graph, op, inputs, params)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return call_ufunc(ufunc, method, inputs, **kwargs)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if function in create.CREATE:
+            return created(self.graph, function, args, kwargs)
+        return call_function(function, args, kwargs)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Functions on arrays for code that is written for any library of arrays: those of NumPy."""
+        return np
+
+    # ---- indexing and assignment
+
+    def __getitem__(self, key: Any) -> Variable:
+        return index.get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, Variable) and self.holds(value, key):
+            return  # the second half of x[i] += v: it is written already
+        self.writable()
+        self.overwrite(index.put(self, key, value))
+
+    def overwrite(self, value: Any) -> None:
+        """Make `value`, of the same shape and dtype, the content of this memory and of all that view it."""
+        self.writable()
+        self.node  # noqa: B018  up to date before it is overwritten
+        self.rebind(lift(self.graph, value))
+
+    # ---- where Python asks for a value: known is that of what is made of constants, or of sizes that are at hand
+
+    def known_value(self, asked: str = "for the number that was computed with it") -> Any:
+        """The value, an array of the caller's own or a number; None where it has none before the program runs.
+
+        Symbolic sizes that it was made of are pinned to the numbers at hand.
+        """
+        node = self.node
+        if not (is_constant(self) or known(node) is Known.SIZED):
+            return None
+        sizes = sizes_of(node)
+        if sizes and sizes[0].scope.value(sizes[0]) is None:
+            raise no_number(sizes[0], asked, "for int(n / 2) write n // 2, for math.ceil(n / 2) -(-n // 2)")
+        value = value_of(node)
+        return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
+
+    def _number(self, what: str) -> Any:
+        """The value, or an error that says for what it was needed."""
+        value = self.known_value()
+        if value is None:
+            fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
+            raise ConcreteValueError(fact, advice.on_number(what))
+        return value
+
+    def __bool__(self) -> bool:
+        value = self.known_value("for the truth of what was computed with it")
+        if value is None:
+            raise ConcreteValueError(
+                f"Python needs the truth of a {self._described()}, which has no value before the program runs",
+                advice.on_truth(),
+            )
+        return bool(value)
+
+    def _described(self) -> str:
+        name = self._name()
+        return f"traced {self.aval}" + (f" named {name!r}" if name else "")
+
+    def _name(self) -> str | None:
+        """What the user calls the value; a mark on an argument goes under the name of the argument."""
+        node, names = self._node, self.graph.names
+        while node.op in (marks.ALIAS, marks.ENTER) and node not in names:
+            node = node.inputs[0]
+        name = names.get(node)
+        return name if isinstance(name, str) else None
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
+
+    def __index__(self) -> int:
+        return index_of(self._number(advice.INDEX))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))
+
+    def __trunc__(self) -> int:
+        return math.trunc(self._number("math.trunc()"))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(self == value))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._number(f"format() by {spec!r}"), spec) if spec else str(self)
+
+    @array_method
+    def item(self, *args: Any) -> Any:
+        return np.asarray(self._number(".item()")).item(*args)
+
+    @array_method
+    def tolist(self) -> Any:
+        return np.asarray(self._number(".tolist()")).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        value = self.known_value()
+        if value is None:
+            raise ConcreteValueError(
+                f"np.array() or np.asarray() needs the value of a {self._described()}, "
+                "which has none before the program runs",
+                "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
+                "to index one, np.take(a, i); to write into one, make it inside of the function: np.zeros(shape).",
+            )
+        array = np.array(value, dtype)
+        array.flags.writeable = copy is True  # what shared its memory would write into it in vain
+        return array
+
+    # ---- attributes and methods of arrays
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def flags(self) -> SimpleNamespace:
+        contiguous = bool(self.contiguous)
+        return SimpleNamespace(
+            writeable=not self._lock,
+            c_contiguous=contiguous,
+            f_contiguous=contiguous and self.ndim < 2,
+            contiguous=contiguous,
+            fortran=False,
+            forc=contiguous,
+            fnc=False,
+            carray=contiguous and not self._lock,
+            farray=False,
+            behaved=not self._lock,
+            aligned=True,
+            owndata=self.owner is self,
+        )
+
+    @property
+    def T(self) -> Variable:
+        return np.transpose(self)
+
+    @property
+    def mT(self) -> Variable:
+        return np.matrix_transpose(self)
+
+    @property
+    def real(self) -> Variable:
+        return np.real(self)
+
+    @property
+    def imag(self) -> Variable:
+        return np.imag(self)
+
+    @array_method
+    def astype(
+        self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Variable:
+        dtype = checked_dtype("x.astype", dtype)
+        if not np.can_cast(self.dtype, dtype, casting):
+            raise DTypeError(
+                f"cannot cast {self.dtype} to {dtype} by the rule {casting!r}",
+                "Write casting='unsafe', which is what astype does by itself.",
+            )
+        if dtype == self.dtype and not self.aval.weak:
+            return self.copied(order, self._array) if copy else self
+        result = shape.ASTYPE(self, dtype=dtype)
+        result._array, result._permuted = self._array, self._permuted and order != "C"
+        return result
+
+    @array_method
+    def copy(self, order: str = "C") -> Variable:
+        return self.copied(order, self._array)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Variable:
+        return self.copy()
+
+    @array_method
+    def view(self, dtype: Any = None, type: Any = None) -> Variable:
+        for kind in (dtype, type):
+            if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
+                raise UnsupportedError(f"a traced array as a {kind.__name__}", "Keep to arrays; their product is @.")
+        if dtype not in (None, np.ndarray) and checked_dtype("x.view", dtype) != self.dtype:
+            raise UnsupportedError("the numbers of an array under another dtype", "Write x.astype(dtype).")
+        return self[...]
+
+    @array_method
+    def reshape(self, *sizes: Any, order: str = "C", copy: bool | None = None) -> Variable:
+        return shape.reshape(self, sizes[0] if len(sizes) == 1 else sizes, order=order, copy=copy)
+
+    @array_method
+    def transpose(self, *axes: Any) -> Variable:
+        return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
+
+    @array_method
+    def flatten(self, order: str = "C") -> Variable:
+        return np.ravel(self, order=order).copied(array=True)
+
+    @array_method
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+        self[...] = np.sort(self, axis, kind, order, stable=stable)
+
+    @array_method
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        self[...] = np.partition(self, kth, axis, kind, order)
+
+    @array_method
+    def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> Variable:
+        return np.compress(condition, self, axis, out)
+
+    @array_method
+    def resize(self, *sizes: Any, refcheck: bool = True) -> None:
+        np.resize(self, sizes)
+
+    @property
+    def flat(self) -> Flat:
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        Flat(self)[:] = value
+
+    @array_method
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def __getattr__(self, attribute: str) -> Any:
+        if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):  # np.asarray looks for protocols
+            raise UnsupportedError(
+                f"the array attribute .{attribute} is not supported", "Write it with NumPy's functions on the array."
+            )
+        if attribute.startswith("_"):
+            raise AttributeError(f"a Variable has no attribute {attribute!r}")
+        near = [a for a in get_close_matches(attribute, dir(np.ndarray)) if not a.startswith("_")]
+        raise UnknownAttributeError(
+            f"a traced array has no attribute .{attribute}, as an array of NumPy has none",
+            f"Write {' or '.join(f'.{a}' for a in near)}." if near else "Write it with NumPy's functions on the array.",
+        )
+
+
+class Flat:
+    """``x.flat``: the numbers of an array in C's order; writing into it writes into the array."""
+
+    def __init__(self, array: Variable) -> None:
+        self._of = array
+
+    def __getitem__(self, key: Any) -> Any:
+        return np.copy(np.reshape(self._of, -1))[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._of.writable()
+        flat = np.reshape(self._of, -1)
+        self._of.overwrite(np.reshape(index.put(flat, key, value), self._of.shape))
+
+    def __len__(self) -> int:
+        return int(self._of.size)
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(np.copy(np.reshape(self._of, -1)))
+
+
+# ---- recording
+
+
+def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The result of `op` as a Variable of `graph`, or a tuple of them."""
+    nodes = tuple([lift(graph, x) for x in inputs])
+    known = len(graph.nodes)
+    node = graph.add(op, nodes, freeze(op, params))
+    if type(node.aval) is not Aval:
+        return tuple(Variable(graph, graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval)))
+    if graph.provenance is None and node.id >= known:
+        name = assigned_name()
+        if name is not None:
+            graph.label(node, name)
+    result = Variable(graph, node)
+    for x in inputs:
+        if x._permuted if type(x) is Variable else isinstance(x, np.ndarray) and not x.flags.c_contiguous:
+            result._permuted = True
+    if op.view and isinstance(inputs[0], Variable) and not any(x.aval.ndim for x in nodes[1:]):  # an index array copies
+        result.attach(inputs[0])
+    return result
+
+
+def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What a creation function of NumPy gives inside `graph`."""
+
+    def new(op: Op, *inputs: Any, **params: Any) -> Variable:
+        result = record(graph, op, inputs, params)
+        for y in result if isinstance(result, tuple) else (result,):
+            if y.dtype.kind not in "biufc":
+                raise UnsupportedError(
+                    f"an array of dtype {y.dtype} cannot take part in a traced computation",
+                    "Make arrays of booleans, integers, floating or complex numbers.",
+                )
+            y._array = True
+        return result
+
+    return explaining(partial(create.CREATE[function], new), function, args, kwargs)
+
+
+def freeze(op: Op, params: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Parameters as a node holds them: sorted, without those that have their default."""
+    if not params:
+        return ()
+    defaults = op.defaults
+    kept = [item for item in params.items() if item[0] not in defaults or not _equal(defaults[item[0]], item[1])]
+    return tuple(sorted(kept))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Whether two parameters are the same, 1 and 1.0 and True being different."""
+    return a is b or (type(a), a) == (type(b), b)
+
+
+def lift(graph: Graph, x: Any) -> Node:
+    """The node of an operand in `graph`."""
+    if isinstance(x, Variable):
+        if x.graph is not graph:
+            raise GraphError(
+                "two Variables of different graphs meet", "Keep a Variable inside the function or graph that made it."
+            )
+        return x.node
+    if isinstance(x, Dim):
+        return graph.size(x)
+    if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
+        if isinstance(x, (np.generic, np.ndarray)) and x.dtype.kind not in "biufc":
+            raise no_operand(x)
+        return graph.constant(x)
+    if isinstance(x, (list, tuple)):
+        return lift(graph, as_input(x))
+    raise no_operand(x)

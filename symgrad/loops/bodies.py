@@ -1,0 +1,290 @@
+"""What the loops along an axis compute: their bodies as graphs, in which each value has the rows that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, count
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params
+from symgrad.core.provenance import UNKNOWN
+from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
+from symgrad.loops.halos import Span, is_zero
+from symgrad.loops.loop import Bounds, Cut
+from symgrad.loops.plan import Plan, is_cheap
+from symgrad.loops.regions import PUT, WINDOW, key_at
+from symgrad.loops.row_gathers import numbering
+from symgrad.loops.stencils import Moved
+from symgrad.ops.create import ARANGE
+from symgrad.ops.index import ADD, GET
+from symgrad.ops.index_expressions import FULL
+from symgrad.rewrite.engine import moved as moved_where
+
+
+@dataclass
+class Body:
+    """The body of a loop while it is put together: its graph, and where its inputs come from."""
+
+    graph: Graph = field(default_factory=Graph)
+    inputs: dict[tuple[Node, Cut | None], Node] = field(default_factory=dict)  # a value, and how it is cut
+    image: dict[Node, Node] = field(default_factory=dict)
+    bounds: dict[Span, Bounds] = field(default_factory=dict)
+
+    def bounds_of(self, span: Span, rows: Rows) -> Bounds:
+        """The stand-ins for where a span starts and stops."""
+        if span not in self.bounds:
+            k = len(self.bounds)
+            start, stop = (
+                self.graph.add(INPUT, (), (("aval", _PLACE), ("name", f"{s}{k}")), UNKNOWN) for s in ("start", "stop")
+            )
+            self.bounds[span] = Bounds(start, stop, rows)
+        return self.bounds[span]
+
+
+_PLACE = Aval((), np.dtype(int), True)
+
+
+class Bodies:
+    """The bodies of the loops of a plan.
+
+    Attributes
+    ----------
+    rows : Rows
+        What stands for the length of a block.
+    members : list of list of Node
+        What each loop computes.
+    stored : set of Node
+        What is wanted outside of the loop that computes it.
+    bodies : list of Body
+        None at all where values have too many lengths.
+    """
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node], plan: Plan) -> None:
+        self.graph, self.nodes, self.plan, self.axis = graph, nodes, plan, plan.axis
+        self.rows = Rows(_free_name("rows", graph))
+        self.lengths: dict[Span, Rows] = {Span(self.axis.size): self.rows}
+        self.members = [self._members(k) for k in range(plan.loops)]
+        self.stored = self._stored()
+        self.spans = [self._spans(k) for k in range(plan.loops)]
+        self.bodies = [self._body(k) for k in range(plan.loops)] if len(set(self._lengths())) < MOST_ROWS else []
+
+    def is_result(self, x: Node, k: int) -> bool:
+        return self.plan.loop[x] == k and x in self.stored
+
+    def output(self, x: Node, k: int) -> Node:
+        """A result of the loop: of rows those of its own."""
+        body = self.bodies[k]
+        if not self.plan.is_row(x):
+            return body.image[x]
+        return self._window(body, body.image[x], Cut(self.axis.places[x], self._own(x)), self.spans[k][x])
+
+    def bound(self, k: int) -> None:
+        """Name the places of all spans of a loop."""
+        for span in self.spans[k].values():
+            self.bodies[k].bounds_of(span, self._length(span))
+
+    def halo(self, k: int) -> int:
+        """How many rows more than its own a block may have of a value."""
+        return max((span.more for span in self.spans[k].values()), default=0)
+
+    # -- which rows of what
+
+    def _members(self, k: int) -> list[Node]:
+        """What a loop computes, with rows of earlier loops that are computed again, in order."""
+        members: dict[Node, None] = {}
+        for node in self.nodes:
+            if self.plan.loop.get(node) == k:
+                self._add_member(members, node)
+        return list(members)
+
+    def _add_member(self, members: dict[Node, None], node: Node) -> None:
+        for x, cut in zip(node.inputs, self.plan.cuts[node], strict=True):
+            if cut and x not in members and self._is_recomputed(x):
+                self._add_member(members, x)
+        members[node] = None
+
+    def _is_recomputed(self, x: Node) -> bool:
+        """Whether rows of an earlier loop are computed again: cheaply, from what is there anyway."""
+        if not self.plan.is_row(x) or not is_cheap(x):
+            return False
+        if x.op is GET and self._moved(x) is not None:
+            return True
+        return not any(cut and y in self.plan.loop for y, cut in zip(x.inputs, self.plan.cuts[x], strict=True))
+
+    def _spans(self, k: int) -> dict[Node, Span]:
+        """The rows of each value that a loop computes: its own where it is a result, and whatever is made of them."""
+        spans: dict[Node, Span] = {}
+        members = set(self.members[k])
+        for node in reversed(self.members[k]):
+            if self.plan.is_row(node) and self.is_result(node, k):
+                spans[node] = self._own(node).joined(spans.get(node))
+            for x, cut in zip(node.inputs, self._cuts(node, spans.get(node)), strict=True):
+                if cut is not None and x in members:
+                    size = self.axis.size_of(x)
+                    spans[x] = cut.span.moved(size, cut.by).joined(spans.get(x))
+        return spans
+
+    def _own(self, node: Node) -> Span:
+        return Span(self.axis.size_of(node))
+
+    def _cuts(self, node: Node, span: Span | None) -> list[Cut | None]:
+        """Which rows of its inputs a node takes for those of a span, or for a partial sum of its own."""
+        cuts: list[Cut | None] = []
+        moved = self._moved(node)
+        for i, (x, cut) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True)):
+            if not cut or (span is None and self.plan.is_row(node)):  # not at all for rows that no one reads
+                cuts.append(None)
+                continue
+            axis, size = self.axis.places[x], self.axis.size_of(x)
+            if span is None:
+                cuts.append(Cut(axis, Span(size)))
+            elif moved is not None and node.op is GET:
+                cuts.append(Cut(axis, span, moved.by))
+            elif moved is not None and i == 1:
+                cuts.append(Cut(axis, span.moved(size, -moved.by)))
+            else:
+                cuts.append(Cut(axis, span))
+        return cuts
+
+    def _moved(self, node: Node) -> Moved | None:
+        """How a node moves rows, if it does."""
+        if not self.plan.is_row(node):
+            return None
+        label = self.axis.flow(node).result[self.axis.places[node]]
+        return label if isinstance(label, Moved) else None
+
+    # -- what a loop computes
+
+    def _body(self, k: int) -> Body:
+        body = Body()
+        for node in self.members[k]:
+            if node in self.spans[k] or not self.plan.is_row(node):
+                self._compute(body, node, k)
+        return body
+
+    def _compute(self, body: Body, node: Node, k: int) -> None:
+        span, moved, numbers = self.spans[k].get(node), self._moved(node), numbering(node)
+        inputs = tuple([
+            self._numbers_of_rows(body, node, span) if i == numbers and cut else self._fetch(body, x, cut, k)
+            for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, span), strict=True))
+        ])  # fmt: skip
+        where = moved_where(node.where, body.image)
+        if moved is None or span is None:
+            twin = body.graph.add(node.op, inputs, self._params(node, span), where)
+        elif node.op is GET:
+            twin = self._read(body, node, inputs[0], moved)
+        else:
+            twin = self._put(body, node, inputs, span, moved)
+        body.image[node] = twin
+
+    def _length(self, span: Span) -> Rows:
+        known = self.lengths.get(span)
+        if known is None:
+            name = _free_name(f"rows_{len(self.lengths)}", self.graph)
+            known = self.lengths[span] = Rows(name, len(self.lengths))
+        return known
+
+    def _numbers_of_rows(self, body: Body, node: Node, span: Span | None) -> Node:
+        """0, 1, 2, ...: rows are counted from where the block begins."""
+        rows = self._length(span or self._own(node.inputs[0]))
+        start, stop, step = body.graph.constant(0), body.graph.size(rows), body.graph.constant(1)
+        params: Params = (("dtype", np.dtype(int)), ("n", rows))
+        return body.graph.add(ARANGE, (start, stop, step), params, node.where)
+
+    def _read(self, body: Body, node: Node, x: Node, moved: Moved) -> Node:
+        """The slice of a value: its rows are those that were fetched, and the key is for other axes."""
+        items, axis = list(dict(node.params)["key"]), -1
+        for i, item in enumerate(items):
+            axis += item is not None
+            if axis == moved.axis and item is not None:
+                items[i] = FULL
+        if all(item == FULL for item in items):
+            return x
+        return body.graph.add(GET, (x,), (("key", tuple(items)),), node.where)
+
+    def _put(self, body: Body, node: Node, inputs: tuple[Node, ...], span: Span, moved: Moved) -> Node:
+        """An assignment to some rows, as far as they are among those of a span."""
+        key, rows = dict(node.params)["key"], span.moved(moved.size, -moved.by)
+        places = [i for i, item in enumerate(key) if item is not None]
+        place = places[moved.axis]
+        start, stop, _ = body.bounds_of(rows, self._length(rows))
+        first, _, _ = body.bounds_of(span, self._length(span))
+        params = (
+            ("adds", node.op is ADD), ("by", moved.by), ("key", key_at(key, place, None, None)), ("place", place),
+        )  # fmt: skip
+        return body.graph.add(PUT, (*inputs, start, stop, first), params, moved_where(node.where, body.image))
+
+    def _fetch(self, body: Body, x: Node, cut: Cut | None, k: int) -> Node:
+        """A value inside of a loop: computed there, a constant, or an input of the loop."""
+        if cut and x in body.image:
+            twin = body.image[x]
+            if twin.op is not INPUT:
+                return self._window(body, twin, cut, self.spans[k][x])
+            whole, there = next(key for key, known in body.inputs.items() if known is twin)  # of which x is a slice
+            return self._fetch(body, whole, cut if there is None else Cut(there.axis, cut.span, cut.by + there.by), k)
+        if x.op is CONSTANT and x.aval.shape == ():
+            return body.graph.add(CONSTANT, (), x.params, x.where)
+        known = body.inputs.get((x, cut))
+        if known is None:
+            shape = self._cut_shape(x, cut.span) if cut else x.aval.shape
+            params = (("aval", x.aval._replace(shape=shape)), ("name", f"x{len(body.inputs)}"))
+            known = body.inputs[x, cut] = body.graph.add(INPUT, (), params, x.where)
+            body.graph.inputs.append(known)
+            if cut:
+                body.bounds_of(cut.span, self._length(cut.span))
+        return known
+
+    def _window(self, body: Body, x: Node, cut: Cut, there: Span) -> Node:
+        """The rows that are wanted of those that are there."""
+        if cut.span == there and is_zero(cut.by):
+            return x
+        start, stop, rows = body.bounds_of(cut.span, self._length(cut.span))
+        first, _, _ = body.bounds_of(there, self._length(there))
+        params = (("axis", cut.axis), ("by", cut.by), ("rows", rows))
+        return body.graph.add(WINDOW, (x, start, stop, first), params, x.where)
+
+    def _cut_shape(self, x: Node, span: Span) -> tuple[Any, ...]:
+        i = self.axis.places[x]
+        return (*x.aval.shape[:i], self._length(span), *x.aval.shape[i + 1 :])
+
+    def _params(self, node: Node, span: Span | None) -> Params:
+        """The parameters for a block: `shape` is by convention that of the result."""
+        if span is None or not self.plan.is_row(node):
+            return node.params
+        return tuple((key, self._cut_shape(node, span) if key == "shape" else value) for key, value in node.params)
+
+    def _stored(self) -> set[Node]:
+        """Rows that are wanted outside of the loop that computes them."""
+        read = set(self.graph.outputs)
+        for members in self.members:
+            there = set(members)
+            for node in members:
+                read.update(
+                    x for x, cut in zip(node.inputs, self.plan.cuts[node], strict=True) if not (cut and x in there)
+                )
+        for node in self.nodes:
+            if node not in self.plan.loop:
+                read.update(node.inputs)
+        return {x for x in read if x in self.plan.loop}
+
+    def _lengths(self) -> Iterator[Span]:
+        """Every span that there will be."""
+        yield from self.lengths
+        for members, spans in zip(self.members, self.spans, strict=True):
+            for node in members if self.axis.stencils else ():
+                span, moved = spans.get(node), self._moved(node)
+                yield from (cut.span for cut in self._cuts(node, span) if cut is not None)
+                if span is not None:
+                    yield from (span, self._own(node))
+                if span is not None and moved is not None:
+                    yield span.moved(moved.size, -moved.by)
+
+
+def _free_name(name: str, graph: Graph) -> str:
+    """A name that neither a value nor a size has."""
+    sizes = {n for x in graph.inputs for size in x.aval.shape if isinstance(size, Dim) for n in symbols_of(size)}
+    taken = sizes.union(hint for hint in graph.names.values() if isinstance(hint, str))
+    return next(each for each in chain((name,), (f"{name}_{i}" for i in count(2))) if each not in taken)

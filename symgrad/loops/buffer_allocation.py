@@ -1,0 +1,350 @@
+"""Where the values of a block are kept: few buffers that stay in the cache, each laid out for the inner loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import INPUT, Graph, Node, is_view
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Size, is_rows
+from symgrad.loops import machine
+from symgrad.loops.assumed_sizes import likely
+from symgrad.loops.axes import Axis, axes_of
+from symgrad.loops.regions import PUT
+from symgrad.ops.create import EMPTY, FULL
+from symgrad.ops.index import ADD, SET
+from symgrad.ops.index_expressions import FULL as ALL, indexed_shape
+
+SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
+SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
+PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
+MINOR = 64  # a value that many times smaller than the largest needs no buffer
+SLOW_IN_PLACE = frozenset(("sign",))  # NumPy's loop branches there, five times as long where signs are mixed
+WITH_OUT = frozenset((np.sum, np.max, np.min, np.clip, np.outer))
+
+
+class Buffer(NamedTuple):
+    """Memory for values of a block: of these sizes, with the axis of the rows put in at a place."""
+
+    shape: tuple[Size, ...]
+    at: int
+    dtype: np.dtype
+
+
+class Home(NamedTuple):
+    """Where a value is kept: in which buffer, whose axes (rows first) are the value's in this order."""
+
+    buffer: int
+    order: tuple[int, ...]
+
+
+@dataclass
+class Layout:
+    """The plan of a block's memory.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows a block has.
+    buffers : list of Buffer
+    homes : dict of Node to Home
+        Where values are kept.
+    grounds : dict of Node to Node
+        New arrays that are filled piece by piece right where a result of the loop is, and those results.
+    halo : int
+        How many rows more a buffer must take, for those of neighbouring blocks.
+    """
+
+    rows: int
+    buffers: list[Buffer] = field(default_factory=list)
+    homes: dict[Node, Home] = field(default_factory=dict)
+    grounds: dict[Node, Node] = field(default_factory=dict)
+    halo: int = 0
+
+    @property
+    def length(self) -> int:
+        """How many rows a buffer takes."""
+        return self.rows + self.halo
+
+
+def row_axis(node: Node) -> int | None:
+    """Which axis of a value of a block is that of the rows."""
+    for i, n in enumerate(node.aval.shape):
+        if is_rows(n):
+            return i
+    return None
+
+
+def length_of(node: Node) -> int:
+    """The number that stands for how many rows a value has."""
+    return next(n for n in node.aval.shape if isinstance(n, int) and is_rows(n))
+
+
+def takes_out(node: Node) -> bool:
+    """Whether NumPy can write the value into memory that is there."""
+    return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in WITH_OUT or node.op.name == "einsum"
+
+
+def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) -> Layout:
+    """The layout of a body.
+
+    Parameters
+    ----------
+    graph : Graph
+        The body.
+    direct : collection of Node
+        Rows that are results of the loop.
+    size : int or Dim
+        How many rows there are in all.
+    halo : int
+        How many rows more than its own a block may have of a value.
+    """
+    order = Order(graph)
+    users = _users(graph)
+    grounds = {ground: y for y in direct if (ground := _ground(y, users, graph.outputs)) is not None}
+    straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
+    wanted = _wanted(graph, order, users) - grounds.keys() - straight
+    allocation = Allocation(graph, order)
+    for node in graph.nodes:
+        allocation.visit(node, node in wanted and not (node in direct and order.is_plain(node)))
+    buffers = allocation.buffers
+    streamed = [nbytes_of_row(x) for x in (*graph.inputs, *direct)]
+    rows = _rows(sum(map(_row_bytes, buffers)) + sum(streamed), size)
+    return Layout(rows, buffers, allocation.homes, grounds, halo)
+
+
+# ---- arrays that are put together
+
+
+def is_new(node: Node) -> bool:
+    """Whether a value is an array to put pieces into."""
+    return node.op in (FULL, EMPTY)
+
+
+def _users(graph: Graph) -> dict[Node, list[Node]]:
+    users: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
+    for node in graph.nodes:
+        for x in node.inputs:
+            users[x].append(node)
+    return users
+
+
+def _ground(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]) -> Node | None:
+    """The new array that became a result by having pieces put into it, and by nothing else."""
+    if node.op is not PUT:
+        return None
+    while node.op is PUT:
+        node = node.inputs[0]
+        if len(users[node]) != 1 or node in outputs:
+            return None
+    return node if is_new(node) else None
+
+
+def _is_filled(node: Node, users: dict[Node, list[Node]]) -> bool:
+    return is_new(node) and any(y.op is PUT for y in users[node])
+
+
+def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
+    """Whether all that is done with a value is that it is put where NumPy can write it at once."""
+    if len(users[node]) != 1:
+        return False
+    (put,) = users[node]
+    return put.op is PUT and put.inputs[1] is node and put.inputs[0] is not node and goes_straight(put, node)
+
+
+def goes_straight(put: Node, value: Node) -> bool:
+    """Whether NumPy can write a value where it is put."""
+    if dict(put.params)["adds"] or not (value.op.elementwise and isinstance(value.op.evaluate, np.ufunc)):
+        return False
+    return row_axis(value) is not None and _fills(put) and put.aval.dtype == value.aval.dtype
+
+
+def fills_rows(put: Node) -> bool:
+    """Whether some rows are set, and those as a whole."""
+    params = dict(put.params)
+    others = [item for i, item in enumerate(params["key"]) if i != params["place"]]
+    return not params["adds"] and all(item == ALL for item in others)
+
+
+def _fills(put: Node) -> bool:
+    """Whether there is a number for each place of the rows that are put."""
+    params = dict(put.params)
+    shape = indexed_shape(put.aval.shape, params["key"], ())
+    axis, place = row_axis(put.inputs[1]), params["place"]
+    sizes = [n for i, n in enumerate(shape) if i != place]
+    others = [n for i, n in enumerate(put.inputs[1].aval.shape) if i != axis]
+    return axis == place and same_shape(tuple(sizes), tuple(others))
+
+
+def nbytes_of_row(node: Node) -> int:
+    axis, aval = row_axis(node), node.aval
+    return 0 if axis is None else likely(math.prod(_others(aval.shape, axis))) * aval.dtype.itemsize
+
+
+def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
+def _row_bytes(buffer: Buffer) -> int:
+    return likely(math.prod(buffer.shape)) * buffer.dtype.itemsize
+
+
+def _rows(row_bytes: int, size: Size) -> int:
+    """So many rows that a block stays in the caches; known sizes are shared evenly between blocks and threads.
+
+    Up to some eight times the level-2 cache a larger block is the better one, with fewer calls that threads meet in, if
+    half of a core's share of the level-3 cache holds it. An odd multiple: of buffers that lie a power of two apart
+    the same rows compete for the same places in a cache.
+    """
+    near = machine.cache_bytes()
+    rows = min(max(4 * near, machine.share_bytes() // 2), 8 * near) // max(row_bytes, 1)
+    rows = min(max(rows, SMALLEST), LARGEST)
+    if isinstance(size, int):
+        parts = machine.cores() if size <= 4 * machine.cores() * rows else PARTS
+        return max(math.ceil(size / (parts * max(math.ceil(size / rows / parts), 1))), 1)
+    unit = 1 << max(rows.bit_length() - 6, 0)
+    return (rows // unit | 1) * unit
+
+
+def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[Node]:
+    """Values that get a buffer: NumPy can write them there, and they are not small beside the others."""
+    able = [
+        x
+        for x in graph.nodes
+        if row_axis(x) is not None and (takes_out(x) or _is_filled(x, users) or order.is_packed(x))
+    ]
+    sizes = {x: nbytes_of_row(x) for x in able}
+    largest = max(sizes.values(), default=0)
+    return {x for x in able if sizes[x] * MINOR >= largest}
+
+
+class Order:
+    """In which order the axes of a block's values lie in memory.
+
+    Axes over which products of matrices are repeated come first, the others as NumPy has them; but the rows come last
+    where another axis is so short that it makes a poor inner loop.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        products = [x for x in graph.nodes if x.op.name == "matmul" and x.aval.ndim > 2]
+        self._repeated = _repeated(graph, products)
+        self._stacked = any(row_axis(x) not in (None, x.aval.ndim - 2, x.aval.ndim - 1) for x in products)
+        self.rows_last = not self._stacked and self._mostly_short()
+        self._packed = self._find_packed() if self.rows_last else set()
+
+    def of(self, node: Node) -> tuple[int, ...]:
+        """The axes of a value but for that of the rows, from the outermost."""
+        row = row_axis(node)
+        others = [i for i in range(node.aval.ndim) if i != row]
+        return tuple(sorted(others, key=lambda i: not self._is_repeated(node, i)))
+
+    def place(self, node: Node) -> int:
+        """How many of them lie outside of the rows."""
+        others, row = self.of(node), row_axis(node)
+        if self.rows_last or row is None:
+            return len(others)
+        return sum(i < row or (not self._stacked and self._is_repeated(node, i)) for i in others)
+
+    def is_plain(self, node: Node) -> bool:
+        """Whether the value lies in memory as NumPy would lay it."""
+        others = list(self.of(node))
+        return others == sorted(others) and row_axis(node) == self.place(node)
+
+    def is_packed(self, node: Node) -> bool:
+        """Whether a block of an input is copied in this order first."""
+        return node in self._packed
+
+    def _is_repeated(self, node: Node, i: int) -> bool:
+        return any(axis.places.get(node) == i for axis in self._repeated)
+
+    def _mostly_short(self) -> bool:
+        short = long = 0
+        for node in self._graph.nodes:
+            if node.op is not INPUT and row_axis(node) is not None and node.aval.ndim > 1 and not is_view(node):
+                last = self.of(node)[-1]
+                if likely(node.aval.shape[last]) < SHORT:
+                    short += nbytes_of_row(node)
+                else:
+                    long += nbytes_of_row(node)
+        return short > long
+
+    def _find_packed(self) -> set[Node]:
+        """Inputs of which some operation other than a product reads blocks, through views or not."""
+        seen: set[Node] = set()
+        for node in reversed(self._graph.nodes):
+            if node.op is not INPUT and (not is_view(node) or node in seen) and node.op.name != "matmul":
+                seen.update(x for x in node.inputs if row_axis(x) not in (None, x.aval.ndim - 1))
+        return {x for x in self._graph.inputs if x in seen and x.aval.dtype != bool}  # np.positive takes numbers
+
+
+def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
+    """The axes over which products of matrices are repeated, other than the rows."""
+    if not products:
+        return []
+    axes = [axis for axis in axes_of(graph.nodes) if not is_rows(axis.size)]
+    return [axis for axis in axes if any(axis.places.get(x, x.aval.ndim) < x.aval.ndim - 2 for x in products)]
+
+
+class Allocation:
+    """Gives buffers to values in the order of their making, those that nobody reads any more first."""
+
+    def __init__(self, graph: Graph, order: Order) -> None:
+        self._order = order
+        self.buffers: list[Buffer] = []
+        self.homes: dict[Node, Home] = {}
+        self._free: dict[Buffer, list[int]] = {}
+        self._roots: dict[Node, Node] = {}
+        self._last: dict[Node, Node] = {}
+        for node in graph.nodes:
+            shares = is_view(node) or node.op in (SET, ADD, PUT)  # which may be written into what they change
+            self._roots[node] = self._roots[node.inputs[0]] if shares else node
+            for x in (node, *node.inputs):
+                self._last[self._roots[x]] = node
+
+    def visit(self, node: Node, wants: bool) -> None:
+        if wants:
+            self.homes[node] = self._overwritten(node) or self._settled(node)
+        kept = self.homes[node].buffer if wants else None
+        for x in dict.fromkeys(self._roots[x] for x in (node, *node.inputs)):
+            if self._last[x] is node and x in self.homes and (x is node or self.homes[x].buffer != kept):
+                number = self.homes[x].buffer
+                self._free[self.buffers[number]].append(number)
+
+    def _settled(self, node: Node) -> Home:
+        others = self._order.of(node)
+        row = row_axis(node)
+        assert row is not None
+        buffer = Buffer(tuple(node.aval.shape[i] for i in others), self._order.place(node), node.aval.dtype)
+        free = self._free.setdefault(buffer, [])
+        if not free:
+            free.append(len(self.buffers))
+            self.buffers.append(buffer)
+        axes = (row, *others)
+        return Home(free.pop(), tuple(axes.index(i) for i in range(len(axes))))
+
+    def _overwritten(self, node: Node) -> Home | None:
+        """The home of an operand that nobody reads afterwards, if number by number it can become the result."""
+        if not node.op.elementwise or node.op.name in SLOW_IN_PLACE:
+            return None
+        for x in dict.fromkeys(node.inputs):
+            home = self.homes.get(x)
+            alone = all(y is x or self._roots[y] is not x for y in node.inputs)
+            fits = same_shape(x.aval.shape, node.aval.shape) and x.aval.dtype == node.aval.dtype
+            if home and alone and fits and self._last[x] is node and home.order == self._settled_order(node):
+                return home
+        return None
+
+    def _settled_order(self, node: Node) -> tuple[int, ...]:
+        axes = (row_axis(node), *self._order.of(node))
+        return tuple(axes.index(i) for i in range(len(axes)))
+
+
+def scratch_bytes(buffers: Iterable[Buffer], rows: int) -> Size:
+    """The memory of the buffers."""
+    return sum((math.prod(buffer.shape) * buffer.dtype.itemsize * rows for buffer in buffers), 0)

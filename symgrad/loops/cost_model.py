@@ -1,0 +1,104 @@
+"""What a program costs in seconds, whole or in blocks: rough figures, good enough to tell which is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from symgrad.analysis.cost import flops_of, nbytes
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view, per_node
+from symgrad.core.shapes import product
+from symgrad.loops import machine
+from symgrad.loops.assumed_sizes import likely
+from symgrad.loops.buffer_allocation import SHORT
+
+CALL = 0.8e-6  # seconds for calling NumPy
+SHARE = 100e-6  # for handing work to a thread
+WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; several threads take as long
+FAR = 0.27e-9  # and for writing them to where no cache reaches
+FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
+SHORT_LOOP = 15e-9  # for starting an inner loop
+PRODUCTS = frozenset(("matmul", "einsum", "tensordot", "outer", "vecdot"))
+KERNEL = {  # nanoseconds for a number of eight bytes, in the cache
+    "exp": 0.8, "expm1": 2.0, "log": 1.2, "log1p": 1.5, "tanh": 1.7, "sin": 8.0, "cos": 8.0, "tan": 10.0, "sqrt": 0.6,
+    "divide": 0.5, "power": 8.0, "where": 1.0, "heaviside": 2.0, "logaddexp": 18.0, "arctan": 5.0, "arctan2": 15.0,
+    "max": 0.3, "min": 0.3, "sum": 0.3, "maximum": 0.5, "minimum": 0.5, "clip": 0.4,
+    "sinh": 8.0, "cosh": 8.0, "arcsin": 5.0, "arccos": 5.0, "hypot": 5.0,
+}  # fmt: skip
+USUAL = 0.2
+
+
+class Figures(NamedTuple):
+    """What the time of a node is reckoned with, whatever it is a part of."""
+
+    kernel: float  # seconds, with all numbers in the cache
+    spreads: bool  # whether it works with all cores by itself
+    short: float  # seconds that are lost where axes are short
+    read: tuple[int, ...]  # bytes, of each input
+    written: int
+
+
+def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
+    """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
+    figures, cores = map(figures_of, nodes), machine.cores()
+    return sum(CALL + (f.kernel / (cores if f.spreads else 1) + f.short) * scale + _traffic(f, scale) for f in figures)
+
+
+def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
+    """The same in blocks, where `streamed` bytes are read or written once."""
+    nodes = list(nodes)
+    work = sum(figures_of(x).kernel for x in nodes) * scale + 1.3 * CALL * len(nodes) * blocks
+    return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
+
+
+def is_work(node: Node) -> bool:
+    """Whether a node costs time when it runs."""
+    return node.op not in (INPUT, CONSTANT, SIZE, ITEM) and not is_view(node)
+
+
+@per_node  # each is asked for by every way to divide a program
+def figures_of(node: Node) -> Figures:
+    numbers = {x: _numbers(x.aval) for x in (*node.inputs, node)}
+    read = tuple([likely(nbytes(x.aval)) for x in numbers if x is not node])
+    written = likely(nbytes(node.aval))
+    return Figures(_kernel(node, numbers), _spreads(node), _short(node, numbers), read, written)
+
+
+def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
+    if node.op.name in PRODUCTS:
+        return likely(flops_of(node)) / 2 * FLOP
+    return max(numbers.values()) * KERNEL.get(node.op.name, USUAL) * 1e-9 * _width(node.aval)
+
+
+def _width(aval: object) -> float:
+    """Kernels take the more numbers at a time the narrower they are."""
+    return aval.dtype.itemsize / 8 if isinstance(aval, Aval) else 1.0
+
+
+def _numbers(aval: object) -> int:
+    return likely(product(aval.shape)) if isinstance(aval, Aval) else 0
+
+
+def _spreads(node: Node) -> bool:
+    """BLAS works on a large product with all cores by itself, if it is one product."""
+    plain = node.op.name in PRODUCTS and all(x.aval.ndim <= 2 for x in node.inputs)
+    return plain and likely(flops_of(node)) > 1e5
+
+
+def _traffic(figures: Figures, scale: float) -> float:
+    """The time that memory takes beyond what the kernel does."""
+    near, written = machine.cache_bytes(), figures.written * scale
+    if max((figures.written, *figures.read)) * scale <= 2 * near:  # all of it is in the cache
+        return 0.0
+    words = sum(size for n in (*figures.read, figures.written) if (size := n * scale) > 2 * near) / 8
+    return words * WORD + (written / 8 * FAR if written > 6 * near else 0.0)
+
+
+def _short(node: Node, numbers: Mapping[Node, int]) -> float:
+    """The time that is lost where the last axis is short and the operands do not lie alike, or it is summed over."""
+    largest = max((node, *node.inputs), key=numbers.__getitem__)
+    if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.name in PRODUCTS:
+        return 0.0
+    last = likely(largest.aval.shape[-1])
+    alike = all(n in (1, numbers[largest]) for n in numbers.values())
+    return 0.0 if alike or last >= SHORT else SHORT_LOOP * numbers[largest] / last

@@ -1,0 +1,88 @@
+"""Which rows of its values a block computes: its own, and of its neighbours' those that slices reach for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from symgrad.core.sizes import Dim, Size, difference, evaluate
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Rows i + before to j + behind, as far as there are such, of a value of `size` rows in the block of rows i to j.
+
+    What a block computes of rows that are not its own its neighbour computes as well: blocks never wait for each other.
+    """
+
+    size: Size
+    before: Size = 0
+    behind: Size = 0
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        return self.size, self.before, self.behind
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        """What it is told from others by: to ask whether two symbolic sizes are equal may pin them."""
+        return tuple(size.expr if isinstance(size, Dim) else size for size in self.sizes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def more(self) -> int:
+        """How many rows more than its own a block has."""
+        more = self.behind - self.before
+        return more if isinstance(more, int) else 0
+
+    def moved(self, size: Size, by: Size) -> Span:
+        """Rows as many places further on, of a value of another size."""
+        return Span(size, self.before + by, self.behind + by)
+
+    def joined(self, other: Span | None) -> Span:
+        """What contains both."""
+        if other is None:
+            return self
+        return Span(self.size, min(self.before, other.before), max(self.behind, other.behind))
+
+    def rows(self, i: int, j: int, symbols: Mapping[str, int]) -> tuple[int, int]:
+        size, before, behind = (evaluate(x, symbols) for x in self.sizes)
+        return min(max(i + before, 0), size), min(max(j + behind, 0), size)
+
+    # ---- as source
+
+    def start_text(self, i: str, size: Size) -> str:
+        """Where it starts, in a loop over `size` rows."""
+        text = plus(i, self.before)
+        if not (isinstance(self.before, int) and self.before >= 0):
+            text = f"max({text}, 0)"
+        return text if self._ends_behind(size, self.before - 1) else f"min({text}, {self.size})"
+
+    def stop_text(self, j: str, size: Size) -> str:
+        text = plus(j, self.behind)
+        if not (isinstance(self.behind, int) and self.behind >= -1):
+            text = f"max({text}, 0)"
+        return text if self._ends_behind(size, self.behind) else f"min({text}, {self.size})"
+
+    def _ends_behind(self, size: Size, by: Size) -> bool:
+        """Whether no row of the loop, that many places further on, lies behind the value's last."""
+        beyond = difference(size, self.size)
+        return isinstance(beyond, int) and isinstance(by, int) and beyond + by <= 0
+
+
+def is_zero(size: Size) -> bool:
+    return isinstance(size, int) and size == 0
+
+
+def plus(text: str, by: Size) -> str:
+    """So many places further on, as source."""
+    if not isinstance(by, int):
+        return f"{text} + ({by})"
+    return text if by == 0 else f"{text} {'-' if by < 0 else '+'} {abs(by)}"

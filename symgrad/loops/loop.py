@@ -1,0 +1,132 @@
+"""A loop over blocks of rows as one node: its body is a graph of what is computed of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.core.interpret import interpret
+from symgrad.core.sizes import Dim, Rows, Size, evaluate, symbols_of
+from symgrad.loops.buffer_allocation import Layout
+from symgrad.loops.halos import Span
+from symgrad.loops.regions import PUT, WINDOW
+
+
+class Cut(NamedTuple):
+    """Blocks of a value along an axis: the rows of a span, some places further on."""
+
+    axis: int
+    span: Span
+    by: Size = 0
+
+
+class Bounds(NamedTuple):
+    """Where a span lies in a block: the inputs of the body that stand for its start and its stop, and its length."""
+
+    start: Node
+    stop: Node
+    rows: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The body of a loop.
+
+    Attributes
+    ----------
+    graph : Graph
+        Its inputs are those of the loop, blocks of them or whole; an axis that is cut has the length of a span.
+    size : int or Dim
+        How many rows there are.
+    rows : Rows
+        What stands for the length of a block.
+    bounds : dict of Span to Bounds
+        The spans of its values.
+    cuts : tuple
+        For each input how it is cut, None for one that is read whole.
+    joins : tuple
+        For each output the axis along which its blocks lie behind each other, or the ufunc that joins partial results.
+    avals : tuple of Aval
+        Of the results of the loop.
+    layout : Layout
+        How many rows a block has, and where its values are kept.
+    threads : bool
+        Whether it is worth while to share the rows between threads.
+    seconds : float
+        What one thread takes for it, as far as reckoned.
+    """
+
+    graph: Graph
+    size: Size
+    rows: Rows
+    bounds: dict[Span, Bounds]
+    cuts: tuple[Cut | None, ...]
+    joins: tuple[int | np.ufunc, ...]
+    avals: tuple[Aval, ...]
+    layout: Layout
+    threads: bool
+    seconds: float
+
+    @property
+    def sizes(self) -> tuple[Any, ...]:
+        """Every size that the loop mentions, apart from what stands in its graph."""
+        spans = tuple(span.sizes for span in self.bounds)
+        avals = tuple(aval.shape for aval in self.avals)
+        return (self.size, *spans, *avals, *(buffer.shape for buffer in self.layout.buffers))
+
+    @property
+    def symbols(self) -> tuple[Dim, ...]:
+        """The symbols on which it depends which rows a block has."""
+        moved = [dict(x.params)["by"] for x in self.graph.nodes if x.op in (WINDOW, PUT)]
+        sizes = [self.size, *(size for span in self.bounds for size in span.sizes), *moved]
+        return tuple(
+            {s: size.scope.symbol(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}.values()
+        )
+
+
+def _evaluate(*xs: Any, body: Block, symbols: tuple[int, ...]) -> tuple[Any, ...]:
+    """Block by block, by the interpreter."""
+    sizes = {str(name): number for name, number in zip(body.symbols, symbols, strict=True)}
+    n, rows = evaluate(body.size, sizes), body.layout.rows
+    parts = [_one(body, xs, i, min(i + rows, n), sizes) for i in range(0, max(n, 1), rows)]
+    return tuple(_joined(join, part) for join, part in zip(body.joins, zip(*parts, strict=True), strict=True))
+
+
+def _one(body: Block, xs: Sequence[Any], i: int, j: int, sizes: Mapping[str, int]) -> list[Any]:
+    feeds: dict[Node, Any] = {}
+    lengths = {**sizes, str(body.rows): j - i}
+    for span, (first, last, rows) in body.bounds.items():
+        feeds[first], feeds[last] = start, stop = span.rows(i, j, sizes)
+        lengths[str(rows)] = stop - start
+    for node, x, cut in zip(body.graph.inputs, xs, body.cuts, strict=True):
+        feeds[node] = x if cut is None else _rows_of(x, cut, i, j, sizes)
+    return interpret(body.graph.outputs, feeds, lengths)
+
+
+def _rows_of(x: Any, cut: Cut, i: int, j: int, sizes: Mapping[str, int]) -> Any:
+    by = evaluate(cut.by, sizes)
+    start, stop = cut.span.rows(i, j, sizes)
+    return x[(slice(None),) * cut.axis + (slice(start + by, stop + by),)]
+
+
+def _joined(join: int | np.ufunc, parts: Sequence[Any]) -> Any:
+    return np.concatenate(parts, axis=join) if isinstance(join, int) else join.reduce(parts)
+
+
+def _bind(*xs: Any, body: Block) -> tuple[Sequence[Any], dict[str, Any]]:
+    return xs, {"body": body}
+
+
+LOOP = Op("loop", _evaluate, lambda *xs, body, symbols: body.avals, _bind)
+
+
+def with_nested(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes, and those in the bodies of loops among them."""
+    for node in nodes:
+        yield node
+        if node.op is LOOP:
+            yield from dict(node.params)["body"].graph.nodes

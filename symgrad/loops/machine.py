@@ -1,0 +1,72 @@
+"""The machine that code is generated for: its cores, and the caches that one of them has, or has a share in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+
+USUAL_CACHE, USUAL_SHARE, USUAL_CORES = 1 << 20, 16 << 20, 2
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 1 << 10, "M": 1 << 20}
+_any: ContextVar[bool] = ContextVar("any", default=False)
+
+
+@contextmanager
+def any_machine() -> Iterator[None]:
+    """Inside, code is generated for a usual machine: its text is the same wherever it is made."""
+    token = _any.set(True)
+    try:
+        yield
+    finally:
+        _any.reset(token)
+
+
+def cache_bytes() -> int:
+    """The level-2 cache of a core, as far as the system tells."""
+    return USUAL_CACHE if _any.get() else _cache_bytes()
+
+
+def share_bytes() -> int:
+    """What there is of the level-3 cache for each of the cores that share it; 0 where the system does not tell."""
+    return USUAL_SHARE if _any.get() else _share_bytes()
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return USUAL_CORES if _any.get() else _cores_here()
+
+
+@cache
+def _cache_bytes() -> int:
+    return _size(2) or USUAL_CACHE
+
+
+@cache
+def _share_bytes() -> int:
+    try:
+        return _size(3) // _number_of((_CACHES / "index3" / "shared_cpu_list").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _size(level: int) -> int:
+    try:
+        text = (_CACHES / f"index{level}" / "size").read_text().strip()
+        return int(text[:-1]) * _UNITS[text[-1]]
+    except (OSError, ValueError, KeyError, IndexError):
+        return 0
+
+
+def _number_of(cores: str) -> int:
+    """How many cores a list such as 0-3,8 has."""
+    ends = [list(map(int, part.split("-"))) for part in cores.strip().split(",")]
+    return sum(1 + part[-1] - part[0] for part in ends)
+
+
+@cache
+def _cores_here() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,49 @@
+"""Rows of a block's values: what reads those of a span out of more rows, and what puts them into more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import Aval, Op
+from symgrad.core.sizes import Rows, Size
+from symgrad.ops.index_expressions import Slice, decode
+
+Key = tuple[Any, ...]
+
+
+def _as_they_are(*xs: Any, **params: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+    return xs, params
+
+
+def _window(x: Any, start: int, stop: int, first: int, axis: int, by: Size, rows: Rows) -> Any:
+    return x[(slice(None),) * axis + (slice(start + by - first, stop + by - first),)]
+
+
+def _infer_window(x: Aval, *places: Aval, axis: int, by: Size, rows: Rows) -> Aval:
+    return x._replace(shape=(*x.shape[:axis], rows, *x.shape[axis + 1 :]))
+
+
+WINDOW = Op("window", _window, _infer_window, _as_they_are, view=True)
+"""Of rows from `first` on those from `start` to `stop`, as many as `rows`, or those so many places further on."""
+
+
+def key_at(key: Key, place: int, start: Any, stop: Any) -> Key:
+    """A key with rows in its place."""
+    return (*key[:place], Slice(start, stop, None), *key[place + 1 :])
+
+
+def _put(x: Any, value: Any, start: int, stop: int, first: int, adds: bool, by: Size, key: Key, place: int) -> Any:
+    y = np.array(x)
+    at = decode(key_at(key, place, start + by - first, stop + by - first), ())
+    if adds:
+        y[at] += value
+    else:
+        y[at] = value
+    return y
+
+
+PUT = Op("put", _put, lambda x, *inputs, **params: x, _as_they_are)
+"""Rows from `start` to `stop` of a value set, or added, so many places further on in rows from `first` on."""

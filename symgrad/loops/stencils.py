@@ -1,0 +1,106 @@
+"""Slices that move rows, such as ``x[1:]``: which rows of a result go with which rows of what it is made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from symgrad.core.axes import Flow
+from symgrad.core.graph import Aval, Node
+from symgrad.core.shapes import slice_indices
+from symgrad.core.sizes import Size, same
+from symgrad.loops.assumed_sizes import likely
+from symgrad.loops.row_gathers import row_flow
+from symgrad.ops.create import EMPTY
+from symgrad.ops.index import ADD, GET, SET
+from symgrad.ops.index_expressions import FULL, Slice
+
+FARTHEST = 1024  # rows by which a slice may move the others, or leave them out
+
+
+class Moved(NamedTuple):
+    """A label of an axis that a key cuts: row r of what the key selects is row r + `by` of the array."""
+
+    axis: int  # of the array
+    by: Size
+    size: Size  # how many rows are selected
+
+
+class Selected(NamedTuple):
+    """One item of a key that selects rows."""
+
+    moved: Moved
+    place: int  # of the axis in what is selected
+    taken: bool  # by a number, which leaves no axis
+
+
+def stencil_flow(node: Node) -> Flow:
+    """How axes flow, with labels `Moved` for those that slices of step 1 cut not far from their ends."""
+    if node.op is EMPTY:
+        return Flow((), tuple(range(node.aval.ndim)))
+    flow = row_flow(node)
+    if node.op is GET:
+        return _reading(flow, node)
+    return _writing(flow, node) if node.op in (SET, ADD) else flow
+
+
+def moved_of(node: Node) -> list[Moved]:
+    """The axes along which a node moves rows."""
+    return [label for label in stencil_flow(node).result if isinstance(label, Moved)]
+
+
+def _reading(flow: Flow, node: Node) -> Flow:
+    x = node.inputs[0]
+    wide, narrow = list(flow.inputs[0]), list(flow.result)
+    for moved, place, taken in _selected(node, x.aval):
+        if not taken and _is_near(moved, x.aval.shape[moved.axis]):
+            wide[moved.axis] = narrow[place] = moved
+    return Flow((tuple(wide), *flow.inputs[1:]), tuple(narrow), flow.combine)
+
+
+def _writing(flow: Flow, node: Node) -> Flow:
+    """What is put has those rows as well, or is the same for all rows that it is written to."""
+    x, value = node.inputs[:2]
+    wide, narrow = list(flow.result), list(flow.inputs[1])
+    ndim = sum(item is None or isinstance(item, Slice) for item in dict(node.params)["key"])
+    for moved, place, taken in _selected(node, x.aval):
+        i = place - (ndim - value.aval.ndim)
+        if taken:
+            wide[moved.axis] = moved if place == 0 else None  # so that a row is spread over rows
+        elif i < 0 or (same(value.aval.shape[i], 1) and not same(moved.size, 1)):
+            wide[moved.axis] = moved
+        elif same(value.aval.shape[i], moved.size) and _is_near(moved, x.aval.shape[moved.axis]):
+            wide[moved.axis] = narrow[i] = moved
+    return Flow((tuple(wide), tuple(narrow), *flow.inputs[2:]), tuple(wide), flow.combine)
+
+
+def _selected(node: Node, x: Aval) -> list[Selected]:
+    """The axes that a key without index arrays cuts by a slice of step 1 or a number."""
+    first = 1 if node.op is GET else 2
+    if len(node.inputs) > first:
+        return []
+    found, axis, place = [], 0, 0
+    for item in dict(node.params)["key"]:
+        by = None if item is None else _begin(item, x.shape[axis])
+        if by is not None:
+            is_slice = isinstance(item, Slice)
+            size = slice_indices(x.shape[axis], *item)[3] if isinstance(item, Slice) else 1
+            found.append(Selected(Moved(axis, by, size), place, not is_slice))
+        axis += item is not None
+        place += item is None or isinstance(item, Slice)
+    return found
+
+
+def _begin(item: Any, size: Size) -> Size | None:
+    """The first row that an item selects, None where it leaves all, or takes them in steps, or where nobody knows."""
+    if item == FULL:
+        return None
+    if not isinstance(item, Slice):
+        return size + item if isinstance(item, int) and item < 0 else item if isinstance(item, int) else None
+    if item.step not in (None, 1):
+        return None
+    start = slice_indices(size, *item)[0]
+    return 0 if start is None else start if isinstance(start, int) and start >= 0 else None
+
+
+def _is_near(moved: Moved, size: Size) -> bool:
+    return isinstance(moved.by, int) and max(moved.by, likely(size) - likely(moved.size)) <= FARTHEST

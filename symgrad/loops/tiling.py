@@ -1,0 +1,247 @@
+"""The pass that cuts a program into blocks of rows: a graph in, a graph out in which loops are single nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.core.axes import flow_of
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
+from symgrad.core.recording import note
+from symgrad.core.shapes import is_one, product
+from symgrad.core.sizes import Dim
+from symgrad.frontend.variable import Variable
+from symgrad.loops import machine, reasons
+from symgrad.loops.assumed_sizes import likely, rows_scale
+from symgrad.loops.axes import Axis, axes_of
+from symgrad.loops.bodies import Bodies
+from symgrad.loops.buffer_allocation import laid_out, nbytes_of_row
+from symgrad.loops.cost_model import block_seconds, is_work, whole_seconds
+from symgrad.loops.loop import LOOP, Block
+from symgrad.loops.plan import Plan, plan_for
+from symgrad.loops.stencils import Moved, moved_of
+from symgrad.ops.define import axis_tuple
+from symgrad.ops.index import ADD, GET, SET
+from symgrad.ops.reduce import MEAN
+from symgrad.rewrite.engine import Rules, copied, moved as moved_where, moved_name, rewrite
+
+FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
+FEWEST_ROWS = 128
+GAIN = 0.8  # the part of its time that a program may still take in blocks
+LEAST, WORTH = 20e-6, 0.1  # seconds, and the part of the program's, that must be saved beyond that
+WORTH_THREADS = 400e-6  # seconds of work
+
+
+def nest(graph: Graph, numerics: str = "stable") -> Graph:
+    """The program with what depends on its rows in loops over blocks, where that is faster; else as it is."""
+    work = [x for x in reached(graph.outputs) if is_work(x)]
+    scale = _most_rows(work)
+    large = [x for x in work if any(_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
+    if not large:
+        note(reasons.NothingLarge(max(map(_numbers, work), default=0), FEWEST))
+        return graph
+    worth, at_most = max(LEAST, WORTH * whole_seconds(work, scale)), _at_most_saved(large, scale)
+    if at_most <= worth:
+        note(reasons.LittleToSave(at_most, worth))
+        return graph
+    summed = _means_as_sums(graph)
+    best = _best(summed, worth)
+    return best.rebuilt() if best is not None else graph
+
+
+def _best(graph: Graph, worth: float) -> Division | None:
+    """The division that saves most. Axes with stencils come first; of such a one parts without need not be tried."""
+    best: Division | None = None
+    for axis in _promising(graph, worth):
+        if best is not None and best.axis.stencils and axis.places.keys() <= best.axis.places.keys():
+            continue
+        division = Division(graph, axis)
+        needed = worth if best is None else best.saved
+        note(reasons.Compared(axis.size, division.saved, needed) if division.blocks else reasons.NotCut(axis.size))
+        if division.saved > needed:
+            best = division
+    return best
+
+
+def _numbers(node: Node) -> int:
+    return likely(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
+
+
+def _promising(graph: Graph, worth: float) -> list[Axis]:
+    """Long axes along which much of the work lies, where blocks without any cost would be faster."""
+    nodes = reached(graph.outputs)
+    work = [x for x in nodes if is_work(x)]
+    axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _has_many_rows(axis)]
+    along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
+    weights = [sum(_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
+    promising = []
+    for axis, touched, weight in zip(axes, along, weights, strict=True):
+        at_most = _at_most_saved(touched, rows_scale(axis.size))
+        if not weight or weight < max(weights) / 2:
+            note(reasons.LittleWork(axis.size))
+        elif at_most <= worth:
+            note(reasons.LittleToSave(at_most, worth, axis.size))
+        else:
+            promising.append(axis)
+    return promising
+
+
+def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
+    """Axes along which slices move many rows."""
+    moving = [x for x in nodes if x.op in (GET, SET, ADD) and any(map(_is_long, moved_of(x)))]
+    axes = axes_of(nodes, stencils=True) if moving else []
+    return [axis for axis in axes if not axis.places.keys().isdisjoint(moving)]
+
+
+def _has_many_rows(axis: Axis) -> bool:
+    many = _rows_of(axis) >= FEWEST_ROWS
+    if not many and not is_one(axis.size):
+        note(reasons.FewRows(axis.size, FEWEST_ROWS))
+    return many
+
+
+def _is_long(moved: Moved) -> bool:
+    return likely(moved.size) * rows_scale(moved.size) >= FEWEST_ROWS
+
+
+def _rows_of(axis: Axis) -> float:
+    return likely(axis.size) * rows_scale(axis.size)
+
+
+def _at_most_saved(work: Sequence[Node], scale: float) -> float:
+    several = machine.cores()
+    return whole_seconds(work, scale) * GAIN - block_seconds(work, scale, several, 0, several)
+
+
+def _most_rows(work: Sequence[Node]) -> float:
+    """A scale for all of a program."""
+    sizes = {n for x in work if isinstance(x.aval, Aval) for n in x.aval.shape if isinstance(n, Dim)}
+    return max(map(rows_scale, sizes), default=1.0)
+
+
+def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
+    """A mean as a quotient, since it is sums that are made of parts."""
+    x = Variable(graph, node.inputs[0])
+    if x.dtype == np.float16:  # which NumPy's mean adds up in float32
+        return None
+    params = dict(node.params)
+    axes = axis_tuple("mean", params.get("axis"), x.ndim)
+    return np.sum(x, **params) / product([x.shape[i] for i in axes])
+
+
+_MEANS = Rules((), lambda op: [_mean_as_sum] if op is MEAN else [])
+
+
+def _means_as_sums(graph: Graph) -> Graph:
+    return copied(rewrite(graph, _MEANS)) if any(node.op is MEAN for node in graph.nodes) else graph
+
+
+# ---- loops
+
+
+class Division:
+    """A program divided along an axis into loops and the rest."""
+
+    def __init__(self, graph: Graph, axis: Axis) -> None:
+        self.graph, self.nodes, self.axis = graph, reached(graph.outputs), axis
+        self.plan: Plan = plan_for(self.nodes, graph.outputs, axis)
+        self.made = Bodies(graph, self.nodes, self.plan)
+        self.bodies = self.made.bodies
+        self.results: list[dict[Node, int]] = []  # of each loop, and which of its outputs they are
+        self.blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
+        self.saved = self._saved() if self.blocks else 0.0
+
+    def _is_cut(self) -> bool:
+        """Whether every loop has something to take blocks of."""
+        return bool(self.bodies) and all(any(cut for _, cut in body.inputs) for body in self.bodies)
+
+    # -- what a loop gives
+
+    def _block(self, k: int) -> Block:
+        body = self.bodies[k]
+        graph = body.graph
+        made = {x: self.made.output(x, k) for x in body.image if self.made.is_result(x, k)}
+        results = {y: x for x, y in reversed(made.items())}  # of a value and a slice of all its rows the value
+        graph.outputs = [*dict.fromkeys(made.values())]
+        self.results.append({x: graph.outputs.index(y) for x, y in made.items()})
+        for x in body.image:
+            name = self.graph.names.get(x)
+            if name is not None and (moved_to := moved_name(self.graph, name, body.image)) is not None:
+                graph.label(body.image[x], moved_to)
+        self.made.bound(k)
+        rows = [y for y in graph.outputs if self.plan.is_row(results[y])]
+        layout = laid_out(graph, rows, self.axis.size, self.made.halo(k))
+        cuts = tuple(cut for _, cut in body.inputs)
+        joins = tuple(self._join(results[y]) for y in graph.outputs)
+        avals = tuple(results[y].aval for y in graph.outputs)
+        seconds = self._seconds(k, layout.rows, 1)
+        threads = seconds > WORTH_THREADS
+        return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads, seconds)
+
+    def _join(self, x: Node) -> int | np.ufunc:
+        combine = flow_of(x).combine
+        if self.plan.is_row(x):
+            return self.axis.places[x]
+        assert combine is not None
+        return combine
+
+    # -- what it costs
+
+    def _seconds(self, k: int, rows: int, threads: int) -> float:
+        body = self.bodies[k]
+        total = _rows_of(self.axis)
+        cut = {
+            x: twin for (x, cut), twin in body.inputs.items() if cut
+        }  # once, though stencils read it again and again
+        streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs)))
+        work = [x for x in body.image if is_work(x)]
+        scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
+        return block_seconds(work, scale, max(1.0, total / rows), streamed, threads)
+
+    def _saved(self) -> float:
+        """Seconds by which blocks are faster; negative where they are not clearly."""
+        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], rows_scale(self.axis.size))
+        several = machine.cores()
+        blocks = sum(
+            self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)
+        )
+        return whole * GAIN - blocks
+
+    # -- the program with loops
+
+    def rebuilt(self) -> Graph:
+        note(reasons.Chosen(self.axis.size, self.saved))
+        new = Graph()
+        image: dict[Node, Node] = {}
+        for x in self.graph.inputs:
+            image[x] = new.add(INPUT, (), x.params, x.where)
+            new.inputs.append(image[x])
+        for k in range(self.plan.loops + 1):
+            for node in self.nodes:
+                if node not in image and self.plan.after.get(node) == k:
+                    inputs = tuple([image[x] for x in node.inputs])
+                    image[node] = new.add(node.op, inputs, node.params, moved_where(node.where, image))
+            if k < self.plan.loops:
+                self._add_loop(new, image, k)
+        new.outputs = [image[y] for y in self.graph.outputs]
+        self._label(new, image)
+        return new
+
+    def _add_loop(self, new: Graph, image: dict[Node, Node], k: int) -> None:
+        again = tuple(x for x in self.made.members[k] if self.plan.loop[x] != k)
+        if again:
+            note(reasons.AgainInLoop(k, again))
+        inputs = tuple([image[x] for x, _ in self.bodies[k].inputs])
+        results = self.results[k]
+        where = next(iter(results)).where
+        loop = new.add(LOOP, inputs, (("body", self.blocks[k]), ("symbols", self.blocks[k].symbols)), where)
+        for x, i in results.items():
+            image[x] = new.add(ITEM, (loop,), (("index", i),), moved_where(x.where, image))
+
+    def _label(self, new: Graph, image: dict[Node, Node]) -> None:
+        for x, name in self.graph.names.items():
+            if x in image and image[x].op is not CONSTANT:
+                moved_to = moved_name(self.graph, name, image)
+                if moved_to is not None:
+                    new.label(image[x], moved_to)

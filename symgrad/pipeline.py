@@ -1,0 +1,309 @@
+"""The one list of stages: what happens to a program, in order; what each takes and gives, and why it stands there.
+
+    trace         a function in NumPy becomes a graph                        frontend/trace.py
+    BEFORE        one spelling for each thing, in stable forms               in the trace, before each derivative
+    pullback      derivatives are appended, again for each order             derivatives/pullback.py
+    OPTIMISE      fewer and stabler operations; at level 2 what runs faster  the program as a whole
+    SCHEDULE      loops over blocks of rows                                  level 2
+    emit, load    the graph as source, and the source as a function          targets/numpy/, compiler/compiled.py
+
+A stage is a function from a graph, and which numerics are wanted, to a new graph. It is verified in the tests on its
+way in and out, and ``explain()`` shows what each of them did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from types import ModuleType
+from typing import NamedTuple
+
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.recording import staged
+from symgrad.errors import ArgumentError
+from symgrad.loops.tiling import nest
+from symgrad.products import contraction_lowering, contraction_order, matrices, scaled, sums
+from symgrad.products.batch_matmuls import batch_matmuls
+from symgrad.products.collapse_batch import collapse_batch
+from symgrad.products.distribute import distribute
+from symgrad.products.factorisation import factorise
+from symgrad.products.factors import multiple_of_part
+from symgrad.products.pack_operands import pack_operands
+from symgrad.products.split_columns import split_columns
+from symgrad.products.stack_accumulations import stack_accumulations
+from symgrad.rewrite import algebra, cheaper, crossentropy, masks, patches, prepare, stable, tile
+from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within, stable_only
+from symgrad.rewrite.structure import procedures
+from symgrad.targets.numpy import idioms, scatter_coalescing
+from symgrad.targets.numpy.logistic import share_exponentials
+
+NUMERICS = ("stable", "ieee")
+
+
+# ---- stages that apply rules
+
+
+def canonicalise(graph: Graph, numerics: str = "stable") -> Graph:
+    """Fold, simplify and stabilise in one walk; marks such as `stop_gradient` stay."""
+    return rewrite(graph, rules_of("canonicalise", numerics))
+
+
+def simplify(graph: Graph, numerics: str = "stable") -> Graph:
+    """Fold, simplify and stabilise what will run; marks go, forms that are cheap and read well come."""
+    return rewrite(graph, rules_of("simplify", numerics))
+
+
+def specialise(graph: Graph, numerics: str = "stable") -> Graph:
+    """The forms that run fastest."""
+    return rewrite(graph, rules_of("specialise", numerics))
+
+
+def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
+    """The kernel of each contraction."""
+    return rewrite(graph, rules_of("lower_contractions", numerics))
+
+
+@stable_only
+def coalesce_scatters(graph: Graph, numerics: str = "stable") -> Graph:
+    """Large arrays written once."""
+    if not any(node.op in scatter_coalescing.LATE and scatter_coalescing.waits(node) for node in graph.nodes):
+        return graph
+    return copied(rewrite(graph, rules_of("coalesce_scatters", numerics)))
+
+
+def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
+    """Only what the outputs need, and the inputs."""
+    return copied(graph)
+
+
+# ---- the list
+
+
+class Stage(NamedTuple):
+    """A step from a graph to the next.
+
+    Attributes
+    ----------
+    run : callable
+        Takes a graph and the numerics, gives a new graph, or the same where there is nothing to do.
+    level : int
+        The lowest ``optimize=`` that it is part of.
+    takes, gives : str
+        What goes in and what comes out.
+    why : str
+        Why it stands where it stands.
+    """
+
+    run: Callable[[Graph, str], Graph]
+    level: int
+    takes: str
+    gives: str
+    why: str
+
+
+BEFORE = (
+    Stage(
+        canonicalise,
+        level=1,
+        takes="values of the user's function",
+        gives="the same values in one spelling, constants folded, in stable forms",
+        why="the derivative of a stable form is stable, where that of log(1 + exp(x)) is inf / inf",
+    ),
+)
+"""Before each derivative; `canonicalised` runs it in the middle of a trace."""
+
+OPTIMISE = (
+    Stage(
+        simplify,
+        level=1,
+        takes="the program with all of its derivatives",
+        gives="what a careful person would have written; no marks",
+        why="rules of derivatives make operations for the general case: products with one, sums over what was repeated",
+    ),
+    Stage(
+        split_columns,
+        level=2,
+        takes="products of matrices as they were written",
+        gives="a product for each strip of columns that is read on its own",
+        why="rules for speed give products other forms",
+    ),
+    Stage(
+        batch_matmuls,
+        level=2,
+        takes="products of matrices as they were written",
+        gives="one product where several read slices of the same operands",
+        why="rules for speed give products other forms",
+    ),
+    Stage(
+        stack_accumulations,
+        level=2,
+        takes="sums of many products of matrices",
+        gives="one product of stacked operands",
+        why="it sees what batch_matmuls has put together, and rules for speed give products other forms",
+    ),
+    Stage(
+        specialise,
+        level=2,
+        takes="simplified operations",
+        gives="the forms that run fastest: contractions in their best order, idioms of NumPy",
+        why="no other rule knows these forms",
+    ),
+    Stage(
+        share_exponentials,
+        level=2,
+        takes="logistic functions and their complements",
+        gives="one exponential for all of one argument",
+        why="specialise makes logistic functions of other forms",
+    ),
+    Stage(
+        distribute,
+        level=2,
+        takes="sums of products with factors in common",
+        gives="products of sums",
+        why="it counts what is needed once only in what the rules have left",
+    ),
+    Stage(
+        factorise,
+        level=2,
+        takes="products of several factors",
+        gives="products in an order that shares parts and multiplies small arrays first",
+        why="distribute has decided which products there are",
+    ),
+    Stage(
+        lower_contractions,
+        level=2,
+        takes="contractions in normal form",
+        gives="matmul, vecdot or einsum, whichever is fastest",
+        why="specialise does not see contractions in the views that kernels need",
+    ),
+    Stage(
+        pack_operands,
+        level=2,
+        takes="kernels that read an operand against the order of its memory",
+        gives="a copy in the order that the kernel reads, where that is faster",
+        why="which kernel reads an operand is known only now",
+    ),
+    Stage(
+        drop_dead,
+        level=0,
+        takes="whatever the rules have left behind",
+        gives="only what the results need, and the inputs",
+        why="a rewrite leaves behind what it replaces",
+    ),
+)
+"""What every program goes through as a whole, by levels."""
+
+SCHEDULE = (
+    Stage(
+        nest,
+        level=2,
+        takes="the program as a whole",
+        gives="loops over blocks of rows where that saves memory traffic",
+        why="all operations that there will be are there",
+    ),
+    Stage(
+        coalesce_scatters,
+        level=2,
+        takes="arrays that are put together from pieces outside of loops",
+        gives="arrays that are written once",
+        why="in loops, blocks put pieces together already",
+    ),
+    Stage(
+        collapse_batch,
+        level=2,
+        takes="operations on arrays with several leading axes outside of loops",
+        gives="operations on matrices, whose rows are these axes",
+        why="loops cut the axes that the user's program has",
+    ),
+)
+"""What comes after that."""
+
+
+def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
+    """The program as a whole at a level of optimisation: at 0 as it is, but for what is not needed."""
+    return _run(OPTIMISE, graph, optimize, numerics)
+
+
+def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
+    """What runs, in loops over blocks of rows where that is faster, from what `optimise` gives."""
+    return _run(SCHEDULE, graph, optimize, numerics)
+
+
+def _run(stages: Sequence[Stage], graph: Graph, optimize: int, numerics: str) -> Graph:
+    for stage in stages:
+        if stage.level <= optimize:
+            graph = staged(stage.run, graph, numerics)
+    return graph
+
+
+def canonicalised(
+    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], numerics: str = "stable", since: int = 0
+) -> tuple[list[Node], list[Node]]:
+    """`canonicalise` in the middle of a trace, where a new graph is not possible.
+
+    Appends to `graph`, and gives the images of `outputs` and of `wrt`: differentiate those. An intermediate in `wrt`
+    becomes an alias, which no rule sees through. Nodes older than `since` stay as they are.
+    """
+    image = rewrite_within(graph, rules_of("canonicalise", numerics), outputs, wrt, since)
+    return [image[y] for y in outputs], [image[x] for x in wrt]
+
+
+# ---- which rules a stage applies
+
+TABLES: dict[str, tuple[ModuleType, ...]] = {
+    "canonicalise": (algebra, prepare, stable),
+    "simplify": (algebra, stable, cheaper, matrices),
+    "specialise": (algebra, idioms),
+    "lower_contractions": (),
+    "coalesce_scatters": (algebra, idioms),
+}
+
+
+@cache
+def rules_of(stage: str, numerics: str) -> Rules:
+    """The rules of a stage, traced when they are first needed."""
+    if numerics not in NUMERICS:
+        raise ArgumentError(f"numerics={numerics!r}", 'Write numerics="stable" or numerics="ieee".')
+    rules = [r for table in TABLES[stage] for r in vars(table).values() if isinstance(r, Rule)]
+    if numerics == "ieee":  # the two sides of a rule may be equal where their derivatives round differently
+        rules = [] if stage == "canonicalise" else [r for r in rules if not r.changes_nan]
+    return Rules(rules, _procedures(stage, numerics))
+
+
+def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
+    general = partial(procedures, final=stage != "canonicalise", numerics=numerics)
+    if stage == "canonicalise" and numerics == "stable":
+        return lambda op: [*general(op), *crossentropy.OF.get(op, [])]
+    if stage in ("canonicalise", "simplify"):
+        return general
+    if stage == "lower_contractions":
+        return lambda op: contraction_lowering.OF.get(op, [])
+    fast = (masks, sums, contraction_order, scatter_coalescing, scaled, tile, patches, idioms)
+    modules = fast if numerics == "stable" else ()
+
+    def of(op: Op) -> list[Procedure]:
+        kept = [each for each in general(op) if each is not multiple_of_part]  # of what is there whole
+        late = scatter_coalescing.LATE.get(op, ()) if stage == "coalesce_scatters" else ()
+        return [*kept, *(each for module in modules for each in module.OF.get(op, ())), *late]
+
+    return of
+
+
+NAN, DIGITS, NOTHING = "nan", "digits", "nothing"
+"""What a rewrite can change: a NaN, an infinity or a right answer's range; the last digits; nothing at all."""
+
+
+def effect_of(rewrite: Rule | Procedure | Callable[[Graph, str], Graph], stage: str, op: Op) -> str:
+    """What a rule can change that a stage applies to an operator, or the stage itself: NAN, DIGITS or NOTHING.
+
+    Whatever ``numerics="ieee"`` leaves out may change a NaN, unless it is marked as exact.
+    """
+    if getattr(rewrite, "exact", False):
+        return NOTHING
+    if isinstance(rewrite, Rule):
+        left_out = rewrite.changes_nan
+    elif stage in TABLES:
+        left_out = rewrite not in _procedures(stage, "ieee")(op)
+    else:
+        left_out = getattr(rewrite, "stable_only", False)
+    return NAN if left_out else DIGITS

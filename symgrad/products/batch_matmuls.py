@@ -1,0 +1,209 @@
+"""Products of the slices of an array with one matrix as one product: ``(X @ W)[t]`` for each ``X[t] @ W``.
+
+A loop over time steps that Python has unrolled makes a small product of each step's input. They do not wait for each
+other, and BLAS does better with all of them; what each step adds to its product in the same way is added at once.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, Graph, Node, reached
+from symgrad.core.shapes import same_shape
+from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import MATMUL
+from symgrad.ops.define import TABLE
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import FULL, Slice
+from symgrad.products.contractions import numbers, plain
+from symgrad.rewrite.engine import Replacements, copied
+
+ADD = TABLE[np.add]
+
+SEVERAL = 4
+"""So many products make one worth while."""
+
+DENSE = 0.75
+"""And so large a part of the slices between the first and the last must be multiplied."""
+
+SINGLE = 1 << 18
+"""From so many multiplications on a product has BLAS at its best by itself."""
+
+WIDER = 4
+"""How many times as large as the array that is sliced the product may be, since it is kept as a whole."""
+
+
+class Sliced(NamedTuple):
+    """``array[..., place, ...]``, one place along an axis."""
+
+    array: Node
+    axis: int
+    place: int
+
+
+def sliced(x: Node) -> Sliced | None:
+    """A value as one slice of an array of known length."""
+    if x.op is not GET or len(x.inputs) != 1:
+        return None
+    array, key = x.inputs[0], dict(x.params)["key"]
+    found = [i for i, item in enumerate(key) if item != FULL]
+    if len(found) != 1 or not isinstance(key[found[0]], int) or not isinstance(array.aval.shape[found[0]], int):
+        return None
+    axis = found[0]
+    return Sliced(array, axis, key[axis] % array.aval.shape[axis])
+
+
+def run_of(array: Variable, axis: int, start: int, stop: int) -> Variable:
+    """The slices from `start` to `stop`."""
+    if start == 0 and stop == array.shape[axis]:
+        return array
+    key = (*(FULL,) * axis, Slice(start or None, None if stop == array.shape[axis] else stop, None))
+    key += (FULL,) * (array.ndim - axis - 1)
+    return Variable(array.graph, array.graph.add(GET, (array.node,), (("key", key),)))
+
+
+# ---- products
+
+
+class Factor(NamedTuple):
+    """What the products of a group have in common: the array, the axis that is sliced, and the matrix on one side."""
+
+    array: Node
+    axis: int
+    matrix: Node
+    turned: bool  # the matrix stands on the left
+
+
+Group = Mapping[int, Node]
+"""Products by the place of their slice."""
+
+
+def batch_matmuls(graph: Graph, numerics: str = "stable") -> Graph:
+    """One product of matrices for those of all slices. It stands before sums of products, which take slices apart."""
+    nodes = reached(graph.outputs)
+    groups: dict[Factor, dict[int, Node]] = {}
+    for node in nodes:
+        found = _factor(node) if node.op is MATMUL and plain(node, *node.inputs) else None
+        if found is not None:
+            groups.setdefault(found[0], {})[found[1]] = node
+    groups = {factor: group for factor, group in groups.items() if _pays(factor, group)}
+    if not groups:
+        return graph
+    addends = Addends(graph, nodes) if numerics == "stable" else None
+    instead: dict[Node, Any] = {}
+    for factor, group in groups.items():
+        added = addends.taken(list(group.values())) if addends else None
+        whole = Whole(factor, group, added)
+        instead |= {node: whole.part(place) for place, node in group.items()}
+    return copied(graph, instead | dict(addends.replacements() if addends else {}))
+
+
+def _factor(node: Node) -> tuple[Factor, int] | None:
+    """Rows times a matrix, or a matrix times one vector."""
+    for x, matrix, turned in ((*node.inputs, False), (*node.inputs[::-1], True)):
+        at = sliced(x) if len(matrix.aval.shape) == 2 and len(x.aval.shape) <= (1 if turned else 2) else None
+        if at is not None and at.axis < len(at.array.aval.shape) - 1:
+            return Factor(at.array, at.axis, matrix, turned), at.place
+    return None
+
+
+def _pays(factor: Factor, group: Group) -> bool:
+    length, one = max(group) + 1 - min(group), next(iter(group.values()))
+    work = numbers(one.aval.shape) * numbers(factor.array.aval.shape[-1:])
+    wide = length * numbers(one.aval.shape) > WIDER * numbers(factor.array.aval.shape)
+    return len(group) >= max(SEVERAL, DENSE * length) and work < SINGLE and not wide
+
+
+class Whole:
+    """The product of all slices from one to another, made where the first of them is needed."""
+
+    def __init__(self, factor: Factor, group: Group, added: Node | None) -> None:
+        self.factor, self.added = factor, added
+        self.start, self.stop = min(group), max(group) + 1
+        self._made: Variable | None = None
+
+    def part(self, place: int) -> Any:
+        def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+            if self._made is None:
+                self._made = self._product(graph, image)
+            axis, y = self.factor.axis, self._made.node
+            key = (*(FULL,) * axis, place - self.start, *(FULL,) * (len(y.aval.shape) - axis - 1))
+            return Variable(graph, graph.add(GET, (y,), (("key", key),)))
+
+        return made
+
+    def _product(self, graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        matrix = Variable(graph, image[self.factor.matrix])
+        array = run_of(Variable(graph, image[self.factor.array]), self.factor.axis, self.start, self.stop)
+        y = array @ (matrix.T if self.factor.turned else matrix)
+        if self.added is None:
+            return y
+        return y + Variable(graph, image.get(self.added) or graph.add(CONSTANT, (), self.added.params))
+
+
+# ---- what is added to each of them
+
+FARTHEST = 8
+"""Sums of so many terms are looked through."""
+
+
+class Addends:
+    """The sums that products are terms of, and the terms that have been taken from them."""
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
+        self._uses = Counter(x for node in nodes for x in node.inputs)
+        self._uses.update(graph.outputs)
+        self._user = {x: node for node in nodes for x in node.inputs}
+        self._taken: dict[Node, Node] = {}
+
+    def taken(self, products: Sequence[Node]) -> Node | None:
+        """A row that all of these products meet in their sums, from which it is taken; None if there is none."""
+        ends = [self._end(x) for x in products]
+        if len(set(ends)) < len(ends) or not self._taken.keys().isdisjoint((*ends, *products)):
+            return None
+        sums = [self._terms(end) for end in ends]
+        one = min(products, key=lambda x: x.id)
+        for row in sums[0]:
+            if _is_row_of(one, row) and row not in products and all(terms.count(row) == 1 for terms in sums):
+                self._taken |= dict.fromkeys(ends, row)
+                return row
+        return None
+
+    def replacements(self) -> Replacements:
+        """How the sums are made without what was taken."""
+        return {end: self._without(end, row) for end, row in self._taken.items()}
+
+    def _without(self, end: Node, row: Node) -> Any:
+        left = [x for x in self._terms(end) if x is not row]
+        return lambda graph, image: reduce(operator.add, [Variable(graph, image[x]) for x in left])
+
+    def _end(self, x: Node) -> Node:
+        """The sum that nothing but a value flows into."""
+        for _ in range(FARTHEST):
+            if self._uses[x] != 1 or x not in self._user or self._user[x].op is not ADD:
+                break
+            x = self._user[x]
+        return x
+
+    def _terms(self, end: Node) -> list[Node]:
+        """From left to right."""
+        terms, stack = [], [(end, 0)]
+        while stack:
+            node, depth = stack.pop()
+            if node.op is ADD and depth < FARTHEST and (node is end or self._uses[node] == 1):
+                stack += [(x, depth + 1) for x in reversed(node.inputs)]
+            else:
+                terms.append(node)
+        return terms
+
+
+def _is_row_of(first: Node, row: Node) -> bool:
+    """Whether a value can be added to each row of products of which this is the first."""
+    there = row.op is CONSTANT or row.id < first.id
+    return there and row.aval.dtype == first.aval.dtype and same_shape(row.aval.shape, first.aval.shape[-1:])

@@ -1,0 +1,184 @@
+"""The kernel of a contraction of two operands: products of matrices for labels that both have, or of rows; of a sum.
+
+Transposes are views, and BLAS takes them as they are. Which form is the fastest has been measured.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import is_one, product
+from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import VECDOT
+from symgrad.ops.define import axis_tuple
+from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.reduce import MEAN, SUM
+from symgrad.products.contractions import Contraction, contraction_of, numbers, plain, with_axes
+from symgrad.rewrite.engine import Procedure
+
+if TYPE_CHECKING:
+    from symgrad.core.sizes import Shape
+
+ENOUGH = 2000
+"""Multiplications from which on a product of matrices and vectors, which needs more views, is faster than einsum."""
+
+MANY = 1000
+SHORT = {8: 32, 4: 64}
+"""`np.vecdot` calls BLAS for each row, which does not pay for many rows of less than so many numbers."""
+
+
+class Labels(NamedTuple):
+    """What the labels of two operands are for."""
+
+    batch: str
+    left: str
+    right: str
+    inner: str
+
+
+def _labels(c: Contraction) -> Labels | None:
+    """None where a label is summed that one operand alone has, or an axis of size one would be stretched."""
+    a, b = c.terms
+    left, right = ("".join(x for x in term if x not in other) for term, other in ((a, b), (b, a)))
+    if not all(label in c.out for label in left + right) or any(map(is_one, c.sizes.values())):
+        return None
+    batch = "".join(label for label in c.out if label in a and label in b)
+    return Labels(batch, left, right, c.contracted)
+
+
+def as_matrix_product(graph: Graph, node: Node) -> Variable | None:
+    """An einsum as `np.matmul` of transposed views."""
+    c = contraction_of(node)
+    if c is None or len(c.operands) != 2 or not plain(*c.operands):
+        return None
+    at = _labels(c)
+    if at is None or len(at.inner) != 1 or not at.left + at.right:
+        return None
+    if at.batch and max(len(at.left), len(at.right)) > 1:
+        return None
+    if not at.batch and min(len(at.left), len(at.right)) != 1:
+        return None
+    if not (at.left and at.right) and numbers(tuple(c.sizes.values())) < ENOUGH:
+        return None
+    if _first(c.out, at.right) < _first(c.out, at.left):
+        c = Contraction(c.operands[::-1], c.terms[::-1], c.out)
+        at = at._replace(left=at.right, right=at.left)
+    return _matmul(graph, c, at)
+
+
+def _first(out: str, free: str) -> int:
+    """Where in the result the last of the labels that one operand has stands; without any, it is a vector."""
+    return out.index(free[-1]) if free else len(out)
+
+
+def _matmul(graph: Graph, c: Contraction, at: Labels) -> Variable:
+    """Labels in front of the last one of an operand are stacked; at most one operand has such."""
+    x, y = (Variable(graph, z) for z in c.operands)
+    stack = at.batch + at.left[:-1] + at.right[:-1]
+    left = _ordered(x, c.terms[0], at.batch + at.left[:-1] + at.left[-1:] + at.inner)
+    right = _ordered(y, c.terms[1], at.batch + at.right[:-1] + at.inner + at.right[-1:])
+    if not at.right and at.batch:
+        return _ordered((left @ right[..., None])[..., 0], stack + at.left[-1:], c.out)
+    return _ordered(left @ right, stack + at.left[-1:] + at.right[-1:], c.out)
+
+
+def _ordered(x: Variable, have: str, want: str) -> Variable:
+    return x if have == want else np.transpose(x, [have.index(label) for label in want])
+
+
+def rows_with_rows(graph: Graph, node: Node) -> Variable | Node | None:
+    """``np.vecdot`` for products along the last axes of two operands of one shape, or einsum for many short ones."""
+    c = contraction_of(node)
+    if c is None or len(c.operands) != 2 or not plain(*c.operands):
+        return None
+    at = _labels(c)
+    if at is None or len(at.inner) != 1 or at.left or at.right or not at.batch:
+        return None
+    rows = at.batch + at.inner
+    if c.terms != (rows, rows) or c.out != at.batch:
+        return None
+    x = c.operands[0].aval
+    short = numbers(x.shape[:-1]) >= MANY and numbers(x.shape[-1:]) < SHORT[x.dtype.itemsize]
+    a, b = (Variable(graph, z) for z in c.operands)
+    if short:
+        return EINSUM(a, b, subscripts=f"{rows},{rows}->{at.batch}") if node.op is VECDOT else None
+    return VECDOT(a, b) if node.op is EINSUM else None
+
+
+# ---- sums of short runs
+
+FEW, ROWS = 256, 64
+"""`np.sum` starts a loop for each run of numbers that lie beside each other, which takes as long as to add 30 of them;
+einsum does not. Up to so many numbers both add them in the same way, or as accurately."""
+
+
+def short_sums(graph: Graph, node: Node) -> Variable | None:
+    """A sum or mean over axes as an einsum of one operand: four times as fast for runs of 20 numbers."""
+    x, axes = node.inputs[0], axis_tuple(node.op.name, dict(node.params).get("axis"), len(node.inputs[0].aval.shape))
+    shape = x.aval.shape
+    if not plain(x) or not axes or len(axes) == len(shape):
+        return None
+    run = _run(shape, axes)
+    if run is None or numbers(shape) < ROWS * run:
+        return None
+    labels = LETTERS[: len(shape)]
+    out = "".join(label for i, label in enumerate(labels) if i not in axes)
+    y = EINSUM(Variable(graph, x), subscripts=f"{labels}->{out}")
+    if node.op is MEAN:
+        y = y / product([shape[i] for i in axes])
+    return with_axes(graph, y, axes, len(shape)) if dict(node.params).get("keepdims") else y
+
+
+WINDOW, PAIR, NARROW = 16, 4, 32
+"""So many numbers are added slice by slice: of a window over axes apart from each other, or beside each other."""
+
+
+def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
+    """A sum over axes of few numbers as one of slices, as in pooling: two to ten times as fast as einsum."""
+    x, params = node.inputs[0], dict(node.params)
+    shape = x.aval.shape
+    axes = tuple(sorted(axis_tuple(node.op.name, params.get("axis"), len(shape))))
+    sizes = [shape[i] for i in axes]
+    if not plain(x) or not axes or len(axes) == len(shape) or not all(isinstance(n, int) for n in sizes):
+        return None
+    count, run = product(sizes), _run(shape, axes)
+    if count < 2 or run is None or numbers(shape) < ROWS * count or not _is_window(axes, len(shape), count, run):
+        return None
+    y = Variable(graph, x)
+    for before, axis in enumerate(axes):  # the first one has the longest rows behind it
+        lead = (slice(None),) * (axis - before)
+        y = reduce(operator.add, [y[(*lead, i)] for i in range(shape[axis])])
+    y = y / count if node.op is MEAN else y
+    return with_axes(graph, y, axes, len(shape)) if params.get("keepdims") else y
+
+
+def _is_window(axes: tuple[int, ...], ndim: int, count: int, run: int) -> bool:
+    """Whether einsum would start a loop for few numbers: over axes that it cannot join, or over two to four."""
+    apart = axes != tuple(range(axes[0], axes[-1] + 1))
+    return (apart and count <= WINDOW and run <= NARROW) or (axes[-1] == ndim - 1 and count <= PAIR)
+
+
+def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
+    """How many numbers beside each other are summed, or kept; None if they may be many."""
+    summed, run = len(shape) - 1 in axes, 1
+    for i in reversed(range(len(shape))):
+        if (i in axes) != summed:
+            break
+        if not isinstance(shape[i], int):
+            return None
+        run *= shape[i]
+    return run if 1 < run <= (FEW if summed else FEW // 2) else None
+
+
+OF: dict[Op, list[Procedure]] = {
+    SUM: [sums_of_slices, short_sums],
+    MEAN: [sums_of_slices, short_sums],
+    EINSUM: [as_matrix_product, rows_with_rows],
+    VECDOT: [rows_with_rows],
+}
+"""What an operator is met with."""

@@ -1,0 +1,187 @@
+"""The order of contractions: ``A @ (B @ v)`` for ``(A @ B) @ v``, and pairs for an einsum of many operands.
+
+A contraction of a contraction that nothing else needs is three operands, and the cheapest pair goes first. Since the
+parts are put together again by the same rules, chains find their order step by step. Sizes decide, so these are
+procedures; an intermediate may overflow where another would not: not for ``numerics="ieee"``.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, Graph, Node, Op
+from symgrad.frontend.variable import Variable
+from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.shape import TRANSPOSE
+from symgrad.products.contractions import (
+    CONTRACTIONS,
+    GAIN,
+    MULTIPLY,
+    Contraction,
+    contraction_of,
+    plain,
+    product_of,
+    summed_first,
+    trimmed,
+    work_of,
+)
+from symgrad.rewrite.engine import Procedure, alone
+from symgrad.rewrite.scatter import is_zeros
+
+MOST = 6
+"""So many operands are tried in every order."""
+
+
+def product_with_zeros(graph: Graph, node: Node) -> Variable | None:
+    """What is contracted with zeros is zero."""
+    if node.aval.dtype.kind != "f" or not node.aval.shape or not any(map(_vanishes, node.inputs)):
+        return None
+    return np.full(node.aval.shape, 0.0, node.aval.dtype, like=Variable(graph, node))
+
+
+def _vanishes(x: Node) -> bool:
+    if x.op is not CONSTANT:
+        return is_zeros(x)
+    value = dict(x.params)["value"].value
+    return np.size(value) > 0 and not np.ravel(value)[0] and not np.any(value)
+
+
+def own_labels_first(graph: Graph, node: Node) -> Variable | None:
+    """What one operand alone has is summed before anything is multiplied."""
+    c = contraction_of(node)
+    if c is None or len(c.terms) < 2 or not plain(*c.operands) or _in_parts(c) > 2:
+        return None
+    own = {i: labels for i in range(len(c.terms)) if (labels := c.own(i))}
+    return summed_first(graph, c, own).written(graph) if own else None
+
+
+def _in_parts(c: Contraction) -> int:
+    """How many groups of operands there are that share no label with each other.
+
+    Nothing is saved by contracting more than two of them in another order than as written, where zero times a large
+    number is zero, and times the product of two such is not.
+    """
+    groups: list[set[str]] = []
+    for term in c.terms:
+        met = [group for group in groups if group.intersection(term)]
+        groups = [group for group in groups if group not in met] + [set(term).union(*met)]
+    return len(groups)
+
+
+# ---- the cheapest order
+
+Tree = Any
+"""The number of an operand, or the pair of two trees that are contracted."""
+
+
+def cheapest(c: Contraction) -> tuple[float, Tree]:
+    """The least work, and the order that takes it."""
+    return _cheapest(c, tuple(range(len(c.terms))), {})
+
+
+def _cheapest(c: Contraction, which: tuple[int, ...], known: dict[tuple[int, ...], Any]) -> tuple[float, Tree]:
+    if len(which) == 1:
+        return 0.0, which[0]
+    if which not in known:
+        known[which] = min((_in_halves(c, left, which, known) for left in _halves(which)), key=lambda found: found[0])
+    return known[which]  # type: ignore[no-any-return]
+
+
+def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Each way to part operands in two, by the part that has the first; from left to right is the first way."""
+    rest = which[1:]
+    return [(which[0], *more) for n in reversed(range(len(rest))) for more in combinations(rest, n)]
+
+
+def _in_halves(c: Contraction, left: tuple[int, ...], which: tuple[int, ...], known: Any) -> tuple[float, Tree]:
+    right = tuple(i for i in which if i not in left)
+    (a, tree), (b, other) = _cheapest(c, left, known), _cheapest(c, right, known)
+    return a + b + work_of(c.sizes, (_kept(c, left), _kept(c, right)), _kept(c, which)), (tree, other)
+
+
+def _kept(c: Contraction, which: tuple[int, ...]) -> str:
+    """The labels of what some operands make: those that the others or the result need."""
+    if len(which) == 1:
+        return c.terms[which[0]]
+    others = "".join(term for i, term in enumerate(c.terms) if i not in which) + c.out
+    return "".join(label for label in dict.fromkeys("".join(c.terms[i] for i in which)) if label in others)
+
+
+def in_order(graph: Graph, c: Contraction, tree: Tree) -> Variable:
+    """The contraction, pair by pair."""
+    operands, terms = zip(*[_made(graph, c, part) for part in tree], strict=True)
+    return Contraction(operands, terms, c.out).written(graph)
+
+
+def _made(graph: Graph, c: Contraction, tree: Tree) -> tuple[Node, str]:
+    if isinstance(tree, int):
+        return c.operands[tree], c.terms[tree]
+    out = _kept(c, _leaves(tree))
+    return in_order(graph, c._replace(out=out), tree).node, out
+
+
+def _leaves(tree: Tree) -> tuple[int, ...]:
+    return (tree,) if isinstance(tree, int) else (*_leaves(tree[0]), *_leaves(tree[1]))
+
+
+# ---- where there is an order to choose
+
+
+def pairs_of_many(graph: Graph, node: Node) -> Variable | None:
+    """An einsum of many operands as contractions of two, so that nothing is planned at each call."""
+    c = contraction_of(node)
+    if c is None or not 2 < len(c.terms) <= MOST or not plain(*c.operands) or _in_parts(c) > 2:
+        return None
+    return in_order(graph, c, cheapest(c)[1])
+
+
+def contraction_of_contraction(graph: Graph, node: Node) -> Variable | None:
+    """Three operands, of which two have met, in the order that takes least."""
+    if not any(_may_join(graph, x) for x in node.inputs):
+        return None
+    c = contraction_of(node)
+    if c is None or len(c.terms) != 2 or not plain(*c.operands) or any(map(c.own, (0, 1))):
+        return None
+    for i in (0, 1):
+        inner = _inner(graph, c, i)
+        if inner is not None:
+            three = Contraction((*inner.operands, c.operands[1 - i]), (*inner.terms, c.terms[1 - i]), c.out)
+            work, tree = cheapest(three)
+            if work <= GAIN * (inner.work() + c.work()):
+                return in_order(graph, three, tree)
+    return None
+
+
+def _may_join(graph: Graph, x: Node) -> bool:
+    """Whether an operand looks like a contraction that nothing else needs."""
+    made = x.inputs[0] if x.op is TRANSPOSE else x
+    return alone(graph, x) and (made.op is MULTIPLY or made.op in CONTRACTIONS)
+
+
+def _inner(graph: Graph, c: Contraction, i: int) -> Contraction | None:
+    """Operand `i` as a contraction in the labels of `c`, if nothing else needs it."""
+    x, term = c.operands[i], c.terms[i]
+    if x is c.operands[1 - i]:
+        return None
+    if x.op is TRANSPOSE and alone(graph, x):
+        order = dict(x.params)["axes"]
+        x, term = x.inputs[0], "".join(term[order.index(j)] for j in range(len(order)))
+    if x.op not in (MULTIPLY, *CONTRACTIONS) or not alone(graph, x) or not plain(x, *x.inputs):
+        return None
+    found = product_of(x) if x.op is MULTIPLY else contraction_of(x)
+    found = found and trimmed(graph, found)
+    if found is None or len(found.terms) != 2 or any(map(found.own, (0, 1))):
+        return None
+    names = dict(zip(found.out, term, strict=True))
+    free = iter(label for label in LETTERS if label not in "".join((*c.terms, c.out)))
+    return found.renamed(names | {label: next(free) for label in found.contracted})
+
+
+OF: dict[Op, list[Procedure]] = {
+    **{op: [product_with_zeros, contraction_of_contraction] for op in CONTRACTIONS},
+    EINSUM: [product_with_zeros, own_labels_first, pairs_of_many, contraction_of_contraction],
+}
+"""What an operator is met with."""

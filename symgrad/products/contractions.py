@@ -1,0 +1,231 @@
+"""Sums of products as einsum writes them, whatever operator computes them; what they cost, and how they are made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node
+from symgrad.core.shapes import is_one
+from symgrad.core.sizes import Dim, evaluate, same, symbols_of
+from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
+from symgrad.ops.define import TABLE
+from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import FULL as EVERYTHING
+from symgrad.ops.reduce import SUM
+
+if TYPE_CHECKING:
+    from symgrad.core.sizes import Shape, Size
+
+MULTIPLY = TABLE[np.multiply]
+
+ASSUMED = 1000
+"""What a symbolic size counts for."""
+
+GAIN = 0.75
+"""What a new form may take of the work of the old one."""
+
+ABREAST = 8
+"""How many multiplications of a matrix product take as long as one number takes to be read or written."""
+
+
+def plain(*nodes: Node) -> bool:
+    """Whether values are arrays of one dtype that BLAS and einsum have fast loops for."""
+    first = nodes[0].aval.dtype
+    return (
+        first.kind == "f"
+        and first.itemsize in (4, 8)
+        and all(x.aval.shape and x.aval.dtype == first and not x.aval.weak for x in nodes)
+    )
+
+
+# ---- how much there is
+
+
+def magnitude(size: Size) -> int:
+    """A size as a number; a symbol counts as a large one."""
+    return max(evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)), 1) if isinstance(size, Dim) else size
+
+
+def numbers(shape: Iterable[Size]) -> int:
+    return math.prod(map(magnitude, shape))
+
+
+def work_of(sizes: Mapping[str, Size], terms: Sequence[str], out: str) -> float:
+    """What a contraction takes, in numbers read or written."""
+    places = [magnitude(sizes[label]) for label in set("".join(terms))]
+    touched = sum(numbers([sizes[label] for label in term]) for term in (*terms, out))
+    return touched + math.prod(places) / ABREAST
+
+
+class Contraction(NamedTuple):
+    """A sum of products: labels of the axes of each operand, and of the result; one label is one size."""
+
+    operands: tuple[Node, ...]
+    terms: tuple[str, ...]
+    out: str
+
+    @property
+    def sizes(self) -> dict[str, Size]:
+        """The size of each label."""
+        pairs = zip(self.operands, self.terms, strict=True)
+        return {label: n for x, term in pairs for label, n in zip(term, x.aval.shape, strict=True)}
+
+    @property
+    def contracted(self) -> str:
+        """Labels that are summed over, in the order in which they are met."""
+        return "".join(dict.fromkeys(label for term in self.terms for label in term if label not in self.out))
+
+    def own(self, i: int) -> str:
+        """Labels that are summed over and that operand `i` alone has."""
+        others = "".join(term for j, term in enumerate(self.terms) if j != i)
+        return "".join(label for label in self.terms[i] if label not in self.out and label not in others)
+
+    def work(self) -> float:
+        """What it takes, in numbers read or written."""
+        return work_of(self.sizes, self.terms, self.out)
+
+    def renamed(self, names: dict[str, str]) -> Contraction:
+        terms = tuple("".join(names[label] for label in term) for term in self.terms)
+        return Contraction(self.operands, terms, "".join(names[label] for label in self.out))
+
+    def written(self, graph: Graph) -> Variable:
+        """The contraction as a value: a matrix product or an elementwise one where it is that."""
+        xs = [Variable(graph, x) for x in self.operands]
+        if len(xs) == 2 and not self.contracted and all(map(self._in_order, self.terms)):
+            return np.multiply(*[_placed(x, term, self.out) for x, term in zip(xs, self.terms, strict=True)])
+        return np.einsum(f"{','.join(self.terms)}->{self.out}", *xs)
+
+    def _in_order(self, term: str) -> bool:
+        return "".join(label for label in self.out if label in term) == term
+
+
+def _placed(x: Variable, term: str, out: str) -> Variable:
+    """A value with axes of size one for the labels that it lacks; broadcasting adds those in front."""
+    if not term:
+        return x
+    missing = [i for i, label in enumerate(out.lstrip("".join(set(out) - set(term)))) if label not in term]
+    return with_axes(x.graph, x, missing, len(term) + len(missing)) if missing else x
+
+
+# ---- what operators contract
+
+
+def contraction_of(node: Node) -> Contraction | None:
+    """A node as a contraction; None if it is none, or one that stretches axes of size one."""
+    read = _READ.get(node.op)
+    found = read(node) if read is not None else None
+    return found if found is not None and _consistent(found) else None
+
+
+def _consistent(c: Contraction) -> bool:
+    sizes = c.sizes
+    return all(
+        n is sizes[label] or same(n, sizes[label])
+        for x, term in zip(c.operands, c.terms, strict=True)
+        for label, n in zip(term, x.aval.shape, strict=True)
+    )
+
+
+def _matmul(node: Node) -> Contraction:
+    a, b = (len(x.aval.shape) for x in node.inputs)
+    batch = LETTERS[3 : 3 + max(a, b, 2) - 2]
+    left = batch[len(batch) - max(a - 2, 0) :] + ("ij" if a > 1 else "j")
+    right = batch[len(batch) - max(b - 2, 0) :] + ("jk" if b > 1 else "j")
+    return Contraction(node.inputs, (left, right), batch + "i" * (a > 1) + "k" * (b > 1))
+
+
+def _vecdot(node: Node) -> Contraction:
+    a, b = (len(x.aval.shape) for x in node.inputs)
+    batch = LETTERS[1 : max(a, b)]
+    terms = tuple(batch[len(batch) - n + 1 :] + LETTERS[0] for n in (a, b))
+    return Contraction(node.inputs, terms, batch)
+
+
+def _tensordot(node: Node) -> Contraction:
+    a, b = (len(x.aval.shape) for x in node.inputs)
+    axes = dict(node.params)["axes"]
+    left, right = LETTERS[:a], list(LETTERS[a : a + b])
+    for i, j in zip(*axes, strict=True):
+        right[j] = left[i]
+    free = [label for label in left if label not in right] + [label for label in right if label not in left]
+    return Contraction(node.inputs, (left, "".join(right)), "".join(free))
+
+
+def _einsum(node: Node) -> Contraction:
+    terms, out = str(dict(node.params)["subscripts"]).split("->")
+    return Contraction(node.inputs, tuple(terms.split(",")), out)
+
+
+_READ = {
+    MATMUL: _matmul,
+    VECDOT: _vecdot,
+    TENSORDOT: _tensordot,
+    EINSUM: _einsum,
+    OUTER: lambda node: Contraction(node.inputs, ("i", "j"), "ij"),
+}
+
+CONTRACTIONS = tuple(_READ)
+
+
+def product_of(node: Node) -> Contraction | None:
+    """An elementwise product of arrays as a contraction that sums nothing."""
+    x, y = node.inputs
+    if not x.aval.shape or not y.aval.shape:
+        return None
+    out = LETTERS[: len(node.aval.shape)]
+    terms = tuple(_spanned(z.aval.shape, node.aval.shape, out) for z in node.inputs)
+    return Contraction(node.inputs, terms, out)
+
+
+def _spanned(shape: Shape, whole: Shape, labels: str) -> str:
+    """A label for each axis; a blank where an axis is stretched."""
+    lead = len(whole) - len(shape)
+    return "".join(" " if is_one(n) and not is_one(whole[i]) else labels[i] for i, n in enumerate(shape, lead))
+
+
+def trimmed(graph: Graph, c: Contraction) -> Contraction:
+    """The contraction without the axes of size one that blanks stand for."""
+    xs = [without(graph, x, [i for i, label in enumerate(t) if label == " "]) for x, t in zip(*c[:2], strict=True)]
+    return Contraction(tuple(xs), tuple(term.replace(" ", "") for term in c.terms), c.out)
+
+
+def summed_first(graph: Graph, c: Contraction, own: Mapping[int, str]) -> Contraction:
+    """The contraction with labels that one operand alone has summed before."""
+    operands, terms = list(c.operands), list(c.terms)
+    for i, labels in own.items():
+        axes = tuple(j for j, label in enumerate(terms[i]) if label in labels)
+        operands[i] = SUM(Variable(graph, operands[i]), axis=axes).node
+        terms[i] = less(terms[i], labels)
+    return Contraction(tuple(operands), tuple(terms), c.out)
+
+
+def less(term: str, labels: Container[str]) -> str:
+    """A term without some labels."""
+    return "".join(label for label in term if label not in labels)
+
+
+# ---- axes come and go
+
+
+def without(graph: Graph, x: Node, axes: Iterable[int]) -> Node:
+    """A value without some axes of size one."""
+    gone = set(axes)
+    if not gone:
+        return x
+    old: tuple[object, ...] = (EVERYTHING,) * len(x.aval.shape)
+    if x.op is GET and len(x.inputs) == 1 and all(item in (None, EVERYTHING) for item in dict(x.params)["key"]):
+        x, old = x.inputs[0], dict(x.params)["key"]
+    items = [item if i not in gone else 0 for i, item in enumerate(old) if i not in gone or item is not None]
+    return x if all(item == EVERYTHING for item in items) else graph.add(GET, (x,), (("key", tuple(items)),))
+
+
+def with_axes(graph: Graph, y: Variable, axes: Sequence[int], ndim: int) -> Variable:
+    """A value with axes of size one where a sum would have kept them."""
+    key = tuple(None if i in axes else EVERYTHING for i in range(ndim))
+    return Variable(graph, graph.add(GET, (y.node,), (("key", key),)))

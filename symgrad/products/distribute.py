@@ -1,0 +1,129 @@
+"""Sums of products with factors in common: ``a * x * y + a * x * z`` is ``a * x * (y + z)``.
+
+What cancels in the sum cancels in that of the rests, more exactly. What overflows on the way may be another value: not
+for ``numerics="ieee"``. It stands after the rules, since it goes by what is needed once in what they have left.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node, reached
+from symgrad.frontend.variable import Variable
+from symgrad.ops.define import TABLE
+from symgrad.products.monomials import MOST, NEAR_ONE, Origins, is_product, moderate
+from symgrad.rewrite.engine import copied, number, stable_only
+
+NEGATIVE, ADD, SUBTRACT = TABLE[np.negative], TABLE[np.add], TABLE[np.subtract]
+
+
+class Rest(NamedTuple):
+    """What is left of a sum when its common factors have been taken out."""
+
+    sum: Node
+
+
+class Term(NamedTuple):
+    """A number times factors."""
+
+    scale: float
+    factors: Counter[Node | Rest]
+
+
+class Sum(NamedTuple):
+    """What two terms have in common, and what is left of each."""
+
+    common: Term
+    rests: tuple[Term, Term]
+
+
+@stable_only
+def distribute(graph: Graph, numerics: str = "stable") -> Graph:
+    """Common factors of sums leave them. A sum of which something was taken out is such a product again."""
+    nodes = reached(graph.outputs)
+    uses = Counter(x for node in nodes for x in node.inputs)
+    uses.update(graph.outputs)
+    origins = Origins(nodes)
+    sums: dict[Node, Sum] = {}
+    for node in nodes:
+        if node.op in (ADD, SUBTRACT) and (found := _sum_of(node, uses, sums, origins)) is not None:
+            sums[node] = found
+            origins.add(Rest(node), [x for t in found.rests for x in t.factors])
+    rests: dict[Node, Variable] = {}
+    return copied(graph, {node: _writer(node, found, rests) for node, found in sums.items()}) if sums else graph
+
+
+def _sum_of(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], origins: Origins) -> Sum | None:
+    """Squares stay, since sums of them are taken apart."""
+    if not all((is_product(x) or x in sums) and uses[x] == 1 for x in node.inputs):
+        return None
+    x, y = (_term(x, uses, sums) for x in node.inputs)
+    if any(origins.balance([*t.factors.elements()]) for t in (x, y)):
+        x, y = (_term(x, uses, sums, 0) for x in node.inputs)
+    if node.op is SUBTRACT:
+        y = y._replace(scale=-y.scale)
+    common = x.factors & y.factors
+    scale = x.scale if x.scale == y.scale or abs(x.scale) == abs(y.scale) != 1 else 1.0
+    if (not common and abs(scale) == 1) or x.factors == y.factors or any(n > 1 for n in common.values()):
+        return None
+    if not all(moderate(c, NEAR_ONE[node.aval.dtype.itemsize]) for c in (x.scale, y.scale)):
+        return None
+    rests = [Term(t.scale / scale, t.factors - common) for t in (x, y)]
+    return Sum(Term(scale, common), (rests[0], rests[1]))
+
+
+def _term(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], depth: int = MOST) -> Term:
+    """What is multiplied in products that nothing else needs."""
+    if node in sums:
+        common = sums[node].common
+        return Term(common.scale, common.factors + Counter([Rest(node)]))
+    scale, factors = -1.0 if node.op is NEGATIVE else 1.0, Counter[Node | Rest]()
+    for x in node.inputs:
+        c = number(x)
+        if c is not None:
+            scale *= float(c)
+        elif depth and uses[x] == 1 and (is_product(x) or x in sums):
+            inner = _term(x, uses, sums, depth - 1)
+            scale *= inner.scale
+            factors += inner.factors
+        else:
+            factors[x] += 1
+    return Term(scale, factors)
+
+
+# ---- as nodes
+
+
+def _writer(node: Node, found: Sum, rests: dict[Node, Variable]) -> Callable[[Graph, Mapping[Node, Node]], Variable]:
+    """Of the whole sum, which may not be needed if another one takes it."""
+
+    def make(new: Graph, image: Mapping[Node, Node]) -> Variable:
+        def arrays(factors: Counter[Node | Rest]) -> list[Variable]:
+            return [rests[x.sum] if isinstance(x, Rest) else Variable(new, image[x]) for x in factors.elements()]
+
+        rest = _sum(*[(t.scale, arrays(t.factors)) for t in found.rests])
+        result = _scaled(found.common.scale, [*arrays(found.common.factors), rest])
+        rests[node] = rest
+        return result  # type: ignore[return-value]
+
+    return make
+
+
+def _sum(x: tuple[float, list[Variable]], y: tuple[float, list[Variable]]) -> Variable:
+    """Without a pass for a sign; the scales are not both -1."""
+    (a, xs), (b, ys) = (y, x) if x[0] == -1 else (x, y)
+    first, second = _scaled(a, xs), _scaled(abs(b), ys)
+    return first - second if b < 0 else first + second  # type: ignore[return-value]
+
+
+def _scaled(scale: float, arrays: list[Variable]) -> Variable | float:
+    if not arrays:
+        return scale
+    result = functools.reduce(operator.mul, arrays)
+    return result if scale == 1 else -result if scale == -1 else scale * result

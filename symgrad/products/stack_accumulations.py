@@ -1,0 +1,222 @@
+"""A sum of many contractions as one: ``A.T @ B`` with the operands of all terms below each other.
+
+The gradient of a weight that a program uses at each of many steps is such a sum: of outer products, or of products of
+small batches. It costs two passes over an array of the size of the weight for each step, which is most of the time
+that such a program takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.shapes import same_shape
+from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import MATMUL, OUTER
+from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.reduce import SUM
+from symgrad.ops.shape import TRANSPOSE
+from symgrad.products.batch_matmuls import SINGLE, Sliced, run_of, sliced
+from symgrad.products.contractions import numbers, plain
+from symgrad.rewrite.engine import copied
+
+ADD = TABLE[np.add]
+
+SEVERAL = 4
+"""So many terms make it worth to copy their operands."""
+
+
+class Term(NamedTuple):
+    """A product to add, by what it has in common with others, and its operands without their transposes."""
+
+    kind: tuple[Any, ...]
+    left: Node
+    right: Node
+
+
+def stack_accumulations(graph: Graph, numerics: str = "stable") -> Graph:
+    """One product of matrices for a sum of many. It stands before rules that take single products to other forms."""
+    nodes = reached(graph.outputs)
+    if sum(node.op is ADD for node in nodes) < SEVERAL - 1:
+        return graph
+    uses = Counter(x for node in nodes for x in node.inputs)
+    uses.update(graph.outputs)
+    sums = [(node, terms) for node in _ends(nodes, uses) if len(terms := _terms(node, uses)) >= SEVERAL]
+    if not sums:
+        return graph
+    together = {node: found for node, terms in sums if (found := _products(terms, uses))}
+    stacks = {_as_bag(side): side for found in together.values() for group in found for side in _sides(group)}
+    stacking = Stacking(list(stacks.values()))
+    instead = {node: _by_products(dict(sums)[node], found, stacking) for node, found in together.items()}
+    for node, terms in sums:
+        side = stacks.get(_as_bag(_rows(terms)))
+        if node not in together and side and len(node.aval.shape) == 1:
+            instead[node] = _by_rows(side, stacking)
+    return copied(graph, instead) if instead else graph
+
+
+# ---- what is added
+
+
+def _ends(nodes: Sequence[Node], uses: Mapping[Node, int]) -> list[Node]:
+    """The sums that are no term of another sum."""
+    inner = {x for node in nodes if node.op is ADD for x in node.inputs if x.op is ADD and uses[x] == 1}
+    return [node for node in nodes if node.op is ADD and node not in inner]
+
+
+def _terms(end: Node, uses: Mapping[Node, int]) -> list[Node]:
+    """The terms of a sum, from left to right."""
+    terms, stack = [], [end]
+    while stack:
+        node = stack.pop()
+        if node is end or (node.op is ADD and uses[node] == 1):
+            stack += reversed(node.inputs)
+        else:
+            terms.append(node)
+    return terms if plain(end, *terms) and all(same_shape(x.aval.shape, end.aval.shape) for x in terms) else []
+
+
+def _products(terms: Iterable[Node], uses: Mapping[Node, int]) -> list[list[tuple[Node, Term]]]:
+    """Those terms that are products of one kind, where they are several."""
+    kinds: dict[Any, list[tuple[Node, Term]]] = {}
+    for node in dict.fromkeys(terms):
+        term = _term(node) if uses[node] == 1 else None
+        if term is not None:
+            kinds.setdefault(term.kind, []).append((node, term))
+    several = [_in_order(group) for group in kinds.values() if len(group) >= SEVERAL]
+    return [group for group in several if _copies_pay(group)]
+
+
+def _term(node: Node) -> Term | None:
+    if not plain(node, *node.inputs):
+        return None
+    if node.op is OUTER:
+        return Term((OUTER,), *node.inputs)
+    if node.op is not MATMUL or any(len(x.aval.shape) != 2 for x in node.inputs):
+        return None
+    turned = tuple(x.op is TRANSPOSE for x in node.inputs)
+    left, right = (x.inputs[0] if t else x for x, t in zip(node.inputs, turned, strict=True))
+    return Term((MATMUL, turned, left.aval.shape), left, right)
+
+
+def _in_order(group: list[tuple[Node, Term]]) -> list[tuple[Node, Term]]:
+    """As the slices lie that are multiplied, else as the values are made."""
+    for side in _sides(group):
+        at = _slices(side)
+        if at is not None:
+            return [each for _, each in sorted(zip(at, group, strict=True), key=lambda pair: pair[0].place)]
+    return sorted(group, key=lambda each: each[1].left.id)
+
+
+def _copies_pay(group: Sequence[tuple[Node, Term]]) -> bool:
+    """Whether to copy the operands takes less than to add the products to a sum."""
+    product, term = group[0]
+    copied = [side[0] for side, axis in zip(_sides(group), _axes(term), strict=True) if not _lie(side, axis)]
+    few = copied or numbers(term.left.aval.shape) * numbers(product.aval.shape[-1:]) < SINGLE
+    return bool(few) and 2 * sum(numbers(x.aval.shape) for x in copied) < 3 * numbers(product.aval.shape)
+
+
+def _sides(group: Sequence[tuple[Node, Term]]) -> tuple[list[Node], list[Node]]:
+    return [term.left for _, term in group], [term.right for _, term in group]
+
+
+def _axes(term: Term) -> tuple[int, int]:
+    """Along which axes the operands of all terms are joined."""
+    return (0, 0) if term.kind[0] is OUTER else (0 if term.kind[1][0] else 1, 1 if term.kind[1][1] else 0)
+
+
+def _slices(xs: Sequence[Node]) -> list[Sliced] | None:
+    """Different slices of one array along one axis."""
+    found = [at for x in xs if (at := sliced(x)) is not None]
+    one = len(found) == len(xs) and len({(at.array, at.axis) for at in found}) == 1
+    return found if one and len({at.place for at in found}) == len(xs) else None
+
+
+def _lie(xs: Sequence[Node], axis: int) -> list[Sliced] | None:
+    """Slices that lie beside each other as they would be joined along an axis."""
+    at = _slices(xs)
+    if at is None or at[0].axis != axis or [each.place - at[0].place for each in at] != list(range(len(xs))):
+        return None
+    return at
+
+
+def _rows(terms: Sequence[Node]) -> tuple[Node, ...]:
+    """What is added: rows as they are, or the matrices whose rows have been summed."""
+    return tuple(x.inputs[0] if x.op is SUM and _over_rows(x) else x for x in terms)
+
+
+def _as_bag(xs: Iterable[Node]) -> frozenset[tuple[Node, int]]:
+    """Values in any order."""
+    return frozenset(Counter(xs).items())
+
+
+def _over_rows(x: Node) -> bool:
+    axes = axis_tuple("sum", dict(x.params).get("axis"), len(x.inputs[0].aval.shape))
+    return axes == (0,) and len(x.inputs[0].aval.shape) == 2 and not dict(x.params).get("keepdims")
+
+
+# ---- the new form
+
+
+class Stacking:
+    """How the operands of all terms are joined; a series that is part of a longer one is a slice of that."""
+
+    def __init__(self, series: Sequence[Sequence[Node]]) -> None:
+        self._longest = sorted(series, key=len, reverse=True)
+        self._places = [{x: i for i, x in enumerate(xs)} for xs in self._longest]
+
+    def __call__(self, xs: Sequence[Node], graph: Graph, image: Mapping[Node, Node], axis: int = 0) -> Variable:
+        """Matrices below (or beside) each other, vectors as the rows of a matrix."""
+        shape, at = xs[0].aval.shape, _lie(xs, axis)
+        if at is not None:
+            y = run_of(Variable(graph, image[at[0].array]), axis, at[0].place, at[-1].place + 1)
+        else:
+            whole, start = self._whole(xs, image) if axis == 0 else (xs, 0)
+            y = np.concatenate([Variable(graph, image[x]) for x in whole], axis=axis)
+            if len(whole) > len(xs):
+                y = run_of(y, 0, start * shape[0], (start + len(xs)) * shape[0])
+        if len(shape) == 1:
+            return np.reshape(y, (len(xs), *shape))
+        return np.reshape(y, tuple(n * len(xs) if i == axis else n for i, n in enumerate(shape)))
+
+    def _whole(self, xs: Sequence[Node], image: Mapping[Node, Node]) -> tuple[Sequence[Node], int]:
+        """The longest series that has this one in it and has been computed, and where."""
+        for ys, places in zip(self._longest, self._places, strict=True):
+            start = places.get(xs[0])
+            if start is not None and list(ys[start : start + len(xs)]) == list(xs) and all(y in image for y in ys):
+                return ys, start
+        return xs, 0
+
+
+def _by_products(terms: Sequence[Node], groups: Sequence[Sequence[tuple[Node, Term]]], stacking: Stacking) -> Any:
+    taken = {node for group in groups for node, _ in group}
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        found = [_product(group, graph, image, stacking) for group in groups]
+        found += [Variable(graph, image[x]) for x in terms if x not in taken]
+        y = found[0]
+        for term in found[1:]:
+            y = y + term
+        return y
+
+    return made
+
+
+def _product(
+    group: Sequence[tuple[Node, Term]], graph: Graph, image: Mapping[Node, Node], stacking: Stacking
+) -> Variable:
+    op, *turned = group[0][1].kind
+    of_left, of_right = _axes(group[0][1])
+    left, right = _sides(group)
+    a, b = stacking(left, graph, image, of_left), stacking(right, graph, image, of_right)
+    if op is OUTER:
+        return a.T @ b
+    return (a.T if turned[0][0] else a) @ (b.T if turned[0][1] else b)
+
+
+def _by_rows(rows: Sequence[Node], stacking: Stacking) -> Any:
+    return lambda graph, image: np.sum(stacking(rows, graph, image), axis=0)

@@ -1,0 +1,267 @@
+"""Sums meet what is summed early: a linear function changes places with them, a product is contracted as it is made.
+
+``sum(A @ w[n] + s * w[n])`` over n is ``A @ W + s * W`` with ``W = sum(w[n])``. A sum of different things is not taken
+apart, because what cancels in each of its terms may not cancel in two sums: ``sum(x - m)`` stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import is_one, product, same_shape
+from symgrad.frontend.variable import Variable
+from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.shape import TRANSPOSE
+from symgrad.products.contractions import (
+    CONTRACTIONS,
+    GAIN,
+    Contraction,
+    contraction_of,
+    less,
+    numbers,
+    plain,
+    product_of,
+    summed_first,
+    trimmed,
+    with_axes,
+    without,
+)
+from symgrad.rewrite.algebra import has_range
+from symgrad.rewrite.engine import Procedure, alone, number
+
+MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
+    TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
+)
+
+DEEPEST = 12
+LONGEST = 4096
+"""So many float32 products einsum may add one after the other; `np.sum` adds pairwise."""
+
+
+def _axes_of(node: Node) -> tuple[int, ...]:
+    return axis_tuple(node.op.name, dict(node.params).get("axis"), len(node.inputs[0].aval.shape))
+
+
+def _restored(graph: Graph, y: Variable, node: Node) -> Variable:
+    """A result with the axes that the sum has kept."""
+    kept = dict(node.params).get("keepdims", False)
+    return with_axes(graph, y, _axes_of(node), len(node.aval.shape)) if kept else y
+
+
+# ---- linear functions
+
+
+class Linear(NamedTuple):
+    """A value as a linear function of another, `source`, with which a sum over `axes` of that changes places."""
+
+    source: Node
+    axes: tuple[int, ...]
+    apply: Callable[[Variable], Variable]  # of the summed source, without the axes
+    work: float = 0  # which will not be needed
+    reduced: float = 0  # which takes its place, the sum of the source apart
+
+    def then(self, apply: Callable[[Variable], Variable], work: float, reduced: float) -> Linear:
+        """The same with one function more."""
+        return self._replace(apply=apply, work=self.work + work, reduced=self.reduced + reduced)
+
+
+def _linear(graph: Graph, x: Node, axes: tuple[int, ...], depth: int = DEEPEST) -> Linear:
+    """As deep as only the sum needs what is on the way."""
+    read = _READ.get(x.op)
+    found = read(graph, x, axes, depth - 1) if read is not None and depth and alone(graph, x) else None
+    return found if found is not None and found.source.aval.dtype == x.aval.dtype else Linear(x, axes, lambda y: y)
+
+
+def _share(x: Node, axes: tuple[int, ...]) -> float:
+    """One over how many numbers of `x` a sum over axes makes one of."""
+    return 1 / max(numbers([x.aval.shape[i] for i in axes]), 1)
+
+
+def _elementwise_work(x: Node) -> float:
+    return sum(numbers(z.aval.shape) for z in (*x.inputs, x))
+
+
+def _within(z: Node, x: Node, axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Axes of `x` as axes of its operand `z`, if that varies along all of them."""
+    lead = len(x.aval.shape) - len(z.aval.shape)
+    if any(i < lead or (is_one(z.aval.shape[i - lead]) and not is_one(x.aval.shape[i])) for i in axes):
+        return None
+    return tuple(i - lead for i in axes)
+
+
+def _constant_along(graph: Graph, z: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
+    """An operand of `x` without these axes, if it is one number along each."""
+    lead = len(x.aval.shape) - len(z.aval.shape)
+    own = [i - lead for i in axes if i >= lead]
+    return without(graph, z, own) if all(is_one(z.aval.shape[i]) for i in own) else None
+
+
+def _through_negative(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear:
+    f = _linear(graph, x.inputs[0], axes, depth)
+    work = _elementwise_work(x)
+    return f.then(lambda y: -f.apply(y), work, work * _share(x, axes))
+
+
+def _through_sum(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear | None:
+    """Both terms are linear in the same value."""
+    sides = [_within(z, x, axes) for z in x.inputs]
+    if sides[0] is None or sides[1] is None:
+        return None
+    f, g = (_linear(graph, z, own, depth) for z, own in zip(x.inputs, sides, strict=True))
+    if f.source is not g.source or f.axes != g.axes:
+        return None
+    work = _elementwise_work(x)
+    return f.then(
+        lambda y: x.op(f.apply(y), g.apply(y)), g.work + work, g.reduced + work * _share(x, axes)
+    )  # fmt: skip
+
+
+def _through_product(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear | None:
+    """The other factor, or the divisor, is the same in all that is summed."""
+    for i in (0, 1) if x.op is MULTIPLY else (0,):
+        z, other = x.inputs[i], x.inputs[1 - i]
+        own = _within(z, x, axes)
+        factor = _constant_along(graph, other, x, axes)
+        if own is None or factor is None:
+            continue
+        f, v = _linear(graph, z, own, depth), Variable(graph, factor)
+        work = _elementwise_work(x)
+        reduced = work * _share(x, axes) + numbers(factor.aval.shape)
+        if i:
+            return f.then(lambda y, f=f, v=v: x.op(v, f.apply(y)), work, reduced)  # type: ignore[misc]
+        return f.then(lambda y, f=f, v=v: x.op(f.apply(y), v), work, reduced)  # type: ignore[misc]
+    return None
+
+
+def _through_contraction(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear | None:
+    """One operand alone has the axes."""
+    c = contraction_of(x)
+    if c is None or not plain(*c.operands):
+        return None
+    summed = {c.out[i] for i in axes}
+    having = [i for i, term in enumerate(c.terms) if summed.intersection(term)]
+    if len(having) != 1 or not summed.issubset(c.terms[having[0]]):
+        return None
+    i = having[0]
+    own = tuple(j for j, label in enumerate(c.terms[i]) if label in summed)
+    f = _linear(graph, c.operands[i], own, depth)
+    terms = [term if j != i else less(term, summed) for j, term in enumerate(c.terms)]
+
+    def apply(y: Variable) -> Variable:
+        operands = (*c.operands[:i], f.apply(y).node, *c.operands[i + 1 :])
+        return Contraction(operands, tuple(terms), less(c.out, summed)).written(graph)
+
+    others = sum(numbers(z.aval.shape) for j, z in enumerate(c.operands) if j != i)
+    return f.then(apply, c.work(), c.work() * _share(x, axes) + others)
+
+
+def _through_transpose(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear:
+    order = dict(x.params)["axes"]
+    own = tuple(sorted(order[i] for i in axes))
+    rest = [order[i] for i in range(len(order)) if i not in axes]
+    ranks = tuple(sorted(rest).index(i) for i in rest)
+    f = _linear(graph, x.inputs[0], own, depth)
+    return f.then(lambda y: np.transpose(f.apply(y), ranks), 0, 0)
+
+
+_READ: dict[Op, Callable[[Graph, Node, tuple[int, ...], int], Linear | None]] = {
+    NEGATIVE: _through_negative,
+    ADD: _through_sum,
+    SUBTRACT: _through_sum,
+    MULTIPLY: _through_product,
+    DIVIDE: _through_product,
+    TRANSPOSE: _through_transpose,
+    **dict.fromkeys(CONTRACTIONS, _through_contraction),
+}
+
+
+def sum_of_linear(graph: Graph, node: Node) -> Variable | None:
+    """The sum, or the mean, of a linear function is that function of the sum."""
+    x, axes = node.inputs[0], _axes_of(node)
+    if not axes or not has_range(x.aval.dtype) or x.aval.dtype != node.aval.dtype:
+        return None
+    f = _linear(graph, x, axes)
+    if f.source is x or f.reduced + numbers(f.source.aval.shape) > GAIN * (f.work + numbers(x.aval.shape)):
+        return None
+    return _restored(graph, f.apply(node.op(Variable(graph, f.source), axis=f.axes)), node)
+
+
+# ---- products
+
+
+def sum_of_product(graph: Graph, node: Node) -> Variable | None:
+    """The sum of a product that nothing else needs is a contraction; what one factor alone has is summed first."""
+    x, axes = node.inputs[0], _axes_of(node)
+    if not axes or not alone(graph, x) or x.aval.dtype != node.aval.dtype or not x.inputs or not plain(*x.inputs):
+        return None
+    c = product_of(x) if x.op is MULTIPLY else contraction_of(x)
+    if c is None:
+        return None
+    before = c.work() + numbers(x.aval.shape)
+    after = trimmed(graph, c)._replace(out=less(c.out, {c.out[i] for i in axes}))
+    early = [(i, own) for i in range(len(c.terms)) if (own := after.own(i))]
+    work = sum(numbers(after.operands[i].aval.shape) for i, _ in early)
+    if early:
+        after = summed_first(graph, after, dict(early))
+    if _adds_long_rows(after) or work + after.work() > GAIN * before:
+        return None
+    y = after.written(graph)
+    if node.op is MEAN:
+        y = y / product([x.aval.shape[i] for i in axes])
+    return _restored(graph, y, node)
+
+
+def _adds_long_rows(c: Contraction) -> bool:
+    """Whether einsum would add many float32 products that lie beside each other one after the other."""
+    long = c.contracted
+    if c.operands[0].aval.dtype.itemsize > 4 or len(long) < 2 or not c.out or c.terms[0] != c.terms[1]:
+        return False
+    sizes = c.sizes
+    return c.terms[0][-1] in long and numbers([sizes[label] for label in long]) > LONGEST
+
+
+def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
+    """One sum over the axes of two."""
+    x = node.inputs[0]
+    if x.op is not SUM or not alone(graph, x) or dict(x.params).get("keepdims") or x.aval.dtype != node.aval.dtype:
+        return None
+    inner, ndim = _axes_of(x), len(x.inputs[0].aval.shape)
+    left = [i for i in range(ndim) if i not in inner]
+    axes = (*inner, *(left[i] for i in _axes_of(node)))
+    return _restored(graph, SUM(Variable(graph, x.inputs[0]), axis=axes), node)
+
+
+# ---- terms that cannot cancel
+
+
+def sum_of_nonnegative(graph: Graph, node: Node) -> Variable | None:
+    """``sum(x * x + y * y)`` is two products of vectors: where nothing is negative, nothing cancels."""
+    x = node.inputs[0]
+    if x.op is not ADD or not alone(graph, x) or not plain(x, *x.inputs) or x.aval.dtype != node.aval.dtype:
+        return None
+    if not all(same_shape(y.aval.shape, x.aval.shape) and alone(graph, y) and _nonnegative(y) for y in x.inputs):
+        return None
+    a, b = (Variable(graph, graph.add(node.op, (y,), node.params)) for y in x.inputs)
+    return a + b
+
+
+def _nonnegative(x: Node, depth: int = DEEPEST) -> bool:
+    """Whether a value is a square, a sum of squares, or a multiple of such; it saves a pass to contract those."""
+    if not depth or x.op not in (ADD, MULTIPLY):
+        return False
+    a, b = x.inputs
+    if x.op is ADD:
+        return _nonnegative(a, depth - 1) and _nonnegative(b, depth - 1)
+    return a is b or any((number(c) or -1) > 0 and _nonnegative(y, depth - 1) for c, y in ((a, b), (b, a)))
+
+
+OF: dict[Op, list[Procedure]] = {
+    SUM: [sum_of_sum, sum_of_nonnegative, sum_of_linear, sum_of_product],
+    MEAN: [sum_of_nonnegative, sum_of_linear, sum_of_product],
+}
+"""What an operator is met with."""

@@ -1,0 +1,54 @@
+"""Copies beside each other: what is spread over new axes and made flat is `np.repeat`, with rows three times as fast.
+
+The gradient of a mean over windows is such a thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import is_one, same_shape
+from symgrad.frontend.variable import Variable
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE
+from symgrad.products.contractions import without
+from symgrad.rewrite.engine import Procedure, alone
+
+
+def repeat(graph: Graph, node: Node) -> Variable | None:
+    """``reshape(broadcast_to(x[:, None], (n, 3, k)), (3 * n, k))`` repeats rows; the last axis goes first."""
+    spread = node.inputs[0]
+    if spread.op is not BROADCAST_TO:
+        return None
+    x, shape = spread.inputs[0], spread.aval.shape
+    if len(x.aval.shape) != len(shape):
+        return None
+    ones = [i for i, n in enumerate(x.aval.shape) if is_one(n)]
+    new = [i for i in ones if not is_one(shape[i])]
+    kept = [i for i in range(len(shape)) if i not in ones]
+    before = {i: max((k for k in kept if k < i), default=None) for i in new}
+    if not new or None in before.values() or len(set(before.values())) < len(new):
+        return None
+    counts = {k: shape[i] for i, k in before.items()}
+    merged = [shape[k] * counts.get(k, 1) for k in kept]
+    if not same_shape([n for n in node.aval.shape if not is_one(n)], [n for n in merged if not is_one(n)]):
+        return None
+    y = Variable(graph, _squeezed(graph, x, ones))
+    for k in sorted(counts, reverse=True):
+        y = np.repeat(y, counts[k], axis=kept.index(k))
+    return np.reshape(y, node.aval.shape)
+
+
+def _squeezed(graph: Graph, x: Node, axes: Sequence[int]) -> Node:
+    """A value without axes of size one, which an array times a number loses where the array has them."""
+    arrays = [i for i, z in enumerate(x.inputs) if z.aval.shape]
+    if not x.op.elementwise or len(arrays) != 1 or not alone(graph, x):
+        return without(graph, x, axes)
+    (i,) = arrays
+    return graph.add(x.op, (*x.inputs[:i], _squeezed(graph, x.inputs[i], axes), *x.inputs[i + 1 :]), x.params)
+
+
+OF: dict[Op, list[Procedure]] = {RESHAPE: [repeat]}
+"""What an operator is met with."""

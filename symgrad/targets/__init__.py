@@ -1,0 +1,1 @@
+"""The languages that programs are written in."""

@@ -1,0 +1,98 @@
+"""What a generated module says of itself, and how its function is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from symgrad.core.graph import Aval, Node
+from symgrad.core.text import CALLED
+from symgrad.frontend.trace import Leaf
+from symgrad.targets.numpy.hints import IMPORTS, Hint, hint_of, signature_text
+from symgrad.targets.numpy.names import Names
+
+
+@dataclass
+class Header:
+    """What the module says of itself, and how its function is called.
+
+    `inputs` gives the place of each input node in the parameters; `results` is the tree of the results, a Node or a
+    value in each place; `assumed` says what sizes are at least, ``n >= 2``.
+    """
+
+    function: str
+    summary: str
+    parameters: Sequence[inspect.Parameter]
+    inputs: Mapping[Node, Leaf]
+    results: Any
+    assumed: Sequence[str] = ()
+    numbers: Mapping[str, Leaf] = field(default_factory=dict)  # by symbol the int arguments that are computed with
+    hints: Mapping[str, Hint] | None = None  # the types of parameters, where they are written
+
+    @cached_property
+    def local(self) -> dict[str, str]:
+        """What the body calls the parameters: as the user does, unless it calls a function of that name."""
+        names = Names({}, self._given)
+        return {p.name: names.fresh(p.name) if p.name in CALLED else p.name for p in self.parameters}
+
+    @cached_property
+    def inner(self) -> str:
+        """The function that has the body."""
+        if CALLED.isdisjoint(self.local):
+            return self.function
+        return Names({}, [*self._given, *self.local.values()]).fresh(f"{self.function}_body")
+
+    @cached_property
+    def taken(self) -> tuple[str, ...]:
+        """Names that nothing else in the body may have."""
+        return (*self._given, *self.local.values(), self.inner)
+
+    @cached_property
+    def result_hint(self) -> Hint:
+        return hint_of(self.results)
+
+    def signature_line(self) -> str:
+        """How the function begins."""
+        if self.hints is None:
+            return f"def {self.function}{inspect.Signature(_bare(self.parameters))}:"
+        hinted = [p.replace(annotation=self.hints[p.name]) for p in _bare(self.parameters)]
+        return signature_text(self.function, hinted, self.result_hint)
+
+    def hint_imports(self) -> list[str]:
+        """What type hints need, of the standard library first."""
+        hints = " ".join([*self.hints.values(), self.result_hint]) if self.hints is not None else ""
+        return [line for name, line in IMPORTS.items() if name in hints]
+
+    @property
+    def _given(self) -> list[str]:
+        return [self.function, *(p.name for p in self.parameters)]
+
+    def place(self, node: Node) -> str:
+        """The Python expression for an input in terms of the parameters, as the body calls them."""
+        leaf = self.inputs[node]
+        return self.local[leaf.parameter] + leaf.below
+
+    def signature(self, inputs: Sequence[Node]) -> str:
+        """Arguments and results with dtypes and sizes."""
+        arguments = [f"{self.inputs[node].path}: {_described(node.aval)}" for node in inputs]
+        arguments += [f"{leaf.path}: int" for leaf in self.numbers.values()]
+        results = ", ".join(_described(y.aval) for y in _leaves(self.results))
+        return f"{', '.join([*arguments, *self.assumed])} -> {results}"
+
+
+def _bare(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [p.replace(default=p.empty, annotation=p.empty) for p in parameters]
+
+
+def _described(aval: Aval) -> str:
+    return "float" if aval.weak and aval.dtype.kind == "f" else str(aval)
+
+
+def _leaves(tree: Any) -> list[Node]:
+    if isinstance(tree, Node):
+        return [tree]
+    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (list, tuple)) else ()
+    return [node for child in children for node in _leaves(child)]

@@ -1,0 +1,78 @@
+"""Names in the generated source: the user's own, derivatives named after them, and ``t1, t2`` for the rest."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Collection, Mapping
+
+from symgrad.core.graph import Node
+from symgrad.core.listing import derived_name
+from symgrad.core.text import CALLED, identifier
+from symgrad.targets.numpy import runtime
+
+SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_summaries", "_worst", "_main"})
+"""What saved modules define beside their function."""
+
+_USUAL = frozenset({"self", "_", *(name for name in dir(builtins) if name.islower())})
+RESERVED = frozenset(keyword.kwlist) | CALLED | SAVED | _USUAL
+_OF_MODULES = RESERVED | set(vars(runtime)) | {"Path", "_constants", "sys"}  # what stands beside a generated function
+
+
+def global_name(text: str, taken: Collection[str] = ()) -> str:
+    """A name for a function of the module, as the user calls it unless the module or Python needs that name."""
+    name = identifier(text)
+    while name in _OF_MODULES or name in taken:
+        name += "_"
+    return name
+
+
+class Names:
+    """Gives each node one name, and no name twice."""
+
+    def __init__(self, hints: Mapping[Node, str | tuple[str, Node]], taken: Collection[str]) -> None:
+        self.hints = dict(hints)
+        self._used: dict[str, int] = dict.fromkeys(RESERVED, 1)
+        self._used.update(dict.fromkeys(taken, 1))
+        self.unused = self.fresh("unused") if "_" in taken else "_"
+        self._names: dict[Node, str] = {}
+        self._temporaries = 0
+
+    def given(self, node: Node, name: str) -> None:
+        """Fix the name of an input."""
+        self._names[node] = name
+        self._used[name] = 1
+
+    def of(self, node: Node) -> str:
+        name = self._names.get(node)
+        if name is None:
+            name = self._names[node] = self._new(node)
+        return name
+
+    def rename(self, node: Node, name: str) -> None:
+        """Let a node go under a name that is there: it takes over the memory of what was called so."""
+        self._names[node] = name
+
+    def reserve(self, name: str) -> None:
+        """Give this name to nothing else."""
+        self._used.setdefault(name, 1)
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base` with the next number."""
+        count, name = self._used.get(base, 0) + 1, base
+        if count > 1:
+            while (name := f"{base}_{count}") in self._used:
+                count += 1
+            self._used[name] = 1
+        self._used[base] = count
+        return name
+
+    def _new(self, node: Node) -> str:
+        hint = self.hints.get(node)
+        if hint is None:
+            self._temporaries += 1
+            return self.fresh(f"t{self._temporaries}")
+        if isinstance(hint, tuple):
+            pattern, of = hint
+            hint = derived_name(pattern, self.of(of))
+        return self.fresh(identifier(hint))

@@ -1,0 +1,262 @@
+"""The second door: graphs built by hand, differentiated node by node, and compiled from any nodes to any nodes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from symgrad.compiler.compiled import Compiled
+from symgrad.core import tree
+from symgrad.core.graph import INPUT, Graph as Nodes, Node, needed
+from symgrad.core.options import checked, resolve
+from symgrad.core.provenance import here
+from symgrad.core.sizes import Sizes
+from symgrad.core.text import is_name
+from symgrad.derivatives.pullback import pullback
+from symgrad.errors import ArgumentError, DTypeError, GraphError
+from symgrad.frontend.trace import Leaf, Program, input_aval, is_array, spec
+from symgrad.frontend.variable import Variable
+from symgrad.transforms.wrt import described, matching, zeros
+
+
+class Graph(Nodes):
+    """A program to build by hand from Variables.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        In order of creation, in which inputs exist before their users.
+    dag : networkx.DiGraph
+        The same nodes with edges from input to user.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> g = sg.Graph()
+    >>> x = g.input("x", "float64[n]")
+    >>> y = np.sum(np.tanh(x) ** 2)
+    >>> (dx,) = sg.gradients(y, [x])
+    >>> sg.function([x], [y, dx])(np.zeros(2))
+    [np.float64(0.0), array([0., 0.])]
+    """
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The symbolic sizes of the inputs."""
+        return Sizes(None, lift=lambda dim: Variable(self, self.size(dim)))
+
+    def input(self, name: str, like: Any) -> Variable:
+        """A new input.
+
+        Parameters
+        ----------
+        name : str
+            A Python name, new to the graph.
+        like : str, Spec, or anything with a shape and a dtype
+            Such as ``"float64[n, 3]"``; the same letter is the same size throughout the graph.
+
+        Returns
+        -------
+        Variable
+
+        Raises
+        ------
+        ArgumentError
+            If `name` is no Python name, or `like` no spec.
+        GraphError
+            If the graph has an input of this name.
+        """
+        if not is_name(name):
+            raise ArgumentError(f"{name!r} is not a Python name", 'An input has a name such as "x".')
+        if not isinstance(like, str) and not is_array(like):
+            raise ArgumentError(
+                f"the input {name} is like {like!r}", 'Describe it as "float64[n, 3]", or give an array.'
+            )
+        aval = input_aval(spec(like) if isinstance(like, str) else like, self.sizes, path=name)
+        return Variable(self, self.add_input(name, aval, here()))
+
+
+def gradients(
+    ys: Variable | Sequence[Variable],
+    xs: Sequence[Variable],
+    grad_ys: Sequence[Any] | None = None,
+    stop_gradients: Sequence[Variable] = (),
+) -> list[Variable]:
+    """Append the gradients of `ys` with respect to `xs` to their graph.
+
+    Parameters
+    ----------
+    ys : Variable or sequence of Variable
+        Where there are several, or one is an array, their numbers are summed, weighted by `grad_ys`.
+    xs : sequence of Variable
+        Floating inputs or any other values of the graph.
+    grad_ys : sequence of array or None, optional
+        Cotangents, of the shapes of `ys`; None stands for ones.
+    stop_gradients : sequence of Variable
+        Taken as constants.
+
+    Returns
+    -------
+    list of Variable
+        Of the shapes and dtypes of `xs`; zeros where `ys` do not depend on one.
+
+    Raises
+    ------
+    DTypeError
+        If one of `xs` or `ys` is not floating.
+    ShapeError
+        If a cotangent has another shape than its y.
+    NotDifferentiableError
+        Naming the NumPy function without a derivative, and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> x = sg.Graph().input("x", "float64[]")
+    >>> (dx,) = sg.gradients(x ** 3, [x])
+    >>> (ddx,) = sg.gradients(dx, [x])
+    >>> sg.function([x], ddx)(np.float64(2.0))
+    np.float64(12.0)
+    """
+    ys = _variables(ys, "gradients: ys")
+    xs = _variables(xs, "gradients: xs")
+    stop_gradients = _variables(stop_gradients, "gradients: stop_gradients")
+    weights = [None] * len(ys) if grad_ys is None else list(grad_ys)
+    if not ys or len(weights) != len(ys):
+        raise ArgumentError(f"gradients: {len(ys)} ys and {len(weights)} grad_ys", "Give one cotangent for each y.")
+    graph = _graph_of([*ys, *xs, *stop_gradients])
+    for x in (*ys, *xs):
+        if not x.aval.differentiable:
+            raise DTypeError(f"gradients: {x!r} is not floating", "Only floating arrays have derivatives.")
+    cotangents = [_cotangent(y, w) for y, w in zip(ys, weights, strict=True)]
+    found = pullback(
+        graph, [y.node for y in ys], cotangents, [x.node for x in xs], True, [x.node for x in stop_gradients]
+    )
+    return [zeros(x) if node is None else Variable(graph, node) for x, node in zip(xs, found, strict=True)]
+
+
+def _cotangent(y: Variable, weight: Any) -> Node:
+    if weight is None:
+        return np.ones_like(y).node if y.shape else y.graph.constant(y.dtype.type(1))
+    return matching(y, weight, "cotangent")
+
+
+def _variables(given: Any, what: str) -> list[Variable]:
+    """A Variable or a sequence of them, as a list."""
+    items = list(given) if isinstance(given, (tuple, list)) else [given]
+    for x in items:
+        if not isinstance(x, Variable):
+            raise ArgumentError(f"{what} has {described(x)}", "Give Variables of the graph.")
+    return items
+
+
+def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compiled:
+    """Compile a part of a graph: any nodes to feed, any nodes to fetch.
+
+    Parameters
+    ----------
+    inputs : sequence of Variable
+        Inputs, or other values: there the graph is cut, and what they were made of is not needed.
+    outputs : tree of Variable
+        What is not fetched is not computed.
+    **options
+        As in `symgrad.options`.
+
+    Returns
+    -------
+    Compiled
+        Takes an array for each input; gives arrays in a tree like `outputs`.
+
+    Raises
+    ------
+    GraphError
+        If outputs need an input of the graph that is not fed.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> g = sg.Graph()
+    >>> x = g.input("x", "float64[3]")
+    >>> h = np.exp(x)
+    >>> sg.function([h], np.sum(h))(np.ones(3))
+    np.float64(3.0)
+    """
+    explicit = checked(options)
+    return Compiled(between(_variables(inputs, "function: inputs"), outputs), resolve(explicit))
+
+
+def between(inputs: Sequence[Variable], outputs: Any) -> Program:
+    """The part of a graph between these values, as a program."""
+    leaves, structure = tree.flatten(outputs)
+    fetched = [x for x in leaves if isinstance(x, Variable)]
+    graph = _graph_of([*inputs, *fetched])
+    names = _parameter_names(graph, [x.node for x in inputs])
+    cut_graph, image = cut(graph, [x.node for x in inputs], [x.node for x in fetched], names)
+    cut_graph.outputs = [image[x.node] for x in fetched]
+    results = [Variable(cut_graph, image[x.node]) if isinstance(x, Variable) else x for x in leaves]
+    return Program(
+        cut_graph,
+        {name: Variable(cut_graph, node) for name, node in zip(names, cut_graph.inputs, strict=True)},
+        tree.unflatten(structure, results),
+        "function",
+        here(),
+        [Leaf(name, "", name, name, node) for name, node in zip(names, cut_graph.inputs, strict=True)],
+        tree.flatten((0,) * len(names))[1],
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names],
+        getattr(graph, "sizes", Sizes()),
+        [],
+        f"A function of {', '.join(names) or 'nothing'}.",
+    )
+
+
+def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
+    """What the parameters are called: as the user calls the values, as far as that is one name each."""
+    names: list[str] = []
+    hints = [graph.names.get(node) for node in inputs]
+    for i, hint in enumerate(hints):
+        free = (name for j in count(i) if (name := f"x{j}") not in names and name not in hints)
+        names.append(hint if isinstance(hint, str) and hint not in names else next(free))
+    return names
+
+
+def cut(
+    graph: Nodes, feeds: Sequence[Node], outputs: Sequence[Node], names: Sequence[str]
+) -> tuple[Nodes, dict[Node, Node]]:
+    """A new graph from `feeds`, which become inputs, to `outputs`; and the image of each node.
+
+    Raises
+    ------
+    GraphError
+        If outputs need an input of the graph that is not fed.
+    """
+    new = Nodes()
+    image: dict[Node, Node] = {}
+    for node, name in zip(feeds, names, strict=True):
+        if node in image:
+            raise GraphError(f"{graph.names.get(node, name)} is given twice", "Give each input once.")
+        image[node] = new.add_input(name, node.aval, node.where)
+    for node in needed(outputs, image):
+        if node.op is INPUT:
+            name = dict(node.params)["name"]
+            raise GraphError(f"the outputs need the input {name!r}, which is not fed", f"Add {name} to the inputs.")
+        image[node] = new.add(node.op, tuple([image[x] for x in node.inputs]), node.params, node.where)
+    for node, hint in graph.names.items():
+        if node in image:
+            of = hint[1] if isinstance(hint, tuple) else None
+            if of is None or of in image:
+                new.label(image[node], hint if of is None else (hint[0], image[of]))
+    return new, image
+
+
+def _graph_of(variables: Sequence[Variable]) -> Nodes:
+    if not variables:
+        raise ArgumentError("no Variable was given", "Give the Variables of a graph: symgrad.gradients(y, [x]).")
+    graph = variables[0].graph
+    if any(x.graph is not graph for x in variables):
+        raise GraphError("the Variables belong to different graphs", "Build them from the inputs of one graph.")
+    return graph

@@ -1,0 +1,213 @@
+"""The derivative of a function as a linear map: vjp and jvp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
+from symgrad.core.provenance import boundary
+from symgrad.derivatives.pullback import pushforward
+from symgrad.errors import ArgumentError, DTypeError, ShapeError
+from symgrad.frontend.interception import inside
+from symgrad.frontend.trace import graph_at_hand, trace
+from symgrad.frontend.variable import Variable
+from symgrad.ops.marks import AGAIN
+from symgrad.transforms.graph_door import function
+from symgrad.transforms.wrt import Choice, Run, described, leaves_like, matching, zeros
+
+Tree = Any
+
+
+def vjp(f: Callable[..., Any], *primals: Tree) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
+    """The result of a function, and its pullback: what takes cotangents of the result to those of the arguments.
+
+    Parameters
+    ----------
+    f : callable
+    *primals : tree of arrays
+        Its arguments.
+
+    Returns
+    -------
+    out : tree
+        ``f(*primals)``
+    pullback : callable
+        Takes a tree like `out`; gives a tuple, one tree for each argument. It may be called any number of times, and
+        does not repeat the work of `f`.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Naming the NumPy function without a derivative, and the line.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> out, pullback = sg.vjp(np.sin, np.array([0.0, 1.0]))
+    >>> pullback(np.array([1.0, 0.0]))
+    (array([1., 0.]),)
+    """
+    graph = graph_at_hand(primals)
+    if graph is not None:
+        return _within(graph, _append_vjp, f, primals)
+    pullback: Callable[[Tree], tuple[Tree, ...]]
+
+    def forward(*args: Tree) -> Tree:
+        nonlocal pullback
+        out, pullback = _append_vjp(f, args)
+        return out
+
+    program = trace(forward, primals)
+    graph = program.graph
+    leaves, structure = tree.flatten(program.outputs)
+    seeds = [Variable(graph, graph.add_input(f"g{i}", y.aval)) if _flows(y) else None for i, y in enumerate(leaves)]
+    cotangents = pullback(tree.unflatten(structure, seeds))
+    return _split(program, seeds, cotangents)(primals)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
+    """The result of a function, and its derivative in a direction.
+
+    Parameters
+    ----------
+    f : callable
+    primals, tangents : sequence of trees
+        Arguments and their tangents, of the same shapes.
+
+    Returns
+    -------
+    out, tangent : tree
+        Of the same structure, shapes and dtypes.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Naming the NumPy function without a derivative, and the line.
+    ArgumentError
+        If primals and tangents do not match.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jvp(np.sin, (0.0,), (2.0,))
+    (np.float64(0.0), np.float64(2.0))
+    """
+    if len(primals) != len(tangents):
+        raise ArgumentError(f"jvp: {len(primals)} primals and {len(tangents)} tangents", "Give one tangent a primal.")
+    graph = graph_at_hand((primals, tangents))
+    if graph is not None:
+        return _within(graph, _append_jvp, f, primals, tangents)
+    program = trace(lambda primals, tangents: _append_jvp(f, primals, tangents), (tuple(primals), tuple(tangents)))
+    arguments = tree.flatten((tuple(primals), tuple(tangents)))[0]
+    pairs = zip(program.leaves, arguments, strict=True)
+    inputs = [(Variable(program.graph, leaf.node), x) for leaf, x in pairs if leaf.node is not None]
+    return function([v for v, _ in inputs], program.outputs)(*[x for _, x in inputs])
+
+
+# ---- inside a trace
+
+
+@boundary
+def _within(graph: Graph, append: Callable[..., Any], f: Callable[..., Any], *args: Any) -> Any:
+    with inside(graph, f):
+        return append(f, *args)
+
+
+def _run(f: Callable[..., Any], primals: Sequence[Tree]) -> Run:
+    return Run(f, Choice(tuple(range(len(primals)))), primals, {})
+
+
+def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
+    run = _run(f, primals)
+    leaves, structure = tree.flatten(run.out)
+    results = [Variable(run.graph, y.node) if _flows(y) else None for y in leaves]  # `out` may be written into
+
+    def pullback(cotangents: Tree) -> tuple[Tree, ...]:
+        given = leaves_like(structure, cotangents, "vjp: the cotangent", "the result")
+        pairs = [(y, matching(y, g, "cotangent")) for y, g in zip(results, given, strict=True) if y is not None]
+        return run.pullback([y.node for y, _ in pairs], [g for _, g in pairs])
+
+    return run.out, pullback
+
+
+def _append_jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
+    run = _run(f, primals)
+    return run.out, pushed(run, run.out, tuple(tangents))
+
+
+def pushed(run: Run, out: Tree, tangents: Tree) -> Tree:
+    """The tangent of `out`, made in this run, for tangents of what was chosen; None for leaves that have none."""
+    given = run.leaves(tangents, "the tangent")
+    directions = [matching(x, t, "tangent") for x, t in zip(run.chosen, given, strict=True)]
+    leaves, structure = tree.flatten(out)
+    moving = [y.node for y in leaves if _flows(y)]
+    found = iter(pushforward(run.graph, moving, [x.node for x in run.chosen], directions))
+    return tree.unflatten(structure, [_tangent(y, next(found)) if _flows(y) else None for y in leaves])
+
+
+def _flows(y: Any) -> bool:
+    return isinstance(y, Variable) and y.aval.differentiable
+
+
+def _tangent(y: Variable, node: Node | None) -> Variable:
+    return zeros(y) if node is None else Variable(y.graph, node)
+
+
+# ---- outside: two compiled functions, and what the second needs of the first
+
+
+def _split(program: Any, seeds: Sequence[Variable | None], cotangents: Tree) -> Callable[[Sequence[Tree]], Any]:
+    graph = program.graph
+    given = [g for g in seeds if g is not None]
+    structure = tree.flatten(program.outputs)[1]
+    ends = [x.node for x in tree.flatten(cotangents)[0] if isinstance(x, Variable)]
+    saved = _residuals(ends, [g.node for g in given])
+    inputs = [(i, Variable(graph, leaf.node)) for i, leaf in enumerate(program.leaves) if leaf.node is not None]
+    computed = [x for x in saved if x.op is not INPUT]
+    first = function([x for _, x in inputs], (program.outputs, [Variable(graph, x) for x in computed]))
+    second = function([*(Variable(graph, x) for x in saved), *given], cotangents)
+
+    def run(primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
+        leaves = tree.flatten(tuple(primals))[0]
+        arguments = [leaves[i] for i, _ in inputs]
+        out, values = first(*arguments)
+        known = {x.node: value for (_, x), value in zip(inputs, arguments, strict=True)}
+        known.update(zip(computed, values, strict=True))
+        residuals = [_kept(known[x]) if x.op is INPUT else known[x] for x in saved]
+
+        def pullback(cotangent: Tree) -> tuple[Tree, ...]:
+            gs = leaves_like(structure, cotangent, "vjp: the cotangent", "the result")
+            return second(*residuals, *[_like(g, y) for g, y in zip(gs, seeds, strict=True) if y is not None])
+
+        return out, pullback
+
+    return run
+
+
+def _kept(argument: Any) -> Any:
+    """An argument as it is now: the caller may write into it before the pullback runs."""
+    return argument.copy() if isinstance(argument, np.ndarray) else argument
+
+
+def _like(g: Any, seed: Variable) -> Any:
+    """A cotangent as the compiled pullback takes it."""
+    try:
+        array = np.asarray(g, seed.dtype)
+    except (TypeError, ValueError):
+        raise DTypeError(f"a cotangent for {seed.aval} is {described(g)}", "It is an array like its value.") from None
+    if array.shape != seed.shape:
+        raise ShapeError(f"a cotangent of shape {array.shape} for {seed.aval}", "It has the shape of its value.")
+    return float(array) if seed.aval.weak else array
+
+
+def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
+    """What the pullback needs of the primal program, in order of creation."""
+    nodes = reached(ends)
+    again = [x for x in nodes if x.op is AGAIN]  # in the pullback, which is what it is for
+    later = depends(nodes, [*seeds, *again])
+    found = {x for node in nodes if node in later for x in node.inputs} | set(ends)
+    return sorted((x for x in found - later if x.op not in (CONSTANT, SIZE)), key=lambda node: node.id)

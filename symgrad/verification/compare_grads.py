@@ -1,0 +1,84 @@
+"""What was found of derivatives beside finite differences."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.listing import columns
+
+
+class Compared(NamedTuple):
+    """A derivative with respect to one argument, and the difference that is farthest from it.
+
+    Attributes
+    ----------
+    argument : str
+        Its path, ``params.W``.
+    order : int
+    modes : tuple of str
+        That of the outermost derivative first.
+    right : bool or None
+        Whether all numbers agree with finite differences, to the digits that these have. None where some cannot be
+        told and the others agree: at the edge of a domain differences are NaN or infinite.
+    at : tuple of int
+        Of the number that is farthest off.
+    derivative, difference : float
+        It and what finite differences give for it.
+    error : float
+        Their distance, relative to the larger of them.
+    looked_at, of : int
+        How many numbers of the argument were moved, and how many it has.
+    """
+
+    argument: str
+    order: int
+    modes: tuple[str, ...]
+    right: bool | None
+    at: tuple[int, ...]
+    derivative: float
+    difference: float
+    error: float
+    looked_at: int
+    of: int
+
+
+class GradientComparison(NamedTuple):
+    """What `compare_grads` found: a row for each argument, order and combination of modes. True if all are right."""
+
+    name: str
+    rows: tuple[Compared, ...]
+
+    def __bool__(self) -> bool:
+        return all(row.right for row in self.rows)
+
+    def __str__(self) -> str:
+        head = ("argument", "order", "modes", "", "farthest off", "derivative", "differences", "relative error")
+        cells = [head, *map(_cells, self.rows)]
+        return f"{columns(cells)}\n{self.name}: {self._verdict()}"
+
+    def _verdict(self) -> str:
+        wrong, untold = (sum(row.right is kind for row in self.rows) for kind in (False, None))
+        if not wrong and not untold:
+            return "all agree with finite differences"
+        found = [f"{wrong} of {len(self.rows)} are wrong"] if wrong else []
+        if untold:
+            found.append(f"{untold} of {len(self.rows)} cannot be told: differences there are not finite")
+        return "; ".join(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain JSON; a number that is not finite is a string."""
+        rows = [{**row._asdict(), "modes": list(row.modes), "at": list(row.at)} for row in self.rows]
+        plain = [
+            {key: str(x) if isinstance(x, float) and not np.isfinite(x) else x for key, x in r.items()} for r in rows
+        ]
+        return {"function": self.name, "right": bool(self), "rows": plain}
+
+
+def _cells(row: Compared) -> tuple[str, ...]:
+    at = f"[{', '.join(map(str, row.at))}]" if row.at else "the number"
+    some = "" if row.looked_at == row.of else f" ({row.looked_at} of {row.of})"
+    verdict, error = {True: "right", False: "WRONG", None: "cannot tell"}[row.right], f"{row.error:.1e}"
+    numbers = f"{row.derivative:.8g}", f"{row.difference:.8g}"
+    return row.argument, str(row.order), " of ".join(row.modes), verdict, at + some, *numbers, error
