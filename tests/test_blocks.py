@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, assume, example, given, settings, strategies
 from test_random_programs import M, N, arguments, run, steps
 
 import symgrad as sg
+from symgrad.core import tree
 from symgrad.core.graph import Op, reached, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.tree import flatten
@@ -261,7 +262,7 @@ def mixed(x, w):
 
 
 def assert_bitwise(found, expected):
-    for a, b in zip(sg.tree.flatten(found)[0], sg.tree.flatten(expected)[0], strict=True):
+    for a, b in zip(tree.flatten(found)[0], tree.flatten(expected)[0], strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
@@ -502,7 +503,7 @@ def second_peak(program, args):
     tracemalloc.start()
     try:
         result = program(*args)
-        return tracemalloc.get_traced_memory()[1], sum(np.asarray(x).nbytes for x in sg.tree.flatten(result)[0])
+        return tracemalloc.get_traced_memory()[1], sum(np.asarray(x).nbytes for x in tree.flatten(result)[0])
     finally:
         tracemalloc.stop()
 
@@ -733,7 +734,7 @@ def test_arguments_may_have_any_name(tiny_blocks, name):
         program = sg.value_and_grad(space["f"], (0, 1)).compile(*specs)
         assert loops(program)
         expected = sg.value_and_grad(space["f"], (0, 1), optimize=0)(*args)
-        for a, b in zip(sg.tree.flatten(program(*args))[0], sg.tree.flatten(expected)[0], strict=True):
+        for a, b in zip(tree.flatten(program(*args))[0], tree.flatten(expected)[0], strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10)
 
 

@@ -11,6 +11,7 @@ from oracle import trace
 from test_random_programs import BINARY, SETTINGS, SHAPED, UNARY, arguments, combine, contract, steps, value_of
 
 import symgrad as sg
+from symgrad.core import tree
 from symgrad.core.graph import reached, verify
 from symgrad.ops.marks import AGAIN, ENTER, LEAVE
 from symgrad.pipeline import optimise
@@ -21,7 +22,7 @@ X, W = RNG.standard_normal((4, 3)), RNG.standard_normal((3, 3))
 
 def same(found, expected, rtol=1e-10, atol=1e-12):
     """Trees of arrays agree to rounding, in dtype and shape too."""
-    found, expected = (sg.tree.flatten(tree) for tree in (found, expected))
+    found, expected = map(tree.flatten, (found, expected))
     assert found[1] == expected[1]
     for a, b in zip(found[0], expected[0], strict=True):
         assert np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype
@@ -329,7 +330,7 @@ def test_vjp_keeps_what_segments_read():
 
 def test_vjp_does_not_keep_what_is_computed_again(monkeypatch):
     kept = []
-    from symgrad.transforms.gradients import products_with_vectors
+    from symgrad.transforms import products_with_vectors
 
     residuals = products_with_vectors._residuals
     monkeypatch.setattr(products_with_vectors, "_residuals", lambda *args: kept.append(residuals(*args)) or kept[-1])

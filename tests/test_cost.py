@@ -7,6 +7,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.analysis.cost import cost_of
+from symgrad.core import tree
 from symgrad.loops import scratch
 from symgrad.targets.numpy import runtime
 
@@ -146,7 +147,7 @@ def measured(program, args):
 def at_sizes(expression, specs, args):
     """A peak in symbols for the sizes of the arguments."""
     sizes = {}
-    for text, array in zip(sg.tree.flatten(specs)[0], sg.tree.flatten(args)[0], strict=True):
+    for text, array in zip(tree.flatten(specs)[0], tree.flatten(args)[0], strict=True):
         sizes.update(zip(text[text.index("[") + 1 : -1].split(", "), array.shape, strict=True))
     symbols = getattr(expression, "free_symbols", ())
     return float(expression.subs({s: sizes[s.name] for s in symbols})) if symbols else expression
@@ -241,7 +242,7 @@ def test_loops_hold_their_scratch(name, threads, symbolic):
     if threads == 1 or name == "mixture":  # on which all threads get something to do
         assert first - before >= 0.9 * peak / threads
         assert kept >= 0.99 * memory / threads
-    assert traffic == pytest.approx(sum(x.nbytes for x in sg.tree.flatten((args, program(*args)))[0]), rel=0.01)
+    assert traffic == pytest.approx(sum(x.nbytes for x in tree.flatten((args, program(*args)))[0]), rel=0.01)
 
 
 def taken(program, args):

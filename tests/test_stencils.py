@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from test_blocks import assert_bitwise, check_nodes, loops
 
 import symgrad as sg
+from symgrad.core import tree
 from symgrad.core.interpret import interpret
 from symgrad.loops import buffer_allocation
 
@@ -91,9 +92,9 @@ def assert_same(f, *args, specs=None, rtol=1e-9, transform=sg.value_and_grad):
     """In blocks what it is at level 0; returns the program."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        expected = sg.tree.flatten(transform(f, optimize=0)(*args))[0]
+        expected = tree.flatten(transform(f, optimize=0)(*args))[0]
         program = transform(f).compile(*(specs or args))
-        found = sg.tree.flatten(program(*args))[0]
+        found = tree.flatten(program(*args))[0]
     check_nodes(program.graph)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
