@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
+from symgrad.analysis.aliases import copies, shares_memory
+from symgrad.analysis.liveness import last_uses, released
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
 from symgrad.ops.index import ADD, SET
-from symgrad.ops.marks import BOUNDARIES, STOP
-from symgrad.ops.shape import RESHAPE
 
 GIVEN = (INPUT, CONSTANT, SIZE)
 ELIDED = frozenset(("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "negative"))
@@ -38,11 +38,6 @@ def nbytes(aval: Any) -> Any:
     return product(aval.shape) * aval.dtype.itemsize if isinstance(aval, Aval) else sum(map(nbytes, aval))
 
 
-def shares_memory(node: Node) -> bool:
-    """Whether a value has no memory of its own, or hardly ever."""
-    return is_view(node) or node.op is STOP or node.op in BOUNDARIES
-
-
 def held(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
     """The bytes that are held after each piece of memory is made; arguments and constants do not count."""
     memory = Memory()
@@ -54,15 +49,11 @@ def held(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
 
 def one_by_one(nodes: Sequence[Node], outputs: Sequence[Node]) -> Iterator[Step]:
     """The steps of a program that computes node by node, and lets go of each value after its last use."""
-    last = {name: node for node in nodes for x in (node, *node.inputs) for name in _names(x)}
-    kept = {name for y in outputs for name in _names(y)}
-    dying: dict[Node, list[str]] = {}
-    for name, node in last.items():
-        if name not in kept:
-            dying.setdefault(node, []).append(name)
+    last = last_uses((node, [name for x in (node, *node.inputs) for name in _names(x)]) for node in nodes)
+    behind = released(last, {name for y in outputs for name in _names(y)})
     for node in nodes:
         if node.op not in GIVEN and node.op is not ITEM:
-            yield Step(node, _names(node), tuple(dying.get(node, ())))
+            yield Step(node, _names(node), tuple(behind.get(node, ())))
 
 
 def _names(node: Node) -> tuple[str, ...]:
@@ -155,7 +146,7 @@ class Memory:
         return [self._value(x) for x in nodes]
 
     def _result(self, node: Node, operands: Sequence[tuple[Block | None, bool]]) -> Block | None:
-        if shares_memory(node) and not (node.op is RESHAPE and _copies(node)):
+        if shares_memory(node) and not copies(node):
             return operands[0][0]
         return self._overwritten(node, operands) or self._new(node)
 
@@ -201,10 +192,3 @@ class Memory:
             block.users -= 1
             if not block.users:
                 self._held = self._held - block.size
-
-
-def _copies(reshape: Node) -> bool:
-    """Whether a reshape must copy: numbers of a transposed array, or of some of an array, do not lie in order."""
-    x = reshape.inputs[0]
-    old, new = ([n for n in node.aval.shape if not (isinstance(n, int) and n == 1)] for node in (x, reshape))
-    return is_view(x) and x.op is not RESHAPE and not same_shape(tuple(old), tuple(new))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import ITEM, Aval, Graph, Node, Op
+from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, is_view
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, no_number
@@ -419,7 +419,7 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
     for x in inputs:
         if x._permuted if type(x) is Variable else isinstance(x, np.ndarray) and not x.flags.c_contiguous:
             result._permuted = True
-    if op.view and isinstance(inputs[0], Variable) and not any(x.aval.ndim for x in nodes[1:]):  # an index array copies
+    if is_view(node) and isinstance(inputs[0], Variable):
         result.attach(inputs[0])
     return result
 

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.aliases import roots_of, shares_memory
+from symgrad.analysis.liveness import last_users
+from symgrad.analysis.uses import users_of
 from symgrad.core.graph import INPUT, Graph, Node, is_view
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Size, is_rows
@@ -105,7 +108,7 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) 
         How many rows more than its own a block may have of a value.
     """
     order = Order(graph)
-    users = _users(graph)
+    users = users_of(graph.nodes)
     grounds = {ground: y for y in direct if (ground := _ground(y, users, graph.outputs)) is not None}
     straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
     wanted = _wanted(graph, order, users) - grounds.keys() - straight
@@ -124,14 +127,6 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) 
 def is_new(node: Node) -> bool:
     """Whether a value is an array to put pieces into."""
     return node.op in (FULL, EMPTY)
-
-
-def _users(graph: Graph) -> dict[Node, list[Node]]:
-    users: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
-    for node in graph.nodes:
-        for x in node.inputs:
-            users[x].append(node)
-    return users
 
 
 def _ground(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]) -> Node | None:
@@ -291,6 +286,11 @@ def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
     return [axis for axis in axes if any(axis.places.get(x, x.aval.ndim) < x.aval.ndim - 2 for x in products)]
 
 
+def _stays_in_place(node: Node) -> bool:
+    """Whether a value lies where its first input does, which an assignment may be written into."""
+    return shares_memory(node) or node.op in (SET, ADD, PUT)
+
+
 class Allocation:
     """Gives buffers to values in the order of their making, those that nobody reads any more first."""
 
@@ -299,13 +299,8 @@ class Allocation:
         self.buffers: list[Buffer] = []
         self.homes: dict[Node, Home] = {}
         self._free: dict[Buffer, list[int]] = {}
-        self._roots: dict[Node, Node] = {}
-        self._last: dict[Node, Node] = {}
-        for node in graph.nodes:
-            shares = is_view(node) or node.op in (SET, ADD, PUT)  # which may be written into what they change
-            self._roots[node] = self._roots[node.inputs[0]] if shares else node
-            for x in (node, *node.inputs):
-                self._last[self._roots[x]] = node
+        self._roots = roots_of(graph.nodes, _stays_in_place)
+        self._last = last_users(graph.nodes, self._roots)
 
     def visit(self, node: Node, wants: bool) -> None:
         if wants:

@@ -7,13 +7,13 @@ other, and BLAS does better with all of them; what each step adds to its product
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.uses import times_used, users_of
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
@@ -157,9 +157,7 @@ class Addends:
     """The sums that products are terms of, and the terms that have been taken from them."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
-        self._uses = Counter(x for node in nodes for x in node.inputs)
-        self._uses.update(graph.outputs)
-        self._user = {x: node for node in nodes for x in node.inputs}
+        self._times, self._users = times_used(nodes, graph.outputs), users_of(nodes)
         self._taken: dict[Node, Node] = {}
 
     def taken(self, products: Sequence[Node]) -> Node | None:
@@ -186,9 +184,9 @@ class Addends:
     def _end(self, x: Node) -> Node:
         """The sum that nothing but a value flows into."""
         for _ in range(FARTHEST):
-            if self._uses[x] != 1 or x not in self._user or self._user[x].op is not ADD:
+            if self._times[x] != 1 or not self._users[x] or self._users[x][0].op is not ADD:
                 break
-            x = self._user[x]
+            (x,) = self._users[x]
         return x
 
     def _terms(self, end: Node) -> list[Node]:
@@ -196,7 +194,7 @@ class Addends:
         terms, stack = [], [(end, 0)]
         while stack:
             node, depth = stack.pop()
-            if node.op is ADD and depth < FARTHEST and (node is end or self._uses[node] == 1):
+            if node.op is ADD and depth < FARTHEST and (node is end or self._times[node] == 1):
                 stack += [(x, depth + 1) for x in reversed(node.inputs)]
             else:
                 terms.append(node)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE
@@ -47,8 +48,7 @@ class Sum(NamedTuple):
 def distribute(graph: Graph, numerics: str = "stable") -> Graph:
     """Common factors of sums leave them. A sum of which something was taken out is such a product again."""
     nodes = reached(graph.outputs)
-    uses = Counter(x for node in nodes for x in node.inputs)
-    uses.update(graph.outputs)
+    uses = times_used(nodes, graph.outputs)
     origins = Origins(nodes)
     sums: dict[Node, Sum] = {}
     for node in nodes:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.uses import users_of
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
@@ -156,16 +157,13 @@ class Products:
         self.parts: dict[Node, list[Node]] = {}
         self.scaled: dict[Node, float] = {}
         self._origins = Origins(nodes)
-        self._users: dict[Node, list[Node]] = {}
+        self._users = users_of(nodes)
         wanted = set(outputs)
         for node in nodes:
             if is_product(node):
                 self._read(node)
             parts = self.parts.get(node, ())
-            for x in node.inputs:
-                self._users.setdefault(x, []).append(node)
-                if x not in parts:
-                    wanted.add(x)
+            wanted.update(x for x in node.inputs if x not in parts)
         self._outputs = set(outputs)
         self.wanted = [x for x in self.of if x in wanted and not (x.op is NEGATIVE and x.inputs[0] in wanted)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from symgrad.analysis.uses import users_of
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
@@ -33,17 +34,13 @@ class Strip(NamedTuple):
 def split_columns(graph: Graph, numerics: str = "stable") -> Graph:
     """Products that are only read in strips are made in these. It stands before rules that give them other forms."""
     nodes = reached(graph.outputs)
-    users: dict[Node, list[Node]] = {node: [] for node in nodes if node.op in CONTRACTIONS}
-    if not users:
+    products = [node for node in nodes if node.op in CONTRACTIONS]
+    if not products:
         return graph
-    for node in nodes:
-        for x in node.inputs:
-            if x in users:
-                users[x].append(node)
-    wanted, instead = set(graph.outputs), {}
-    for node, found in users.items():
-        if node not in wanted and all(user.op is GET for user in found):
-            instead.update(_in_strips(node, found))
+    users, wanted, instead = users_of(nodes), set(graph.outputs), {}
+    for node in products:
+        if node not in wanted and all(user.op is GET for user in users[node]):
+            instead.update(_in_strips(node, users[node]))
     return copied(graph, instead) if instead else graph
 
 

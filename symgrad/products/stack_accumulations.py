@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
@@ -43,8 +44,7 @@ def stack_accumulations(graph: Graph, numerics: str = "stable") -> Graph:
     nodes = reached(graph.outputs)
     if sum(node.op is ADD for node in nodes) < SEVERAL - 1:
         return graph
-    uses = Counter(x for node in nodes for x in node.inputs)
-    uses.update(graph.outputs)
+    uses = times_used(nodes, graph.outputs)
     sums = [(node, terms) for node in _ends(nodes, uses) if len(terms := _terms(node, uses)) >= SEVERAL]
     if not sums:
         return graph

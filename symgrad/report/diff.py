@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
 from symgrad.analysis.cost import MARKS
+from symgrad.analysis.uses import times_used
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node
@@ -233,8 +233,7 @@ class _Writer:
 
     def _found(self, graph: Graph, nodes: Sequence[Node]) -> Iterator[Node]:
         """What was changed and is shown on a line of its own, rather than in that of what is made of it."""
-        uses = Counter(x for node in nodes for x in node.inputs)
-        uses.update(graph.outputs)
+        uses = times_used(nodes, graph.outputs)
         heights: dict[Node, int] = {}  # of what is shown in a line of something else
         for node in nodes:
             if not _is_operation(node) or not self.is_changed(node):

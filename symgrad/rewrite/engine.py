@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from symgrad.analysis.uses import shared_values
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Op, Params, reached
 from symgrad.core.provenance import UNKNOWN, Where
 from symgrad.core.recording import note_rewrites
@@ -517,7 +518,7 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
         return graph
     new = Rewriting(rules)
     image: dict[Node, Node] = {}
-    shared = _shared(nodes, graph.outputs)
+    shared = shared_values(nodes, graph.outputs)
     for node in nodes:
         new.provenance = moved(node.where, image)
         image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
@@ -540,7 +541,7 @@ def rewrite_within(
     new.rewrites = graph.rewrites
     image: dict[Node, Node] = {}
     nodes = reached([*outputs, *kept])
-    new.shared = _shared(nodes, outputs)
+    new.shared = shared_values(nodes, outputs)
     opaque = {node for node in kept if node.inputs and node.op is not ALIAS}
     segments: dict[Segment, Segment] = {}
     for node in nodes:
@@ -600,18 +601,6 @@ def _ordered(graph: Graph) -> Sequence[Node]:
     """Inputs, needed or not, then what is needed, in order of creation."""
     inputs = set(graph.inputs)
     return [*graph.inputs, *(node for node in reached(graph.outputs) if node not in inputs)]
-
-
-def _shared(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
-    """What is wanted, or has several users."""
-    used: set[Node] = set()
-    shared = set(outputs)
-    for node in nodes:
-        for x in dict.fromkeys(node.inputs):
-            if x in used:
-                shared.add(x)
-            used.add(x)
-    return shared
 
 
 def alone(graph: Graph, node: Node) -> bool:

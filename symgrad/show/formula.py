@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
+from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Node, reached
 from symgrad.core.listing import node_names
 from symgrad.core.text import visible
@@ -46,7 +46,7 @@ def pp(x: Any, *args: Any) -> str:
     graph, outputs = shown(x, args)
     nodes = reached(outputs)
     names = node_names(graph)
-    uses = Counter(x for node in nodes for x in node.inputs)
+    uses = times_used(nodes, ())
     codes: dict[Node, Code] = {}
     atoms = set(names.values())
     shared = []

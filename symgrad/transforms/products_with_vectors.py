@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.uses import live_in
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
 from symgrad.core.provenance import boundary
@@ -209,5 +210,4 @@ def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
     nodes = reached(ends)
     again = [x for x in nodes if x.op is AGAIN]  # in the pullback, which is what it is for
     later = depends(nodes, [*seeds, *again])
-    found = {x for node in nodes if node in later for x in node.inputs} | set(ends)
-    return sorted((x for x in found - later if x.op not in (CONSTANT, SIZE)), key=lambda node: node.id)
+    return sorted((x for x in live_in(later, ends) if x.op not in (CONSTANT, SIZE)), key=lambda node: node.id)

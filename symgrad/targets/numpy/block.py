@@ -174,7 +174,7 @@ class BlockBody(Body):
         resident = self.residents.get(home.buffer)
         if resident is not None:
             waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
-            for x in [x for x, reads in waiting if any(self.roots.get(r, r) is resident for r in reads)]:
+            for x in [x for x, reads in waiting if any(self.roots[r] is resident for r in reads)]:
                 self.flush(x)
         self.residents[home.buffer] = node
 

@@ -8,14 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.aliases import roots_of
 from symgrad.analysis.cost import Step, magnitude, nbytes
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
+from symgrad.analysis.liveness import last_users, released_names
+from symgrad.analysis.uses import users_of
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, reached
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
 from symgrad.core.text import comment, literal
 from symgrad.ops import index, index_expressions
 from symgrad.ops.define import is_small
-from symgrad.ops.marks import AGAIN, BOUNDARIES, STOP
+from symgrad.ops.marks import AGAIN, BOUNDARIES
 from symgrad.rewrite.scatter import hits_once
 from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
 from symgrad.targets.numpy.names import Names, global_name
@@ -58,9 +61,10 @@ class Body:
         self.functions: dict[Op, str] = {}  # which no package has
         self.outputs = set(outputs)
         self.nodes = reached(outputs)
-        self.uses = _users(self.nodes)
-        self.roots: dict[Node, Node] = {}
-        self.last_use = _last_uses(self.nodes, outputs, self.roots)
+        self.uses = users_of(self.nodes)
+        self.roots = roots_of(self.nodes)
+        last = last_users(self.nodes, self.roots)
+        self.last_use = {**last, **dict.fromkeys([self.roots[y] for y in outputs])}  # None: the caller has it
         self.pending: dict[Node, Expr] = {}
         self.items = _items(self.nodes)
         self.released_from = PAGE if any(node.op is AGAIN for node in self.nodes) else LARGE
@@ -125,35 +129,16 @@ class Body:
         parts = self.items[node]
         return tuple(self.names.of(parts[i]) if i in parts else self.names.unused for i in range(len(node.aval)))
 
-    def _is_large(self, aval: Aval) -> bool:
-        return bool(magnitude(nbytes(aval)) >= self.released_from)
+    def _is_large(self, node: Node) -> bool:
+        """Whether memory of the function's own is worth a line that releases it."""
+        own = node.op not in (INPUT, CONSTANT) and isinstance(node.aval, Aval)
+        return own and bool(magnitude(nbytes(node.aval)) >= self.released_from)
 
     def _released(self) -> dict[int, list[str]]:
         """The names that nobody needs any more, by the number of the line behind which they go."""
-        last: dict[Node, int] = {}
-        alive = {
-            self.roots.get(r, r)
-            for y in self.outputs
-            for r in (y, *(self.pending[y].reads if y in self.pending else ()))
-        }
-        for i, line in enumerate(self._lines):
-            for x in (*line.reads, *([line.makes] if line.makes else [])):
-                last[self.roots.get(x, x)] = i
-        dead: dict[int, list[str]] = {}
-        still = {self.names.of(x) for x in self.outputs}
-        for x in [line.makes for line in self._lines if line.makes is not None]:
-            root = self.roots.get(x, x)
-            if root in alive:  # under the name, perhaps, of an array that it was written into
-                still.add(self.names.of(x))
-            elif root.op not in (INPUT, CONSTANT) and isinstance(root.aval, Aval) and self._is_large(root.aval):
-                dead.setdefault(last[root], []).append(self.names.of(x))
-        final = {name: i for i in sorted(dead) for name in dead[i]}  # an array written into passes its name on
-        end = len(self._lines) - 1
-        return {
-            i: kept
-            for i, names in dead.items()
-            if i < end and (kept := [name for name in dict.fromkeys(names) if name not in still and final[name] == i])
-        }
+        returned = [r for y in self.outputs for r in (y, *(self.pending[y].reads if y in self.pending else ()))]
+        kept = {self.roots[x] for x in returned}
+        return released_names(self._lines, self.names.of, self.roots, kept, self._is_large)
 
     # ---- expressions
 
@@ -315,7 +300,7 @@ class Body:
         owned = self.owned(base) and self.last_use[base] is node
         if not owned or expr is not None:
             self.names.rename(node, self.names.of(self.named_end(node)))
-        if expr is not None and expr.depth and base not in self.roots:  # a fresh array that nobody else uses
+        if expr is not None and expr.depth and self.roots[base] is base:  # a fresh array that nobody else uses
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
             self.statement(base, f"{self.names.of(node)} = {expr.code.text}", expr.reads)
@@ -342,45 +327,18 @@ class Body:
 
     def owned(self, node: Node) -> bool:
         """Whether the memory of a value belongs to it alone and not to the caller."""
-        return node.op not in (INPUT, CONSTANT, ITEM) and node not in self.roots and node not in self.outputs
+        return node.op not in (INPUT, CONSTANT, ITEM) and self.roots[node] is node and node not in self.outputs
 
     def flush_readers(self, base: Node) -> None:
         """Expressions that wait must read an array before it is overwritten."""
         waiting = [x for x, expr in self.pending.items() if expr.depth]
-        for node in [x for x in waiting if any(self.roots.get(r, r) is base for r in self.pending[x].reads)]:
+        for node in [x for x in waiting if any(self.roots[r] is base for r in self.pending[x].reads)]:
             self.flush(node)
 
 
 def _kind(where: Where) -> str:
     """What a value is to the line that it comes from, as the comment says."""
     return "" if where.of is None else "computed again: " if where.again else "derivative of "
-
-
-def _users(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
-    uses: dict[Node, list[Node]] = {node: [] for node in nodes}
-    for node in nodes:
-        for x in node.inputs:
-            uses[x].append(node)
-    return uses
-
-
-def view_root(node: Node, roots: Mapping[Node, Node]) -> Node | None:
-    """The value whose memory a node shares, None if it has its own."""
-    return roots.get(node.inputs[0], node.inputs[0]) if is_view(node) or node.op is STOP else None
-
-
-def _last_uses(nodes: Sequence[Node], outputs: Sequence[Node], roots: dict[Node, Node]) -> dict[Node, Node | None]:
-    """For each value the last node that reads its memory, None where the caller keeps it; fills `roots`."""
-    last: dict[Node, Node | None] = {}
-    for node in nodes:
-        root = view_root(node, roots)
-        if root is not None:
-            roots[node] = root
-        for x in node.inputs:
-            last[roots.get(x, x)] = node
-    for y in outputs:
-        last[roots.get(y, y)] = None
-    return last
 
 
 def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.aliases import is_read_only
 from symgrad.analysis.cost import Step
-from symgrad.core.graph import CONSTANT, INPUT, Graph, Node, is_view
+from symgrad.core.graph import CONSTANT, INPUT, Graph, Node
 from symgrad.core.saving import loading
 from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import CALLED, double_quoted, identifier, key_literal, literal, prose
@@ -291,22 +292,14 @@ def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, tuple[str, str]]
     for y in outputs:
         if y in texts:
             continue
-        root = body.roots.get(y, y)
-        shared = root in taken or root.op in (INPUT, CONSTANT) or _read_only(y)
+        root = body.roots[y]
+        shared = root in taken or root.op in (INPUT, CONSTANT) or is_read_only(y)
         taken.add(root)
         code = body.code(y)
         number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
         copy = code.text if number else f"{code.at(ATOM)}.copy()"
         texts[y] = (copy if shared else code.text, copy)
     return texts
-
-
-def _read_only(node: Node) -> bool:
-    while is_view(node):
-        if node.op.read_only:
-            return True
-        node = node.inputs[0]
-    return False
 
 
 def _spell_tree(tree: Any, texts: dict[Node, tuple[str, str]], top: bool = True) -> str:

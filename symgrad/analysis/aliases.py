@@ -1,0 +1,49 @@
+"""Which values of a program lie in the same memory: views, and results that are written over what they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from symgrad.core.graph import Node, is_view
+from symgrad.core.shapes import same_shape
+from symgrad.ops.marks import STOP
+from symgrad.ops.shape import RESHAPE
+
+
+def shares_memory(node: Node) -> bool:
+    """Whether a value has no memory of its own, or hardly ever: a view, or the same value under a mark."""
+    return is_view(node) or node.op is STOP
+
+
+def is_read_only(node: Node) -> bool:
+    """Whether NumPy does not let a value be written into, since it is a view through one that it does not let."""
+    while is_view(node):
+        if node.op.read_only:
+            return True
+        node = node.inputs[0]
+    return False
+
+
+def copies(reshape: Node) -> bool:
+    """Whether a reshape must copy: numbers of a transposed array, or of some of an array, do not lie in order."""
+    x = reshape.inputs[0]
+    if reshape.op is not RESHAPE or not is_view(x) or x.op is RESHAPE:
+        return False
+    old, new = ([n for n in node.aval.shape if not (isinstance(n, int) and n == 1)] for node in (x, reshape))
+    return not same_shape(tuple(old), tuple(new))
+
+
+def roots_of(nodes: Iterable[Node], shares: Callable[[Node], bool] = shares_memory) -> dict[Node, Node]:
+    """For each value the one whose memory it lies in, itself where it has its own.
+
+    Parameters
+    ----------
+    nodes : iterable of Node
+        In order of creation, with all that they are made of.
+    shares : callable
+        Whether a value lies in the memory of its first input.
+    """
+    roots: dict[Node, Node] = {}
+    for node in nodes:
+        roots[node] = roots[node.inputs[0]] if shares(node) else node
+    return roots

@@ -1,0 +1,78 @@
+"""Until when each piece of memory is needed, and what is released behind which step of a program.
+
+A step is a node, or a statement of a program; a piece of memory goes by a value, or by a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from symgrad.core.graph import Node
+
+S = TypeVar("S", bound=Hashable)
+M = TypeVar("M", bound=Hashable)
+
+
+class Statement(Protocol):
+    """A line of a program, which may make a value, and reads others by their names."""
+
+    @property
+    def makes(self) -> Node | None: ...
+
+    @property
+    def reads(self) -> Sequence[Node]: ...
+
+
+def last_uses(steps: Iterable[tuple[S, Iterable[M]]]) -> dict[M, S]:
+    """For each piece of memory the last of the steps that make or read it."""
+    return {memory: step for step, used in steps for memory in used}
+
+
+def last_users(nodes: Iterable[Node], roots: Mapping[Node, Node]) -> dict[Node, Node]:
+    """For each value that has memory of its own the last node that uses this memory, perhaps through a view."""
+    return last_uses((node, [roots[x] for x in (node, *node.inputs)]) for node in nodes)
+
+
+def released(last: Mapping[M, S], kept: Container[M] = ()) -> dict[S, list[M]]:
+    """Behind each step the pieces of memory that no later one needs, nor the caller."""
+    behind: dict[S, list[M]] = {}
+    for memory, step in last.items():
+        if memory not in kept:
+            behind.setdefault(step, []).append(memory)
+    return behind
+
+
+def released_names(
+    statements: Sequence[Statement],
+    name_of: Callable[[Node], str],
+    roots: Mapping[Node, Node],
+    kept: Container[Node],
+    worth: Callable[[Node], bool],
+) -> dict[int, list[str]]:
+    """Behind each statement, by its number, the names of memory that no later one needs; behind the last there is none.
+
+    An array that is written into passes its name on, which goes when the last value of that name does.
+
+    Parameters
+    ----------
+    roots : mapping of Node to Node
+        In whose memory each value lies.
+    kept : container of Node
+        Memory that is needed behind the last statement.
+    worth : callable
+        Whether the memory of a value is worth releasing.
+    """
+    last = last_uses(
+        (i, [roots[x] for x in ((*s.reads, s.makes) if s.makes else s.reads)]) for i, s in enumerate(statements)
+    )
+    ends: dict[str, int] = {}
+    still: set[str] = set()
+    for x in (s.makes for s in statements if s.makes):
+        name, root = name_of(x), roots[x]
+        if root in kept:
+            still.add(name)
+        elif worth(root) and last[root] > ends.get(name, -1):
+            ends.pop(name, None)  # behind the names that go with that statement already
+            ends[name] = last[root]
+    return released(ends, still | {name for name, i in ends.items() if i == len(statements) - 1})

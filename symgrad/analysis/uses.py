@@ -1,0 +1,36 @@
+"""Who reads each value of a program: other values, and the caller, who gets results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from symgrad.core.graph import Node
+
+
+def users_of(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
+    """For each node those that read it, in their order; one that reads it twice stands there twice."""
+    users: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for x in node.inputs:
+            users[x].append(node)
+    return users
+
+
+def times_used(nodes: Iterable[Node], outputs: Iterable[Node]) -> Counter[Node]:
+    """How often each value is read; to be a result is a use as well."""
+    times = Counter(x for node in nodes for x in node.inputs)
+    times.update(outputs)
+    return times
+
+
+def shared_values(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
+    """The values that are results, or that several nodes read."""
+    users = Counter(x for node in nodes for x in dict.fromkeys(node.inputs))
+    return {x for x, n in users.items() if n > 1}.union(outputs)
+
+
+def live_in(part: Iterable[Node], outputs: Iterable[Node] = ()) -> set[Node]:
+    """What a part of a program needs of the rest: values that it reads, or gives as results, and does not compute."""
+    computed = set(part)
+    return {x for node in computed for x in node.inputs}.union(outputs) - computed

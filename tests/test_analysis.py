@@ -1,0 +1,150 @@
+"""Facts about graphs: who reads a value, which values lie in the same memory, and until when that is needed."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+import symgrad as sg
+from symgrad.analysis.aliases import copies, is_read_only, roots_of, shares_memory
+from symgrad.analysis.liveness import last_users, released, released_names
+from symgrad.analysis.uses import live_in, shared_values, times_used, users_of
+from symgrad.core.graph import INPUT, Node, reached
+from symgrad.core.interpret import evaluate, interpret
+from tests.fuzz import generated, quietly
+
+
+def traced(f, *args):
+    graph = sg.trace(f, *args).graph
+    return graph, reached(graph.outputs)
+
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+# ---- uses
+
+
+def test_users_are_in_order_and_as_often_as_they_read():
+    _, (x, a, b, c) = traced(lambda x: np.exp(x * x) - x, X)
+    assert users_of([x, a, b, c]) == {x: [a, a, c], a: [b], b: [c], c: []}
+    assert times_used([x, a, b, c], [c, c]) == {x: 3, a: 1, b: 1, c: 2}
+
+
+def test_what_is_a_result_or_has_several_users_is_shared():
+    _, (x, a, b) = traced(lambda x: np.exp(x * x), X)
+    assert shared_values([x, a, b], [b]) == {b}  # one node that reads it twice is one user
+    _, (x, a, b) = traced(lambda x: x + np.exp(x), X)
+    assert shared_values([x, a, b], [a, b]) == {x, a, b}
+
+
+def test_a_part_of_a_program_needs_what_it_does_not_compute():
+    _, (x, a, b, c) = traced(lambda x: np.exp(x * x) - x, X)
+    assert live_in([b, c]) == {x, a}
+    assert live_in([b], [x]) == {x, a}
+    assert live_in([x, a, b, c], [c]) == set()
+
+
+# ---- aliases
+
+
+def test_views_lie_in_the_memory_of_what_they_look_at():
+    _, (x, y, rows, held, turned, z) = traced(lambda x: np.exp(sg.stop_gradient(np.exp(x)[1:]).T), X)
+    assert roots_of([x, y, rows, held, turned, z]) == {x: x, y: y, rows: y, held: y, turned: y, z: z}
+    in_place = roots_of([x, y, rows, held, turned, z], lambda node: shares_memory(node) or node is z)
+    assert in_place[z] is y
+
+
+def test_under_index_arrays_numpy_copies():
+    _, (x, y, numbers, picked, turned) = traced(lambda x: np.exp(x)[np.array([0, 1])].T, X)
+    assert roots_of([x, y, numbers, picked, turned])[turned] is picked
+
+
+def test_what_is_looked_at_through_a_broadcast_cannot_be_written_into():
+    _, (x, y, spread, part, z) = traced(lambda x: np.exp(np.broadcast_to(np.exp(x), (4, 2, 3))[1:]), X)
+    assert [is_read_only(node) for node in (x, y, spread, part, z)] == [False, False, True, True, False]
+
+
+def test_a_reshape_of_what_does_not_lie_in_order_copies():
+    graph, _ = traced(lambda x: (x.T.reshape(-1), x.T[None].reshape(3, 2), x[None].reshape(-1), x.reshape(-1)), X)
+    assert [copies(y) for y in graph.outputs] == [True, False, False, False]
+
+
+# ---- liveness
+
+
+def test_memory_is_needed_until_the_last_view_of_it_is_read():
+    x, y, _, a, b = nodes = traced(lambda x: np.cos(np.sin(np.exp(x).T)), X)[1]
+    last = last_users(nodes, roots_of(nodes))
+    assert last == {x: y, y: a, a: b, b: b}
+    assert released(last, kept={x, b}) == {a: [y], b: [a]}
+
+
+class Line(NamedTuple):
+    makes: Node | None
+    reads: tuple[Node, ...]
+
+
+def test_names_go_behind_the_last_statement_that_reads_their_memory():
+    x, y, view, a, b = nodes = traced(lambda x: np.cos(np.sin(np.exp(x).T)), X)[1]
+    names = {x: "x", y: "y", view: "view", a: "a", b: "b"}
+    lines = [Line(y, (x,)), Line(view, (y,)), Line(None, ()), Line(a, (view,)), Line(b, (a,)), Line(None, (b,))]
+
+    def behind(kept, worth=lambda node: node.op is not INPUT, names=names, lines=lines):
+        return released_names(lines, names.__getitem__, roots_of(nodes), kept, worth)
+
+    assert behind({b}) == {3: ["y", "view"], 4: ["a"]}
+    assert behind({y, b}) == {4: ["a"]}  # a view of it is returned
+    assert behind({b}, worth=lambda node: node is y) == {3: ["y", "view"]}
+    assert behind(()) == behind({b})  # behind the last statement nothing goes
+    assert behind({b}, names={**names, a: "y"}) == {3: ["view"], 4: ["y"]}  # under whose name another value comes
+    assert behind({b}, names={**names, b: "a"}) == {3: ["y", "view"]}
+
+
+def released_early(graph, feeds, roots):
+    """The results where memory is overwritten as soon as it is released, and how often that was."""
+    nodes = reached(graph.outputs)
+    behind = released(last_users(nodes, roots), {*feeds, *(roots[y] for y in graph.outputs)})
+    values, count = {}, 0
+    for node in nodes:
+        values[node] = feeds[node] if node in feeds else evaluate(node, values, {})
+        for x in behind.get(node, ()):
+            if isinstance(values[x], np.ndarray) and values[x].flags.writeable:
+                values[x][...] = ~values[x] if values[x].dtype == bool else 77
+                count += 1
+    return [values[y] for y in graph.outputs], count
+
+
+def programs_with_feeds(count):
+    for seed in range(count):
+        program = generated(seed)
+        args = program.values(program.sizes[0])
+        wrt = tuple(i for i, a in enumerate(program.arguments) if a.floating())
+        f = sg.compile(program.function()) if program.kind == "values" else sg.value_and_grad(program.function(), wrt)
+        try:
+            graph = f.graph(*args)
+        except sg.errors.SymgradError:
+            continue
+        yield seed, graph, dict(zip(graph.inputs, args, strict=True))
+
+
+def same(expected, found):
+    pairs = zip(map(np.asarray, expected), map(np.asarray, found), strict=True)
+    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in pairs)
+
+
+def test_random_programs_do_without_what_is_released():
+    released_in_all = 0
+    for seed, graph, feeds in programs_with_feeds(60):
+        expected = quietly(interpret, graph.outputs, feeds)
+        found, count = quietly(released_early, graph, feeds, roots_of(reached(graph.outputs)))
+        assert same(expected, found), seed
+        released_in_all += count
+    assert released_in_all > 300
+
+
+def test_a_view_taken_for_memory_of_its_own_is_found():
+    graph, nodes = traced(lambda x: np.exp(x).T + 1, X)
+    expected = interpret(graph.outputs, {nodes[0]: X})
+    right, _ = released_early(graph, {nodes[0]: X}, roots_of(nodes))
+    wrong, _ = released_early(graph, {nodes[0]: X}, roots_of(nodes, lambda node: False))
+    assert same(expected, right) and not same(expected, wrong)
