@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, same
+from symgrad.errors import ArgumentError
 
 Label = int | str | tuple[Any, ...] | None
 Labels = tuple[Label, ...]
@@ -134,21 +135,21 @@ def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]
     written behind each other, and opaque.
     """
     terms, results = (side.split(",") for side in text.split("->"))
-    cores = tuple([len(term) - 3 if term.startswith("...") else None for term in terms])
-    own = len(results[0].removeprefix("..."))
+    owns = [term.removeprefix("...") for term in (*terms, results[0])]
+    if any(not (letter.isalpha() or letter == "_") for own in owns for letter in own):
+        raise ArgumentError(f"{text!r} is no signature", 'Write letters, and "_" for opaque axes: "...ij,_->...i".')
+    cores = tuple([len(own) if term != own else None for term, own in zip(terms, owns, strict=False)])
 
     def flow(y: Any, *xs: Aval, **params: Any) -> Flow:
         if type(y) is not Aval:
-            return opaque(y, *xs)._replace(stack=Stack(cores, y[0].ndim - own))
-        inputs = [_extended(term, x.ndim) for term, x in zip(terms, xs, strict=True)]
-        labels = _extended(results[0], y.ndim)
-        return matched(y, xs, inputs, labels, combine)._replace(stack=Stack(cores, y.ndim - own))
+            return opaque(y, *xs)._replace(stack=Stack(cores, y[0].ndim - len(owns[-1])))
+        *inputs, result = [_extended(own, x.ndim) for own, x in zip(owns, (*xs, y), strict=True)]
+        return matched(y, xs, inputs, result, combine)._replace(stack=Stack(cores, y.ndim - len(owns[-1])))
 
     return flow
 
 
-def _extended(term: str, ndim: int) -> Labels:
-    own = term.removeprefix("...")
+def _extended(own: str, ndim: int) -> Labels:
     return (*range(len(own) - ndim, 0), *(None if letter == "_" else letter for letter in own))
 
 

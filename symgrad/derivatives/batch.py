@@ -17,6 +17,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape, Size
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
+from symgrad.ops.contract import spread
 from symgrad.ops.define import common_dtype
 
 
@@ -84,10 +85,9 @@ def batch(
     GraphError
         If an image does not fit, or the rule of an operator gives a wrong shape.
     """
-    images: dict[Node, Any] = {
-        x: Image(Variable(graph, image), axes.get(x, 0) % (x.aval.ndim + 1)) for x, image in lifted.items()
-    }
-    size = _common_size(images)
+    places = {x: axes.get(x, 0) % (x.aval.ndim + 1) for x in lifted}
+    size = _common_size(lifted, places)
+    images: dict[Node, Any] = {x: Image(Variable(graph, image), places[x]) for x, image in lifted.items()}
     before = graph.provenance
     try:
         for node in _affected(outputs, lifted):
@@ -101,13 +101,14 @@ def batch(
         graph.provenance = before
 
 
-def _common_size(images: Mapping[Node, Image]) -> Size:
-    if not images:
+def _common_size(lifted: Mapping[Node, Node], places: Mapping[Node, int]) -> Size:
+    if not lifted:
         raise GraphError("nothing to batch over: no node is lifted", "Lift one node at least.")
-    size = next((y.shape[axis] for y, axis in images.values() if y.ndim > axis), 0)
-    for x, (y, axis) in images.items():
-        if y.dtype != x.aval.dtype or not same_shape(y.shape, _with_axis(x.aval.shape, axis, size)):
-            raise GraphError(f"{y.aval} does not hold rows of {x.aval}", "Stack values of its shape.", x.where)
+    size = next((image.aval.shape[places[x]] for x, image in lifted.items() if image.aval.ndim > places[x]), 0)
+    for x, image in lifted.items():
+        wanted = _with_axis(x.aval.shape, places[x], size)
+        if image.aval.dtype != x.aval.dtype or not same_shape(image.aval.shape, wanted):
+            raise GraphError(f"{image.aval} does not hold rows of {x.aval}", "Stack values of its shape.", x.where)
     return size
 
 
@@ -126,8 +127,7 @@ def _result(graph: Graph, y: Node, images: Mapping[Node, Any], size: Size, axis:
     if y in images:
         return images[y].at(axis)
     graph.provenance = y.where
-    shared = np.expand_dims(Variable(graph, y), axis) if axis else Variable(graph, y)
-    return np.broadcast_to(shared, _with_axis(y.aval.shape, axis, size))
+    return np.broadcast_to(spread(Variable(graph, y), axis > 0, axis), _with_axis(y.aval.shape, axis, size))
 
 
 # ---- one node
@@ -177,12 +177,8 @@ def _at_depth(x: Image, ndim: int, depth: int) -> Variable:
     is shared."""
     place = max(ndim - depth, 0)
     if x.axis is None:
-        return _with_ones(x.value, place, ndim > depth)
-    return _with_ones(x.at(place), place + 1, depth - ndim)
-
-
-def _with_ones(x: Variable, at: int, count: int) -> Variable:
-    return np.reshape(x, (*x.shape[:at], *(1,) * count, *x.shape[at:])) if count > 0 else x
+        return spread(x.value, ndim > depth, place)
+    return spread(x.at(place), depth - ndim, place + 1)
 
 
 def _unweakened(call: Call, avals: Sequence[Aval]) -> list[Image]:

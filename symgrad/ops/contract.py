@@ -338,6 +338,11 @@ def _spell_tensordot(node, a, b):
     return call("np.tensordot", [a.text, b.text, f"axes={n if plain else spell_param(axes)}"])
 
 
+def _flow_tensordot(y, a, b, axes):
+    inputs, result = _labels(a.ndim, b.ndim, axes)
+    return Flow(inputs, result, np.add)
+
+
 TENSORDOT = operator(
     np.tensordot,
     arrays=2,
@@ -347,7 +352,7 @@ TENSORDOT = operator(
     batch=_batch_tensordot,
     spell=_spell_tensordot,
     flops=lambda y, a, b, axes: _two_for_each(y, *(a.shape[i] for i in axes[0])),
-    flow=lambda y, a, b, axes: Flow(*_labels(a.ndim, b.ndim, axes), np.add),
+    flow=_flow_tensordot,
     linear=True,
 )
 
