@@ -5,12 +5,15 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from oracle import evaluate, trace
+from oracle import trace
 from slices import check_flows
 
-from symgrad.core.graph import Aval, Graph, reached, verify
+from symgrad.core.graph import ITEM, Aval, Graph, reached, verify
 from symgrad.core.interpret import interpret
-from symgrad.frontend.variable import Variable
+from symgrad.core.sizes import Sizes
+from symgrad.derivatives.batch import batch
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.variable import Variable, record
 
 
 def as_tuple(y):
@@ -35,33 +38,63 @@ def check_close(f, *args, rtol=None):
     check_flows(outputs, dict(zip(inputs, args, strict=True)))
 
 
+ROW_BY_ROW = {"searchsorted", "digitize", "convolve", "correlate", "add.reduceat"}
+"""Operators with inputs of which they take no stacks: these are batched one by one, and not by a symbolic number."""
+
+
 def check_batch(f, *args, rtol=1e-9):
-    """The batch rule of every operator in `f`, for each choice of inputs, against row by row."""
+    """Every operator in `f`, batched, against row by row."""
     _, inputs, outputs = trace(f, *args)
-    nodes = [node for node in reached(outputs) if node.inputs and node.op.batch is not None]
-    assert nodes, "no operator with a batch rule"
+    nodes = [node for node in reached(outputs) if node.inputs and node.op is not ITEM]
+    assert nodes, "no operator with inputs"
     for node in nodes:
-        values = interpret([*node.inputs], dict(zip(inputs, args, strict=True)))
-        params = {**node.op.defaults, **dict(node.params)}
-        for batched in product((False, True), repeat=len(values)):
-            if any(batched):
-                _check_rows(node.op, batched, values, params, rtol)
+        check_batched_node(node, interpret([*node.inputs], dict(zip(inputs, args, strict=True))), rtol)
 
 
-def _check_rows(op, batched, values, params, rtol):
-    stacks = [
-        np.stack([x * (1 + i / 8) for i in range(3)]).astype(x.dtype) if flag else x
-        for flag, x in zip(batched, map(np.asarray, values), strict=True)
-    ]
-    rows = [
-        as_tuple(op.evaluate(*[x[i] if flag else x for flag, x in zip(batched, stacks, strict=True)], **params))
+def check_batched_node(node, values, rtol=1e-9):
+    """For each choice of inputs, the first and the last axis telling apart what there is an exact or symbolic number
+    of."""
+    for batched in product((False, True), repeat=len(values)):
+        if not any(batched):
+            continue
+        rows = [
+            _rows_of(x.aval, value) if b else value for x, value, b in zip(node.inputs, values, batched, strict=True)
+        ]
+        for axis, symbolic in product((0, -1), (False, True)):
+            try:
+                _check_rows(node, batched, rows, axis, symbolic, rtol)
+            except UnsupportedError:
+                assert symbolic and node.op.name in ROW_BY_ROW, node.op
+
+
+def _rows_of(aval, value):
+    rows = np.stack([np.asarray(value) * (1 + i / 8) for i in range(3)]).astype(aval.dtype)
+    return [row.item() for row in rows] if aval.weak else rows
+
+
+def _check_rows(node, batched, rows, axis, symbolic, rtol):
+    graph = Graph()
+    size = Sizes().symbol("rows") if symbolic else 3
+    inputs = [graph.add_input(f"x{i}", x.aval) for i, x in enumerate(node.inputs)]
+    outputs = as_tuple(record(graph, node.op, [Variable(graph, x) for x in inputs], dict(node.params)))
+    lifted, feeds = {}, {}
+    for x, b, value in zip(inputs, batched, rows, strict=True):
+        at = axis % (x.aval.ndim + 1)
+        shape = (*x.aval.shape[:at], size, *x.aval.shape[at:])
+        image = graph.add_input(f"rows{x.id}", Aval(shape, x.aval.dtype)) if b else x
+        lifted |= {x: image} if b else {}
+        feeds[image] = np.moveaxis(value, 0, at) if b else value
+    images = batch(graph, [y.node for y in outputs], lifted, dict.fromkeys(lifted, axis), to=axis)
+    verify(graph)
+    params = {**node.op.defaults, **dict(node.params)}
+    each = [
+        as_tuple(node.op.evaluate(*[x[i] if b else x for b, x in zip(batched, rows, strict=True)], **params))
         for i in range(3)
     ]
-    results = evaluate(lambda *xs: op.batch(batched, *xs, **params), *stacks)
-    for result, *each in zip(results, *rows, strict=True):
-        expected = np.stack(each)
-        assert (result.shape, result.dtype) == (expected.shape, expected.dtype), (op, batched)
-        np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol, err_msg=f"{op} {batched}")
+    for result, *wanted in zip(interpret(images, feeds), *each, strict=True):
+        expected = np.stack(wanted, axis)
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype), (node.op, batched, axis)
+        np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol, err_msg=f"{node.op} {batched} {axis}")
 
 
 def inferred(f, *avals):

@@ -13,9 +13,27 @@ import numpy as np
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, same
+from symgrad.errors import ArgumentError
 
 Label = int | str | tuple[Any, ...] | None
 Labels = tuple[Label, ...]
+
+
+class Stack(NamedTuple):
+    """How an operator takes stacks: further axes in front of its inputs' own are further axes in front of its result's.
+
+    They broadcast.
+
+    Attributes
+    ----------
+    cores : tuple of (int or None)
+        For each input how many axes, the last ones, are its own; None for one that has no others.
+    ndim : int
+        How many axes the result has in front of its own.
+    """
+
+    cores: tuple[int | None, ...]
+    ndim: int
 
 
 class Flow(NamedTuple):
@@ -27,8 +45,8 @@ class Flow(NamedTuple):
     in the result only: every slice is made alike. None: the axis is needed, or made, as a whole; also an axis of size
     1 that is stretched.
 
-    On slices an operator takes the same parameters, but for one: a parameter named ``shape`` is, by convention, the
-    shape of the result, and the length of the slice stands in it where the axis is sliced.
+    On slices an operator takes the same parameters, but for one that its entry says to be the `result_shape`: where
+    the axis is sliced, the length of the slice stands in it.
 
     Attributes
     ----------
@@ -38,6 +56,8 @@ class Flow(NamedTuple):
         A label for each axis of the result.
     combine : ufunc, optional
         Joins two partial results.
+    stack : Stack, optional
+        Which of the inputs may have further axes.
 
     Examples
     --------
@@ -45,13 +65,14 @@ class Flow(NamedTuple):
     over the axis between them is the sum of its parts.
 
     >>> a, b, y = (Aval(shape, np.dtype(float)) for shape in ((4, 3), (3, 5), (4, 5)))
-    >>> signature("ik,kj->ij", np.add)(y, a, b)
-    Flow(inputs=(('i', 'k'), ('k', 'j')), result=('i', 'j'), combine=<ufunc 'add'>)
+    >>> signature("...ik,...kj->...ij", np.add)(y, a, b)
+    Flow(inputs=(('i', 'k'), ('k', 'j')), result=('i', 'j'), combine=<ufunc 'add'>, stack=Stack(cores=(2, 2), ndim=0))
     """
 
     inputs: tuple[Labels, ...]
     result: Labels
     combine: np.ufunc | None = None
+    stack: Stack | None = None
 
 
 def flow_of(node: Node, inputs: Sequence[Aval] = ()) -> Flow:
@@ -60,11 +81,32 @@ def flow_of(node: Node, inputs: Sequence[Aval] = ()) -> Flow:
     With `inputs` it is that of a node whose inputs are these, axes of size 1 stretched.
     """
     avals = inputs or [x.aval for x in node.inputs]
-    if node.op.flow is None or not all(type(aval) is Aval for aval in (node.aval, *avals)):
+    if node.op.flow is None or not all(type(aval) is Aval for aval in avals):
         return opaque(node.aval, *avals)
     flow = node.op.flow(node.aval, *avals, **{**node.op.defaults, **dict(node.params)})
     adds_truths = flow.combine is np.add and node.aval.dtype == bool
     return flow._replace(combine=np.logical_or) if adds_truths else flow
+
+
+# ---- how parameters speak of axes: what they are where the first input has one more, of some size, at a place
+
+
+def axis_numbers(value: Any, at: int, ndim: int, size: Size) -> Any:
+    """The numbers of axes: one, several, or None for all of the `ndim` that there are."""
+    if value is None:
+        value = tuple(range(ndim)) if ndim != 1 else 0
+    return tuple([i + (i >= at) for i in value]) if isinstance(value, tuple) else value + (value >= at)
+
+
+def axis_order(value: tuple[int, ...], at: int, ndim: int, size: Size) -> tuple[int, ...]:
+    """For each axis of the result its number in the input; the new one stays where it is."""
+    moved = axis_numbers(value, at, ndim, size)
+    return (*moved[:at], at, *moved[at:])
+
+
+def result_shape(value: tuple[Size, ...], at: int, ndim: int, size: Size) -> tuple[Size, ...]:
+    """The shape of the result, which is where `at` is counted."""
+    return (*value[:at], size, *value[at:])
 
 
 # ---- flows that entries share
@@ -78,27 +120,37 @@ def opaque(y: Aval, *xs: Aval, **params: Any) -> Flow:
 
 def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
     """Axes broadcast: they are counted from the last."""
+    stack = Stack((0,) * len(xs), y.ndim)
     for x in xs:
         if x.shape and not same_shape(x.shape, y.shape):
-            return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))
+            return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))._replace(stack=stack)
     labels = tuple(range(-y.ndim, 0))  # nearly always
-    return Flow(tuple([labels if x.shape else () for x in xs]), labels)
+    return Flow(tuple([labels if x.shape else () for x in xs]), labels, stack=stack)
 
 
 def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]:
-    """The flow of an operator on the last axes: ``"ik,kj->ij"``, a dot for an opaque axis; those before broadcast."""
-    arguments, result = text.split("->")
-    terms = arguments.split(",")
+    """The flow of an operator on the last axes: ``"...ik,...kj->...ij"``.
 
-    def flow(y: Aval, *xs: Aval, **params: Any) -> Flow:
-        inputs = [_extended(term, x.ndim) for term, x in zip(terms, xs, strict=True)]
-        return matched(y, xs, inputs, _extended(result, y.ndim), combine)
+    An underscore stands for an opaque axis, and an ellipsis for any number of axes that broadcast. Several results are
+    written behind each other, and opaque.
+    """
+    terms, results = (side.split(",") for side in text.split("->"))
+    owns = [term.removeprefix("...") for term in (*terms, results[0])]
+    if any(not (letter.isalpha() or letter == "_") for own in owns for letter in own):
+        raise ArgumentError(f"{text!r} is no signature", 'Write letters, and "_" for opaque axes: "...ij,_->...i".')
+    cores = tuple([len(own) if term != own else None for term, own in zip(terms, owns, strict=False)])
+
+    def flow(y: Any, *xs: Aval, **params: Any) -> Flow:
+        if type(y) is not Aval:
+            return opaque(y, *xs)._replace(stack=Stack(cores, y[0].ndim - len(owns[-1])))
+        *inputs, result = [_extended(own, x.ndim) for own, x in zip(owns, (*xs, y), strict=True)]
+        return matched(y, xs, inputs, result, combine)._replace(stack=Stack(cores, y.ndim - len(owns[-1])))
 
     return flow
 
 
-def _extended(term: str, ndim: int) -> Labels:
-    return (*range(len(term) - ndim, 0), *(None if letter == "." else letter for letter in term))
+def _extended(own: str, ndim: int) -> Labels:
+    return (*range(len(own) - ndim, 0), *(None if letter == "_" else letter for letter in own))
 
 
 def beside(axes: Collection[int], y: Aval, *xs: Aval) -> Flow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
@@ -74,6 +74,7 @@ class Op:
     scalar: str | Callable[..., Code] | None = None  # how it reads on Python floats
     flops: Callable[..., Any] | None = None
     flow: Callable[..., Flow] | None = None
+    axes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # parameters that speak of axes
     elementwise: bool = False  # broadcasts its inputs and works number by number
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False

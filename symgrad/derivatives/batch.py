@@ -1,24 +1,64 @@
-"""Batching: append what a part of the graph gives for many values at once. Jacobians and Hessians stand on it."""
+"""Batching: append what a part of the graph gives for many values at once. Jacobians and Hessians stand on it.
+
+What an operator makes of one more axis follows from its index signature, wherever that axis lies.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.core.axes import flow_of
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Dim, Size
+from symgrad.core.sizes import Dim, Shape, Size
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
+from symgrad.ops.contract import spread
 from symgrad.ops.define import common_dtype
-from symgrad.ops.shape import with_rank
-
-Image = Any  # the Variable of a batched node, a tuple of them where the operator has several results
 
 
-def batch(graph: Graph, outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node]:
+class Image(NamedTuple):
+    """A value for many inputs at once, and the axis that tells them apart: None where it is the same for all."""
+
+    value: Variable
+    axis: int | None
+
+    def at(self, axis: int) -> Variable:
+        """With the axis at another place."""
+        return self.value if self.axis in (None, axis) else np.moveaxis(self.value, self.axis, axis)
+
+
+class Call(NamedTuple):
+    """A node, and the images of its inputs."""
+
+    node: Node
+    inputs: Sequence[Image]
+    batched: tuple[bool, ...]
+    size: Size
+
+    def record(self, xs: Sequence[Variable], at: int) -> Any:
+        """The operator on `xs`, where its parameters speak of one axis more."""
+        op, params, ndim = self.node.op, dict(self.node.params), self.node.inputs[0].aval.ndim
+        for name, change in op.axes.items():
+            params[name] = change({**op.defaults, **params}[name], at, ndim, self.size)
+        return record(self.inputs[0].value.graph, op, xs, params)
+
+
+Batched = tuple[Any, int] | None
+"""A Variable, or a tuple of them where an operator has several results, and the axis that tells inputs apart."""
+
+
+def batch(
+    graph: Graph,
+    outputs: Sequence[Node],
+    lifted: Mapping[Node, Node],
+    axes: Mapping[Node, int] = MappingProxyType({}),
+    to: int = 0,
+) -> list[Node]:
     """Append `outputs` for many values of the lifted nodes to `graph`.
 
     Parameters
@@ -26,42 +66,54 @@ def batch(graph: Graph, outputs: Sequence[Node], lifted: Mapping[Node, Node]) ->
     outputs : list of Node
         Whatever they need and does not depend on a lifted node is shared, not repeated.
     lifted : mapping of Node to Node
-        Each to its image of shape ``(B, *shape)`` and the same dtype, with one B, an int or a symbol, for all.
+        Each to its image, of the same dtype and of the same shape but for one axis more, whose size B, an int or a
+        symbol, is that of all.
+    axes : mapping of Node to int
+        Which axis of its image that is; the first for a lifted node that is not in it.
+    to : int
+        Which axis of the results it is.
 
     Returns
     -------
     list of Node
-        Of shape ``(B, *shape)`` and the same dtypes: row i is the output if every lifted node were row i of its image.
+        Of the same dtypes as the outputs: slice i is the output if every lifted node were slice i of its image.
 
     Raises
     ------
     UnsupportedError
-        If B is a symbol and an operator has no rule for batches.
+        If B is a symbol and nothing says how an operator is batched.
     GraphError
         If an image does not fit, or the rule of an operator gives a wrong shape.
     """
-    size = _common_size(lifted)
-    images: dict[Node, Image] = {x: Variable(graph, image) for x, image in lifted.items()}
+    places = {x: axes.get(x, 0) % (x.aval.ndim + 1) for x in lifted}
+    size = _common_size(lifted, places)
+    images: dict[Node, Any] = {x: Image(Variable(graph, image), places[x]) for x, image in lifted.items()}
     before = graph.provenance
     try:
         for node in _affected(outputs, lifted):
             graph.provenance = node.where
             images[node] = _batched(graph, node, images, size)
             if node in graph.names:
-                graph.label(images[node].node, graph.names[node])
-        return [_rows(graph, y, images, size).node for y in outputs]
+                graph.label(images[node].value.node, graph.names[node])
+        graph.provenance = before
+        return [_result(graph, y, images, size, to % (y.aval.ndim + 1)).node for y in outputs]
     finally:
         graph.provenance = before
 
 
-def _common_size(lifted: Mapping[Node, Node]) -> Size:
+def _common_size(lifted: Mapping[Node, Node], places: Mapping[Node, int]) -> Size:
     if not lifted:
         raise GraphError("nothing to batch over: no node is lifted", "Lift one node at least.")
-    size = next(iter(lifted.values())).aval.shape[:1]
+    size = next((image.aval.shape[places[x]] for x, image in lifted.items() if image.aval.ndim > places[x]), 0)
     for x, image in lifted.items():
-        if image.aval.dtype != x.aval.dtype or not size or not same_shape(image.aval.shape, size + x.aval.shape):
+        wanted = _with_axis(x.aval.shape, places[x], size)
+        if image.aval.dtype != x.aval.dtype or not same_shape(image.aval.shape, wanted):
             raise GraphError(f"{image.aval} does not hold rows of {x.aval}", "Stack values of its shape.", x.where)
-    return size[0]
+    return size
+
+
+def _with_axis(shape: Shape, axis: int, size: Size) -> Shape:
+    return (*shape[:axis], size, *shape[axis:])
 
 
 def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node]:
@@ -71,77 +123,117 @@ def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node
     return [node for node in nodes if node in affected]
 
 
-def _rows(graph: Graph, y: Node, images: Mapping[Node, Image], size: Size) -> Variable:
+def _result(graph: Graph, y: Node, images: Mapping[Node, Any], size: Size, axis: int) -> Variable:
     if y in images:
-        return images[y]
+        return images[y].at(axis)
     graph.provenance = y.where
-    return np.broadcast_to(Variable(graph, y), (size, *y.aval.shape))
+    return np.broadcast_to(spread(Variable(graph, y), axis > 0, axis), _with_axis(y.aval.shape, axis, size))
 
 
 # ---- one node
 
 
-def _batched(graph: Graph, node: Node, images: Mapping[Node, Image], size: Size) -> Image:
-    op, flags = node.op, tuple([x in images for x in node.inputs])
-    if op is ITEM:
+def _batched(graph: Graph, node: Node, images: Mapping[Node, Any], size: Size) -> Any:
+    """The image of a node, a tuple where its operator has several results."""
+    if node.op is ITEM:
         return images[node.inputs[0]][dict(node.params)["index"]]
-    inputs = [images[x] if x in images else Variable(graph, x) for x in node.inputs]
-    if op.elementwise:
-        result = op(*_aligned(node, flags, inputs))
-    elif op.batch is not None:
-        result = op.batch(flags, *inputs, **{**op.defaults, **dict(node.params)})
-    else:
-        result = _row_by_row(node, flags, inputs, size)
+    inputs = [images[x] if x in images else Image(Variable(graph, x), None) for x in node.inputs]
+    call = Call(node, inputs, tuple([x in images for x in node.inputs]), size)
+    result, axis = _by_rule(call) or _on_stacks(call) or _along(call) or _row_by_row(call)
     if type(node.aval) is Aval:
-        return _checked(node, result, node.aval, size)
-    return tuple(_checked(node, y, aval, size) for y, aval in zip(result, node.aval, strict=True))
+        return _checked(call, result, node.aval, axis)
+    return tuple([_checked(call, y, aval, axis) for y, aval in zip(result, node.aval, strict=True)])
 
 
-def _aligned(node: Node, flags: Sequence[bool], inputs: Sequence[Variable]) -> list[Variable]:
-    """Inputs of an elementwise operator, with the new axis in front of all others."""
-    avals = [x.aval for x in node.inputs]
+def _by_rule(call: Call) -> Batched:
+    """By the operator's own rule, unless it leaves this to the signature."""
+    op = call.node.op
+    if op.batch is None:
+        return None
+    result = op.batch(call.batched, *[x.at(0) for x in call.inputs], **{**op.defaults, **dict(call.node.params)})
+    return None if result is NotImplemented else (result, 0)
+
+
+def _on_stacks(call: Call) -> Batched:
+    """By the operator on stacks: the axis lies among those in front of its own, at one depth in all inputs."""
+    avals, stack = [x.aval for x in call.node.inputs], flow_of(call.node).stack
+    if stack is None or any(core is None and b for core, b in zip(stack.cores, call.batched, strict=True)):
+        return None
+    ndims = [0 if core is None else aval.ndim - core for core, aval in zip(stack.cores, avals, strict=True)]
+    depth = _depth(call.inputs, ndims, stack.ndim)
+    xs = [_at_depth(x, ndim, depth) for x, ndim in zip(_unweakened(call, avals), ndims, strict=True)]
+    return call.record(xs, stack.ndim - depth), stack.ndim - depth
+
+
+def _depth(inputs: Sequence[Image], ndims: Sequence[int], most: int) -> int:
+    """How many axes of the stack come behind the new one: all, unless it is not the first and lies alike everywhere."""
+    depths = {ndim - x.axis for ndim, x in zip(ndims, inputs, strict=True) if x.axis is not None}
+    alike = len(depths) == 1 and min(depths) >= 0 and any(x.axis for x in inputs)
+    return depths.pop() if alike else most
+
+
+def _at_depth(x: Image, ndim: int, depth: int) -> Variable:
+    """An input with so many axes of its stack behind the new one; of size 1 where it has less, as the new one if it
+    is shared."""
+    place = max(ndim - depth, 0)
+    if x.axis is None:
+        return spread(x.value, ndim > depth, place)
+    return spread(x.at(place), depth - ndim, place + 1)
+
+
+def _unweakened(call: Call, avals: Sequence[Aval]) -> list[Image]:
+    """Rows of a Python number in the dtype that NumPy converts the number to: float64 rows would widen float32."""
+    if not call.node.op.elementwise or not any(aval.weak for aval in avals):
+        return list(call.inputs)
+    dtype = common_dtype(*avals)
+    weak = [aval.weak and b and aval.dtype.kind in "fc" for aval, b in zip(avals, call.batched, strict=True)]
     return [
-        with_rank(_unweakened(x, aval, avals), node.aval.ndim) if batched else x
-        for x, aval, batched in zip(inputs, avals, flags, strict=True)
+        Image(x.value.astype(dtype, copy=False), x.axis) if w else x for x, w in zip(call.inputs, weak, strict=True)
     ]
 
 
-def _unweakened(x: Variable, aval: Aval, avals: Sequence[Aval]) -> Variable:
-    """Rows of a Python number in the dtype that NumPy converts the number to: float64 rows would widen float32."""
-    if not aval.weak or aval.dtype.kind not in "fc":
-        return x
-    dtype = common_dtype(*avals)
-    return x if dtype == x.dtype else x.astype(dtype)
+def _along(call: Call) -> Batched:
+    """By other parameters, where the first input alone has one axis more; its label says where the result has it."""
+    axis = call.inputs[0].axis
+    if not call.node.op.axes or axis is None or any(call.batched[1:]):
+        return None
+    result = call.record([x.value for x in call.inputs], axis)
+    flow = flow_of(result.node)
+    label = flow.inputs[0][axis]
+    return (result, flow.result.index(label)) if label is not None and label in flow.result else None
 
 
-def _row_by_row(node: Node, flags: Sequence[bool], inputs: Sequence[Variable], size: Size) -> Image:
-    """For an operator without a rule: right, if long."""
+def _row_by_row(call: Call) -> tuple[Any, int]:
+    """For an operator of which nothing is known: right, if long."""
+    node, size = call.node, call.size
     if isinstance(size, Dim):
         raise UnsupportedError(
             f"{node.op.path} has no batch rule, and {size} rows are not a number of rows to take one by one",
             "Give its operator(...) batch=, or compile for exact sizes.",
             node.where,
         )
-    graph, params = inputs[0].graph, dict(node.params)
+    xs, graph = [x.at(0) for x in call.inputs], call.inputs[0].value.graph
     if size == 0:
-        return _empty(inputs[0], node.aval)
-    pairs = list(zip(inputs, flags, strict=True))
-    rows = [record(graph, node.op, [x[i] if batched else x for x, batched in pairs], params) for i in range(size)]
-    return np.stack(rows) if type(node.aval) is Aval else tuple(map(np.stack, zip(*rows, strict=True)))
+        return _empty(xs[0], node.aval), 0
+    rows = [
+        record(graph, node.op, [x[i] if b else x for x, b in zip(xs, call.batched, strict=True)], dict(node.params))
+        for i in range(size)
+    ]
+    return np.stack(rows) if type(node.aval) is Aval else tuple(map(np.stack, zip(*rows, strict=True))), 0
 
 
-def _empty(like: Variable, aval: Any) -> Image:
+def _empty(like: Variable, aval: Any) -> Any:
     if type(aval) is not Aval:
         return tuple(_empty(like, one) for one in aval)
     return np.full((0, *aval.shape), 0, aval.dtype, like=like)
 
 
-def _checked(node: Node, y: Variable, aval: Aval, size: Size) -> Variable:
+def _checked(call: Call, y: Variable, aval: Aval, axis: int) -> Image:
     """The image of a result in the dtype of the result; a rule that gives a wrong shape must not get further."""
-    if not same_shape(y.shape, (size, *aval.shape)):
+    if not same_shape(y.shape, _with_axis(aval.shape, axis, call.size)):
         raise GraphError(
-            f"the batch rule of np.{node.op.name} gives {y.aval} for rows of {aval}",
+            f"the batch rule of np.{call.node.op.name} gives {y.aval} for rows of {aval}",
             "Give results with one axis more, the first.",
-            node.where,
+            call.node.where,
         )
-    return y if y.dtype == aval.dtype else y.astype(aval.dtype)
+    return Image(y if y.dtype == aval.dtype else y.astype(aval.dtype), axis)

@@ -96,12 +96,8 @@ def _along_unit_vectors(
         found = [d for d in derivatives if d is not None]
         units = np.eye(size, dtype=dtype, like=like)
         units = units if len(shape) == 1 else np.reshape(units, (size, *shape))
-        stacked = iter(batch(graph, found, {seed: units.node}))
-        return [None if d is None else _first_axis_to(axis, Variable(graph, next(stacked))) for d in derivatives]
-
-
-def _first_axis_to(axis: int, x: Variable) -> Node:
-    return (x if axis == 0 or x.ndim == 1 else np.transpose(x, (*range(1, x.ndim), 0))).node
+        stacked = iter(batch(graph, found, {seed: units.node}, to=axis))
+        return [None if d is None else next(stacked) for d in derivatives]
 
 
 def _dense(graph: Graph, stacked: Node | None, y: Node, x: Node, dtype: np.dtype) -> Node:

@@ -18,7 +18,7 @@ from symgrad.ops.define import as_input, axis_index, implements, implements_at, 
 _LOCK = "it is one row of many: the function is traced once for all of them"
 
 
-def mapped(function: Callable[..., Any], arrays: Sequence[Variable], cores: Sequence[int]) -> list[Variable]:
+def mapped(function: Callable[..., Any], arrays: Sequence[Variable], ends: Sequence[int]) -> list[Variable]:
     """What `function` gives for each place of arrays that agree in all but their last axes.
 
     Parameters
@@ -26,24 +26,22 @@ def mapped(function: Callable[..., Any], arrays: Sequence[Variable], cores: Sequ
     function : callable
         Traced once, with one row of each array; gives a list of Variables and arrays.
     arrays : list of Variable
-        Of one graph, with the same sizes before the core axes.
-    cores : list of int
-        How many of its last axes a row of each array has.
-
-    Returns
-    -------
-    list of Variable
-        The axes of the places come first.
+        Of one graph.
+    ends : list of int
+        For each axis of the places 0 or -1: it is the first or the last of the arrays that is left, and of the results.
     """
     graph = arrays[0].graph
-    places = arrays[0].ndim - cores[0]
     seeds = [[x.node for x in arrays]]
-    for axis in range(places):
-        seeds.append([graph.seed(Aval(x.shape[axis + 1 :], x.dtype)) for x in arrays])
+    for end in ends:
+        seeds.append([graph.seed(_row(x.aval, end)) for x in seeds[-1]])
     results = [_node(graph, y) for y in function(*[Variable(graph, row, _LOCK) for row in seeds[-1]])]
-    for rows, images in zip(seeds[:0:-1], seeds[-2::-1], strict=True):
-        results = batch(graph, results, dict(zip(rows, images, strict=True)))
+    for rows, images, end in zip(seeds[:0:-1], seeds[-2::-1], ends[::-1], strict=True):
+        results = batch(graph, results, dict(zip(rows, images, strict=True)), dict.fromkeys(rows, end), to=end)
     return [Variable(graph, y) for y in results]
+
+
+def _row(aval: Aval, end: int) -> Aval:
+    return Aval(aval.shape[1:] if end == 0 else aval.shape[:-1], aval.dtype)
 
 
 def _node(graph: Graph, y: Any) -> Node:
@@ -55,9 +53,8 @@ def _node(graph: Graph, y: Any) -> Node:
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     arr = arr if is_traced(arr) else np.array(arr, like=next(filter(is_traced, (*args, *kwargs.values()))))
     axis = axis_index("apply_along_axis", axis, arr.ndim)
-    (y,) = mapped(lambda row: [func1d(row, *args, **kwargs)], [np.moveaxis(arr, axis, -1)], [1])
-    rest = arr.ndim - 1
-    return np.transpose(y, (*range(axis), *range(rest, y.ndim), *range(axis, rest)))
+    (y,) = mapped(lambda row: [func1d(row, *args, **kwargs)], [arr], [0] * axis + [-1] * (arr.ndim - axis - 1))
+    return y
 
 
 # ---- np.vectorize
@@ -83,7 +80,7 @@ def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
         return list(y) if isinstance(y, tuple) else [y]
 
     several: list[bool] = []
-    results = mapped(one, arrays, cores)
+    results = mapped(one, arrays, [0] * len(shape))
     if of.otypes:
         results = [y.astype(dtype) for y, dtype in zip(results, of.otypes, strict=True)]
     return tuple(results) if several[0] else results[0]

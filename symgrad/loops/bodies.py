@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core.axes import result_shape
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params
 from symgrad.core.provenance import UNKNOWN
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
@@ -251,10 +252,11 @@ class Bodies:
         return (*x.aval.shape[:i], self._length(span), *x.aval.shape[i + 1 :])
 
     def _params(self, node: Node, span: Span | None) -> Params:
-        """The parameters for a block: `shape` is by convention that of the result."""
+        """The parameters for a block, with its shape for that of the result."""
         if span is None or not self.plan.is_row(node):
             return node.params
-        return tuple((key, self._cut_shape(node, span) if key == "shape" else value) for key, value in node.params)
+        shapes = [key for key, change in node.op.axes.items() if change is result_shape]
+        return tuple((key, self._cut_shape(node, span) if key in shapes else value) for key, value in node.params)
 
     def _stored(self) -> set[Node]:
         """Rows that are wanted outside of the loop that computes them."""

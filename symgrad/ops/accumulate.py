@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import beside
+from symgrad.core.axes import axis_numbers, beside
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
@@ -53,9 +53,9 @@ def _accumulation(function, vjp, linear=False):
         quick=as_method if hasattr(np.ndarray, function.__name__) else None,
         infer=lambda x, axis: Aval(x.shape, sum_dtype(x.dtype)),
         vjp=vjp,
-        batch=lambda batched, x, axis: op(x, axis=axis + 1),
         spell=_spell,
         flow=lambda y, x, axis: beside((axis,), y, x),
+        axes={"axis": axis_numbers},
         linear=linear,
     )
 
@@ -162,9 +162,9 @@ def _running(ufunc, vjp):
         name=f"{ufunc.__name__}.accumulate",
         infer=lambda x, axis: Aval(x.shape, ufunc_dtypes(ufunc, (x.dtype, x.dtype))[0]),
         vjp=vjp,
-        batch=lambda batched, x, axis: op(x, axis=axis + 1),
         spell=lambda node, x: call(f"np.{node.op.name}", [x.text, *_unless_first(dict(node.params)["axis"])]),
         flow=lambda y, x, axis: beside((axis,), y, x),
+        axes={"axis": axis_numbers},
     )
 
     def signed(a, axis, dtype, out):

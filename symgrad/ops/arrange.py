@@ -4,7 +4,7 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import Flow, beside, opaque
+from symgrad.core.axes import Flow, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Dim, same
@@ -89,12 +89,12 @@ REPEAT = operator(
     infer=lambda x, repeats, axis: Aval((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype),
     bind=lambda a, repeats, axis: ((as_input(a),), {"repeats": repeats, "axis": axis}),
     vjp=_vjp_repeat,
-    batch=lambda batched, x, repeats, axis: REPEAT(x, repeats=repeats, axis=axis + 1),
     spell=lambda node, x: call(
         "np.repeat",
         [x.text, str(dict(node.params)["repeats"])] + [f"axis={dict(node.params)['axis']}"] * (node.aval.ndim > 1),
     ),
     flow=lambda y, x, repeats, axis: beside((axis,), y, x),
+    axes={"axis": axis_numbers},
     linear=True,
 )
 
@@ -176,9 +176,9 @@ def _negated(shift):
 
 
 def _batch_roll(batched, x, shift, axis):
-    if axis is None:
-        return np.reshape(np.roll(np.reshape(x, (x.shape[0], product(x.shape[1:]))), shift, 1), x.shape)
-    return np.roll(x, shift, tuple(i + 1 for i in axis) if isinstance(axis, tuple) else axis + 1)
+    if axis is not None:
+        return NotImplemented
+    return np.reshape(np.roll(np.reshape(x, (x.shape[0], product(x.shape[1:]))), shift, 1), x.shape)
 
 
 def _spell_roll(node, x):
@@ -200,6 +200,7 @@ ROLL = operator(
     batch=_batch_roll,
     spell=_spell_roll,
     flow=_flow_roll,
+    axes={"axis": axis_numbers},
     linear=True,
 )
 
@@ -307,9 +308,9 @@ PAD = operator(
     infer=_infer_pad,
     bind=_bind_pad,
     vjp=_vjp_pad,
-    batch=lambda batched, x, pad_width, mode: PAD(x, ((0, 0), *pad_width), mode),
     spell=_spell_pad,
     flow=_flow_pad,
+    axes={"pad_width": lambda widths, at, ndim, size: (*widths[:at], (0, 0), *widths[at:])},
     linear=True,
 )
 

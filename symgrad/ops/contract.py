@@ -85,13 +85,14 @@ def _vjp_matmul(g, y, a, b):
 
 
 def _batch_matmul(batched, a, b):
+    """Of operands that are vectors; others take stacks."""
     left, right = batched
     ranks = a.ndim - left, b.ndim - right
-    if left and not right and ranks[1] <= 2:
+    if 1 not in ranks or (ranks[1] == 1 and not right) or (ranks[0] == 1 < ranks[1] and not left):
+        return NotImplemented
+    if not right and ranks[1] == 2:
         return a @ b
-    if right and not left and ranks == (1, 1):
-        return b @ a
-    if right and not left and ranks == (2, 1):
+    if not left and ranks[0] <= 2:
         return b @ a.T
     if ranks == (1, 1):
         return np.vecdot(a, b) if a.dtype.kind != "c" else np.sum(a * b, axis=-1)
@@ -106,8 +107,8 @@ def _two_for_each(y, *contracted):
     return 2 * product((*y.shape, *contracted))
 
 
-_OF_VECTOR = signature("k,k->", np.add), signature("k,kj->j", np.add)
-_OF_MATRIX = signature("ik,k->i", np.add), signature("ik,kj->ij", np.add)
+_OF_MATRICES = signature("...ik,...kj->...ij", np.add)
+_OF_VECTORS = signature("...k,k->...", np.add), signature("k,...kj->...j", np.add)  # one that is the second, the first
 
 
 def _dot(node, a, b):
@@ -125,7 +126,7 @@ MATMUL = operator(
     spell=lambda node, a, b: infix("@", a, b),
     quick=_dot,
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
-    flow=lambda y, a, b: (_OF_MATRIX if a.ndim > 1 else _OF_VECTOR)[b.ndim > 1](y, a, b),
+    flow=lambda y, a, b: (_OF_MATRICES if a.ndim > 1 < b.ndim else _OF_VECTORS[b.ndim > 1])(y, a, b),
     linear=True,
 )
 
@@ -181,9 +182,8 @@ VECDOT = operator(
     arrays=2,
     infer=_infer_vecdot,
     vjp=lambda g, y, a, b: (g[..., None] * b, g[..., None] * a),
-    batch=lambda batched, a, b: np.vecdot(*align(batched, a, b)),
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
-    flow=signature("k,k->", np.add),
+    flow=signature("...k,...k->...", np.add),
     linear=True,
 )
 
@@ -315,23 +315,20 @@ def _vjp_tensordot(g, y, a, b, axes):
     return _reorder(da, [*left, *(partner[j] for j in sorted(axes[1]))]), _reorder(db, [*axes[1], *right])
 
 
+def _labels(m, n, axes):
+    """Of each axis of the operands, and of the result."""
+    of_a, partner = tuple(range(m)), dict(zip(axes[1], axes[0], strict=True))
+    of_b = tuple(partner.get(j, m + j) for j in range(n))
+    return (of_a, of_b), (*[i for i in of_a if i not in axes[0]], *[i for i in of_b if i >= m])
+
+
 def _batch_tensordot(batched, a, b, axes):
     left, right = batched
-    axes = tuple(i + left for i in axes[0]), tuple(j + right for j in axes[1])
     if left and right:
-        return _batch_both_tensordot(a, b, axes)
-    y = np.tensordot(a, b, axes=axes)
-    at = len(_free(a, axes[0]))
-    return y if left else np.transpose(y, (at, *(i for i in range(y.ndim) if i != at)))
-
-
-def _batch_both_tensordot(a, b, axes):
-    of_b = [a.ndim + j for j in range(b.ndim)]
-    of_b[0] = 0
-    for i, j in zip(*axes, strict=True):
-        of_b[j] = i
-    kept = [i for i in range(a.ndim) if i not in axes[0]] + [of_b[j] for j in range(1, b.ndim) if j not in axes[1]]
-    return np.einsum(a, list(range(a.ndim)), b, of_b, kept)
+        (of_a, of_b), free = _labels(a.ndim - 1, b.ndim - 1, axes)
+        return np.einsum(a, [-1, *of_a], b, [-1, *of_b], [-1, *free])
+    y = np.tensordot(a, b, axes=(tuple(i + left for i in axes[0]), tuple(j + right for j in axes[1])))
+    return y if left else np.moveaxis(y, len(_free(a, axes[0])), 0)
 
 
 def _spell_tensordot(node, a, b):
@@ -342,10 +339,8 @@ def _spell_tensordot(node, a, b):
 
 
 def _flow_tensordot(y, a, b, axes):
-    partner = dict(zip(axes[1], axes[0], strict=True))
-    of_b = tuple(partner.get(j, a.ndim + j) for j in range(b.ndim))
-    free = *_free(a, axes[0]), *(of_b[j] for j in _free(b, axes[1]))
-    return Flow((tuple(range(a.ndim)), of_b), free, np.add)
+    inputs, result = _labels(a.ndim, b.ndim, axes)
+    return Flow(inputs, result, np.add)
 
 
 TENSORDOT = operator(

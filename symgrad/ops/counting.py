@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from symgrad.core.axes import Flow, aligned, opaque, signature
+from symgrad.core.axes import Flow, aligned, signature
 from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, implements, operator, refuse
 from symgrad.ops.index_expressions import known_value
-from symgrad.ops.shape import as_size, equal_rows, with_rank
+from symgrad.ops.shape import as_size, equal_rows
 from symgrad.spelling import Code, call, spell_param
 
 _INTEGER = np.dtype(np.intp)
@@ -94,7 +94,7 @@ DIGITIZE = operator(
     arrays=2,
     infer=lambda x, bins, right=False: Aval(x.shape, _INTEGER),
     vjp=lambda g, y, x, bins, right: (None, None),
-    flow=signature(",.->"),
+    flow=signature("...,_->..."),
 )
 
 
@@ -109,7 +109,7 @@ def digitize(x, bins, right=False):
 
 def _batch_isin(batched, x, among, assume_unique, invert, kind):
     if not batched[1]:
-        return ISIN(x, among, assume_unique, invert, kind)
+        return NotImplemented
     among = np.reshape(among, (among.shape[0], *(1,) * (np.ndim(x) - batched[0]), product(among.shape[1:])))
     found = np.any(x[..., None] == among, axis=-1)
     return ~found if invert else found
@@ -123,7 +123,7 @@ ISIN = operator(
     ),
     vjp=lambda g, y, x, among, assume_unique, invert, kind: (None, None),
     batch=_batch_isin,
-    flow=lambda y, x, among, **_: Flow((tuple(range(x.ndim)), (None,) * among.ndim), tuple(range(x.ndim))),
+    flow=lambda y, x, among, **_: signature(f"...,{'_' * among.ndim}->...")(y, x, among),
 )
 implements("in1d")(lambda ar1, ar2, *args, **kwargs: ISIN(np.ravel(as_input(ar1)), ar2, *args, **kwargs))
 
@@ -169,9 +169,8 @@ UNRAVEL = operator(
     bind=_bind_unravel,
     evaluate=lambda indices, dims, order="C": np.unravel_index(indices, dims, order),
     vjp=lambda gs, ys, indices, dims, order: (None,),
-    batch=lambda batched, indices, dims, order: UNRAVEL(indices, dims, order),
     spell=lambda node, indices: call("np.unravel_index", [indices.text, *_orders(node)]),
-    flow=opaque,
+    flow=signature("...->..."),
 )
 
 
@@ -182,12 +181,6 @@ def _bind_ravel_multi(multi_index, dims, mode="raise", order="C"):
     return indices, {"dims": _as_dims(dims), "order": order}
 
 
-def _batch_ravel_multi(batched, *xs, dims, order):
-    ndim = max(np.ndim(x) - b for x, b in zip(xs, batched, strict=True))
-    rows = [with_rank(x, ndim) if b else x for x, b in zip(xs, batched, strict=True)]
-    return RAVEL_MULTI(rows, dims, order=order)
-
-
 RAVEL_MULTI = operator(
     np.ravel_multi_index,
     arrays=-1,
@@ -196,6 +189,5 @@ RAVEL_MULTI = operator(
     evaluate=lambda *xs, dims, order="C": np.ravel_multi_index(xs, dims, order=order),
     vjp=lambda g, y, *xs, dims, order: (None,) * len(xs),
     spell=lambda node, *xs: call("np.ravel_multi_index", [f"({', '.join(x.text for x in xs)},)", *_orders(node)]),
-    batch=_batch_ravel_multi,
     flow=aligned,
 )

@@ -5,13 +5,14 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import aligned, matched, opaque
+from symgrad.core.axes import aligned, matched, opaque, result_shape
 from symgrad.core.graph import CONSTANT, Aval, Literal
 from symgrad.core.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.core.sizes import Dim, is_no_length, largest, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.ops.contract import align, spread
 from symgrad.ops.define import as_input, is_traced, operator, refuse
-from symgrad.ops.shape import ASTYPE, STACK, as_size, with_rank
+from symgrad.ops.shape import ASTYPE, STACK, as_size
 from symgrad.spelling import call, spell_param
 
 CREATE = {}
@@ -71,14 +72,10 @@ EMPTY = operator(
     name="empty",
     arrays=0,
     infer=lambda shape, dtype, tag: Aval(shape, dtype),
+    axes={"shape": result_shape},
     spell=_spell_empty,
 )
 """A new array that something is written to everywhere, under an identity of its own."""
-
-
-def _batch_full(batched, value, shape, dtype):
-    rows = np.broadcast_to(with_rank(value, len(shape)), (value.shape[0], *shape))
-    return rows if rows.dtype == dtype else rows.astype(dtype)
 
 
 FULL = operator(
@@ -86,9 +83,10 @@ FULL = operator(
     name="full",
     infer=lambda value, shape, dtype: Aval(shape, dtype),
     vjp=lambda g, y, value, shape, dtype: (np.sum(g),),
-    batch=_batch_full,
+    batch=lambda batched, value, shape, dtype: np.broadcast_to(spread(value, len(shape)), (value.shape[0], *shape)),
     spell=_spell_full,
     flow=aligned,
+    axes={"shape": result_shape},
     linear=True,
 )
 
@@ -282,9 +280,7 @@ def _vjp_linspace(g, y, start, stop, num, endpoint):
 
 
 def _batch_linspace(batched, start, stop, num, endpoint):
-    ndim = max(np.ndim(x) - b for x, b in zip((start, stop), batched, strict=True))
-    start, stop = (with_rank(x, ndim) if b else x for x, b in zip((start, stop), batched, strict=True))
-    return np.moveaxis(LINSPACE(start, stop, num=num, endpoint=endpoint), 0, 1)
+    return np.moveaxis(LINSPACE(*align(batched, start, stop), num=num, endpoint=endpoint), 0, 1)
 
 
 def _spell_linspace(node, start, stop):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator as python_operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -358,6 +358,7 @@ def operator(
     scalar: str | Callable[..., Code] | None = None,
     flops: Callable[..., Any] | None = None,
     flow: Callable[..., Flow] | None = None,
+    axes: Mapping[str, Callable[..., Any]] | None = None,
     linear: bool = False,
     selects: bool = False,
     singular: bool = False,
@@ -382,7 +383,8 @@ def operator(
         Casts and the sums that undo broadcasting are not its concern.
     batch : callable, optional
         ``batch(batched, *inputs, **params)`` gives the results for many inputs at once: ``batched`` says of each input
-        whether it has one more axis, the first. The result has it too. Without it symgrad works row by row.
+        whether it has one more axis, the first. The result has it too. It is for what `flow` and `axes` do not say;
+        where they do it may give NotImplemented. Without any of them symgrad works row by row.
     arrays : int
         How many arrays come first; -1 where the first argument is a sequence of arrays (`np.concatenate`).
     bind : callable, optional
@@ -400,8 +402,11 @@ def operator(
         number of the largest array.
     flow : callable, optional
         ``flow(y, *inputs, **params)``, from Avals, gives the `Flow` of axes: along which of them slices of the result
-        are made from slices of the inputs. `symgrad.flow` has those that are common, such as `aligned` for what
+        are made from slices of the inputs. `symgrad.core.axes` has those that are common, such as `aligned` for what
         broadcasts. By default every result needs all of the inputs.
+    axes : mapping of str to callable, optional
+        The parameters that speak of axes of the first input, each with how it does so: `axis_numbers`, `axis_order` or
+        `result_shape` of `symgrad.core.axes`.
     linear : bool
         Whether it only moves, repeats or sums numbers.
     selects : bool
@@ -461,6 +466,7 @@ def operator(
         scalar=scalar,
         flops=flops,
         flow=flow,
+        axes=axes or {},
         linear=linear,
         selects=selects,
         singular=singular,

@@ -10,9 +10,9 @@ G. Stewart, *On the adjugate matrix*, Linear Algebra and its Applications 283 (1
 
 import numpy as np
 
-from symgrad.core.axes import opaque, signature
+from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
-from symgrad.ops.contract import align, broadcast_batch, transposed
+from symgrad.ops.contract import broadcast_batch, transposed
 from symgrad.ops.define import implements, operator
 from symgrad.ops.linalg import check_matrix, float_dtype, named, product, real, work
 
@@ -97,9 +97,8 @@ SLOPE = operator(
     arrays=2,
     infer=_infer_slope,
     vjp=_vjp_slope,
-    batch=lambda batched, a, direction: SLOPE(*align(batched, a, direction)),
     flops=lambda y, a, direction: work(y, 30),
-    flow=signature("..,..->.."),
+    flow=signature("...__,...__->...__"),
     singular=True,
     written=True,
 )
@@ -108,9 +107,8 @@ COFACTORS = operator(
     name="cofactors",
     infer=lambda a: a,
     vjp=lambda g, y, a: (SLOPE(a, g),),
-    batch=lambda batched, a: COFACTORS(a),
     flops=lambda y, a: work(a, 8, 3),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
     written=True,
 )
 
@@ -124,9 +122,8 @@ DET = operator(
     np.linalg.det,
     infer=_infer_det,
     vjp=lambda g, y, a: (g[..., None, None] * COFACTORS(a),),
-    batch=lambda batched, a: np.linalg.det(a),
     flops=lambda y, a: work(a, 2, 3),
-    flow=signature("..->"),
+    flow=signature("...__->..."),
 )
 
 
@@ -140,9 +137,8 @@ SLOGDET = operator(
     np.linalg.slogdet,
     infer=_infer_slogdet,
     vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),  # without an inverse it has none
-    batch=lambda batched, a: SLOGDET(a),
     flops=lambda y, a: work(a, 2, 3),
-    flow=opaque,
+    flow=signature("...__->...,..."),
     singular=True,
 )
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import opaque, reduced, signature
+from symgrad.core.axes import axis_numbers, opaque, reduced, signature
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, same, smallest
 from symgrad.errors import ShapeError, UnsupportedError
@@ -136,8 +136,8 @@ DIAGONAL = operator(
     infer=_infer_diagonal,
     bind=_bind_diagonal,
     vjp=_vjp_diagonal,
-    batch=lambda batched, a, offset, axis1, axis2: np.diagonal(a, offset, axis1 + 1, axis2 + 1),
     flow=_flow_diagonal,
+    axes={"axis1": axis_numbers, "axis2": axis_numbers},
     quick=as_method,
     linear=True,
     view=True,
@@ -170,8 +170,8 @@ TRACE = operator(
     infer=_infer_trace,
     bind=_bind_diagonal,
     vjp=_vjp_trace,
-    batch=lambda batched, a, offset, axis1, axis2: np.trace(a, offset, axis1 + 1, axis2 + 1),
     flow=lambda y, a, offset, axis1, axis2: reduced(a, (axis1, axis2)),
+    axes={"axis1": axis_numbers, "axis2": axis_numbers},
     quick=as_method,
     linear=True,
 )
@@ -201,7 +201,7 @@ def _square(rows):
     return np.broadcast_to(rows[:, None], (*rows.shape, rows.shape[1]))
 
 
-_OF_MATRICES = signature("..->..")
+_OF_MATRICES = signature("...__->...__")
 
 
 def _triangle(function):
@@ -210,7 +210,7 @@ def _triangle(function):
         infer=_infer_triangle,
         bind=lambda m, k=0: ((as_input(m),), {"k": _offset(function.__name__, "k", k)}),
         vjp=lambda g, y, m, k: (function(g, k),),
-        batch=lambda batched, m, k: function(_square(m) if m.ndim == 2 else m, k),
+        batch=lambda batched, m, k: function(_square(m), k) if m.ndim == 2 else NotImplemented,
         flow=lambda y, m, k: _OF_MATRICES(y, m) if m.ndim > 1 else opaque(y, m),
         linear=True,
         selects=True,

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from symgrad.core.axes import aligned, opaque
+from symgrad.core.axes import aligned, signature
 from symgrad.core.graph import CONSTANT, INPUT, Aval, is_view
 from symgrad.core.shapes import broadcast_shapes, same_shape
 from symgrad.core.sizes import same
@@ -397,7 +397,6 @@ ROUND = operator(
     np.round,
     infer=lambda x, decimals=0: Aval(x.shape, np.dtype(np.float16) if x.dtype == bool else x.dtype),
     vjp=lambda g, y, x, decimals: (None,),
-    batch=lambda batched, x, decimals: ROUND(x, decimals=decimals),
     flow=aligned,
 )
 
@@ -516,38 +515,25 @@ def _several(ufunc, xs):
     return tuple(Aval(shape, dtype) for dtype in ufunc_dtypes(ufunc, tuple(map(_kind, xs))))
 
 
-def _batch_divmod(batched, x, y):
-    rank = max(np.ndim(a) - flag for a, flag in zip((x, y), batched, strict=True))
-    return DIVMOD(*[_with_rank(a, rank) if flag else a for a, flag in zip((x, y), batched, strict=True)])
-
-
-def _with_rank(x, rank):
-    """Rows of lower rank, with axes of size 1 behind the batch axis."""
-    return x[(slice(None), *[None] * (rank + 1 - x.ndim))]
-
-
 DIVMOD = operator(
     np.divmod,
     arrays=2,
     infer=lambda x, y: _several(np.divmod, (x, y)),
     vjp=lambda g, results, x, y: (g[1], -g[1] * results[0]),
-    batch=_batch_divmod,
-    flow=opaque,
+    flow=signature("...,...->...,..."),
     singular=True,
 )
 MODF = operator(
     np.modf,
     infer=lambda x: _several(np.modf, (x,)),
     vjp=lambda g, results, x: (g[0],),
-    batch=lambda batched, x: np.modf(x),
-    flow=opaque,
+    flow=signature("...->...,..."),
 )
 FREXP = operator(
     np.frexp,
     infer=lambda x: _several(np.frexp, (x,)),
     vjp=lambda g, results, x: (np.ldexp(g[0], -results[1]),),
-    batch=lambda batched, x: np.frexp(x),
-    flow=opaque,
+    flow=signature("...->...,..."),
 )
 
 # ---- ufunc.outer

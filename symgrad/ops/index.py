@@ -65,11 +65,19 @@ def _batched_key(batched, x, arrays, key):
     return (Slot(len(rows) - 1), *key), rows, order
 
 
+def _longer_key(key, at, ndim, size):
+    """A key of what has one axis more: all of it."""
+    places = [0, *(i + 1 for i, item in enumerate(key) if item is not None and item is not Ellipsis)]
+    return (*key[: places[at]], FULL, *key[places[at] :])
+
+
 def _full_order(order, ndim):
     return (*order, *range(len(order), ndim))
 
 
 def _batch_get(batched, x, *arrays, key):
+    if not arrays:
+        return NotImplemented
     key, arrays, order = _batched_key(batched, x, arrays, key)
     y = GET(x, *arrays, key=key)
     return y if order is None else np.transpose(y, _full_order(order, y.ndim))
@@ -90,6 +98,7 @@ GET = operator(
     batch=_batch_get,
     spell=lambda node, x, *arrays: Code(f"{x.at(ATOM)}[{spell_key(dict(node.params)['key'], arrays)}]"),
     flow=_flow_get,
+    axes={"key": _longer_key},
     linear=True,
     selects=True,
     view=True,

@@ -60,7 +60,7 @@ def _first_behind(places, n):
 
 def _batch_interp(batched, x, xp, fp):
     if batched == (True, False, False):
-        return np.interp(x, xp, fp)
+        return NotImplemented
     x, xp, fp = (_double(v if b else v[None]) for v, b in zip((x, xp, fp), batched, strict=True))
     flat = np.reshape(x, (x.shape[0], -1))
     n = xp.shape[1]
@@ -79,7 +79,7 @@ INTERP = operator(
     infer=_infer_interp,
     vjp=_vjp_interp,
     batch=_batch_interp,
-    flow=signature(",.,.->"),
+    flow=signature("...,_,_->..."),
     singular=True,  # where points coincide the slope is infinite
 )
 

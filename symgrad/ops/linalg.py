@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from symgrad.core import shapes
-from symgrad.core.axes import opaque, signature
+from symgrad.core.axes import signature
 from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
@@ -123,23 +123,25 @@ def _vjp_solve(g, y, a, b):
     return -gb * y[..., None, :], gb[..., 0]
 
 
+def in_columns(solve, b):
+    """What a solver of columns gives for many vectors or matrices: all columns at once, with one factorisation."""
+    if b.ndim == 2:
+        return solve(b.T).T
+    y = solve(np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1)))
+    return np.transpose(np.reshape(y, (y.shape[0], b.shape[0], b.shape[2])), (1, 0, 2))
+
+
 def _batch_solve(batched, a, b):
     left, right = batched
     ranks = a.ndim - left, b.ndim - right
-    if ranks[0] == 2 and not left:  # one factorisation for all right-hand sides
-        if ranks[1] == 1:
-            return np.linalg.solve(a, b.T).T
-        if ranks[1] == 2:
-            columns = np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1))
-            y = np.reshape(np.linalg.solve(a, columns), (b.shape[1], b.shape[0], b.shape[2]))
-            return np.transpose(y, (1, 0, 2))
-    if ranks[1] == 1 and not right:
-        return np.linalg.solve(a, b)
-    y = np.linalg.solve(*align(batched, a, b[..., None] if ranks[1] == 1 else b))
-    return y[..., 0] if ranks[1] == 1 else y
+    if ranks[0] == 2 and not left and ranks[1] <= 2:
+        return in_columns(lambda b: np.linalg.solve(a, b), b)
+    if ranks[1] == 1 and right:
+        return np.linalg.solve(*align(batched, a, b[..., None]))[..., 0]
+    return NotImplemented
 
 
-_OF_VECTOR, _OF_COLUMNS = signature("..,.->."), signature("..,.n->.n")
+_OF_VECTOR, _OF_COLUMNS = signature("...__,_->..._"), signature("...__,..._n->..._n")
 
 
 def flow_solve(y, a, b):
@@ -167,9 +169,8 @@ INV = operator(
     np.linalg.inv,
     infer=_infer_inv,
     vjp=lambda g, y, a: (-product(transposed(y), g, transposed(y)),),
-    batch=lambda batched, a: np.linalg.inv(a),
     flops=lambda y, a: work(a, 2),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
 )
 
 # ---- Cholesky
@@ -193,9 +194,8 @@ CHOLESKY = operator(
     infer=_infer_cholesky,
     bind=lambda a, /, *, upper=False: ((as_input(a),), {"upper": bool(upper)}),
     vjp=_vjp_cholesky,
-    batch=lambda batched, a, upper: np.linalg.cholesky(a, upper=upper),
     flops=lambda y, a, upper: work(a, 1, 3),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
 )
 
 
@@ -233,9 +233,8 @@ EIGH = operator(
     infer=_infer_eigh,
     bind=_bind_eigh,
     vjp=vjp_eigh,
-    batch=lambda batched, a, UPLO: EIGH(a, UPLO=UPLO),
     flops=lambda y, a, UPLO: work(a, 9),
-    flow=opaque,
+    flow=signature("...__->..._,...__"),
     singular=True,
 )
 
@@ -255,9 +254,8 @@ EIGVALSH = operator(
     infer=_infer_eigvalsh,
     bind=_bind_eigh,
     vjp=_vjp_eigvalsh,
-    batch=lambda batched, a, UPLO: np.linalg.eigvalsh(a, UPLO),
     flops=lambda y, a, UPLO: work(a, 4, 3),
-    flow=signature("..->."),
+    flow=signature("...__->..._"),
 )
 
 
@@ -312,9 +310,8 @@ SVD = operator(
     np.linalg.svd,
     infer=_infer_svd,
     vjp=_vjp_svd,
-    batch=lambda batched, a, full_matrices: SVD(a, full_matrices=full_matrices),
     flops=lambda y, a, full_matrices: 6 * tall(a) + 20 * small(a),
-    flow=opaque,
+    flow=signature("...__->...__,..._,...__"),
     singular=True,
 )
 
@@ -333,9 +330,8 @@ SVDVALS = operator(
     np.linalg.svdvals,
     infer=_infer_svdvals,
     vjp=_vjp_svdvals,
-    batch=lambda batched, a: np.linalg.svdvals(a),
     flops=lambda y, a: 2 * tall(a) + 2 * small(a),
-    flow=signature("..->."),
+    flow=signature("...__->..._"),
 )
 
 
@@ -388,9 +384,8 @@ QR = operator(
     np.linalg.qr,
     infer=_infer_qr,
     vjp=_vjp_qr,
-    batch=lambda batched, a: QR(a),
     flops=lambda y, a: 4 * tall(a) - 4 * small(a) // 3,
-    flow=opaque,
+    flow=signature("...__->...__,...__"),
     singular=True,
 )
 

@@ -8,7 +8,7 @@ from symgrad.core.sizes import is_negative
 from symgrad.errors import ShapeError
 from symgrad.ops.contract import fits, flat, transposed
 from symgrad.ops.define import as_input, implements, operator, refuse
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, product
+from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, product
 from symgrad.spelling import Code
 
 # ---- least squares: for matrices of locally constant rank
@@ -30,8 +30,7 @@ PINV = operator(
     np.linalg.pinv,
     infer=infer_pinv,
     vjp=vjp_pinv,
-    batch=lambda batched, a: PINV(a),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
 )
 
 
@@ -67,11 +66,7 @@ def _batch_lstsq(batched, a, b):
         if b.ndim - batched[1] == 1:
             return (p @ b[..., None])[..., 0] if batched[1] else p @ b
         return p @ b
-    if b.ndim == 2:
-        return LSTSQ(a, b.T).T
-    columns = np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1))
-    y = np.reshape(LSTSQ(a, columns), (a.shape[1], b.shape[0], b.shape[2]))
-    return np.transpose(y, (1, 0, 2))
+    return in_columns(lambda b: LSTSQ(a, b), b)
 
 
 LSTSQ = operator(
@@ -81,7 +76,7 @@ LSTSQ = operator(
     infer=infer_lstsq,
     vjp=vjp_lstsq,
     batch=_batch_lstsq,
-    flow=flow_solve,
+    flow=lambda y, a, b: flow_solve(y, a, b)._replace(stack=None),
     spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),
 )
 
@@ -109,8 +104,7 @@ RANK = operator(
     np.linalg.matrix_rank,
     infer=_infer_rank,
     vjp=lambda g, y, a: (None,),
-    batch=lambda batched, a: RANK(a),
-    flow=signature("..->"),
+    flow=signature("...__->..."),
 )
 
 

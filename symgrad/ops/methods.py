@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import Flow
+from symgrad.core.axes import Flow, axis_numbers
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.accumulate import along
@@ -79,9 +79,9 @@ SUMS = operator(
         (*x.shape[:axis], indices.shape[0], *x.shape[axis + 1 :]), sum_dtype(x.dtype)
     ),
     vjp=lambda g, y, x, indices, axis: (_to_slices(g, x, indices, axis), None),
-    batch=lambda batched, x, indices, axis: SUMS(x, indices, axis=axis + 1),  # indices are known
     spell=_spell_sums,
     flow=_flow_sums,
+    axes={"axis": axis_numbers},
 )
 """The sums of the slices that begin at increasing indices, each up to the next."""
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import reduced
+from symgrad.core.axes import axis_numbers, reduced
 from symgrad.core.graph import Aval
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, operator
@@ -30,10 +30,10 @@ def _vjp_norm(g, y, x, axis, keepdims):
 
 
 def _batch_norm(batched, x, axis, keepdims):
-    axes = tuple(i + 1 for i in axis_tuple("linalg.norm", axis, x.ndim - 1))
-    if len(axes) > 2:
-        return np.sqrt(np.sum(x * x, axis=axes, keepdims=keepdims))
-    return np.abs(x) if not axes else NORM(x, axes[0] if len(axes) == 1 else axes, keepdims)
+    """NumPy's norm is that of vectors, of matrices or of all numbers."""
+    if axis is not None or x.ndim in (2, 3):
+        return NotImplemented
+    return np.sqrt(np.sum(x * x, axis=tuple(range(1, x.ndim)), keepdims=keepdims)) if x.ndim > 1 else np.abs(x)
 
 
 NORM = operator(
@@ -44,6 +44,7 @@ NORM = operator(
     vjp=_vjp_norm,
     batch=_batch_norm,
     flow=lambda y, x, axis, keepdims: reduced(x, _axes(x, axis), keepdims),
+    axes={"axis": axis_numbers},
 )
 
 

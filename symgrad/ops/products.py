@@ -7,7 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, is_negative, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import index
-from symgrad.ops.contract import align, broadcast_batch, conjugate, fits, spread, to_last
+from symgrad.ops.contract import broadcast_batch, conjugate, fits, spread, to_last
 from symgrad.ops.define import as_input, axis_index, common_dtype, implements, operator
 
 # ---- chains of products
@@ -111,6 +111,11 @@ def _batch_kron(batched, a, b):
     return np.reshape(np.einsum(a, of_a, b, of_b, [0, *letters]), (size, *shape))
 
 
+def _flow_kron(y, a, b):
+    """An axis of one operand where the size of the other is 1: the product of two has another size."""
+    return aligned(y, a, b)._replace(stack=None)
+
+
 KRON = operator(
     np.kron,
     arrays=2,
@@ -118,7 +123,7 @@ KRON = operator(
     infer=lambda a, b: Aval(tuple(m * k for m, k in zip(a.shape, b.shape, strict=True)), common_dtype(a, b)),
     vjp=_vjp_kron,
     batch=_batch_kron,
-    flow=aligned,  # an axis of one operand where the size of the other is 1: the product of two has another size
+    flow=_flow_kron,
     linear=True,
 )
 
@@ -140,8 +145,7 @@ CROSS = operator(
     arrays=2,
     infer=_infer_cross,
     vjp=lambda g, y, a, b: (np.cross(b, g), np.cross(g, a)),
-    batch=lambda batched, a, b: CROSS(*align(batched, a, b)),
-    flow=signature(".,.->."),
+    flow=signature("..._,..._->..._"),
 )
 
 

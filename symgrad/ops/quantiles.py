@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.axes import Flow, reduced
+from symgrad.core.axes import Flow, axis_numbers, reduced
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import product
 from symgrad.core.sizes import same
@@ -140,10 +140,10 @@ def _order_statistic(function, whole, skips_nan=False):
         return _vjp_quantile(g, a, q if whole == 1 else q / whole, n, axes, METHODS[method], whole)
 
     def batch(batched, a, q, axis, keepdims, method):
-        over = tuple(i + 1 for i in axis_tuple(name, axis, a.ndim - 1)) if batched[0] else axis
-        y = op(a, np.ravel(q) if batched[1] else q, axis=over, keepdims=keepdims, method=method)
         if not batched[1]:
-            return np.moveaxis(y, 1, 0) if q.ndim else y
+            return NotImplemented
+        over = axis_numbers(axis, 0, a.ndim - 1, a.shape[:1]) if batched[0] else axis
+        y = op(a, np.ravel(q), axis=over, keepdims=keepdims, method=method)
         y = np.reshape(y, q.shape + y.shape[1:])
         if not batched[0]:
             return y
@@ -151,11 +151,21 @@ def _order_statistic(function, whole, skips_nan=False):
         return y[rows, :, rows] if q.ndim > 1 else y[rows, rows]
 
     def flow(y, a, q, axis, keepdims, method):
-        (kept,), result, _ = reduced(a, axis_tuple(name, axis, a.ndim), keepdims)
+        kept = reduced(a, axis_tuple(name, axis, a.ndim), keepdims)
         of_q = tuple(range(-q.ndim, 0))
-        return Flow((kept, of_q), (*of_q, *result))
+        return Flow((*kept.inputs, of_q), (*of_q, *kept.result))
 
-    op = operator(function, arrays=2, infer=infer, bind=bind, vjp=vjp, batch=batch, spell=_spell_quantile, flow=flow)
+    op = operator(
+        function,
+        arrays=2,
+        infer=infer,
+        bind=bind,
+        vjp=vjp,
+        batch=batch,
+        spell=_spell_quantile,
+        flow=flow,
+        axes={"axis": axis_numbers},
+    )
     return op
 
 

@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 
-from symgrad.core.axes import reduced
+from symgrad.core.axes import axis_numbers, reduced
 from symgrad.core.graph import Aval, Op
 from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
@@ -53,14 +53,11 @@ def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, com
         axis = None if len(axes) == np.ndim(x) else axes[0] if len(axes) == 1 else axes
         return (x,), {"axis": axis, "keepdims": bool(keepdims), **params}
 
-    def by_row(batched, x, axis, keepdims, **params):
-        return op(x, axis=tuple(i + 1 for i in axis_tuple(name, axis, x.ndim - 1)), keepdims=keepdims, **params)
-
     def flow(y, x, axis, keepdims, **_):
         return reduced(x, axis_tuple(name, axis, x.ndim), keepdims, combine)
 
-    defaults, rules = {"axis": None, "keepdims": False, **(defaults or {})}, {"batch": by_row, **rules}
-    op = Op(name, function, infer, bind, vjp=vjp and pullback, flow=flow, defaults=defaults, **rules)
+    defaults, axes = {"axis": None, "keepdims": False, **(defaults or {})}, {"axis": axis_numbers}
+    op = Op(name, function, infer, bind, vjp=vjp and pullback, flow=flow, axes=axes, defaults=defaults, **rules)
     return registered(op)
 
 
@@ -365,8 +362,8 @@ def _batch_position(op):
     """argmax takes one axis or counts through all of them: rows are made flat first."""
 
     def batch(batched, x, axis, keepdims):
-        if axis is not None:
-            return op()(x, axis=axis + 1, keepdims=keepdims)
+        if axis is not None or x.ndim == 2:
+            return NotImplemented
         place = op()(np.reshape(x, (x.shape[0], product(x.shape[1:]))), axis=1)
         return np.reshape(place, (x.shape[0], *(1,) * (x.ndim - 1))) if keepdims else place
 

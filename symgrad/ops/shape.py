@@ -5,7 +5,7 @@ from operator import index as operator_index
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from symgrad.core.axes import Flow, aligned, beside, regrouped
+from symgrad.core.axes import Flow, aligned, axis_order, beside, regrouped, result_shape
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.core.sizes import Dim, same
@@ -69,7 +69,6 @@ ASTYPE = operator(
     np.astype,
     infer=lambda x, dtype: Aval(x.shape, np.dtype(dtype)),
     vjp=lambda g, y, x, dtype: (g,),  # the pullback casts
-    batch=lambda batched, x, dtype: ASTYPE(x, dtype=dtype),
     evaluate=_astype,
     spell=_spell_astype,
     flow=aligned,
@@ -161,9 +160,10 @@ RESHAPE = operator(
     infer=lambda x, shape: Aval(shape, x.dtype),
     bind=_bind_reshape,
     vjp=lambda g, y, x, shape: (np.reshape(g, x.shape),),
-    batch=lambda batched, x, shape: np.reshape(x, (x.shape[0], *shape)),
     spell=_spell_reshape,
+    batch=lambda batched, x, shape: np.reshape(x, (x.shape[0], *shape)),
     flow=regrouped,
+    axes={"shape": result_shape},
     linear=True,
     view=True,
     write_back=lambda x, content, shape: np.reshape(content, x.shape),
@@ -292,9 +292,9 @@ TRANSPOSE = operator(
     infer=lambda x, axes: Aval(tuple(x.shape[i] for i in axes), x.dtype),
     bind=_bind_transpose,
     vjp=lambda g, y, x, axes: (np.transpose(g, np.argsort(axes)),),
-    batch=lambda batched, x, axes: np.transpose(x, (0, *(i + 1 for i in axes))),
     spell=_spell_transpose,
     flow=lambda y, x, axes: Flow((tuple(range(x.ndim)),), axes),
+    axes={"axes": axis_order},
     linear=True,
     view=True,
     write_back=lambda x, content, axes: np.transpose(content, np.argsort(axes)),
@@ -367,20 +367,14 @@ def _infer_broadcast_to(x, shape):
     return Aval(shape, x.dtype)
 
 
-def with_rank(x, ndim):
-    """A batched array, the axes behind the first one as many as `ndim`: new ones of size 1 come second."""
-    missing = ndim + 1 - np.ndim(x)
-    return np.reshape(x, (x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
-
-
 BROADCAST_TO = operator(
     np.broadcast_to,
     infer=_infer_broadcast_to,
     bind=_bind_broadcast_to,
     vjp=lambda g, y, x, shape: (g,),  # the pullback undoes broadcasting
-    batch=lambda batched, x, shape: np.broadcast_to(with_rank(x, len(shape)), (x.shape[0], *shape)),
     spell=lambda node, x: call("np.broadcast_to", [x.text, spell_param(node.aval.shape)]),
     flow=aligned,
+    axes={"shape": result_shape},
     quick=lambda node, x: call("np.full", [spell_param(node.aval.shape), x.text]) if is_small(node) else None,
     linear=True,
     view=True,

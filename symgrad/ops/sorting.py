@@ -4,7 +4,7 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import beside, signature
+from symgrad.core.axes import axis_numbers, beside, signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, as_method, axis_index, implements, operator, refuse
@@ -32,9 +32,9 @@ ARGSORT = operator(
     infer=lambda a, axis, kind=None: Aval(a.shape, np.dtype(np.intp)),
     bind=_bind_argsort,
     vjp=lambda g, y, a, axis, kind: (None,),
-    batch=lambda batched, a, axis, kind: np.argsort(a, axis + 1, kind),
     spell=_spell_argsort,
     flow=lambda y, a, axis, kind: beside((axis,), y, a),
+    axes={"axis": axis_numbers},
     quick=as_method,
 )
 
@@ -100,9 +100,9 @@ ARGPARTITION = operator(
     infer=lambda a, kth, axis: Aval(a.shape, np.dtype(np.intp)),
     bind=_bind_argpartition,
     vjp=lambda g, y, a, kth, axis: (None,),
-    batch=lambda batched, a, kth, axis: np.argpartition(a, kth, axis + 1),
     spell=_spell_argpartition,
     flow=lambda y, a, kth, axis: beside((axis,), y, a),
+    axes={"axis": axis_numbers},
 )
 
 
@@ -123,7 +123,7 @@ SEARCHSORTED = operator(
     arrays=2,
     infer=lambda a, v, side="left": Aval(v.shape, np.dtype(np.intp)),
     vjp=lambda g, y, a, v, side: (None, None),
-    flow=signature(".,->"),
+    flow=signature("_,...->..."),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from symgrad.core.axes import matched
+from symgrad.core.axes import axis_numbers, matched
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import render_shape
 from symgrad.core.sizes import Dim, is_no_length
@@ -86,9 +86,9 @@ WINDOWS = operator(
     infer=_infer_windows,
     bind=_bind_windows,
     vjp=_vjp_windows,
-    batch=lambda batched, x, window_shape, axis: WINDOWS(x, window_shape, axis=tuple(i + 1 for i in axis)),
     spell=_spell_windows,
     flow=_flow_windows,
+    axes={"axis": axis_numbers},
     linear=True,
     view=True,
     read_only=True,

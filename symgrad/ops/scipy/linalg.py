@@ -7,7 +7,7 @@ compute (`overwrite_a`, `check_finite`, `driver`) change nothing. Derivatives as
 import numpy as np
 from scipy import linalg
 
-from symgrad.core.axes import opaque, signature
+from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.contract import fits, transposed
@@ -71,8 +71,7 @@ PINV = operator(
     linalg.pinv,
     infer=infer_pinv,
     vjp=vjp_pinv,
-    batch=lambda batched, a: PINV(a),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
     package=PACKAGE,
 )
 """SciPy's own, which takes other singular values for zero than NumPy's."""
@@ -123,9 +122,8 @@ EIGH = operator(
     linalg.eigh,
     infer=_infer_eigh,
     vjp=lambda g, y, a, lower: vjp_eigh(g, y, a, "L" if lower else "U"),
-    batch=lambda batched, a, lower: EIGH(a, lower=lower),
     flops=lambda y, a, lower: work(a, 9),
-    flow=opaque,
+    flow=signature("...__->..._,...__"),
     singular=True,
     package=PACKAGE,
 )

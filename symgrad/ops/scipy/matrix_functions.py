@@ -11,7 +11,7 @@ from scipy import linalg
 from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError
-from symgrad.ops.contract import align, broadcast_batch, fits, transposed
+from symgrad.ops.contract import broadcast_batch, fits, transposed
 from symgrad.ops.define import implements_at, operator, refuse
 from symgrad.ops.linalg import check_matrix, float_dtype, work
 from symgrad.ops.scipy.convert import double
@@ -63,9 +63,8 @@ def _direction(evaluate, name, **facts):
         arrays=2,
         infer=_infer_direction(name),
         vjp=vjp,
-        batch=lambda batched, a, e: op(*align(batched, a, e)),
         flops=lambda y, a, e: 60 * work(y, 1),
-        flow=signature("..,..->.."),
+        flow=signature("...__,...__->...__"),
         package=PACKAGE,
         **facts,
     )
@@ -84,9 +83,8 @@ EXPM = operator(
     linalg.expm,
     infer=_infer("expm"),
     vjp=lambda g, y, a: (EXPM_FRECHET(transposed(a), g),),
-    batch=lambda batched, a: EXPM(a),
     flops=lambda y, a: 20 * work(a, 1),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
     package=PACKAGE,
 )
 implements_at(linalg, "expm")(EXPM)
@@ -132,9 +130,8 @@ LOGM = operator(
     name="logm",
     infer=_infer("logm"),
     vjp=lambda g, y, a: (LOGM_FRECHET(transposed(a), g),),
-    batch=lambda batched, a: LOGM(a),
     flops=lambda y, a: 50 * work(a, 1),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
     singular=True,
     package=PACKAGE,
     written=True,
@@ -144,9 +141,8 @@ SQRTM = operator(
     name="sqrtm",
     infer=_infer("sqrtm"),
     vjp=lambda g, y, a: (SOLVE_SYLVESTER(transposed(y), transposed(y), g),),
-    batch=lambda batched, a: SQRTM(a),
     flops=lambda y, a: 30 * work(a, 1),
-    flow=signature("..->.."),
+    flow=signature("...__->...__"),
     singular=True,
     package=PACKAGE,
     written=True,
@@ -193,9 +189,8 @@ SOLVE_SYLVESTER = operator(
     arrays=3,
     infer=_infer_sylvester,
     vjp=_vjp_sylvester,
-    batch=lambda batched, a, b, q: SOLVE_SYLVESTER(*align(batched, a, b, q)),
     flops=lambda y, a, b, q: 25 * (work(a, 1) + work(b, 1)),
-    flow=signature("..,..,..->.."),
+    flow=signature("...__,...__,...__->...__"),
     singular=True,
     package=PACKAGE,
 )

@@ -14,6 +14,7 @@ from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import fits
 from symgrad.ops.define import common_dtype, implements_at, is_traced, operator
+from symgrad.ops.linalg import in_columns
 from symgrad.ops.scipy.convert import definer, untraced
 from symgrad.spelling import call, infix, spell_param
 
@@ -36,13 +37,6 @@ def _vjp(g, y, data, indices, indptr, x, form, size):
     return None, None, None, SPARSE_MATMUL(data, indices, indptr, g, form=_OTHER[form], size=size[::-1])
 
 
-def _batch(batched, data, indices, indptr, x, form, size):
-    """All vectors are columns of one matrix."""
-    columns = np.reshape(np.moveaxis(x, 0, -1), (size[1], -1))
-    y = SPARSE_MATMUL(data, indices, indptr, columns, form=form, size=size)
-    return np.moveaxis(np.reshape(y, (size[0], *x.shape[2:], x.shape[0])), -1, 0)
-
-
 def _spell(node, data, indices, indptr, x):
     params = dict(node.params)
     parts = f"({data.text}, {indices.text}, {indptr.text})"
@@ -50,7 +44,7 @@ def _spell(node, data, indices, indptr, x):
     return infix("@", matrix, x)
 
 
-_OF_VECTOR, _OF_COLUMNS = signature(".,.,.,.->."), signature(".,.,.,.j->.j")
+_OF_VECTOR, _OF_COLUMNS = signature("_,_,_,_->_"), signature("_,_,_,_j->_j")
 
 SPARSE_MATMUL = operator(
     lambda data, indices, indptr, x, form, size: _MADE[form]((data, indices, indptr), shape=size) @ x,
@@ -58,7 +52,9 @@ SPARSE_MATMUL = operator(
     arrays=4,
     infer=_infer,
     vjp=_vjp,
-    batch=_batch,
+    batch=lambda batched, data, indices, indptr, x, **matrix: in_columns(
+        lambda x: SPARSE_MATMUL(data, indices, indptr, x, **matrix), x
+    ),
     flops=lambda y, data, indices, indptr, x, form, size: 2 * shapes.product((*data.shape, *x.shape[1:])),
     flow=lambda y, data, indices, indptr, x, form, size: (_OF_COLUMNS if x.ndim > 1 else _OF_VECTOR)(
         y, data, indices, indptr, x

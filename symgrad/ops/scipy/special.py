@@ -26,7 +26,7 @@ from scipy.special import (
     sindg,
 )  # fmt: skip
 
-from symgrad.core.axes import opaque
+from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.ops.define import _kind, flat, implements_at, operator, ufunc_dtypes
 from symgrad.ops.elementwise import LN2, LN10, _power_partials, known_number
@@ -287,8 +287,7 @@ def _several(ufunc, vjp):
         ufunc,
         infer=lambda x: tuple(Aval(x.shape, dtype) for dtype in ufunc_dtypes(ufunc, (_kind(x),), "scipy.special")),
         vjp=vjp,
-        batch=lambda batched, x: ufunc(x),
-        flow=opaque,
+        flow=signature("...->...,..."),
         package="scipy.special",
         singular=True,
     )

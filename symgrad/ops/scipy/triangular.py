@@ -4,12 +4,12 @@ import numpy as np
 from scipy import linalg
 
 from symgrad.core import shapes
-from symgrad.core.axes import opaque, signature
+from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements_at, operator, registered
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, work
+from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, work
 
 PACKAGE = "scipy.linalg"
 
@@ -47,10 +47,7 @@ def _batch_right_hand_sides(solve, batched, a, b):
     if a.ndim > 2 or b.ndim > 3:
         y = solve(*align(batched, a, b[..., None] if vectors else b))
         return y[..., 0] if vectors else y
-    if vectors:
-        return solve(a, b.T).T
-    columns = np.reshape(np.transpose(b, (1, 0, 2)), (b.shape[1], -1))
-    return np.transpose(np.reshape(solve(a, columns), (b.shape[1], b.shape[0], b.shape[2])), (1, 0, 2))
+    return in_columns(lambda b: solve(a, b), b)
 
 
 def _outer(left, right):
@@ -150,8 +147,7 @@ ROW_ORDER = operator(
     name="row_order",
     infer=lambda pivots: Aval(pivots.shape, np.dtype(int)),
     vjp=lambda g, y, pivots: (None,),
-    batch=lambda batched, pivots: ROW_ORDER(pivots),
-    flow=signature(".->."),
+    flow=signature("..._->..._"),
     written=True,
 )
 registered(ROW_ORDER, "scipy.linalg.row_order")
@@ -188,9 +184,8 @@ LU_FACTOR = operator(
     linalg.lu_factor,
     infer=_infer_lu_factor,
     vjp=_vjp_lu_factor,
-    batch=lambda batched, a: LU_FACTOR(a),
     flops=lambda y, a: work(a, 2, 3),
-    flow=opaque,
+    flow=signature("...__->...__,..._"),
     singular=True,
     package=PACKAGE,
 )
