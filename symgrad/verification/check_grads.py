@@ -15,7 +15,7 @@ from symgrad.frontend.interception import constant
 from symgrad.frontend.trace import bind, dotted_paths
 from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
-from symgrad.transforms.wrt import described
+from symgrad.transforms.run import described
 from symgrad.verification.compare_grads import Compared, GradientComparison
 
 Arrays = list[Any]
