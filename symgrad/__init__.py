@@ -25,17 +25,19 @@ from symgrad.transforms.gradients import (
     compile as compile,
     elementwise_grad as elementwise_grad,
     grad as grad,
-    hessian as hessian,
-    hvp as hvp,
-    jacfwd as jacfwd,
-    jacobian as jacobian,
-    jacrev as jacrev,
     name as name,
     stop_gradient as stop_gradient,
     trace as trace,
     value_and_grad as value_and_grad,
 )
 from symgrad.transforms.graph_door import Graph as Graph, function as function, gradients as gradients
+from symgrad.transforms.jacobians import (
+    hessian as hessian,
+    hvp as hvp,
+    jacfwd as jacfwd,
+    jacobian as jacobian,
+    jacrev as jacrev,
+)
 from symgrad.transforms.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
 from symgrad.transforms.products_with_vectors import jvp as jvp, vjp as vjp
 from symgrad.verification.check_grads import check_grads as check_grads, compare_grads as compare_grads

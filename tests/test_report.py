@@ -59,7 +59,7 @@ def test_both_sides_of_each_rewrite_agree(name):
     compiled = sg.value_and_grad(f, argnums=differentiable(args)).compile(*args)
     made, log = compiled._recorded()
     traced = made.program.graph
-    arrays, sizes = compiled._guard.taken_apart(args, {})
+    arrays, sizes = compiled.guard.taken_apart(args, {})
     early = [Applied(rule, "canonicalise", x, y, traced, {}) for rule, x, y in traced.rewrites]
     assert [*early, *log.rewrites]
     for rule, stage, before, after, graph, image in (*early, *log.rewrites):
@@ -269,7 +269,7 @@ def test_explaining_changes_nothing():
     source = compiled.source
     compiled.explain()
     assert compiled.source == source
-    assert compiled._recorded()[0].source.text == source
+    assert compiled._recorded()[0].source == source
 
 
 # ---- profiles

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from symgrad.cli.shapes import Call, call_of
 from symgrad.compiler.function import Function
 from symgrad.errors import ArgumentError
-from symgrad.frontend.trace import bind, dotted_paths, signature
-from symgrad.transforms.gradients import compile, grad, hessian, hvp, jacobian, value_and_grad
+from symgrad.frontend.trace import bind, dotted_paths
+from symgrad.transforms.gradients import compile, grad, value_and_grad
+from symgrad.transforms.jacobians import hessian, hvp, jacobian, with_vector
 from symgrad.transforms.wrt import Choice, part_at
 
 _TRANSFORMS: dict[str, Callable[..., Function]] = {
@@ -61,7 +62,9 @@ class Derivative(NamedTuple):
 
     def with_vector(self, f: Callable[..., Any], call: Call) -> Call:
         """The call of the function as one of the derivative: of a Hessian's product with a vector, with the vector."""
-        return call if self.kind != "hvp" else _with_vector(f, call, self._like_chosen(f, call))
+        if self.kind != "hvp":
+            return call
+        return Call(*with_vector(f, call.args, call.kwargs, self._like_chosen(f, call)))
 
     def _like_chosen(self, f: Callable[..., Any], call: Call) -> Any:
         """The arguments to differentiate by, whose form the vector has."""
@@ -77,18 +80,3 @@ class Derivative(NamedTuple):
                 )
         parts = tuple(part_at(bound.arguments, path) for path in paths)
         return parts[0] if choice.single else parts
-
-
-def _with_vector(f: Callable[..., Any], call: Call, vector: Any) -> Call:
-    """The vector stands behind the arguments without a default; the others are passed by name."""
-    parameters = signature(f).parameters.values()
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return Call((*call.args, vector), call.kwargs)
-    bound = bind(f, call.args, call.kwargs)
-    required = [p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
-    first = tuple(bound.arguments.pop(name) for name in required)
-    further = {p.name for p in parameters if p.kind is p.VAR_KEYWORD}
-    named = {name: x for name, x in bound.arguments.items() if name not in further}
-    return Call(
-        (*first, vector), {**named, **{k: x for name in further for k, x in bound.arguments.get(name, {}).items()}}
-    )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from symgrad.compiler.doctor import Diagnosis
     from symgrad.core.recording import Log
     from symgrad.export.origin import Origin, Recipe
-    from symgrad.report.explain import Compilation, Report, Rewrite
+    from symgrad.report.explain import Report
     from symgrad.report.profile import Profile
 
 _serial = itertools.count(1)
@@ -80,17 +80,17 @@ class Compiled:
     ) -> None:
         options = options or current()
         self.options, self.program, self._static, self._recipe = options, program, static, recipe
-        self._whole = optimise(program.graph, options.optimize, options.numerics)
-        self.graph = schedule(self._whole, options.optimize, options.numerics)
-        self._header, self.structure = _header(program, self.graph)
-        self._emitted = emit(self.graph, self._header, options.optimize, threads=options.threads)
-        self.run = self._unwatched = _load(self._emitted)
+        self.whole = optimise(program.graph, options.optimize, options.numerics)
+        self.graph = schedule(self.whole, options.optimize, options.numerics)
+        self.header, self.structure = _header(program, self.graph)
+        self.emitted: Source = staged(emit, self.graph, self.header, options.optimize, threads=options.threads)
+        self.run = self.unwatched = staged(_load, self.emitted)
         if options.check_nan:
             from symgrad.compiler.doctor import watched  # as the report, imported by those who need it
 
-            self.run = watched(self.run, self.debug, self._header.function)
-        self._guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
-        self.accepts = self._guard.accepts
+            self.run = watched(self.run, self.debug, self.header.function)
+        self.guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
+        self.accepts = self.guard.accepts
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = self._as_called(args, kwargs)
@@ -105,32 +105,32 @@ class Compiled:
             accepted = self.accepts(*args, **kwargs)
         except TypeError:
             accepted = False
-        return (args, kwargs) if accepted else self._guard.converted(args, kwargs)
+        return (args, kwargs) if accepted else self.guard.converted(args, kwargs)
 
     def __repr__(self) -> str:
-        return f"<Compiled {self._header.function}: {self.signature}>"
+        return f"<Compiled {self.header.function}: {self.signature}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _compiled_again, (rows_of(self.program), self.options, self._static, self._origin)
+        return _compiled_again, (rows_of(self.program), self.options, self._static, self.origin)
 
     @property
     def source(self) -> str:
-        return self._emitted.text
+        return self.emitted.text
 
     @cached_property
     def lines(self) -> dict[Node, str]:
         """The line of the source that makes a value of the graph, where one does."""
-        return {node: text for text, node in reversed(self._emitted.origins())}
+        return {node: text for text, node in reversed(self.emitted.origins())}
 
     @cached_property
     def signature(self) -> str:
-        return self._header.signature(self.graph.inputs)
+        return self.header.signature(self.graph.inputs)
 
     @cached_property
     def cost(self) -> Cost:
         """What one call costs; see `Cost`."""
         scratch = scratch_of(self.graph, self.options.threads)
-        return cost_of(self._whole, self._emitted.steps(), self.graph.outputs, scratch)
+        return cost_of(self.whole, self.emitted.steps(), self.graph.outputs, scratch)
 
     def explain(self) -> Report:
         """What the compiler did with the program, what it left and why; and what a call costs, line by line.
@@ -152,18 +152,10 @@ class Compiled:
 
         return explained(*self._recorded())
 
-    def _recorded(self) -> tuple[Compilation, Log]:
+    def _recorded(self) -> tuple[Compiled, Log]:
         """The program compiled once more, and what the compiler noted of it."""
-        from symgrad.report.explain import Compilation
-
-        program, options = self.program, self.options
         with recording() as log:
-            whole = optimise(program.graph, options.optimize, options.numerics)
-            graph = schedule(whole, options.optimize, options.numerics)
-            header, _ = _header(program, graph)
-            source = staged(emit, graph, header, options.optimize, threads=options.threads)
-            staged(_load, source)
-        return Compilation(program, whole, graph, source, options, self.cost, self.signature), log
+            return Compiled(self.program, self.options), log
 
     def profile(self, /, *args: Any, **kwargs: Any) -> Profile:
         """Run the program several times, and time each line of its source.
@@ -191,17 +183,7 @@ class Compiled:
         from symgrad.report.profile import profiled
 
         args, kwargs = self._as_called(args, kwargs)
-        return profiled(emit(self.graph, self._header, self.options.optimize, threads=1), args, kwargs)
-
-    def _rewrites(self) -> list[Rewrite]:
-        """What the compiler changed, as it does so once more."""
-        from symgrad.report.explain import rewrites_of
-
-        program, options = self.program, self.options
-        with recording() as log:
-            whole = optimise(program.graph, options.optimize, options.numerics)
-            schedule(whole, options.optimize, options.numerics)
-        return rewrites_of(program.graph, log)
+        return profiled(emit(self.graph, self.header, self.options.optimize, threads=1), args, kwargs)
 
     def debug(self, /, *args: Any, **kwargs: Any) -> Diagnosis:
         """Run the program operation by operation, and find what makes a result NaN or infinite.
@@ -230,8 +212,8 @@ class Compiled:
 
         if self._static:
             args, kwargs = self._static.wrapped(args, kwargs)
-        arrays, sizes = self._guard.taken_apart(args, kwargs)
-        graphs = (optimise(self.program.graph, 0), self._whole)
+        arrays, sizes = self.guard.taken_apart(args, kwargs)
+        graphs = (optimise(self.program.graph, 0), self.whole)
         return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self.program, graph)[0]))
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
@@ -275,33 +257,14 @@ class Compiled:
 
     def standalone(self, folder: Path) -> Source:
         """What `save` writes into a folder: the text of the module, and its large constants."""
-        from symgrad.export.save import Module
+        from symgrad.export.save import standalone
+        from symgrad.report.explain import rewrites_of
 
-        if self.structure is not None:
-            raise ArgumentError(
-                "the results contain instances of classes that a module on its own does not know",
-                "Return dicts, lists and tuples.",
-            )
-        if self._emitted.functions:
-            raise ArgumentError(
-                f"the program calls {', '.join(self._emitted.functions)}, which a module on its own does not know",
-                "Give your operator a spell= that writes it with NumPy.",
-            )
-        module = Module(
-            program=self.program,
-            graph=self.graph,
-            header=self._header,
-            options=self.options,
-            checks=self._guard.checks(self._header.local),
-            signature=self.signature,
-            rewrites=self._rewrites() if self.options.numerics == "stable" else (),
-            origin=self._origin,
-            run=self._unwatched,
-        )
-        return module.source(folder)
+        rewrites = rewrites_of(*self._recorded()) if self.options.numerics == "stable" else ()
+        return standalone(self, rewrites, folder)
 
     @cached_property
-    def _origin(self) -> Origin:
+    def origin(self) -> Origin:
         from symgrad.export.origin import Origin, origin_of
 
         return self._recipe if isinstance(self._recipe, Origin) else origin_of(self._recipe)

@@ -33,6 +33,10 @@ class Options:
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 
+    def of_source(self) -> dict[str, Any]:
+        """Those that the source depends on."""
+        return {"optimize": self.optimize, "numerics": self.numerics, "threads": self.threads}
+
 
 _DEFAULT = Options()
 _current: ContextVar[Options] = ContextVar("options", default=_DEFAULT)

@@ -15,7 +15,6 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from symgrad.core import tree
-from symgrad.core.options import Options
 from symgrad.core.sizes import Dim
 from symgrad.core.text import displayed, laid_out
 from symgrad.errors import ArgumentError
@@ -83,11 +82,6 @@ def _spec_of(x: Any) -> Any:
     if not isinstance(x, Variable):
         return ("static", x) if displayed(x) is not None else ("static",)
     return {"f": "float", "c": "complex", "i": "int", "b": "bool"}[x.aval.dtype.kind] if x.aval.weak else str(x.aval)
-
-
-def options_of(options: Options) -> dict[str, Any]:
-    """Those that the text depends on."""
-    return {"optimize": options.optimize, "numerics": options.numerics, "threads": options.threads}
 
 
 def manifest_text(manifest: Mapping[str, Any]) -> str:

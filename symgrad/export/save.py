@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from symgrad.core.graph import Graph
-from symgrad.core.options import Options
 from symgrad.core.saving import write_module
 from symgrad.core.text import laid_out
 from symgrad.core.version import VERSION
@@ -21,100 +19,89 @@ from symgrad.export.manifest import (
     digest,
     is_as_written,
     manifest_text,
-    options_of,
     origin_entries,
     specs_of,
 )
-from symgrad.export.origin import Origin
 from symgrad.export.vectors import NoVectorsError, Vector, tolerance_of, vectors_of
-from symgrad.frontend.trace import Program
-from symgrad.targets.numpy.header import Header
 from symgrad.targets.numpy.hints import parameter_hints
 from symgrad.targets.numpy.module import Source, emit
 
 if TYPE_CHECKING:
+    from symgrad.compiler.compiled import Compiled
     from symgrad.report.explain import Rewrite
 
 SHARED = ("_numbers", "_summaries", "_worst", "_main")  # of selftest
 TESTS = '"""What the function gives, and what its graph gave, operation by operation as it was traced."""'
 
 
-@dataclass(frozen=True)
-class Module:
-    """What a module is written from.
+def standalone(compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path) -> Source:
+    """The source of a program as a module in a folder; `rewrites` are what the compiler changed."""
+    _check_alone(compiled)
+    program, options = compiled.program, compiled.options
+    header = replace(compiled.header, hints=parameter_hints(program.parameters, program.inputs))
+    checks = compiled.guard.checks(header.local)
+    source = emit(compiled.graph, header, options.optimize, checks, options.threads)
+    vectors, reasons = _vectors(compiled)
+    text, tests = source.text.rstrip(), [_tests(vectors), *map(_text, SHARED), _COMMAND]
+    manifest = _manifest(compiled, rewrites, folder, reasons) | {"text": digest("\n".join([text, *tests]))}
+    source.text = "\n\n\n".join([text, manifest_text(manifest), *tests])
+    return source
 
-    Attributes
-    ----------
-    program : Program
-        As it was traced.
-    graph : Graph
-        What the function is generated from.
-    header : Header
-    options : Options
-    checks : list of str
-        Statements that refuse what the program was not compiled for.
-    signature : str
-    rewrites : sequence of Rewrite
-        What the compiler changed.
-    origin : Origin
-    run : callable
-        The program, with the signature of the function.
-    """
 
-    program: Program
-    graph: Graph
-    header: Header
-    options: Options
-    checks: Sequence[str]
-    signature: str
-    rewrites: Sequence[Rewrite]
-    origin: Origin
-    run: Callable[..., Any]
+def _check_alone(compiled: Compiled) -> None:
+    """Refuse what needs more than a module and NumPy."""
+    if compiled.structure is not None:
+        raise ArgumentError(
+            "the results contain instances of classes that a module on its own does not know",
+            "Return dicts, lists and tuples.",
+        )
+    if compiled.emitted.functions:
+        raise ArgumentError(
+            f"the program calls {', '.join(compiled.emitted.functions)}, which a module on its own does not know",
+            "Give your operator a spell= that writes it with NumPy.",
+        )
 
-    def source(self, folder: Path) -> Source:
-        """The source of the module in a folder."""
-        hints = parameter_hints(self.program.parameters, self.program.inputs)
-        header = replace(self.header, hints=hints)
-        source = emit(self.graph, header, self.options.optimize, self.checks, self.options.threads)
-        vectors, reason = self._vectors()
-        program, tests = source.text.rstrip(), [_tests(vectors), *map(_text, SHARED), _COMMAND]
-        manifest = self._manifest(folder, reason) | {"text": digest("\n".join([program, *tests]))}
-        source.text = "\n\n\n".join([program, manifest_text(manifest), *tests])
-        return source
 
-    def _vectors(self) -> tuple[list[Vector], dict[str, str]]:
-        try:
-            return vectors_of(self.program, self.graph, self.header.function, self.run), {}
-        except NoVectorsError as error:
-            return [], {"vectors": str(error)}
+def _vectors(compiled: Compiled) -> tuple[list[Vector], dict[str, str]]:
+    """The test vectors; and why, where there are none."""
+    try:
+        return vectors_of(compiled.program, compiled.graph, compiled.header.function, compiled.unwatched), {}
+    except NoVectorsError as error:
+        return [], {"vectors": str(error)}
 
-    def _manifest(self, folder: Path, reason: dict[str, str]) -> dict[str, Any]:
-        entries, reasons = origin_entries(self.origin, folder)
-        arguments, results = specs_of(dict(self.program.inputs)), specs_of(self.program.outputs)
-        if arguments is None:
-            reason["arguments"] = "there is an instance of a class among them"
-        return {
-            "format": FORMAT,
-            "symgrad": VERSION,
-            "function": self.header.function,
-            "signature": self.signature,
-            **entries,
-            "arguments": arguments,
-            "results": results,
-            "assumed": list(self.header.assumed),
-            "options": options_of(self.options),
-            "stability": self._lines_by_rule(),
-            "tolerance": tolerance_of(self.program),
-            "reasons": {**reasons, **reason},
-        }
 
-    def _lines_by_rule(self) -> dict[str, list[str]]:
-        """The rules by which a NaN or an infinity may be another, and the lines that they changed."""
-        found: dict[str, list[str]] = {}
-        for each in self.rewrites:
-            if each.changes == "nan":
-                found.setdefault(each.rule, []).append(each.where)
-        return found
+def _manifest(
+    compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path, reasons: Mapping[str, str]
+) -> dict[str, Any]:
+    program, header = compiled.program, compiled.header
+    entries, why = origin_entries(compiled.origin, folder)
+    why |= reasons
+    arguments, results = specs_of(dict(program.inputs)), specs_of(program.outputs)
+    if arguments is None:
+        why["arguments"] = "there is an instance of a class among them"
+    return {
+        "format": FORMAT,
+        "symgrad": VERSION,
+        "function": header.function,
+        "signature": compiled.signature,
+        **entries,
+        "arguments": arguments,
+        "results": results,
+        "assumed": list(header.assumed),
+        "options": compiled.options.of_source(),
+        "stability": _lines_by_rule(rewrites),
+        "tolerance": tolerance_of(program),
+        "reasons": why,
+    }
+
+
+def _lines_by_rule(rewrites: Iterable[Rewrite]) -> dict[str, list[str]]:
+    """The rules by which a NaN or an infinity may be another, and the lines that they changed."""
+    found: dict[str, list[str]] = {}
+    for each in rewrites:
+        if each.changes == "nan":
+            found.setdefault(each.rule, []).append(each.where)
+    return found
 
 
 def write(source: Callable[[Path], Source], path: Path, overwrite: bool) -> Path:

@@ -145,9 +145,9 @@ def _subject(x: Any) -> tuple[Graph, Any]:
     """The graph of a program, and the tree of its results."""
     if isinstance(x, Compiled):
         leaves, structure = tree.flatten(x.program.outputs)
-        images = iter(x._whole.outputs)
-        results = [Variable(x._whole, next(images)) if isinstance(leaf, Variable) else leaf for leaf in leaves]
-        return x._whole, tree.unflatten(structure, results)
+        images = iter(x.whole.outputs)
+        results = [Variable(x.whole, next(images)) if isinstance(leaf, Variable) else leaf for leaf in leaves]
+        return x.whole, tree.unflatten(structure, results)
     if isinstance(x, Program):
         return x.graph, x.outputs
     if isinstance(x, Graph):

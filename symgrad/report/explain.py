@@ -6,15 +6,13 @@ import inspect
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.analysis.cost import Cost, as_expr, flops_of, operations, traffic_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
 from symgrad.core.listing import node_names, place as listed_place
-from symgrad.core.options import Options
 from symgrad.core.recording import Applied, Log, Step
 from symgrad.core.text import visible
-from symgrad.frontend.trace import Program
 from symgrad.loops.buffer_allocation import scratch_bytes
 from symgrad.loops.cost_model import whole_seconds
 from symgrad.loops.loop import LOOP, Block
@@ -28,6 +26,9 @@ from symgrad.rewrite.engine import Rule
 from symgrad.spelling import Code
 from symgrad.targets.numpy.module import Source
 from symgrad.targets.numpy.scalars import is_scalar
+
+if TYPE_CHECKING:
+    from symgrad.compiler.compiled import Compiled
 
 SHOWN = 3  # operations in each other of a value without a name
 
@@ -215,29 +216,17 @@ def _json(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
-class Compilation(NamedTuple):
-    """A program in the forms that it had: as traced, simplified, with loops, as source."""
-
-    program: Program
-    whole: Graph
-    graph: Graph
-    source: Source
-    options: Options
-    cost: Cost
-    signature: str
-
-
-def explained(made: Compilation, log: Log) -> Report:
+def explained(made: Compiled, log: Log) -> Report:
     """The report of a compilation that was recorded."""
     loops = [_loop(node, made.graph) for node in reached(made.graph.outputs) if node.op is LOOP]
     names = node_names(made.whole)
     again = [listed_place(x, names) for x in reached(made.whole.outputs) if x.where.again]
     return Report(
-        f"{made.source.function}: {made.signature}",
-        {key: getattr(made.options, key) for key in ("optimize", "numerics", "threads")},
+        f"{made.header.function}: {made.signature}",
+        made.options.of_source(),
         len(reached(made.program.graph.outputs)),
         list(map(_stage, log.steps)),
-        rewrites_of(made.program.graph, log),
+        rewrites_of(made, log),
         _lines(made.whole),
         made.cost,
         loops,
@@ -256,9 +245,9 @@ def _stage(step: Step) -> Stage:
 # ---- rewrites
 
 
-def rewrites_of(traced: Graph, log: Log) -> list[Rewrite]:
+def rewrites_of(made: Compiled, log: Log) -> list[Rewrite]:
     """The rewrites of a program and of the stages that are in the log, those that change most first."""
-    return _merged(_rewrites(traced, log))
+    return _merged(_rewrites(made.program.graph, log))
 
 
 def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
@@ -338,7 +327,7 @@ def _read(node: Node, names: dict[Node, str]) -> str:
     return visible(at_a_glance(node, known, SHOWN).text)
 
 
-def _reasons(made: Compilation, log: Log) -> list[str]:
+def _reasons(made: Compiled, log: Log) -> list[str]:
     """Why the program is run in loops along the axis that was chosen; or what speaks against it, as far as known."""
     chosen = [str(x) for x in log.reasons if isinstance(x, Chosen)]
     if chosen:

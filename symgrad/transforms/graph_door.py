@@ -21,7 +21,7 @@ from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, GraphError
 from symgrad.frontend.trace import Leaf, Program, input_aval, is_array, spec
 from symgrad.frontend.variable import Variable
-from symgrad.transforms.wrt import described, matching, zeros
+from symgrad.transforms.run import described, matching, zeros
 
 
 class Graph(Nodes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -14,9 +13,11 @@ from symgrad.compiler.function import Function
 from symgrad.core import tree
 from symgrad.core.options import checked
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
-from symgrad.frontend.trace import dotted_paths, signature
+from symgrad.frontend.trace import dotted_paths
 from symgrad.frontend.variable import Variable
-from symgrad.transforms.gradients import compile, describe, hessian, hvp, jacobian, value_and_grad
+from symgrad.transforms.gradients import compile, value_and_grad
+from symgrad.transforms.jacobians import hessian, hvp, jacobian, with_vector
+from symgrad.transforms.making import describe
 
 Tree = Any
 
@@ -96,6 +97,7 @@ class FlatFunction:
         ends = accumulate((prod(part.shape) for part in self._parts), initial=0)
         self._places = [slice(start, stop) for start, stop in pairwise(ends)]
         self.x0 = _joined(leaves)
+        self._made: dict[Any, Function] = {}
         self._ahead: tuple[Any, ...] = ()  # the point of the last evaluation, and what of it was not asked for yet
 
     def __repr__(self) -> str:
@@ -138,54 +140,32 @@ class FlatFunction:
         """The gradient, a vector; or the dense Jacobian, a row for each number that `f` gives."""
         if self._is_scalar(x, args):
             return self._evaluated(x, args, 1)
-        blocks = tree.flatten(self._jacobian(self.unravel(x), *(args or self._args)))[0]
+        blocks = tree.flatten(self._of(jacobian)(self.unravel(x), *(args or self._args)))[0]
         rows = self._rows(blocks)
         return np.concatenate(rows) if rows else np.zeros((0, len(self.x0)))
 
     def hess(self, x: Any, *args: Any) -> np.ndarray:
         """The dense Hessian of a function with a scalar result."""
-        return np.concatenate(self._rows(tree.flatten(self._hessian(self.unravel(x), *(args or self._args)))[0]))
+        return np.concatenate(self._rows(tree.flatten(self._of(hessian)(self.unravel(x), *(args or self._args)))[0]))
 
     def hessp(self, x: Any, p: Any, *args: Any) -> np.ndarray:
         """The product of the Hessian with a vector, for a function with a scalar result."""
-        first, keywords = self._by_keyword(self.unravel(x), *(args or self._args))
-        return _joined(tree.flatten(self._hvp(*first, self.unravel(np.ravel(p)), **keywords))[0])
+        given = (self.unravel(x), *(args or self._args))
+        args, kwargs = with_vector(self._f, given, {}, self.unravel(np.ravel(p)))
+        return _joined(tree.flatten(self._of(hvp)(*args, **kwargs))[0])
 
-    # ---- the compiled functions, each made when it is first needed
+    # ---- the compiled functions
 
-    @cached_property
-    def _value(self) -> Function:
-        return compile(self._f, **self._options)
-
-    @cached_property
-    def _value_and_grad(self) -> Function:
-        return value_and_grad(self._f, **self._options)
-
-    @cached_property
-    def _jacobian(self) -> Function:
-        return jacobian(self._f, **self._options)
-
-    @cached_property
-    def _hessian(self) -> Function:
-        return hessian(self._f, **self._options)
-
-    @cached_property
-    def _hvp(self) -> Function:
-        return hvp(self._f, **self._options)
-
-    def _by_keyword(self, *args: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of `f`, those that have a default by keyword, as `hvp` takes them."""
-        parameters = [p for p in signature(self._f).parameters.values() if p.kind <= p.VAR_POSITIONAL]
-        required = sum(p.default is p.empty for p in parameters)
-        if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(args) > len(parameters):
-            return args, {}
-        optional = [p.name for p in parameters[required : len(args)]]
-        return args[:required], dict(zip(optional, args[required:], strict=True))
+    def _of(self, transform: Callable[..., Function]) -> Function:
+        """A transform of the function, made when it is first needed."""
+        if transform not in self._made:
+            self._made[transform] = transform(self._f, **self._options)
+        return self._made[transform]
 
     def _is_scalar(self, x: Any, args: tuple[Any, ...]) -> bool:
         """Whether `f` gives one number: then it is something to minimise."""
         if not hasattr(self, "_scalar"):
-            result = self._value.trace(self.unravel(x), *(args or self._args)).outputs
+            result = self._of(compile).trace(self.unravel(x), *(args or self._args)).outputs
             self._scalar = isinstance(result, (Variable, np.generic, float, int)) and np.shape(result) == ()
         return self._scalar
 
@@ -199,13 +179,13 @@ class FlatFunction:
         at, given, results = self._ahead or (None, (), ())
         same = at == key and len(given) == len(args) and all(a is b for a, b in zip(given, args, strict=True))
         if not same or results[which] is None:
-            value, gradient = self._value_and_grad(self.unravel(x), *args)
+            value, gradient = self._of(value_and_grad)(self.unravel(x), *args)
             results = (float(value), _joined(tree.flatten(gradient)[0]))
         self._ahead = (key, args, tuple(None if i == which else result for i, result in enumerate(results)))
         return results[which]
 
     def _flat_value(self, x: Any, args: tuple[Any, ...]) -> np.ndarray:
-        leaves = tree.flatten(self._value(self.unravel(x), *(args or self._args)))[0]
+        leaves = tree.flatten(self._of(compile)(self.unravel(x), *(args or self._args)))[0]
         return _joined(leaves) if leaves else np.zeros(0)
 
     def _rows(self, blocks: Sequence[Any]) -> list[np.ndarray]:

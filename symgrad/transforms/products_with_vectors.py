@@ -12,13 +12,14 @@ from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
 from symgrad.core.provenance import boundary
 from symgrad.derivatives.pullback import pushforward
-from symgrad.errors import ArgumentError, DTypeError, ShapeError
+from symgrad.errors import ArgumentError
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import graph_at_hand, trace
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import AGAIN
 from symgrad.transforms.graph_door import function
-from symgrad.transforms.wrt import Choice, Run, described, leaves_like, matching, zeros
+from symgrad.transforms.run import Run, array_like, leaves_like, matching, zeros
+from symgrad.transforms.wrt import Choice
 
 Tree = Any
 
@@ -196,12 +197,7 @@ def _kept(argument: Any) -> Any:
 
 def _like(g: Any, seed: Variable) -> Any:
     """A cotangent as the compiled pullback takes it."""
-    try:
-        array = np.asarray(g, seed.dtype)
-    except (TypeError, ValueError):
-        raise DTypeError(f"a cotangent for {seed.aval} is {described(g)}", "It is an array like its value.") from None
-    if array.shape != seed.shape:
-        raise ShapeError(f"a cotangent of shape {array.shape} for {seed.aval}", "It has the shape of its value.")
+    array = array_like(seed, g, "cotangent")
     return float(array) if seed.aval.weak else array
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.compiler.function import Function
 from symgrad.core import tree
 from symgrad.core.graph import tracing
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
@@ -16,10 +15,11 @@ from symgrad.frontend.interception import constant
 from symgrad.frontend.trace import bind, dotted_paths
 from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
-from symgrad.transforms.wrt import described
+from symgrad.transforms.run import described
 from symgrad.verification.compare_grads import Compared, GradientComparison
 
 Arrays = list[Any]
+Flat = Callable[[Arrays], Arrays]
 
 
 class Tolerance(NamedTuple):
@@ -28,14 +28,6 @@ class Tolerance(NamedTuple):
     atol: float
     rtol: float
     eps: float
-
-
-class Given(NamedTuple):
-    """A `Tolerance` as it was given: None where the default is meant."""
-
-    atol: float | None
-    rtol: float | None
-    eps: float | None
 
 
 _DEFAULTS = {8: Tolerance(1e-8, 1e-5, 1e-5), 4: Tolerance(1e-6, 1e-4, 1e-4), 2: Tolerance(1e-2, 1e-2, 1e-4)}
@@ -86,8 +78,11 @@ def check_grads(
     >>> import numpy as np, symgrad as sg
     >>> sg.check_grads(lambda x: np.sum(np.sin(x) ** 2), (np.array([0.1, 0.2]),))
     """
-    check, flat, xs = _prepared(f, args, order, modes, Given(atol, rtol, eps), {})
-    check.all_orders(flat, xs, order, ())
+    check, flat, xs = _prepared(f, args, order, modes, (atol, rtol, eps), {})
+    for level in check.levels(flat, xs, order, check.direction):
+        for mode in modes:
+            for i in range(len(xs)):
+                level.check_along(i, mode)
 
 
 def compare_grads(
@@ -140,11 +135,14 @@ def compare_grads(
     >>> bool(found), found.rows[0].argument, len(found.rows)
     (True, 'x', 2)
     """
-    check, flat, xs = _prepared(f, args, order, modes, Given(atol, rtol, eps), kwargs or {})
+    check, flat, xs = _prepared(f, args, order, modes, (atol, rtol, eps), kwargs or {})
     if type(entries) is not int or entries < 1:
         raise ArgumentError(f"entries={entries!r}", "It is a number from 1 on.")
     chosen = _chosen(check.paths, wrt)
-    return GradientComparison(check.name, tuple(check.compared(flat, xs, order, (), chosen, entries)))
+    levels = check.levels(flat, xs, order, check.weight)
+    return GradientComparison(
+        check.name, tuple(row for level in levels for i in chosen for row in level.compared(i, entries))
+    )
 
 
 def _prepared(
@@ -152,10 +150,10 @@ def _prepared(
     args: Sequence[Any],
     order: int,
     modes: Sequence[str],
-    given: Given,
+    given: tuple[float | None, float | None, float | None],
     kwargs: Mapping[str, Any],
-) -> tuple[_Check, Callable[[Arrays], Arrays], Arrays]:
-    """What all orders share, the function of floating leaves, and these."""
+) -> tuple[_Check, Flat, Arrays]:
+    """What all orders share, the function of floating leaves, and these; None in `given` stands for the default."""
     if order < 1 or not modes or not set(modes) <= {"fwd", "rev"}:
         raise ArgumentError(f"order={order!r}, modes={modes!r}", 'Orders count from 1; modes are "fwd" and "rev".')
     if not isinstance(args, (tuple, list)):
@@ -168,7 +166,7 @@ def _prepared(
     tolerance = Tolerance(*(d if g is None else g for g, d in zip(given, default, strict=True)))
     follows = all(np.asarray(y).dtype.itemsize >= 8 for y in flat(_widened(xs)))
     width = 8 if follows else min(widths)
-    if given.eps is None and width in _NARROW_STEP:
+    if given[2] is None and width in _NARROW_STEP:
         tolerance = tolerance._replace(eps=_NARROW_STEP[width])
     name = getattr(f, "__name__", "function")
     return _Check(name, paths, tuple(modes), tolerance, width, np.random.default_rng(0)), flat, xs
@@ -185,9 +183,7 @@ def _chosen(paths: list[str], wrt: str | Sequence[str] | None) -> list[int]:
     return [i for i, known in enumerate(paths) if any(not p or f"{known}.".startswith(f"{p}.") for p in wanted)]
 
 
-def _of_floats(
-    f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[Callable[[Arrays], Arrays], Arrays, list[str]]:
+def _of_floats(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Flat, Arrays, list[str]]:
     """The function from floating leaves to floating leaves, those leaves of the arguments, and where they stand."""
     bound = bind(f, args, kwargs)
     paths, leaves, structure = dotted_paths(bound.arguments)
@@ -222,147 +218,124 @@ class _Check(NamedTuple):
     width: int  # bytes of the numbers that differences are taken in
     rng: np.random.Generator
 
-    def all_orders(self, f: Callable[[Arrays], Arrays], xs: Arrays, order: int, trail: tuple[str, ...]) -> None:
-        """Check the derivative of `f`, then that derivative as a function in turn."""
-        tangents = [self.direction(x) for x in xs]
-        weights = [self.direction(y) for y in f(xs)]
-        forward = compile(lambda xs, ts: jvp(f, (xs,), (ts,))[1])
-        reverse = compile(lambda xs, ws: vjp(f, xs)[1](ws)[0])
-        for mode in self.modes:
-            for i in range(len(xs)):
-                only = [t if i == j else np.zeros_like(t) for j, t in enumerate(tangents)]
-                self.one(f, xs, i, only, weights, forward if mode == "fwd" else reverse, (mode, *trail))
-        if order > 1:
-            for mode in self.modes:
-                fixed = tangents if mode == "fwd" else weights
-                derivative = forward if mode == "fwd" else reverse
-                self.all_orders(_with_fixed(derivative, fixed), xs, order - 1, (mode, *trail))
+    def levels(
+        self, f: Flat, xs: Arrays, order: int, weight: Callable[[Any], Any], trail: tuple[str, ...] = ()
+    ) -> Iterator[_Level]:
+        """`f`, then its derivatives as functions in turn, in every combination of modes."""
+        level = _Level(self, f, xs, [self.direction(x) for x in xs], [weight(y) for y in f(xs)], trail)
+        yield level
+        for mode in self.modes if order > 1 else ():
+            yield from self.levels(level.fixed(mode), xs, order - 1, weight, (mode, *trail))
 
-    def compared(
-        self,
-        f: Callable[[Arrays], Arrays],
-        xs: Arrays,
-        order: int,
-        trail: tuple[str, ...],
-        chosen: list[int],
-        most: int,
-    ) -> Iterator[Compared]:
-        """The derivative of `f` by each chosen argument, then that of the derivative."""
-        tangents = [self.direction(x) for x in xs]
-        weights = [np.ones_like(y)[()] if np.size(y) == 1 else self.direction(y) for y in f(xs)]
-        forward = compile(lambda xs, ts: jvp(f, (xs,), (ts,))[1])
-        reverse = compile(lambda xs, ws: vjp(f, xs)[1](ws)[0])
-        for i in chosen:
-            moves = _moves(xs, i, self.picked(np.size(xs[i]), most))
-            differences = [self.difference(f, xs, move.tangents, weights) for move in moves]
-            for mode in self.modes:
-                if mode == "rev":
-                    whole = np.ravel(reverse(xs, weights)[i])
-                    found = [float(whole[move.place]) for move in moves]
-                else:
-                    found = [self.weighted(weights, forward(xs, move.tangents)) for move in moves]
-                farthest = self.farthest(f, xs, weights, moves, found, differences)
-                if farthest is not None:
-                    yield Compared(self.paths[i], len(trail) + 1, (mode, *trail), *farthest, len(moves), np.size(xs[i]))
-        if order > 1:
-            for mode in self.modes:
-                fixed = tangents if mode == "fwd" else weights
-                derivative = _with_fixed(forward if mode == "fwd" else reverse, fixed)
-                yield from self.compared(derivative, xs, order - 1, (mode, *trail), chosen, most)
+    def direction(self, x: Any) -> Any:
+        return _like(x, self.rng.standard_normal(np.shape(x)))
+
+    def weight(self, y: Any) -> Any:
+        """One for a result that is a number, a random direction for arrays."""
+        return np.ones_like(y)[()] if np.size(y) == 1 else self.direction(y)
 
     def picked(self, size: int, most: int) -> list[int]:
         """The numbers of an argument to move."""
         return list(range(size)) if size <= most else sorted(self.rng.choice(size, most, replace=False).tolist())
 
-    @staticmethod
-    def weighted(weights: Arrays, tangents: Arrays) -> float:
-        return float(sum(np.sum(w * t, dtype=float) for w, t in zip(weights, tangents, strict=True)))
 
-    def farthest(
-        self,
-        f: Callable[[Arrays], Arrays],
-        xs: Arrays,
-        weights: Arrays,
-        moves: Sequence[_Move],
-        found: Sequence[float],
-        differences: Sequence[tuple[float, float]],
-    ) -> _Row | None:
-        """Of the numbers that are wrong, or else cannot be told, or else of all, the one that is farthest off."""
-        rows = []
-        for move, value, (numeric, noise) in zip(moves, found, differences, strict=True):
-            right = self.is_right(f, xs, weights, move, value, numeric, noise)
-            scale = max(abs(value), abs(numeric)) if np.isfinite(numeric) else np.inf
-            rows.append((right, move.at, value, numeric, 0.0 if value == numeric else abs(value - numeric) / scale))
-        return max(rows, key=_severity, default=None)
+class _Level:
+    """A function, or one of its derivatives, whose derivatives are compared with its differences.
 
-    def is_right(
-        self,
-        f: Callable[[Arrays], Arrays],
-        xs: Arrays,
-        weights: Arrays,
-        move: _Move,
-        value: float,
-        numeric: float,
-        noise: float,
-    ) -> bool | None:
+    Attributes
+    ----------
+    tangents, weights : list of array
+        Random directions of the arguments and of the results.
+    trail : tuple of str
+        The modes of the derivatives that `f` is of, the outermost first.
+    """
+
+    def __init__(
+        self, check: _Check, f: Flat, xs: Arrays, tangents: Arrays, weights: Arrays, trail: tuple[str, ...]
+    ) -> None:
+        self.check, self.f, self.xs, self.trail = check, f, xs, trail
+        self.tangents, self.weights = tangents, weights
+        self.forward = compile(lambda xs, ts: jvp(f, (xs,), (ts,))[1])
+        self.reverse = compile(lambda xs, ws: vjp(f, xs)[1](ws)[0])
+
+    def fixed(self, mode: str) -> Flat:
+        """The derivative in the random direction, as a function."""
+        derivative, fixed = (self.forward, self.tangents) if mode == "fwd" else (self.reverse, self.weights)
+        return lambda xs: derivative(xs, [v if type(v) is float else np.asarray(v) for v in fixed])
+
+    def products(self, tangents: Arrays, i: int, mode: str) -> Arrays:
+        """What the derivative is the sum of, in a direction of argument `i` alone."""
+        if mode == "fwd":
+            return [w * t for w, t in zip(self.weights, self.forward(self.xs, tangents), strict=True)]
+        return [self.reverse(self.xs, self.weights)[i] * tangents[i]]
+
+    def difference(self, tangents: Arrays, step: float) -> tuple[float, float]:
+        """The central difference of the weighted sum of the results, and what rounding may add to it."""
+        base = _widened(self.xs) if self.check.width == 8 else self.xs
+        sides = []
+        for sign in (step, -step):
+            moved = [_moved(x, sign, t) for x, t in zip(base, tangents, strict=True)]
+            sides.append([np.asarray(w, float) * y for w, y in zip(self.weights, self.f(moved), strict=True)])
+        total = sum(float(np.sum(a - b)) for a, b in zip(*sides, strict=True))
+        size = sum(float(np.sum(np.abs(a) + np.abs(b))) for a, b in zip(*sides, strict=True))
+        unit = float(np.finfo(f"f{self.check.width}").eps)
+        return total / (2 * step), 4 * unit * size / step
+
+    # ---- in a random direction
+
+    def check_along(self, i: int, mode: str) -> None:
+        """Raise where the derivative in the direction of one argument is wrong."""
+        check, trail = self.check, (mode, *self.trail)
+        tangents = [t if i == j else np.zeros_like(t) for j, t in enumerate(self.tangents)]
+        products = self.products(tangents, i, mode)
+        value = _sum(products)
+        rounding = sum(float(np.finfo(np.asarray(p).dtype).eps * np.sum(np.abs(p), dtype=float)) for p in products)
+        numeric, noise = self.difference(tangents, check.tolerance.eps)
+        allowed = check.tolerance.atol + check.tolerance.rtol * abs(numeric) + noise + 16 * rounding
+        if not abs(value - numeric) <= allowed:
+            raise GradientCheckError(
+                f"check_grads: the derivative of order {len(trail)} ({' of '.join(trail)}) of {check.name} with "
+                f"respect to {check.paths[i]} is {value!r}, finite differences give {numeric!r}",
+                "Look at the rules of what the function calls; or at a kink near the arguments.",
+            )
+
+    # ---- number by number
+
+    def compared(self, i: int, most: int) -> Iterator[Compared]:
+        """The derivative by an argument, in each mode: the number that is farthest off."""
+        check, size = self.check, np.size(self.xs[i])
+        moves = [_move(self.xs, i, place) for place in check.picked(size, most)]
+        differences = [self.difference(move.tangents, check.tolerance.eps) for move in moves]
+        for mode in check.modes if moves else ():
+            if mode == "rev":
+                whole = np.ravel(self.reverse(self.xs, self.weights)[i])
+                found = [float(whole[move.place]) for move in moves]
+            else:
+                found = [_sum(self.products(move.tangents, i, mode)) for move in moves]
+            rows = [self._row(*each) for each in zip(moves, found, differences, strict=True)]
+            farthest = max(rows, key=_severity)
+            yield Compared(check.paths[i], len(self.trail) + 1, (mode, *self.trail), *farthest, len(moves), size)
+
+    def _row(self, move: _Move, value: float, difference: tuple[float, float]) -> _Row:
+        numeric, noise = difference
+        scale = max(abs(value), abs(numeric)) if np.isfinite(numeric) else np.inf
+        error = 0.0 if value == numeric else abs(value - numeric) / scale
+        return self._is_right(move, value, numeric, noise), move.at, value, numeric, error
+
+    def _is_right(self, move: _Move, value: float, numeric: float, noise: float) -> bool | None:
         """Whether a derivative agrees with the difference; None where that is not finite, and so tells nothing."""
         if value == numeric:
             return True
         if not np.isfinite(numeric):
             return None
-        rounding = 16 * float(np.finfo(f"f{self.width}").eps) * max(abs(value), abs(numeric))
-        allowed = self.tolerance.atol + self.tolerance.rtol * abs(numeric) + noise + rounding
+        tolerance = self.check.tolerance
+        rounding = 16 * float(np.finfo(f"f{self.check.width}").eps) * max(abs(value), abs(numeric))
+        allowed = tolerance.atol + tolerance.rtol * abs(numeric) + noise + rounding
         if abs(value - numeric) <= allowed:
             return True
         # the difference itself may be poor: so much as a smaller step changes it
-        halved = self._replace(tolerance=self.tolerance._replace(eps=self.tolerance.eps / 2))
-        closer, more = halved.difference(f, xs, move.tangents, weights)
+        closer, more = self.difference(move.tangents, tolerance.eps / 2)
         return abs(value - closer) <= allowed + more + abs(closer - numeric)
-
-    def direction(self, x: Any) -> Any:
-        dtype = np.asarray(x).dtype
-        drawn = self.rng.standard_normal(np.shape(x))
-        return float(drawn) if isinstance(x, float) and not isinstance(x, np.floating) else np.asarray(drawn, dtype)[()]
-
-    def one(
-        self,
-        f: Callable[[Arrays], Arrays],
-        xs: Arrays,
-        i: int,
-        tangents: Arrays,
-        weights: Arrays,
-        derivative: Function,
-        trail: tuple[str, ...],
-    ) -> None:
-        """The derivative in the direction of one argument."""
-        if trail[0] == "fwd":
-            products = [w * t for w, t in zip(weights, derivative(xs, tangents), strict=True)]
-        else:
-            products = [derivative(xs, weights)[i] * tangents[i]]
-        value = float(sum(np.sum(p, dtype=float) for p in products))
-        rounding = sum(float(np.finfo(np.asarray(p).dtype).eps * np.sum(np.abs(p), dtype=float)) for p in products)
-        numeric, noise = self.difference(f, xs, tangents, weights)
-        allowed = self.tolerance.atol + self.tolerance.rtol * abs(numeric) + noise + 16 * rounding
-        if not abs(value - numeric) <= allowed:
-            raise GradientCheckError(
-                f"check_grads: the derivative of order {len(trail)} ({' of '.join(trail)}) of {self.name} with respect "
-                f"to {self.paths[i]} is {value!r}, finite differences give {numeric!r}",
-                "Look at the rules of what the function calls; or at a kink near the arguments.",
-            )
-
-    def difference(
-        self, f: Callable[[Arrays], Arrays], xs: Arrays, tangents: Arrays, weights: Arrays
-    ) -> tuple[float, float]:
-        """The central difference of the weighted sum of the results, and what rounding may add to it."""
-        base, step = _widened(xs) if self.width == 8 else xs, self.tolerance.eps
-        sides = []
-        for sign in (step, -step):
-            moved = [_moved(x, sign, t) for x, t in zip(base, tangents, strict=True)]
-            sides.append([np.asarray(w, float) * y for w, y in zip(weights, f(moved), strict=True)])
-        total = sum(float(np.sum(a - b)) for a, b in zip(*sides, strict=True))
-        size = sum(float(np.sum(np.abs(a) + np.abs(b))) for a, b in zip(*sides, strict=True))
-        unit = float(np.finfo(f"f{self.width}").eps)
-        return total / (2 * step), 4 * unit * size / step
 
 
 _Row = tuple[bool | None, tuple[int, ...], float, float, float]
@@ -370,6 +343,7 @@ _Row = tuple[bool | None, tuple[int, ...], float, float, float]
 
 
 def _severity(row: _Row) -> tuple[bool, bool, float]:
+    """Those that are wrong come before those that cannot be told, these before all others; then the farthest off."""
     right, *_, error = row
     return right is False, right is None, np.inf if np.isnan(error) else error
 
@@ -382,24 +356,22 @@ class _Move(NamedTuple):
     tangents: Arrays
 
 
-def _moves(xs: Arrays, i: int, places: Sequence[int]) -> list[_Move]:
-    moves = []
-    for place in places:
-        tangents = [np.zeros_like(x)[()] for x in xs]
-        index = tuple(int(k) for k in np.unravel_index(place, np.shape(xs[i])))
-        unit = np.zeros_like(np.asarray(xs[i]))
-        unit[index] = 1
-        tangents[i] = float(unit) if isinstance(xs[i], float) and not isinstance(xs[i], np.floating) else unit[()]
-        moves.append(_Move(place, index, tangents))
-    return moves
+def _move(xs: Arrays, i: int, place: int) -> _Move:
+    tangents = [np.zeros_like(x)[()] for x in xs]
+    index = tuple(int(k) for k in np.unravel_index(place, np.shape(xs[i])))
+    unit = np.zeros_like(np.asarray(xs[i]))
+    unit[index] = 1
+    tangents[i] = _like(xs[i], unit)
+    return _Move(place, index, tangents)
 
 
-def _with_fixed(derivative: Function, fixed: Arrays) -> Callable[[Arrays], Arrays]:
-    def f(xs: Arrays) -> Arrays:
-        like = [v if isinstance(v, float) and not isinstance(v, np.floating) else np.asarray(v) for v in fixed]
-        return derivative(xs, like)
+def _sum(products: Arrays) -> float:
+    return float(sum(np.sum(p, dtype=float) for p in products))
 
-    return f
+
+def _like(x: Any, array: np.ndarray) -> Any:
+    """Numbers in the dtype of `x`; a float for a float, and a number of NumPy's for an array of no dimensions."""
+    return float(array) if type(x) is float else np.asarray(array, np.asarray(x).dtype)[()]
 
 
 def _widened(xs: Arrays) -> Arrays:

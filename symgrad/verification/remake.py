@@ -16,7 +16,7 @@ from symgrad.export.manifest import manifest_in
 from symgrad.export.origin import hash_of, text_of, unwound
 from symgrad.export.target import load_function
 from symgrad.frontend.trace import Program
-from symgrad.transforms import gradients
+from symgrad.transforms import gradients, jacobians
 from symgrad.verification.model import Model
 
 GIVE = "Give sg.verify the Function or the compiled program as well that the file was saved from."
@@ -78,7 +78,7 @@ def _remade(path: Path, manifest: Mapping[str, Any]) -> tuple[Function, tuple[st
 
 
 def _transform(name: str, path: Path) -> Any:
-    made = getattr(gradients, name, None)
+    made = getattr(gradients, name, None) or getattr(jacobians, name, None)
     if not hasattr(made, "__wrapped__"):
         raise ArgumentError(f"{path.name!r} was made by {name}, which this symgrad does not know", GIVE)
     return made
