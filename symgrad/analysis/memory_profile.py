@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
-from symgrad.ops.index import ADD, SET
+from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.marks import BOUNDARIES, STOP
 from symgrad.ops.shape import RESHAPE
 
@@ -89,7 +89,7 @@ class Memory:
     def line(self, step: Step) -> None:
         if step.node is not None and not isinstance(step.node.aval, Aval):
             self._unpack(step.node, step.names)
-        elif step.node is not None and step.node.op in (SET, ADD) and step.names[0] in self._names:
+        elif step.node is not None and step.node.op in (SET, ADD_AT) and step.names[0] in self._names:
             self._write(step.node, step.names[0])
         elif step.node is not None:
             self._known[step.node] = self._first(step.node)
@@ -101,7 +101,7 @@ class Memory:
         """The value of a line, which no other has computed."""
         if node.op is ITEM:  # an array that a loop fills
             return self._new(node)
-        if node.op not in (SET, ADD):
+        if node.op not in (SET, ADD_AT):
             block, waits = self._value(node)
             if waits and block is not None:
                 block.users -= 1  # the name holds it from now on

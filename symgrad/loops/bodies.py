@@ -19,8 +19,8 @@ from symgrad.loops.regions import PUT, WINDOW, key_at
 from symgrad.loops.row_gathers import numbering
 from symgrad.loops.stencils import Moved
 from symgrad.ops.create import ARANGE
-from symgrad.ops.index import ADD, GET
-from symgrad.ops.index_expressions import FULL
+from symgrad.ops.index import ADD_AT, GET
+from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.rewrite.engine import moved as moved_where
 
 
@@ -200,8 +200,8 @@ class Bodies:
         for i, item in enumerate(items):
             axis += item is not None
             if axis == moved.axis and item is not None:
-                items[i] = FULL
-        if all(item == FULL for item in items):
+                items[i] = EVERYTHING
+        if all(item == EVERYTHING for item in items):
             return x
         return body.graph.add(GET, (x,), (("key", tuple(items)),), node.where)
 
@@ -213,7 +213,7 @@ class Bodies:
         start, stop, _ = body.bounds_of(rows, self._length(rows))
         first, _, _ = body.bounds_of(span, self._length(span))
         params = (
-            ("adds", node.op is ADD), ("by", moved.by), ("key", key_at(key, place, None, None)), ("place", place),
+            ("adds", node.op is ADD_AT), ("by", moved.by), ("key", key_at(key, place, None, None)), ("place", place),
         )  # fmt: skip
         return body.graph.add(PUT, (*inputs, start, stop, first), params, moved_where(node.where, body.image))
 

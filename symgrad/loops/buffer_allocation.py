@@ -17,8 +17,8 @@ from symgrad.loops.assumed_sizes import likely
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.regions import PUT
 from symgrad.ops.create import EMPTY, FULL
-from symgrad.ops.index import ADD, SET
-from symgrad.ops.index_expressions import FULL as ALL, indexed_shape
+from symgrad.ops.index import ADD_AT, SET
+from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
@@ -168,7 +168,7 @@ def fills_rows(put: Node) -> bool:
     """Whether some rows are set, and those as a whole."""
     params = dict(put.params)
     others = [item for i, item in enumerate(params["key"]) if i != params["place"]]
-    return not params["adds"] and all(item == ALL for item in others)
+    return not params["adds"] and all(item == EVERYTHING for item in others)
 
 
 def _fills(put: Node) -> bool:
@@ -302,7 +302,7 @@ class Allocation:
         self._roots: dict[Node, Node] = {}
         self._last: dict[Node, Node] = {}
         for node in graph.nodes:
-            shares = is_view(node) or node.op in (SET, ADD, PUT)  # which may be written into what they change
+            shares = is_view(node) or node.op in (SET, ADD_AT, PUT)  # which may be written into what they change
             self._roots[node] = self._roots[node.inputs[0]] if shares else node
             for x in (node, *node.inputs):
                 self._last[self._roots[x]] = node

@@ -22,7 +22,7 @@ from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.define import axis_tuple
-from symgrad.ops.index import ADD, GET, SET
+from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import MEAN
 from symgrad.rewrite.engine import Rules, copied, moved as moved_where, moved_name, rewrite
 
@@ -89,7 +89,7 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
 
 def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
     """Axes along which slices move many rows."""
-    moving = [x for x in nodes if x.op in (GET, SET, ADD) and any(map(_is_long, moved_of(x)))]
+    moving = [x for x in nodes if x.op in (GET, SET, ADD_AT) and any(map(_is_long, moved_of(x)))]
     axes = axes_of(nodes, stencils=True) if moving else []
     return [axis for axis in axes if not axis.places.keys().isdisjoint(moving)]
 

@@ -31,7 +31,7 @@ from symgrad.ops.marks import STOP
 from symgrad.spelling import ATOM, CHOICE, COMPARE, PRODUCT, UNARY, Code, call as spelled, infix
 
 LN2, LN10, DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
-POSITIVE, UNIT, ANY = (0.1, 3.0), (-0.9, 0.9), (-2.0, 2.0)
+POSITIVE, UNIT, REAL = (0.1, 3.0), (-0.9, 0.9), (-2.0, 2.0)
 _UNSET = np._NoValue
 
 
@@ -96,19 +96,19 @@ def _spell_absolute(node, x):
     return Code(f"{text}.item()" if node.aval.weak else text)
 
 
-elementwise(np.add, lambda z, x, y: (1, 1), infix="+", commutes=True)
-elementwise(np.subtract, lambda z, x, y: (1, -1), infix="-")
-elementwise(np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True)
-elementwise(np.true_divide, lambda z, x, y: (1 / y, -z / y), infix="/", singular=True, domain=(ANY, POSITIVE))
-elementwise(np.floor_divide, flat, infix="//", domain=(ANY, POSITIVE))
-elementwise(np.remainder, lambda z, x, y: (1, -(x // y)), infix="%", singular=True, domain=(ANY, POSITIVE))
+ADD = elementwise(np.add, lambda z, x, y: (1, 1), infix="+", commutes=True)
+SUBTRACT = elementwise(np.subtract, lambda z, x, y: (1, -1), infix="-")
+MULTIPLY = elementwise(np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True)
+DIVIDE = elementwise(np.true_divide, lambda z, x, y: (1 / y, -z / y), infix="/", singular=True, domain=(REAL, POSITIVE))
+elementwise(np.floor_divide, flat, infix="//", domain=(REAL, POSITIVE))
+elementwise(np.remainder, lambda z, x, y: (1, -(x // y)), infix="%", singular=True, domain=(REAL, POSITIVE))
 # x / y may round up to an integer that fmod, which is exact, has not reached
 elementwise(
-    np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(ANY, POSITIVE), scalar="math.fmod"
+    np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(REAL, POSITIVE), scalar="math.fmod"
 )
-elementwise(np.power, _power_partials, infix="**", singular=True, domain=(POSITIVE, ANY), scalar=_scalar_power)
-elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, ANY), scalar="math.pow")
-elementwise(np.negative, lambda y, x: -1, prefix="-")
+POWER = elementwise(np.power, _power_partials, infix="**", singular=True, domain=(POSITIVE, REAL), scalar=_scalar_power)
+elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, REAL), scalar="math.pow")
+NEGATIVE = elementwise(np.negative, lambda y, x: -1, prefix="-")
 elementwise(np.positive, lambda y, x: 1, prefix="+")
 elementwise(np.conjugate, lambda y, x: 1)
 elementwise(
@@ -119,9 +119,9 @@ elementwise(
     scalar=lambda node, x: Code(f"1.0 / {x.at(UNARY)}", PRODUCT),
 )
 elementwise(np.square, lambda y, x: 2 * x, scalar="a * a")
-elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt")
+SQRT = elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt")
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt")
-elementwise(np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs")
+ABSOLUTE = elementwise(np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs")
 elementwise(np.fabs, lambda y, x: np.sign(x), scalar="math.fabs")
 elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0")
 elementwise(
@@ -142,14 +142,14 @@ elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot")
 
 # ---- exponentials and logarithms
 
-elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp")
+EXP = elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp")
 elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2")
 elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1")
-elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log")
+LOG = elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log")
 elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2")
 elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10")
 elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=(-0.9, 3), scalar="math.log1p")
-elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True)
+LOGADDEXP = elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True)
 elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), commutes=True)
 
 # ---- trigonometric and hyperbolic
@@ -210,13 +210,13 @@ def _takes(z, x, y, chosen):
     return np.where(chosen, np.where(x == y, scalar(0.5, z.dtype), 1.0), 0)
 
 
-elementwise(
+MAXIMUM = elementwise(
     np.maximum,
     lambda z, x, y: (_takes(z, x, y, x >= y), _takes(z, y, x, y >= x)),
     commutes=True,
     scalar="a if a > b or a != a else b",
 )
-elementwise(
+MINIMUM = elementwise(
     np.minimum,
     lambda z, x, y: (_takes(z, x, y, x <= y), _takes(z, y, x, y <= x)),
     commutes=True,

@@ -531,7 +531,7 @@ def _log_sum_exp(x, axis=None, keepdims=False):
     return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
 
 
-LOGADDEXP = reduction(
+LOGSUMEXP = reduction(
     _log_sum_exp,
     lambda g, y, x, axis: g * np.exp(x - y),
     dtype=lambda dtype: ufunc_dtypes(np.logaddexp, (dtype, dtype))[0],
@@ -565,7 +565,7 @@ def _of_truth(function, combine):
 def _log_sum_exp_signed(x, initial=None, where=None, **options):
     if where is not None:
         x = np.where(_mask("logaddexp.reduce", x, where), x, -np.inf)
-    return _joined(LOGADDEXP, x, initial, np.logaddexp, options)
+    return _joined(LOGSUMEXP, x, initial, np.logaddexp, options)
 
 
 for function, ufunc in (

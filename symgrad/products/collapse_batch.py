@@ -18,8 +18,8 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.define import axis_tuple
 from symgrad.ops.einsum import EINSUM, LETTERS
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.index_expressions import FULL, Slice
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure, Rules, copied, rewrite
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from symgrad.core.sizes import Shape
 
 REDUCTIONS = ("sum", "mean", "max", "min")
-KEEP_ORDER = frozenset({EINSUM, SET, ADD, SUM, MEAN})
+KEEP_ORDER = frozenset({EINSUM, SET, ADD_AT, SUM, MEAN})
 """Operators, beside the elementwise ones, whose results NumPy lays out as their operands are."""
 
 DEEPEST = 20
@@ -210,5 +210,5 @@ def _renamed(subscripts: str) -> str:
 def _is_run(key: Sequence[Any]) -> bool:
     """Whether an index selects numbers that lie beside each other: ``x[3, 1:5]``."""
     rest = list(dropwhile(lambda item: isinstance(item, int), (item for item in key if item is not None)))
-    first, others = rest[:1], rest[1:]
-    return all(isinstance(item, Slice) and item.step in (None, 1) for item in first) and all(x == FULL for x in others)
+    run = all(isinstance(item, Slice) and item.step in (None, 1) for item in rest[:1])
+    return run and all(item == EVERYTHING for item in rest[1:])

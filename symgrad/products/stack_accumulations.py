@@ -17,14 +17,13 @@ from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER
-from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.define import axis_tuple
+from symgrad.ops.elementwise import ADD
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.batch_matmuls import SINGLE, Sliced, run_of, sliced
 from symgrad.products.contractions import numbers, plain
 from symgrad.rewrite.engine import copied
-
-ADD = TABLE[np.add]
 
 SEVERAL = 4
 """So many terms make it worth to copy their operands."""

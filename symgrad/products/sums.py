@@ -14,7 +14,8 @@ import numpy as np
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, product, same_shape
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.define import axis_tuple
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.contractions import (
@@ -33,10 +34,6 @@ from symgrad.products.contractions import (
 )
 from symgrad.rewrite.algebra import has_range
 from symgrad.rewrite.engine import Procedure, alone, number
-
-MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
-    TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
-)
 
 DEEPEST = 12
 LONGEST = 4096

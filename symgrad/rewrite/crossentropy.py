@@ -6,21 +6,18 @@ hold once, with opposite signs. `prepare` has the forms that need no labels.
 
 from __future__ import annotations
 
-import numpy as np
-
 from symgrad.core.graph import CONSTANT, Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.define import axis_tuple
+from symgrad.ops.elementwise import EXP, LOG, SUBTRACT
 from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import FULL, Slot
+from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import SUM
 from symgrad.rewrite.engine import Procedure
 from symgrad.rewrite.scatter import is_range
-
-EXP, LOG, SUBTRACT = (TABLE[f] for f in (np.exp, np.log, np.subtract))
 
 
 def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
@@ -64,7 +61,7 @@ def _picks_one_of_each_row(picked: Node, shifted: Node, total: Node) -> bool:
     if picked.op is GET and key == (Slot(0), Slot(1)) and picked.inputs[0] is shifted:
         return axis == 1 and ndim == 2 and not kept and is_range(picked.inputs[1], shifted.aval.shape[0])
     if picked.op is GET and not kept:  # of the one that was taken along the axis
-        picked, kept = picked.inputs[0], key == tuple(0 if i == axis else FULL for i in range(ndim))
+        picked, kept = picked.inputs[0], key == tuple(0 if i == axis else EVERYTHING for i in range(ndim))
     taken = picked.op is TAKE_ALONG and picked.inputs[0] is shifted and dict(picked.params)["axis"] == axis
     return bool(kept) and taken and is_one(picked.aval.shape[axis])
 

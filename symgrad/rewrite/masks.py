@@ -13,14 +13,15 @@ from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import FULL
 from symgrad.ops.define import TABLE, axis_tuple
-from symgrad.ops.index import ADD, GET, SET
+from symgrad.ops.elementwise import MULTIPLY
+from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.products.contractions import Contraction, contraction_of, with_axes, without
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.rewrite.scatter import is_zeros
 
-MULTIPLY, NOT_EQUAL = TABLE[np.multiply], TABLE[np.not_equal]
+NOT_EQUAL = TABLE[np.not_equal]
 
 DEEPEST = 12
 _MOVING = frozenset({TRANSPOSE, RESHAPE, BROADCAST_TO, GET})
@@ -54,7 +55,7 @@ def _moved(graph: Graph, x: Node, depth: int = DEEPEST) -> Node | None:
     if x.op in _MOVING and len(x.inputs) == 1:
         y = _moved(graph, x.inputs[0], depth - 1)
         return None if y is None else graph.add(x.op, (y,), x.params)
-    if x.op in (SET, ADD) and len(x.inputs) == 2 and is_zeros(x.inputs[0]):
+    if x.op in (SET, ADD_AT) and len(x.inputs) == 2 and is_zeros(x.inputs[0]):
         y = _moved(graph, x.inputs[1], depth - 1)
         zeros = np.full(x.aval.shape, False, like=Variable(graph, x)).node
         return None if y is None else graph.add(SET, (zeros, y), x.params)

@@ -5,12 +5,12 @@ The names are those of the rewrites of Theano and PyTensor where there are such.
 
 import numpy as np
 
+from symgrad.ops.elementwise import LN2, POSITIVE
 from symgrad.ops.marks import STOP
-from symgrad.rewrite.algebra import POSITIVE, SCALAR, floating, has_range
+from symgrad.rewrite.algebra import SCALAR, floating, has_range
 from symgrad.rewrite.engine import Draw, number, rule
 
-NEGATIVE = (-3.0, -0.1)
-LN2 = float(np.log(2.0))
+BELOW_ZERO = (-3.0, -0.1)
 
 # ---- near zero and one
 
@@ -35,7 +35,7 @@ def expm1_negative(x):
     return 1 - np.exp(x), -np.expm1(x)
 
 
-@rule(changes_nan=True, x=NEGATIVE, when=floating)
+@rule(changes_nan=True, x=BELOW_ZERO, when=floating)
 def log1mexp(x):
     """Mächler, *Accurately computing log(1 - exp(-|a|))*, 2012."""
     return np.log(-np.expm1(x)), np.where(x > -LN2, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
