@@ -13,9 +13,7 @@ from symgrad.ops.marks import BOUNDARIES, STOP
 from symgrad.ops.shape import RESHAPE
 
 GIVEN = (INPUT, CONSTANT, SIZE)
-ELIDED = frozenset(("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "negative"))
-"""Operators that NumPy lets write over an operand that nobody else can see, from so many bytes on."""
-ELIDED_FROM = 1 << 18
+ELIDED_FROM = 1 << 18  # bytes from which on NumPy lets operators write over an operand that nobody else can see
 
 
 class Step(NamedTuple):
@@ -161,7 +159,7 @@ class Memory:
 
     def _overwritten(self, node: Node, operands: Sequence[tuple[Block | None, bool]]) -> Block | None:
         """The operand that the result takes the place of."""
-        if node.op.name not in ELIDED:
+        if not node.op.elided:
             return None
         size = nbytes(node.aval)
         if isinstance(size, int) and size < ELIDED_FROM:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params, is_view
 from symgrad.core.provenance import UNKNOWN
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
 from symgrad.loops.halos import Span, is_zero
 from symgrad.loops.loop import Bounds, Cut
-from symgrad.loops.plan import Plan, is_cheap
+from symgrad.loops.plan import Plan
 from symgrad.loops.regions import PUT, WINDOW, key_at
 from symgrad.loops.row_gathers import numbering
 from symgrad.loops.stencils import Moved
@@ -108,7 +108,7 @@ class Bodies:
 
     def _is_recomputed(self, x: Node) -> bool:
         """Whether rows of an earlier loop are computed again: cheaply, from what is there anyway."""
-        if not self.plan.is_row(x) or not is_cheap(x):
+        if not self.plan.is_row(x) or not (is_view(x) or x.op.cheap):
             return False
         if x.op is GET and self._moved(x) is not None:
             return True

@@ -72,6 +72,7 @@ EMPTY = operator(
     arrays=0,
     infer=lambda shape, dtype, tag: Aval(shape, dtype),
     spell=_spell_empty,
+    cheap=True,
 )
 """A new array that something is written to everywhere, under an identity of its own."""
 
@@ -90,6 +91,7 @@ FULL = operator(
     spell=_spell_full,
     flow=aligned,
     linear=True,
+    cheap=True,
 )
 
 

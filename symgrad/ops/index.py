@@ -316,6 +316,6 @@ def _whole(x, value, target):
 def write_back(view, base, content):
     """The content of `base` after `content` was written into `view`, a node that views it."""
     if view.op.write_back is None:
-        raise WriteError(f"np.{view.op.name} gives a read-only array", "Write into a copy: x = x.copy().")
+        raise WriteError(f"{view.op.path} gives a read-only array", "Write into a copy: x = x.copy().")
     others = [type(base)(base.graph, x) for x in view.inputs[1:]]
     return view.op.write_back(base, content, *others, **dict(view.params))

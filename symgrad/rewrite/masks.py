@@ -12,10 +12,10 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import FULL
-from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.reduce import ALL, ANY, SUM
+from symgrad.ops.reduce import ALL, ANY, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.products.contractions import Contraction, contraction_of, with_axes, without
 from symgrad.rewrite.engine import Procedure, number
@@ -34,9 +34,8 @@ def mask_from_numbers(graph: Graph, node: Node) -> Variable | Node | None:
         return None
     inner = _mask(x.inputs[0]) if len(x.inputs) == 1 else None
     if inner is not None and x.op is SUM:
-        params = dict(x.params)
-        axes = axis_tuple("sum", params.get("axis"), len(inner.aval.shape))
-        return np.any(Variable(graph, inner), axis=axes, keepdims=params.get("keepdims", False))
+        keepdims = dict(x.params).get("keepdims", False)
+        return np.any(Variable(graph, inner), axis=reduced_axes(x), keepdims=keepdims)
     moved = _moved(graph, x)
     if moved is not None:
         return moved
@@ -91,7 +90,7 @@ def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
     ndim, keepdims = len(x.aval.shape), dict(node.params).get("keepdims", False)
     if x.op is not BROADCAST_TO or len(x.inputs[0].aval.shape) != ndim:
         return None
-    z, axes = x.inputs[0], axis_tuple(node.op.name, dict(node.params).get("axis"), ndim)
+    z, axes = x.inputs[0], reduced_axes(node)
     if z.aval.dtype.kind != "b" or not all(is_one(z.aval.shape[i]) for i in axes):
         return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)  # type: ignore[no-any-return]
     return z if keepdims else without(graph, z, axes)

@@ -12,11 +12,10 @@ from symgrad.core.shapes import broadcast_shapes, is_one, same_shape
 from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import ARANGE, FULL
-from symgrad.ops.define import axis_tuple
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
-from symgrad.ops.reduce import SUM
+from symgrad.ops.reduce import SUM, reduced_axes
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure, exact, number
 
@@ -127,7 +126,7 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     items = _items(x)
     if not all(isinstance(item, Slot) for item, _ in items) or len(items) != len(dict(x.params)["key"]):
         return None
-    axes = axis_tuple("sum", dict(node.params).get("axis"), len(items))
+    axes = reduced_axes(node)
     value, arrays = Variable(graph, x.inputs[1]), x.inputs[2:]
     joined = broadcast_shapes(*[a.aval.shape for a in arrays])
     kept = [arrays[item.input] for i, (item, _) in enumerate(items) if i not in axes]

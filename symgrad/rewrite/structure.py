@@ -15,12 +15,13 @@ from symgrad.core.sizes import same
 from symgrad.errors import SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE, FULL
-from symgrad.ops.define import axis_tuple, common_dtype
+from symgrad.ops.define import common_dtype
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.known import sizes_in
 from symgrad.ops.marks import AGAIN, ALIAS, ENTER, LEAVE, STOP
-from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.reduce import MEAN, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.products import factors
@@ -156,7 +157,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
         return graph.constant(number(x).item())
     if x.op is ASTYPE and x.inputs[0].aval.weak and x.inputs[0].aval.dtype == x.aval.dtype:
         return x.inputs[0]
-    if not depth or x.op.name not in ("add", "subtract", "multiply", "divide", "negative"):
+    if not depth or x.op not in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
         return None
     inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
@@ -316,7 +317,7 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     shape = x.aval.shape
     plain = Variable(graph, bare(graph, x))
     lead = len(shape) - plain.ndim
-    axes = axis_tuple(node.op.name, dict(node.params).get("axis"), len(shape))
+    axes = reduced_axes(node)
     repeated = [i for i in axes if i < lead or not same(plain.shape[i - lead], shape[i])]
     if not repeated:
         return None
@@ -329,11 +330,11 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
 
 def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
     """Each row of the identity has one one, and so has each column."""
-    x, params = node.inputs[0], dict(node.params)
+    x = node.inputs[0]
     if x.op is not EYE or not same(*x.aval.shape) or dict(x.params)["k"] != 0 or node.aval.dtype != x.aval.dtype:
         return None
-    axes = axis_tuple("sum", params.get("axis"), 2)
-    return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if len(axes) == 1 else None
+    one = len(reduced_axes(node)) == 1
+    return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if one else None
 
 
 @exact

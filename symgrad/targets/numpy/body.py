@@ -26,7 +26,6 @@ DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
 PAGE = 1 << 12  # and from which on where values are computed again lest they be kept
 EXACT = 2048  # up to which integers are floats of any precision
-EXPONENTS = ("power", "ldexp")  # which keep their integers, as do functions of packages: jn(2, x)
 
 
 class Expr(NamedTuple):
@@ -397,7 +396,7 @@ def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
     """Python's integers as floats beside arrays of floats: NumPy converts them in half of the time."""
     if not any(x.op is CONSTANT and x.aval.weak for x in node.inputs):
         return inputs
-    if not node.op.elementwise or node.op.name in EXPONENTS or node.op.package or not node.aval.shape:
+    if not node.op.elementwise or node.op.integral or node.op.package or not node.aval.shape:
         return inputs
     kinds = {x.aval.dtype.kind for x in node.inputs if not (x.op is CONSTANT and x.aval.weak)}
     if kinds - {"b"} != {"f"}:
