@@ -130,6 +130,61 @@ def test_the_rule_of_floors_can_fail(tmp_path):
     assert imports(tmp_path / "lazy.py", modules()) == {"targets.numpy.body", "compile"}
 
 
+# ---- operators are known by their entries
+
+WRITING = {"call", "visible", "global_name", "refuse", "axis_tuple", "axis_index"}
+"""Functions that put the name of an operator into source, a view or a message; an f-string does so, too."""
+
+NAMES_WRITTEN = {
+    "targets": "source",
+    "core.listing": "graphs as text",
+    "core.graph": "graphs in networkx",
+    "interchange": "files",
+    "compiler.pickling": "files",
+    "compiler.doctor": "a message",
+    "ops.define": "the names in files",
+}
+"""Where else the name of an operator is read, and what it is written into."""
+
+
+def names_asked(tree):
+    """The lines that read the name of an operator other than to write it."""
+    writes = (n for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Call) and is_writing(n)))
+    written = {inner for n in writes for inner in ast.walk(n)}
+    for node in set(ast.walk(tree)) - written:
+        if isinstance(node, ast.Attribute) and node.attr in ("name", "path"):
+            owner = node.value
+            if getattr(owner, "attr", getattr(owner, "id", "")) == "op":
+                yield node.lineno
+
+
+def is_writing(node):
+    return getattr(node.func, "attr", getattr(node.func, "id", "")) in WRITING
+
+
+def test_nobody_asks_an_operator_for_its_name():
+    """What a pass needs to know of an operator is a fact in its entry, see `Op`; for one operator ``is`` asks."""
+    asked = [
+        f"{module}:{line}"
+        for module, path in modules().items()
+        if not any(f"{module}.".startswith(f"{room}.") for room in NAMES_WRITTEN)
+        for line in names_asked(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    "code", ["node.op.name in CHEAP", "KERNEL.get(x.op.name, 0.2)", "f(op.path)", "any(y.op.name == 'exp' for y in xs)"]
+)
+def test_asking_for_a_name_is_found(code):
+    assert list(names_asked(ast.parse(code))) == [1]
+
+
+@pytest.mark.parametrize("code", ["f'{node.op.name} of {x}'", "call(node.op.path, [x])", "op is SUM", "point.name"])
+def test_writing_a_name_is_not_asking_for_it(code):
+    assert list(names_asked(ast.parse(code))) == []
+
+
 # ---- public names
 
 

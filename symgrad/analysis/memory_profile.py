@@ -10,12 +10,10 @@ from symgrad.analysis.liveness import last_uses, released
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
-from symgrad.ops.index import ADD, SET
+from symgrad.ops.index import ADD_AT, SET
 
 GIVEN = (INPUT, CONSTANT, SIZE)
-ELIDED = frozenset(("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "negative"))
-"""Operators that NumPy lets write over an operand that nobody else can see, from so many bytes on."""
-ELIDED_FROM = 1 << 18
+ELIDED_FROM = 1 << 18  # bytes from which on NumPy lets operators write over an operand that nobody else can see
 
 
 class Step(NamedTuple):
@@ -80,7 +78,7 @@ class Memory:
     def line(self, step: Step) -> None:
         if step.node is not None and not isinstance(step.node.aval, Aval):
             self._unpack(step.node, step.names)
-        elif step.node is not None and step.node.op in (SET, ADD) and step.names[0] in self._names:
+        elif step.node is not None and step.node.op in (SET, ADD_AT) and step.names[0] in self._names:
             self._write(step.node, step.names[0])
         elif step.node is not None:
             self._known[step.node] = self._first(step.node)
@@ -92,7 +90,7 @@ class Memory:
         """The value of a line, which no other has computed."""
         if node.op is ITEM:  # an array that a loop fills
             return self._new(node)
-        if node.op not in (SET, ADD):
+        if node.op not in (SET, ADD_AT):
             block, waits = self._value(node)
             if waits and block is not None:
                 block.users -= 1  # the name holds it from now on
@@ -152,7 +150,7 @@ class Memory:
 
     def _overwritten(self, node: Node, operands: Sequence[tuple[Block | None, bool]]) -> Block | None:
         """The operand that the result takes the place of."""
-        if node.op.name not in ELIDED:
+        if not node.op.elided:
             return None
         size = nbytes(node.aval)
         if isinstance(size, int) and size < ELIDED_FROM:

@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.core.graph import Node, Op, depends
 from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import DIVIDE, LOG, SQRT, SUBTRACT
 from symgrad.ops.reduce import SUM
 
 
@@ -81,7 +82,6 @@ def _zero(x: Any) -> bool:
 
 # ---- the table
 
-LOG, DIVIDE, SUBTRACT, SQRT = (TABLE[f] for f in (np.log, np.divide, np.subtract, np.sqrt))
 OVERFLOW = "It is too large for its dtype: compute its logarithm instead, scale the data, or use a wider dtype."
 _BOUNDED = "Keep what goes in away from the ends, np.clip(x, -1 + eps, 1 - eps), or take the angle by np.arctan2(y, x)."
 _DIVISOR = "Divide by what is never 0: np.where(ok, a / np.where(ok, b, 1), 0) with ok = b != 0."

@@ -66,29 +66,40 @@ class Op:
     evaluate: Callable[..., Any]
     infer: Callable[..., Any]
     bind: Callable[..., tuple[Sequence[Any], dict[str, Any]]]
-    vjp: Callable[..., Any] | None = None
-    partials: Callable[..., Any] | None = None
-    batch: Callable[..., Any] | None = None
-    spell: Callable[..., Code] | None = None
-    quick: Callable[..., Code | None] | None = None  # where calls are what takes time
-    scalar: str | Callable[..., Code] | None = None  # how it reads on Python floats
-    flops: Callable[..., Any] | None = None
+    defaults: dict[str, Any] = field(default_factory=dict)
     flow: Callable[..., Flow] | None = None
     axes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # parameters that speak of axes
     elementwise: bool = False  # broadcasts its inputs and works number by number
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False
+    batch: Callable[..., Any] | None = None
+    # derivatives
+    vjp: Callable[..., Any] | None = None
+    partials: Callable[..., Any] | None = None
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
     selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
-    pole: int | None = None  # the input that may not be 0 where Python computes: 1 / 0.0 and 0.0 ** -1 raise
     singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
+    domain: tuple[tuple[float, float], ...] | None = None
+    # source
+    spell: Callable[..., Code] | None = None
+    quick: Callable[..., Code | None] | None = None  # where calls are what takes time
+    scalar: str | Callable[..., Code] | None = None  # how it reads on Python floats
+    package: str = ""  # the module that its source needs, if not NumPy: scipy.special
+    written: bool = False  # the text of `evaluate` stands in the module that calls it
+    pole: int | None = None  # the input that may not be 0 where Python computes: 1 / 0.0 and 0.0 ** -1 raise
+    integral: bool = False  # among arrays of floats an integer is not as good as its float: ldexp(x, 2)
+    # time
+    flops: Callable[..., Any] | None = None
+    nanoseconds: float = 0.2  # that NumPy's loop takes for a number of eight bytes in the cache
+    contracts: bool = False  # sums products, with BLAS where that can: they take the time, not the numbers
+    cheap: bool = False  # computed again as fast as it is read from memory
+    # memory
     view: bool = False  # the result may share memory with the first input
     read_only: bool = False  # and NumPy does not let it be written into
     write_back: Callable[..., Any] | None = None  # the first input after the result, a view of it, was written into
-    package: str = ""  # the module that its source needs, if not NumPy: scipy.special
-    written: bool = False  # the text of `evaluate` stands in the module that calls it
-    defaults: dict[str, Any] = field(default_factory=dict)
-    domain: tuple[tuple[float, float], ...] | None = None
+    out: bool = False  # has `out=` although it is no ufunc
+    slow_in_place: bool = False  # takes longer where it writes over its input
+    elided: bool = False  # NumPy itself lets it write over a large operand that nobody else can see
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs, params = self.bind(*args, **kwargs)

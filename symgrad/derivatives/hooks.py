@@ -15,8 +15,8 @@ from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, Sh
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import definition, of_graph
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops import contract, einsum, elementwise, index, reduce, shape
-from symgrad.ops.define import TABLE
+from symgrad.ops import contract, einsum, index, reduce, shape
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, WHERE
 from symgrad.ops.known import Known, known, value_of
 from symgrad.ops.marks import ALIAS, hooked
 
@@ -166,18 +166,18 @@ def _left_behind(g: Any) -> Any:
 
 _ALL = slice(None)
 _LINEAR = {
-    **dict.fromkeys([TABLE[np.add], TABLE[np.subtract], TABLE[np.negative], reduce.SUM, reduce.MEAN], _ALL),
+    **dict.fromkeys([ADD, SUBTRACT, NEGATIVE, reduce.SUM, reduce.MEAN], _ALL),
     **dict.fromkeys([ALIAS, shape.ASTYPE, shape.RESHAPE, shape.TRANSPOSE, shape.BROADCAST_TO], _ALL),
     **dict.fromkeys([shape.CONCATENATE, shape.STACK], _ALL),
-    elementwise.WHERE: slice(1, None),
-    TABLE[np.divide]: slice(1),
+    WHERE: slice(1, None),
+    DIVIDE: slice(1),
     index.GET: slice(1),
     index.SET: slice(2),
-    index.ADD: slice(2),
+    index.ADD_AT: slice(2),
 }
 """Operators that are linear in these inputs together, while the others stay."""
 
-_BILINEAR = frozenset({TABLE[np.multiply], contract.MATMUL, contract.VECDOT, contract.OUTER, einsum.EINSUM})
+_BILINEAR = frozenset({MULTIPLY, contract.MATMUL, contract.VECDOT, contract.OUTER, einsum.EINSUM})
 """Linear in each input, while the others stay."""
 
 

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.axes import result_shape
-from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params, is_view
 from symgrad.core.provenance import UNKNOWN
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
 from symgrad.loops.halos import Span, is_zero
 from symgrad.loops.loop import Bounds, Cut
-from symgrad.loops.plan import Plan, is_cheap
+from symgrad.loops.plan import Plan
 from symgrad.loops.regions import PUT, WINDOW, key_at
 from symgrad.loops.row_gathers import numbering
 from symgrad.loops.stencils import Moved
 from symgrad.ops.create import ARANGE
-from symgrad.ops.index import ADD, GET
-from symgrad.ops.index_expressions import FULL
+from symgrad.ops.index import ADD_AT, GET
+from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.rewrite.engine import moved as moved_where
 
 
@@ -109,7 +109,7 @@ class Bodies:
 
     def _is_recomputed(self, x: Node) -> bool:
         """Whether rows of an earlier loop are computed again: cheaply, from what is there anyway."""
-        if not self.plan.is_row(x) or not is_cheap(x):
+        if not self.plan.is_row(x) or not (is_view(x) or x.op.cheap):
             return False
         if x.op is GET and self._moved(x) is not None:
             return True
@@ -201,8 +201,8 @@ class Bodies:
         for i, item in enumerate(items):
             axis += item is not None
             if axis == moved.axis and item is not None:
-                items[i] = FULL
-        if all(item == FULL for item in items):
+                items[i] = EVERYTHING
+        if all(item == EVERYTHING for item in items):
             return x
         return body.graph.add(GET, (x,), (("key", tuple(items)),), node.where)
 
@@ -214,7 +214,7 @@ class Bodies:
         start, stop, _ = body.bounds_of(rows, self._length(rows))
         first, _, _ = body.bounds_of(span, self._length(span))
         params = (
-            ("adds", node.op is ADD), ("by", moved.by), ("key", key_at(key, place, None, None)), ("place", place),
+            ("adds", node.op is ADD_AT), ("by", moved.by), ("key", key_at(key, place, None, None)), ("place", place),
         )  # fmt: skip
         return body.graph.add(PUT, (*inputs, start, stop, first), params, moved_where(node.where, body.image))
 

@@ -19,16 +19,15 @@ from symgrad.loops import machine
 from symgrad.loops.assumed_sizes import likely
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.regions import PUT
+from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
-from symgrad.ops.index import ADD, SET
-from symgrad.ops.index_expressions import FULL as ALL, indexed_shape
+from symgrad.ops.index import ADD_AT, SET
+from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
 PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
-SLOW_IN_PLACE = frozenset(("sign",))  # NumPy's loop branches there, five times as long where signs are mixed
-WITH_OUT = frozenset((np.sum, np.max, np.min, np.clip, np.outer))
 
 
 class Buffer(NamedTuple):
@@ -90,7 +89,7 @@ def length_of(node: Node) -> int:
 
 def takes_out(node: Node) -> bool:
     """Whether NumPy can write the value into memory that is there."""
-    return isinstance(node.op.evaluate, np.ufunc) or node.op.evaluate in WITH_OUT or node.op.name == "einsum"
+    return node.op.out or isinstance(node.op.evaluate, np.ufunc)
 
 
 def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) -> Layout:
@@ -163,7 +162,7 @@ def fills_rows(put: Node) -> bool:
     """Whether some rows are set, and those as a whole."""
     params = dict(put.params)
     others = [item for i, item in enumerate(params["key"]) if i != params["place"]]
-    return not params["adds"] and all(item == ALL for item in others)
+    return not params["adds"] and all(item == EVERYTHING for item in others)
 
 
 def _fills(put: Node) -> bool:
@@ -227,7 +226,7 @@ class Order:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        products = [x for x in graph.nodes if x.op.name == "matmul" and x.aval.ndim > 2]
+        products = [x for x in graph.nodes if x.op is MATMUL and x.aval.ndim > 2]
         self._repeated = _repeated(graph, products)
         self._stacked = any(row_axis(x) not in (None, x.aval.ndim - 2, x.aval.ndim - 1) for x in products)
         self.rows_last = not self._stacked and self._mostly_short()
@@ -273,7 +272,7 @@ class Order:
         """Inputs of which some operation other than a product reads blocks, through views or not."""
         seen: set[Node] = set()
         for node in reversed(self._graph.nodes):
-            if node.op is not INPUT and (not is_view(node) or node in seen) and node.op.name != "matmul":
+            if node.op is not INPUT and (not is_view(node) or node in seen) and node.op is not MATMUL:
                 seen.update(x for x in node.inputs if row_axis(x) not in (None, x.aval.ndim - 1))
         return {x for x in self._graph.inputs if x in seen and x.aval.dtype != bool}  # np.positive takes numbers
 
@@ -288,7 +287,7 @@ def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
 
 def _stays_in_place(node: Node) -> bool:
     """Whether a value lies where its first input does, which an assignment may be written into."""
-    return shares_memory(node) or node.op in (SET, ADD, PUT)
+    return shares_memory(node) or node.op in (SET, ADD_AT, PUT)
 
 
 class Allocation:
@@ -325,7 +324,7 @@ class Allocation:
 
     def _overwritten(self, node: Node) -> Home | None:
         """The home of an operand that nobody reads afterwards, if number by number it can become the result."""
-        if not node.op.elementwise or node.op.name in SLOW_IN_PLACE:
+        if not node.op.elementwise or node.op.slow_in_place:
             return None
         for x in dict.fromkeys(node.inputs):
             home = self.homes.get(x)

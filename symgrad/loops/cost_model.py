@@ -18,14 +18,6 @@ WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; 
 FAR = 0.27e-9  # and for writing them to where no cache reaches
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 15e-9  # for starting an inner loop
-PRODUCTS = frozenset(("matmul", "einsum", "tensordot", "outer", "vecdot"))
-KERNEL = {  # nanoseconds for a number of eight bytes, in the cache
-    "exp": 0.8, "expm1": 2.0, "log": 1.2, "log1p": 1.5, "tanh": 1.7, "sin": 8.0, "cos": 8.0, "tan": 10.0, "sqrt": 0.6,
-    "divide": 0.5, "power": 8.0, "where": 1.0, "heaviside": 2.0, "logaddexp": 18.0, "arctan": 5.0, "arctan2": 15.0,
-    "max": 0.3, "min": 0.3, "sum": 0.3, "maximum": 0.5, "minimum": 0.5, "clip": 0.4,
-    "sinh": 8.0, "cosh": 8.0, "arcsin": 5.0, "arccos": 5.0, "hypot": 5.0,
-}  # fmt: skip
-USUAL = 0.2
 
 
 class Figures(NamedTuple):
@@ -65,9 +57,9 @@ def figures_of(node: Node) -> Figures:
 
 
 def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
-    if node.op.name in PRODUCTS:
+    if node.op.contracts:
         return likely(flops_of(node)) / 2 * FLOP
-    return max(numbers.values()) * KERNEL.get(node.op.name, USUAL) * 1e-9 * _width(node.aval)
+    return max(numbers.values()) * node.op.nanoseconds * 1e-9 * _width(node.aval)
 
 
 def _width(aval: object) -> float:
@@ -81,7 +73,7 @@ def _numbers(aval: object) -> int:
 
 def _spreads(node: Node) -> bool:
     """BLAS works on a large product with all cores by itself, if it is one product."""
-    plain = node.op.name in PRODUCTS and all(x.aval.ndim <= 2 for x in node.inputs)
+    plain = node.op.contracts and all(x.aval.ndim <= 2 for x in node.inputs)
     return plain and likely(flops_of(node)) > 1e5
 
 
@@ -97,7 +89,7 @@ def _traffic(figures: Figures, scale: float) -> float:
 def _short(node: Node, numbers: Mapping[Node, int]) -> float:
     """The time that is lost where the last axis is short and the operands do not lie alike, or it is summed over."""
     largest = max((node, *node.inputs), key=numbers.__getitem__)
-    if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.name in PRODUCTS:
+    if not isinstance(largest.aval, Aval) or largest.aval.ndim < 2 or node.op.contracts:
         return 0.0
     last = likely(largest.aval.shape[-1])
     alike = all(n in (1, numbers[largest]) for n in numbers.values())

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.core.axes import Flow
-from symgrad.core.graph import Node, is_view
+from symgrad.core.graph import Node
 from symgrad.core.sizes import largest, same
 from symgrad.loops.axes import Axis
-from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.marks import AGAIN
 
 Cut = tuple[bool, ...]  # for each input of a node, whether the node takes blocks of it
@@ -110,11 +109,3 @@ def _postpone(plan: Plan, nodes: Sequence[Node], outputs: set[Node]) -> None:
         for x, cut in zip(node.inputs, plan.cuts.get(node) or _uncut(node), strict=True):
             needed = plan.loop[node] - (not cut) if node in plan.loop else plan.after[node] - 1
             latest[x] = min(latest.get(x, needed), needed)
-
-
-CHEAP = frozenset(("add", "subtract", "multiply", "negative", "maximum", "minimum", "abs", "absolute", "astype"))
-
-
-def is_cheap(node: Node) -> bool:
-    """Whether a row is computed again as fast as it is read from memory."""
-    return is_view(node) or node.op in (FULL, EMPTY) or node.op.name in CHEAP

@@ -5,7 +5,7 @@ from __future__ import annotations
 from symgrad.core.axes import Flow, flow_of
 from symgrad.core.graph import Node, per_node
 from symgrad.core.sizes import same
-from symgrad.ops.index import ADD, GET, SET
+from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slot
 from symgrad.rewrite.scatter import is_range
 
@@ -14,7 +14,7 @@ ROW = "row"
 
 def numbering(node: Node) -> int | None:
     """Which input of a node is the index that goes through the rows one by one, None if none does."""
-    if node.op not in (GET, SET, ADD):
+    if node.op not in (GET, SET, ADD_AT):
         return None
     key, (x, *_) = dict(node.params)["key"], node.inputs
     first = 1 if node.op is GET else 2

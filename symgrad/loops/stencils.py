@@ -11,8 +11,8 @@ from symgrad.core.sizes import Size, same
 from symgrad.loops.assumed_sizes import likely
 from symgrad.loops.row_gathers import row_flow
 from symgrad.ops.create import EMPTY
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.index_expressions import FULL, Slice
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING, Slice
 
 FARTHEST = 1024  # rows by which a slice may move the others, or leave them out
 
@@ -40,7 +40,7 @@ def stencil_flow(node: Node) -> Flow:
     flow = row_flow(node)
     if node.op is GET:
         return _reading(flow, node)
-    return _writing(flow, node) if node.op in (SET, ADD) else flow
+    return _writing(flow, node) if node.op in (SET, ADD_AT) else flow
 
 
 def moved_of(node: Node) -> list[Moved]:
@@ -92,7 +92,7 @@ def _selected(node: Node, x: Aval) -> list[Selected]:
 
 def _begin(item: Any, size: Size) -> Size | None:
     """The first row that an item selects, None where it leaves all, or takes them in steps, or where nobody knows."""
-    if item == FULL:
+    if item == EVERYTHING:
         return None
     if not isinstance(item, Slice):
         return size + item if isinstance(item, int) and item < 0 else item if isinstance(item, int) else None

@@ -21,9 +21,8 @@ from symgrad.loops.cost_model import block_seconds, is_work, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for
 from symgrad.loops.stencils import Moved, moved_of
-from symgrad.ops.define import axis_tuple
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.reduce import MEAN
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.reduce import MEAN, reduced_axes
 from symgrad.rewrite.engine import Rules, copied, moved as moved_where, moved_name, rewrite
 
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
@@ -89,7 +88,7 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
 
 def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
     """Axes along which slices move many rows."""
-    moving = [x for x in nodes if x.op in (GET, SET, ADD) and any(map(_is_long, moved_of(x)))]
+    moving = [x for x in nodes if x.op in (GET, SET, ADD_AT) and any(map(_is_long, moved_of(x)))]
     axes = axes_of(nodes, stencils=True) if moving else []
     return [axis for axis in axes if not axis.places.keys().isdisjoint(moving)]
 
@@ -125,9 +124,7 @@ def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
     x = Variable(graph, node.inputs[0])
     if x.dtype == np.float16:  # which NumPy's mean adds up in float32
         return None
-    params = dict(node.params)
-    axes = axis_tuple("mean", params.get("axis"), x.ndim)
-    return np.sum(x, **params) / product([x.shape[i] for i in axes])
+    return np.sum(x, **dict(node.params)) / product([x.shape[i] for i in reduced_axes(node)])
 
 
 _MEANS = Rules((), lambda op: [_mean_as_sum] if op is MEAN else [])

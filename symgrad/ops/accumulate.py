@@ -42,8 +42,8 @@ def _reversed(x, axis):
 
 
 def _spell(node, x):
-    name, axis = node.op.name, dict(node.params)["axis"]
-    return call(f"np.{name}", [x.text] if node.aval.ndim == 1 else [x.text, f"axis={axis}"])
+    axis = dict(node.params)["axis"]
+    return call(node.op.path, [x.text] if node.aval.ndim == 1 else [x.text, f"axis={axis}"])
 
 
 def _accumulation(function, vjp, linear=False):
@@ -63,7 +63,7 @@ def _accumulation(function, vjp, linear=False):
     def signed(a, axis=None, dtype=None, out=None):
         x = as_input(a) if dtype is None else np.astype(as_input(a), np.dtype(dtype))
         if out is not None:
-            refuse(op.name, "out")  # by keyword it is delivered before the function is called
+            refuse(function.__name__, "out")  # by keyword it is delivered before the function is called
         return op(np.ravel(x), axis=0) if axis is None else op(x, axis=axis)
 
     return op
@@ -157,22 +157,23 @@ def _accumulate(ufunc, function):
 
 def _running(ufunc, vjp):
     """Define ``ufunc.accumulate`` as an operator."""
+    name = f"{ufunc.__name__}.accumulate"
     op = operator(
         ufunc.accumulate,
-        name=f"{ufunc.__name__}.accumulate",
+        name=name,
         infer=lambda x, axis: Aval(x.shape, ufunc_dtypes(ufunc, (x.dtype, x.dtype))[0]),
         vjp=vjp,
-        spell=lambda node, x: call(f"np.{node.op.name}", [x.text, *_unless_first(dict(node.params)["axis"])]),
+        spell=lambda node, x: call(node.op.path, [x.text, *_unless_first(dict(node.params)["axis"])]),
         flow=lambda y, x, axis: beside((axis,), y, x),
         axes={"axis": axis_numbers},
     )
 
     def signed(a, axis, dtype, out):
         if out is not None:
-            refuse(op.name, "out")
+            refuse(name, "out")
         x = as_input(a)
         if not np.ndim(x):
-            raise ShapeError(f"np.{op.name}: a scalar has no axis", "Write x[None].")
+            raise ShapeError(f"np.{name}: a scalar has no axis", "Write x[None].")
         return op(x if dtype is None else np.astype(x, np.dtype(dtype)), axis=axis)
 
     _accumulate(ufunc, signed)

@@ -11,8 +11,8 @@ from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import margins
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
-from symgrad.ops.index import ADD, put
-from symgrad.ops.index_expressions import FULL, Slot, known_value
+from symgrad.ops.index import ADD_AT, put
+from symgrad.ops.index_expressions import EVERYTHING, Slot, known_value
 from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 
@@ -286,8 +286,8 @@ def _vjp_pad(g, y, x, pad_width, mode):
             continue
         places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
         target = (*g.shape[:axis], x.shape[axis], *g.shape[axis + 1 :])
-        key = (*(FULL,) * axis, Slot(0), *(FULL,) * (g.ndim - axis - 1))
-        g = ADD(np.full(target, 0, g.dtype, like=g), g, places, key=key)
+        key = (*(EVERYTHING,) * axis, Slot(0), *(EVERYTHING,) * (g.ndim - axis - 1))
+        g = ADD_AT(np.full(target, 0, g.dtype, like=g), g, places, key=key)
     return (g,)
 
 

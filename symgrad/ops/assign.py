@@ -9,7 +9,7 @@ from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.ops.define import as_input, axis_index, implements, is_traced, refuse
 from symgrad.ops.gather import along
-from symgrad.ops.index import ADD, put
+from symgrad.ops.index import ADD_AT, put
 from symgrad.ops.index_expressions import encode
 
 
@@ -96,7 +96,7 @@ def add_at(a, indices, b):
             "Convert it first: values.astype(a.dtype).",
         )
     key, arrays = encode(a, indices)
-    a.overwrite(ADD(a, b, *arrays, key=key))
+    a.overwrite(ADD_AT(a, b, *arrays, key=key))
 
 
 @implements(np.subtract.at)

@@ -128,6 +128,7 @@ MATMUL = operator(
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
     flow=lambda y, a, b: (_OF_MATRICES if a.ndim > 1 < b.ndim else _OF_VECTORS[b.ndim > 1])(y, a, b),
     linear=True,
+    contracts=True,
 )
 
 # ---- outer and row-wise products
@@ -152,6 +153,8 @@ OUTER = operator(
     flops=lambda y, a, b: product(y.shape),
     flow=signature("i,j->ij"),
     linear=True,
+    contracts=True,
+    out=True,
 )
 
 
@@ -185,6 +188,7 @@ VECDOT = operator(
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
     flow=signature("...k,...k->...", np.add),
     linear=True,
+    contracts=True,
 )
 
 
@@ -354,6 +358,7 @@ TENSORDOT = operator(
     flops=lambda y, a, b, axes: _two_for_each(y, *(a.shape[i] for i in axes[0])),
     flow=_flow_tensordot,
     linear=True,
+    contracts=True,
 )
 
 

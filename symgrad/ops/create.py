@@ -74,6 +74,7 @@ EMPTY = operator(
     infer=lambda shape, dtype, tag: Aval(shape, dtype),
     axes={"shape": result_shape},
     spell=_spell_empty,
+    cheap=True,
 )
 """A new array that something is written to everywhere, under an identity of its own."""
 
@@ -88,6 +89,7 @@ FULL = operator(
     flow=aligned,
     axes={"shape": result_shape},
     linear=True,
+    cheap=True,
 )
 
 

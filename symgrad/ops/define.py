@@ -157,6 +157,7 @@ def elementwise(
     name: str | None = None,
     package: str = "",
     written: bool = False,
+    **facts: Any,
 ) -> Op:
     """Define an operator that broadcasts its inputs and works number by number.
 
@@ -187,7 +188,7 @@ def elementwise(
         Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
     domain : (low, high), optional
         Where tests draw inputs from, or one such pair an input.
-    name, package, written
+    name, package, written, **facts
         See `operator`.
 
     Returns
@@ -231,6 +232,7 @@ def elementwise(
         domain=domain if domain is None or isinstance(domain[0], tuple) else (domain,),
         package=package,
         written=written,
+        **facts,
     )
     TABLE[function] = op
     return registered(op)
@@ -337,7 +339,9 @@ def as_method(node: Node, x: Code) -> Code | None:
     """``x.sum(axis=0)``, which goes through one Python function less than `np.sum`."""
     if not node.inputs[0].aval.shape:  # may be a Python number
         return None
-    return call(f"{x.at(ATOM)}.{node.op.name}", [f"{key}={spell_param(value)}" for key, value in node.params])
+    return call(
+        f"{x.at(ATOM)}.{node.op.evaluate.__name__}", [f"{key}={spell_param(value)}" for key, value in node.params]
+    )
 
 
 # ---- any operator
@@ -367,6 +371,7 @@ def operator(
     write_back: Callable[..., Any] | None = None,
     package: str = "",
     written: bool = False,
+    **facts: Any,
 ) -> Op:
     """Define an operator. The public door for a user's own operators, too.
 
@@ -426,6 +431,9 @@ def operator(
     written : bool
         Whether the text of `evaluate` is put into the modules that call it, with what it uses of its own module: for a
         function that neither NumPy nor a package has, written with these alone.
+    **facts
+        What else the scheduler may know of its time and its memory, `nanoseconds` and `out` for instance: the fields of
+        `Op` that have these headings.
 
     Returns
     -------
@@ -476,6 +484,7 @@ def operator(
         package=package,
         written=written,
         defaults=defaults,
+        **facts,
     )
     TABLE[function] = op
     return registered(op)

@@ -156,6 +156,8 @@ EINSUM = operator(
     flops=_flops_einsum,
     flow=lambda y, *xs, subscripts, optimize: signature(subscripts, np.add)(y, *xs),
     linear=True,
+    contracts=True,
+    out=True,
 )
 
 # ---- the call

@@ -31,7 +31,7 @@ from symgrad.ops.marks import STOP
 from symgrad.spelling import ATOM, CHOICE, COMPARE, PRODUCT, UNARY, Code, call as spelled, infix
 
 LN2, LN10, DEGREE = float(np.log(2.0)), float(np.log(10.0)), float(np.pi / 180)
-POSITIVE, UNIT, ANY = (0.1, 3.0), (-0.9, 0.9), (-2.0, 2.0)
+POSITIVE, UNIT, REAL = (0.1, 3.0), (-0.9, 0.9), (-2.0, 2.0)
 _UNSET = np._NoValue
 
 
@@ -96,19 +96,38 @@ def _spell_absolute(node, x):
     return Code(f"{text}.item()" if node.aval.weak else text)
 
 
-elementwise(np.add, lambda z, x, y: (1, 1), infix="+", commutes=True)
-elementwise(np.subtract, lambda z, x, y: (1, -1), infix="-")
-elementwise(np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True)
-elementwise(np.true_divide, lambda z, x, y: (1 / y, -z / y), infix="/", singular=True, domain=(ANY, POSITIVE))
-elementwise(np.floor_divide, flat, infix="//", domain=(ANY, POSITIVE))
-elementwise(np.remainder, lambda z, x, y: (1, -(x // y)), infix="%", singular=True, domain=(ANY, POSITIVE))
+ADD = elementwise(np.add, lambda z, x, y: (1, 1), infix="+", commutes=True, cheap=True, elided=True)
+SUBTRACT = elementwise(np.subtract, lambda z, x, y: (1, -1), infix="-", cheap=True, elided=True)
+MULTIPLY = elementwise(np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True, cheap=True, elided=True)
+DIVIDE = elementwise(
+    np.true_divide,
+    lambda z, x, y: (1 / y, -z / y),
+    infix="/",
+    singular=True,
+    domain=(REAL, POSITIVE),
+    nanoseconds=0.5,
+    elided=True,
+)
+elementwise(np.floor_divide, flat, infix="//", domain=(REAL, POSITIVE), elided=True)
+elementwise(
+    np.remainder, lambda z, x, y: (1, -(x // y)), infix="%", singular=True, domain=(REAL, POSITIVE), elided=True
+)
 # x / y may round up to an integer that fmod, which is exact, has not reached
 elementwise(
-    np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(ANY, POSITIVE), scalar="math.fmod"
+    np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(REAL, POSITIVE), scalar="math.fmod"
 )
-elementwise(np.power, _power_partials, infix="**", singular=True, domain=(POSITIVE, ANY), scalar=_scalar_power)
-elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, ANY), scalar="math.pow")
-elementwise(np.negative, lambda y, x: -1, prefix="-")
+POWER = elementwise(
+    np.power,
+    _power_partials,
+    infix="**",
+    singular=True,
+    domain=(POSITIVE, REAL),
+    scalar=_scalar_power,
+    nanoseconds=8.0,
+    integral=True,
+)
+elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, REAL), scalar="math.pow")
+NEGATIVE = elementwise(np.negative, lambda y, x: -1, prefix="-", cheap=True, elided=True)
 elementwise(np.positive, lambda y, x: 1, prefix="+")
 elementwise(np.conjugate, lambda y, x: 1)
 elementwise(
@@ -119,15 +138,19 @@ elementwise(
     scalar=lambda node, x: Code(f"1.0 / {x.at(UNARY)}", PRODUCT),
 )
 elementwise(np.square, lambda y, x: 2 * x, scalar="a * a")
-elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt")
+SQRT = elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt", nanoseconds=0.6)
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt")
-elementwise(np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs")
+ABSOLUTE = elementwise(
+    np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs", cheap=True
+)
 elementwise(np.fabs, lambda y, x: np.sign(x), scalar="math.fabs")
-elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0")
+# its loop branches: in place it takes five times as long where signs are mixed
+elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0", slow_in_place=True)
 elementwise(
     np.heaviside,
     lambda z, x, h: (None, np.where(x == 0, 1.0, 0)),
     scalar="1.0 if a > 0 else 0.0 if a < 0 else b if a == 0 else a",
+    nanoseconds=2.0,
 )
 elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None), scalar="math.copysign")
 
@@ -138,28 +161,42 @@ def _hypot_partials(z, x, y):
     return x / length, y / length
 
 
-elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot")
+elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot", nanoseconds=5.0)
 
 # ---- exponentials and logarithms
 
-elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp")
+EXP = elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp", nanoseconds=0.8)
 elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2")
-elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1")
-elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log")
+elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1", nanoseconds=2.0)
+LOG = elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log", nanoseconds=1.2)
 elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2")
 elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10")
-elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=(-0.9, 3), scalar="math.log1p")
-elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True)
+elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=(-0.9, 3), scalar="math.log1p", nanoseconds=1.5)
+LOGADDEXP = elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True, nanoseconds=18.0)
 elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), commutes=True)
 
 # ---- trigonometric and hyperbolic
 
-elementwise(np.sin, lambda y, x: np.cos(x), scalar="math.sin")
-elementwise(np.cos, lambda y, x: -np.sin(x), scalar="math.cos")
-elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), scalar="math.tan")
-elementwise(np.arcsin, lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.asin")
-elementwise(np.arccos, lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.acos")
-elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), scalar="math.atan")
+elementwise(np.sin, lambda y, x: np.cos(x), scalar="math.sin", nanoseconds=8.0)
+elementwise(np.cos, lambda y, x: -np.sin(x), scalar="math.cos", nanoseconds=8.0)
+elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), scalar="math.tan", nanoseconds=10.0)
+elementwise(
+    np.arcsin,
+    lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)),
+    singular=True,
+    domain=UNIT,
+    scalar="math.asin",
+    nanoseconds=5.0,
+)
+elementwise(
+    np.arccos,
+    lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)),
+    singular=True,
+    domain=UNIT,
+    scalar="math.acos",
+    nanoseconds=5.0,
+)
+elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), scalar="math.atan", nanoseconds=5.0)
 
 
 def _arctan2_partials(z, y, x):
@@ -168,10 +205,12 @@ def _arctan2_partials(z, y, x):
     return x / length / length, -y / length / length
 
 
-elementwise(np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), scalar="math.atan2")
-elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh")
-elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh")
-elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh")
+elementwise(
+    np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), scalar="math.atan2", nanoseconds=15.0
+)
+elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh", nanoseconds=8.0)
+elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh", nanoseconds=8.0)
+elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh", nanoseconds=1.7)
 elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh")
 elementwise(
     np.arccosh,
@@ -210,17 +249,21 @@ def _takes(z, x, y, chosen):
     return np.where(chosen, np.where(x == y, scalar(0.5, z.dtype), 1.0), 0)
 
 
-elementwise(
+MAXIMUM = elementwise(
     np.maximum,
     lambda z, x, y: (_takes(z, x, y, x >= y), _takes(z, y, x, y >= x)),
     commutes=True,
     scalar="a if a > b or a != a else b",
+    nanoseconds=0.5,
+    cheap=True,
 )
-elementwise(
+MINIMUM = elementwise(
     np.minimum,
     lambda z, x, y: (_takes(z, x, y, x <= y), _takes(z, y, x, y <= x)),
     commutes=True,
     scalar="a if a < b or a != a else b",
+    nanoseconds=0.5,
+    cheap=True,
 )
 elementwise(np.fmax, lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x))))
 elementwise(np.fmin, lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x))))
@@ -252,6 +295,8 @@ CLIP = elementwise(
     dtype=result_dtype,
     quick=_clip_in_two,
     scalar="d if (d := a if a > b or a != a else b) < c or d != d else c",
+    nanoseconds=0.4,
+    out=True,
 )
 
 
@@ -314,6 +359,7 @@ WHERE = elementwise(
     scalar=lambda node, condition, x, y: Code(
         f"{x.at(COMPARE)} if {condition.at(COMPARE)} else {y.at(COMPARE)}", CHOICE
     ),
+    nanoseconds=1.0,
 )
 
 
@@ -467,7 +513,7 @@ def _comparable(m, n):
 
 # ---- numbers as integers times powers of two
 
-elementwise(np.ldexp, lambda z, x, n: (np.ldexp(scalar(1.0, z.dtype), n), None))
+elementwise(np.ldexp, lambda z, x, n: (np.ldexp(scalar(1.0, z.dtype), n), None), integral=True)
 elementwise(np.nextafter, lambda z, x, y: (1, None))
 
 # ---- real and imaginary parts of reals

@@ -8,7 +8,7 @@ from symgrad.core.shapes import broadcast_shapes
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
-from symgrad.ops.index import ADD, get
+from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
 from symgrad.spelling import ATOM, Code
 
@@ -65,7 +65,7 @@ def add_along(g, indices, axis, a):
     """Zeros in the shape of `a`, with `g` added at `indices` along an axis: what np.take_along_axis turns round."""
     places = along(a.shape, indices, axis, g)
     key = tuple(map(Slot, range(len(places))))
-    return ADD(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key)
+    return ADD_AT(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key)
 
 
 def _batch_take_along(batched, a, indices, axis):

@@ -9,7 +9,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, WriteError
 from symgrad.ops.define import as_input, is_traced, operator
 from symgrad.ops.index_expressions import (
-    FULL,
+    EVERYTHING,
     Slice,
     Slot,
     decode,
@@ -38,16 +38,16 @@ def _infer_get(x, *arrays, key):
 
 
 def _vjp_get(g, y, x, *arrays, key):
-    if all(item is None or item == FULL for item in key):  # new axes alone
+    if all(item is None or item == EVERYTHING for item in key):  # new axes alone
         return (np.reshape(g, x.shape),)
-    return (ADD(np.full(x.shape, 0, x.dtype, like=g), g, *arrays, key=key), *[None] * len(arrays))
+    return (ADD_AT(np.full(x.shape, 0, x.dtype, like=g), g, *arrays, key=key), *[None] * len(arrays))
 
 
 def _batched_key(batched, x, arrays, key):
     """Key and arrays for many inputs at once, and where each axis of the result, batch first, is in what they give."""
     if not any(batched[1:]):
         joined = max((a.ndim for a in arrays), default=0)
-        key = (FULL, *key) if batched[0] else key
+        key = (EVERYTHING, *key) if batched[0] else key
         apart = joined and not parts(x.shape, key, arrays).before  # NumPy puts their axes in front of the batch
         return key, arrays, (joined, *range(joined)) if apart and batched[0] else None
     own = [a.ndim - b for a, b in zip(arrays, batched[1:], strict=True)]
@@ -68,7 +68,7 @@ def _batched_key(batched, x, arrays, key):
 def _longer_key(key, at, ndim, size):
     """A key of what has one axis more: all of it."""
     places = [0, *(i + 1 for i, item in enumerate(key) if item is not None and item is not Ellipsis)]
-    return (*key[: places[at]], FULL, *key[places[at] :])
+    return (*key[: places[at]], EVERYTHING, *key[places[at] :])
 
 
 def _full_order(order, ndim):
@@ -112,7 +112,7 @@ def get(x, key):
     if any(map(is_traced_mask, items)):
         return selection(x, items)[1]
     encoded, arrays = encode_items(x, items)
-    if all(item is None or item == FULL for item in encoded):
+    if all(item is None or item == EVERYTHING for item in encoded):
         return _whole_view(x, encoded, Ellipsis in items)
     y = GET(x, *arrays, key=encoded)
     if not is_traced(y) or y.shape:
@@ -253,14 +253,14 @@ SET = operator(
     linear=True,
     selects=True,
 )
-ADD = operator(
+ADD_AT = operator(
     _add,
     name="index_add",
     arrays=-1,
     bind=_bind_key,
     infer=_infer_put,
     vjp=lambda g, y, x, value, *arrays, key: (g, GET(g, *arrays, key=key), *[None] * len(arrays)),
-    batch=lambda *args, key: _batch_put(ADD)(*args, key=key),
+    batch=lambda *args, key: _batch_put(ADD_AT)(*args, key=key),
     flow=_flow_put,
     linear=True,
 )
@@ -277,7 +277,7 @@ def put(x, key, value):
     if isinstance(value, (list, tuple)) and _holds_symbols(value):
         value = np.array(value, like=x)
     value = value if isinstance(value, Dim) else as_input(value)
-    if all(item is None or item == FULL for item in encoded):
+    if all(item is None or item == EVERYTHING for item in encoded):
         return _whole(x, value, _with_new_axes(x.shape, encoded))
     if not isinstance(value, Dim):
         value = _without_leading_ones(value, len(indexed_shape(x.shape, encoded, arrays)))
@@ -325,6 +325,6 @@ def _whole(x, value, target):
 def write_back(view, base, content):
     """The content of `base` after `content` was written into `view`, a node that views it."""
     if view.op.write_back is None:
-        raise WriteError(f"np.{view.op.name} gives a read-only array", "Write into a copy: x = x.copy().")
+        raise WriteError(f"{view.op.path} gives a read-only array", "Write into a copy: x = x.copy().")
     others = [type(base)(base.graph, x) for x in view.inputs[1:]]
     return view.op.write_back(base, content, *others, **dict(view.params))

@@ -32,7 +32,7 @@ class Slot(NamedTuple):
     input: int
 
 
-FULL = Slice(None, None, None)
+EVERYTHING = Slice(None, None, None)
 
 
 def encode(x, key):
@@ -89,7 +89,7 @@ def encode_items(x, items):
         if item is None:
             encoded.append(None)
         elif item is Ellipsis:
-            encoded += [FULL] * (len(x.shape) - used) or [Ellipsis]
+            encoded += [EVERYTHING] * (len(x.shape) - used) or [Ellipsis]
             axis += len(x.shape) - used
         elif is_mask(item):
             arrays += _places(item, x.shape, axis)
@@ -260,7 +260,7 @@ def key_labels(key, joined):
     whole, basic = [], []
     for item in key:
         if item is not None and item is not Ellipsis:
-            whole.append(len(whole) if item == FULL else None)
+            whole.append(len(whole) if item == EVERYTHING else None)
         if item is None or isinstance(item, Slice):
             basic.append(None if item is None else whole[-1])
     before = _before(key) if joined else len(basic)

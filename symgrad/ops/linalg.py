@@ -16,6 +16,7 @@ from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
+from symgrad.ops.create import FULL
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
 
 # ---- what the entries share
@@ -64,7 +65,7 @@ def tall(a):
 
 def needed(g):
     """Whether a cotangent is more than the zeros that stand for a result without one."""
-    if not is_traced(g) or g.node.op.name != "full":
+    if not is_traced(g) or g.node.op is not FULL:
         return True
     number = g.node.inputs[0]
     return number.op is not CONSTANT or dict(number.params)["value"].value != 0

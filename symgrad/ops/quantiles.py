@@ -183,7 +183,7 @@ def _dtype(a, q, method, whole):
 
 def _spell_quantile(node, a, q):
     given = [f"{key}={spell_param(value)}" for key, value in node.params if value != node.op.defaults[key]]
-    return call(f"np.{node.op.name}", [a.text, q.text, *given])
+    return call(node.op.path, [a.text, q.text, *given])
 
 
 def _vjp_quantile(g, a, q, n, axes, method, whole):

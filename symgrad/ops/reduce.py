@@ -3,9 +3,10 @@
 import inspect
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad.core.axes import axis_numbers, reduced
-from symgrad.core.graph import Aval, Op
+from symgrad.core.graph import Aval, Node, Op
 from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, WriteError
@@ -61,6 +62,12 @@ def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, com
     return registered(op)
 
 
+def reduced_axes(node: Node) -> tuple[int, ...]:
+    """The axes that a reduction is over, counted from the front, in order."""
+    axis, ndim = dict(node.params).get("axis"), node.inputs[0].aval.ndim
+    return tuple(range(ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
+
+
 def _reduced(shape, axes, keepdims):
     return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
 
@@ -74,7 +81,7 @@ def _signed(function, op, *, fill=None, combine=None, identity=True):
     `fill` gives, from the dtype, what stands in for numbers that ``where=`` leaves out; `combine` is how ``initial=``
     joins the result, and without an `identity` there must be one where nothing may be selected.
     """
-    signature = inspect.signature(function)
+    name, signature = function.__name__, inspect.signature(function)
 
     def call(*args, **kwargs):
         given = signature.bind(*args, **kwargs).arguments
@@ -82,13 +89,13 @@ def _signed(function, op, *, fill=None, combine=None, identity=True):
         out, where, initial = options.pop("out", None), options.pop("where", None), options.pop("initial", None)
         if where is not None:
             if fill is None:
-                refuse(op.name, "where")
+                refuse(name, "where")
             if initial is None and not identity:
                 raise UnsupportedError(
-                    f"np.{op.name}: where= without initial= has no value where nothing is selected",
+                    f"np.{name}: where= without initial= has no value where nothing is selected",
                     "Give initial= too.",
                 )
-            x = np.where(_mask(op.name, x, where), x, fill(x.dtype))
+            x = np.where(_mask(name, x, where), x, fill(x.dtype))
         return _into(out, _joined(op, x, initial, combine, options))
 
     TABLE[function] = call
@@ -214,6 +221,8 @@ SUM = reduction(
     combine=np.add,
     quick=as_method,
     linear=True,
+    nanoseconds=0.3,
+    out=True,
 )
 _signed(np.sum, SUM, fill=lambda dtype: 0, combine=np.add)
 
@@ -338,17 +347,20 @@ def _to_the_tied(g, y, x, axis):
 
 
 _NOTHING = "zero-size array to reduction operation {} which has no identity"
-for function, ufunc, worst in (
-    (np.max, np.maximum, _lowest),
-    (np.min, np.minimum, _highest),
-    (np.nanmax, np.fmax, _lowest),
-    (np.nanmin, np.fmin, _highest),
-):
-    quick = as_method if hasattr(np.ndarray, function.__name__) else None
-    op = reduction(
-        function, _to_the_tied, dtype=_same, empty=_NOTHING.format(ufunc.__name__), combine=ufunc, quick=quick
-    )
+
+
+def _extreme(function, ufunc, worst, **facts):
+    """Define a reduction by an extreme; `worst` gives what never is one."""
+    empty = _NOTHING.format(ufunc.__name__)
+    op = reduction(function, _to_the_tied, dtype=_same, empty=empty, combine=ufunc, **facts)
     _signed(function, op, fill=worst, combine=ufunc, identity=False)
+    return op
+
+
+MAX = _extreme(np.max, np.maximum, _lowest, quick=as_method, nanoseconds=0.3, out=True)
+MIN = _extreme(np.min, np.minimum, _highest, quick=as_method, nanoseconds=0.3, out=True)
+_extreme(np.nanmax, np.fmax, _lowest)
+_extreme(np.nanmin, np.fmin, _highest)
 TABLE[np.amax], TABLE[np.amin] = TABLE[np.max], TABLE[np.min]
 
 
@@ -388,7 +400,7 @@ ARGMAX, ARGMIN, NANARGMAX, NANARGMIN = map(_place, (np.argmax, np.argmin, np.nan
 def _position(function, op):
     def call(a, axis=None, out=None, *, keepdims=_UNSET):
         if isinstance(axis, tuple):
-            raise UnsupportedError(f"np.{op.name}: axis={axis} names several dimensions", "Reshape them into one.")
+            raise UnsupportedError(f"{op.path}: axis={axis} names several dimensions", "Reshape them into one.")
         return _into(out, op(a, **_options({"axis": axis, "keepdims": keepdims})))
 
     TABLE[function] = call
@@ -528,7 +540,7 @@ def _log_sum_exp(x, axis=None, keepdims=False):
     return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
 
 
-LOGADDEXP = reduction(
+LOGSUMEXP = reduction(
     _log_sum_exp,
     lambda g, y, x, axis: g * np.exp(x - y),
     dtype=lambda dtype: ufunc_dtypes(np.logaddexp, (dtype, dtype))[0],
@@ -562,7 +574,7 @@ def _of_truth(function, combine):
 def _log_sum_exp_signed(x, initial=None, where=None, **options):
     if where is not None:
         x = np.where(_mask("logaddexp.reduce", x, where), x, -np.inf)
-    return _joined(LOGADDEXP, x, initial, np.logaddexp, options)
+    return _joined(LOGSUMEXP, x, initial, np.logaddexp, options)
 
 
 for function, ufunc in (

@@ -74,6 +74,7 @@ ASTYPE = operator(
     flow=aligned,
     scalar=lambda node, x: x if node.inputs[0].aval.dtype.kind == "f" else call("float", [x.text]),
     linear=True,
+    cheap=True,
 )
 
 

@@ -11,7 +11,7 @@ from symgrad.core.shapes import render_shape
 from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, axis_index, is_traced, operator, refuse
-from symgrad.ops.index import ADD
+from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import encode
 from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
@@ -60,7 +60,7 @@ def _vjp_windows(g, y, x, window_shape, axis):
         total = np.full(shape, 0, g.dtype, like=g)
         for k in range(w):
             key = encode(total, (slice(None),) * i + (slice(k, k - w + 1 or None),))[0]
-            total = ADD(total, g[..., k], key=key)
+            total = ADD_AT(total, g[..., k], key=key)
         g = total
     return (g,)
 

@@ -11,20 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from symgrad.analysis.uses import times_used, users_of
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
-from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ADD
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import FULL, Slice
+from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.products.contractions import numbers, plain
 from symgrad.rewrite.engine import Replacements, copied
-
-ADD = TABLE[np.add]
 
 SEVERAL = 4
 """So many products make one worth while."""
@@ -52,7 +48,7 @@ def sliced(x: Node) -> Sliced | None:
     if x.op is not GET or len(x.inputs) != 1:
         return None
     array, key = x.inputs[0], dict(x.params)["key"]
-    found = [i for i, item in enumerate(key) if item != FULL]
+    found = [i for i, item in enumerate(key) if item != EVERYTHING]
     if len(found) != 1 or not isinstance(key[found[0]], int) or not isinstance(array.aval.shape[found[0]], int):
         return None
     axis = found[0]
@@ -63,8 +59,8 @@ def run_of(array: Variable, axis: int, start: int, stop: int) -> Variable:
     """The slices from `start` to `stop`."""
     if start == 0 and stop == array.shape[axis]:
         return array
-    key = (*(FULL,) * axis, Slice(start or None, None if stop == array.shape[axis] else stop, None))
-    key += (FULL,) * (array.ndim - axis - 1)
+    key = (*(EVERYTHING,) * axis, Slice(start or None, None if stop == array.shape[axis] else stop, None))
+    key += (EVERYTHING,) * (array.ndim - axis - 1)
     return Variable(array.graph, array.graph.add(GET, (array.node,), (("key", key),)))
 
 
@@ -133,7 +129,7 @@ class Whole:
             if self._made is None:
                 self._made = self._product(graph, image)
             axis, y = self.factor.axis, self._made.node
-            key = (*(FULL,) * axis, place - self.start, *(FULL,) * (len(y.aval.shape) - axis - 1))
+            key = (*(EVERYTHING,) * axis, place - self.start, *(EVERYTHING,) * (len(y.aval.shape) - axis - 1))
             return Variable(graph, graph.add(GET, (y,), (("key", key),)))
 
         return made

@@ -16,11 +16,10 @@ from symgrad.core.graph import Aval, Graph, Node, Op, is_view
 from symgrad.core.shapes import is_one, product, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, VECDOT
-from symgrad.ops.define import axis_tuple
 from symgrad.ops.einsum import EINSUM, LETTERS
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.index_expressions import FULL, Slice
-from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.ops.reduce import MAX, MEAN, MIN, SUM, reduced_axes
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure, Rules, copied, rewrite
 from symgrad.rewrite.structure import merge_reshapes
@@ -28,8 +27,8 @@ from symgrad.rewrite.structure import merge_reshapes
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape
 
-REDUCTIONS = ("sum", "mean", "max", "min")
-KEEP_ORDER = frozenset({EINSUM, SET, ADD, SUM, MEAN})
+REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN})
+KEEP_ORDER = frozenset({EINSUM, SET, ADD_AT, SUM, MEAN})
 """Operators, beside the elementwise ones, whose results NumPy lays out as their operands are."""
 
 DEEPEST = 20
@@ -66,7 +65,7 @@ class Walk:
     def procedures(self, op: Op) -> list[Procedure]:
         if op.elementwise:
             return [self.number_by_number]
-        if op.name in REDUCTIONS:
+        if op in REDUCTIONS:
             return [self.reduction]
         return {
             MATMUL: [self.product],
@@ -145,14 +144,14 @@ class Walk:
         return self._stack(graph, graph.add(node.op, tuple(rows), node.params), shape, lead)
 
     def reduction(self, graph: Graph, node: Node) -> Node | Variable | None:
-        x, params = node.inputs[0], dict(node.params)
+        x, kept = node.inputs[0], dict(node.params).get("keepdims", False)
         lead = self._lead([x])
-        axes = axis_tuple(node.op.name, params.pop("axis", None), len(x.aval.shape))
+        axes = reduced_axes(node)
         summed = [i for i in axes if i < lead]
-        if not lead or (summed and (len(summed) < lead or params.get("keepdims"))):
+        if not lead or (summed and (len(summed) < lead or kept)):
             return None
         own = tuple(i - lead + 1 for i in axes if i >= lead)
-        y = node.op(Variable(graph, self._rows(graph, x, lead)), axis=(0, *own) if summed else own, **params)
+        y = node.op(Variable(graph, self._rows(graph, x, lead)), axis=(0, *own) if summed else own, keepdims=kept)
         return y if summed else self._stack(graph, y.node, node.aval.shape, lead)
 
     def einsum(self, graph: Graph, node: Node) -> Node | None:
@@ -210,5 +209,5 @@ def _renamed(subscripts: str) -> str:
 def _is_run(key: Sequence[Any]) -> bool:
     """Whether an index selects numbers that lie beside each other: ``x[3, 1:5]``."""
     rest = list(dropwhile(lambda item: isinstance(item, int), (item for item in key if item is not None)))
-    first, others = rest[:1], rest[1:]
-    return all(isinstance(item, Slice) and item.step in (None, 1) for item in first) and all(x == FULL for x in others)
+    run = all(isinstance(item, Slice) and item.step in (None, 1) for item in rest[:1])
+    return run and all(item == EVERYTHING for item in rest[1:])

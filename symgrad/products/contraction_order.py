@@ -15,11 +15,11 @@ import numpy as np
 from symgrad.core.graph import CONSTANT, Graph, Node, Op
 from symgrad.frontend.variable import Variable
 from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.contractions import (
     CONTRACTIONS,
     GAIN,
-    MULTIPLY,
     Contraction,
     contraction_of,
     plain,

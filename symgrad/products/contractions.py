@@ -13,16 +13,14 @@ from symgrad.core.shapes import is_one
 from symgrad.core.sizes import Dim, evaluate, same, symbols_of
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
-from symgrad.ops.define import TABLE
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import FULL as EVERYTHING
+from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.reduce import SUM
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape, Size
 
-MULTIPLY = TABLE[np.multiply]
 
 ASSUMED = 1000
 """What a symbolic size counts for."""

@@ -12,16 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ADD, NEGATIVE, SUBTRACT
 from symgrad.products.monomials import MOST, NEAR_ONE, Origins, is_product, moderate
 from symgrad.rewrite.engine import copied, number, stable_only
-
-NEGATIVE, ADD, SUBTRACT = TABLE[np.negative], TABLE[np.add], TABLE[np.subtract]
 
 
 class Rest(NamedTuple):

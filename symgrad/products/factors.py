@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from symgrad.core.graph import Aval, Graph, Node, Op
 from symgrad.core.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.core.sizes import same
@@ -18,10 +16,10 @@ from symgrad.errors import ShapeError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
 from symgrad.ops.create import EYE
-from symgrad.ops.define import TABLE
 from symgrad.ops.einsum import EINSUM
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import Slice, Slot
+from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.rewrite.algebra import has_range
@@ -29,10 +27,6 @@ from symgrad.rewrite.engine import Procedure, alone, exact, number
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape
-
-MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
-    TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
-)
 
 
 def _apart(graph: Graph, node: Node) -> bool:
@@ -246,7 +240,7 @@ def _spreads_behind(key: tuple[object, ...]) -> bool:
     rest = list(key)
     while rest and rest[0] is None:
         rest.pop(0)
-    return any(item != Slice(None, None, None) for item in rest)
+    return any(item != EVERYTHING for item in rest)
 
 
 OF: dict[Op, list[Procedure]] = {

@@ -15,13 +15,10 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ABSOLUTE, ADD, DIVIDE, EXP, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.shape import BROADCAST_TO
 from symgrad.rewrite.engine import number
 
-MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
-    TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
-)
-ABSOLUTE, EXP = TABLE[np.absolute], TABLE[np.exp]
 _AT_MOST_ONE = frozenset(TABLE[f] for f in (np.sin, np.cos, np.tanh, np.sign))
 MOST = 16
 """So many factors are looked at together."""

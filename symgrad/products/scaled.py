@@ -5,19 +5,15 @@ Every pass over a large array counts here, where at lower levels the program rea
 
 from __future__ import annotations
 
-import numpy as np
-
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
 from symgrad.products.contractions import numbers
 from symgrad.products.factors import Pulled, pulled
 from symgrad.products.monomials import MODERATE
 from symgrad.rewrite.algebra import has_range
 from symgrad.rewrite.engine import Procedure, alone, number
-
-MULTIPLY, DIVIDE, ADD = TABLE[np.multiply], TABLE[np.divide], TABLE[np.add]
 
 NEAR = 3
 """So many factors away a scalar is looked for."""

@@ -13,7 +13,7 @@ from symgrad.analysis.uses import users_of
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import FULL, Slice
+from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of, numbers, plain
 from symgrad.rewrite.engine import copied
 
@@ -64,7 +64,7 @@ def _strip(user: Node) -> Strip | None:
     """Of which columns a node reads all rows."""
     *rows, columns = dict(user.params)["key"]
     size = user.inputs[0].aval.shape[-1]
-    if len(user.inputs) > 1 or any(item != FULL for item in rows) or not isinstance(columns, Slice):
+    if len(user.inputs) > 1 or any(item != EVERYTHING for item in rows) or not isinstance(columns, Slice):
         return None
     start, stop = columns.start or 0, size if columns.stop is None else columns.stop
     if columns.step not in (None, 1) or not all(isinstance(n, int) for n in (start, stop, size)):

@@ -18,14 +18,12 @@ from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER
-from symgrad.ops.define import TABLE, axis_tuple
-from symgrad.ops.reduce import SUM
+from symgrad.ops.elementwise import ADD
+from symgrad.ops.reduce import SUM, reduced_axes
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.batch_matmuls import SINGLE, Sliced, run_of, sliced
 from symgrad.products.contractions import numbers, plain
 from symgrad.rewrite.engine import copied
-
-ADD = TABLE[np.add]
 
 SEVERAL = 4
 """So many terms make it worth to copy their operands."""
@@ -155,7 +153,7 @@ def _as_bag(xs: Iterable[Node]) -> frozenset[tuple[Node, int]]:
 
 
 def _over_rows(x: Node) -> bool:
-    axes = axis_tuple("sum", dict(x.params).get("axis"), len(x.inputs[0].aval.shape))
+    axes = reduced_axes(x)
     return axes == (0,) and len(x.inputs[0].aval.shape) == 2 and not dict(x.params).get("keepdims")
 
 

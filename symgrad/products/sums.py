@@ -14,8 +14,8 @@ import numpy as np
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, product, same_shape
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE, axis_tuple
-from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.reduce import MEAN, SUM, reduced_axes
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.contractions import (
     CONTRACTIONS,
@@ -34,23 +34,15 @@ from symgrad.products.contractions import (
 from symgrad.rewrite.algebra import has_range
 from symgrad.rewrite.engine import Procedure, alone, number
 
-MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
-    TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
-)
-
 DEEPEST = 12
 LONGEST = 4096
 """So many float32 products einsum may add one after the other; `np.sum` adds pairwise."""
 
 
-def _axes_of(node: Node) -> tuple[int, ...]:
-    return axis_tuple(node.op.name, dict(node.params).get("axis"), len(node.inputs[0].aval.shape))
-
-
 def _restored(graph: Graph, y: Variable, node: Node) -> Variable:
     """A result with the axes that the sum has kept."""
     kept = dict(node.params).get("keepdims", False)
-    return with_axes(graph, y, _axes_of(node), len(node.aval.shape)) if kept else y
+    return with_axes(graph, y, reduced_axes(node), len(node.aval.shape)) if kept else y
 
 
 # ---- linear functions
@@ -182,7 +174,7 @@ _READ: dict[Op, Callable[[Graph, Node, tuple[int, ...], int], Linear | None]] = 
 
 def sum_of_linear(graph: Graph, node: Node) -> Variable | None:
     """The sum, or the mean, of a linear function is that function of the sum."""
-    x, axes = node.inputs[0], _axes_of(node)
+    x, axes = node.inputs[0], reduced_axes(node)
     if not axes or not has_range(x.aval.dtype) or x.aval.dtype != node.aval.dtype:
         return None
     f = _linear(graph, x, axes)
@@ -196,7 +188,7 @@ def sum_of_linear(graph: Graph, node: Node) -> Variable | None:
 
 def sum_of_product(graph: Graph, node: Node) -> Variable | None:
     """The sum of a product that nothing else needs is a contraction; what one factor alone has is summed first."""
-    x, axes = node.inputs[0], _axes_of(node)
+    x, axes = node.inputs[0], reduced_axes(node)
     if not axes or not alone(graph, x) or x.aval.dtype != node.aval.dtype or not x.inputs or not plain(*x.inputs):
         return None
     c = product_of(x) if x.op is MULTIPLY else contraction_of(x)
@@ -230,9 +222,9 @@ def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
     x = node.inputs[0]
     if x.op is not SUM or not alone(graph, x) or dict(x.params).get("keepdims") or x.aval.dtype != node.aval.dtype:
         return None
-    inner, ndim = _axes_of(x), len(x.inputs[0].aval.shape)
+    inner, ndim = reduced_axes(x), len(x.inputs[0].aval.shape)
     left = [i for i in range(ndim) if i not in inner]
-    axes = (*inner, *(left[i] for i in _axes_of(node)))
+    axes = (*inner, *(left[i] for i in reduced_axes(node)))
     return _restored(graph, SUM(Variable(graph, x.inputs[0]), axis=axes), node)
 
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
+from symgrad.ops.elementwise import POSITIVE
 from symgrad.products.monomials import MODERATE, NEAR_ONE, moderate
 from symgrad.rewrite.engine import Draw, rule
 
-POSITIVE, UNIT = (0.1, 3.0), (-0.9, 0.9)
 FLOAT = np.dtype(float)
 BOOLEAN, VECTOR, SCALAR = Draw(dtype=bool), Draw(shape=(3,)), Draw(shape=())
 
@@ -478,10 +478,10 @@ def _basic(key, **_):
     return not any(isinstance(item, index_expressions.Slot) for item in key)
 
 
-ROW = (1, index_expressions.Slice(None, None, None))
-AS_COLUMN = (index_expressions.Slice(None, None, None), None)
-COLUMN = (index_expressions.Slice(None, None, None), index_expressions.Slot(0))
-WHERE = Draw((2,), 0, 3, int)
+ROW = (1, index_expressions.EVERYTHING)
+AS_COLUMN = (index_expressions.EVERYTHING, None)
+COLUMN = (index_expressions.EVERYTHING, index_expressions.Slot(0))
+INDICES = Draw((2,), 0, 3, int)
 
 
 @rule(exact=True, v=VECTOR, when=_basic)
@@ -502,7 +502,7 @@ def write_what_is_there(x, key=ROW):
 @rule(exact=True, v=VECTOR, when=_basic)
 def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=FLOAT):
     zeros = np.full(shape, 0.0, dtype, like=v)
-    return index.ADD(zeros, v, key=key), index.SET(zeros, v, key=key)
+    return index.ADD_AT(zeros, v, key=key), index.SET(zeros, v, key=key)
 
 
 def _target(x, shape, v, **_):
@@ -511,9 +511,9 @@ def _target(x, shape, v, **_):
 
 @rule(exact=True, v=VECTOR, when=_target)
 def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=FLOAT):
-    return x + index.SET(np.full(shape, 0.0, dtype, like=v), v, key=key), index.ADD(x, v, key=key)
+    return x + index.SET(np.full(shape, 0.0, dtype, like=v), v, key=key), index.ADD_AT(x, v, key=key)
 
 
 @rule(v=Draw(), i=Draw((3,), 0, 3, int), when=_target)
 def add_scattered(x, v, i, key=COLUMN, shape=(2, 3), dtype=FLOAT):
-    return x + index.ADD(np.full(shape, 0.0, dtype, like=v), v, i, key=key), index.ADD(x, v, i, key=key)
+    return x + index.ADD_AT(np.full(shape, 0.0, dtype, like=v), v, i, key=key), index.ADD_AT(x, v, i, key=key)

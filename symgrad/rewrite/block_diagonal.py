@@ -16,17 +16,14 @@ from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EYE
-from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import SET
-from symgrad.ops.index_expressions import FULL, Slot
+from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure
 from symgrad.rewrite.scatter import is_range, is_zeros
 
-MULTIPLY, DIVIDE, ADD, SUBTRACT, NEGATIVE = (
-    TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative)
-)
-_KEY = (Slot(0), FULL, Slot(1), FULL)
+_KEY = (Slot(0), EVERYTHING, Slot(1), EVERYTHING)
 
 
 class Blocks(NamedTuple):

@@ -6,21 +6,17 @@ hold once, with opposite signs. `prepare` has the forms that need no labels.
 
 from __future__ import annotations
 
-import numpy as np
-
 from symgrad.core.graph import CONSTANT, Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE, axis_tuple
+from symgrad.ops.elementwise import EXP, LOG, SUBTRACT
 from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import FULL, Slot
+from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
-from symgrad.ops.reduce import SUM
+from symgrad.ops.reduce import SUM, reduced_axes
 from symgrad.rewrite.engine import Procedure
 from symgrad.rewrite.scatter import is_range
-
-EXP, LOG, SUBTRACT = (TABLE[f] for f in (np.exp, np.log, np.subtract))
 
 
 def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
@@ -30,7 +26,7 @@ def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
         if shifted is None or shifted.op is not SUBTRACT or not _picks_one_of_each_row(picked, shifted, total):
             continue
         x, top = shifted.inputs
-        if top.op in (STOP, CONSTANT) or not _is_same_along(top, shifted, *_axes(_sum_of(total))):
+        if top.op in (STOP, CONSTANT) or not _is_same_along(top, shifted, *reduced_axes(_sum_of(total))):
             continue
         held = (Variable(graph, x) - STOP(Variable(graph, top))).node
         return node.op(*(Variable(graph, _of(graph, y, shifted, held)) for y in node.inputs))  # type: ignore[no-any-return]
@@ -45,11 +41,7 @@ def _summed(total: Node) -> Node | None:
     """Of ``log(sum(exp(s)))`` it is s, where the sum is along one axis."""
     if total.op is not LOG or _sum_of(total).op is not SUM or _sum_of(total).inputs[0].op is not EXP:
         return None
-    return _sum_of(total).inputs[0].inputs[0] if len(_axes(_sum_of(total))) == 1 else None
-
-
-def _axes(node: Node) -> tuple[int, ...]:
-    return axis_tuple(node.op.name, dict(node.params).get("axis"), len(node.inputs[0].aval.shape))
+    return _sum_of(total).inputs[0].inputs[0] if len(reduced_axes(_sum_of(total))) == 1 else None
 
 
 def _is_same_along(top: Node, shifted: Node, axis: int) -> bool:
@@ -59,12 +51,12 @@ def _is_same_along(top: Node, shifted: Node, axis: int) -> bool:
 
 def _picks_one_of_each_row(picked: Node, shifted: Node, total: Node) -> bool:
     """Whether in `picked` stands, for each number of `total`, one of those that were summed for it."""
-    (axis,), kept = _axes(_sum_of(total)), dict(_sum_of(total).params).get("keepdims", False)
+    (axis,), kept = reduced_axes(_sum_of(total)), dict(_sum_of(total).params).get("keepdims", False)
     key, ndim = dict(picked.params).get("key", ()), len(shifted.aval.shape)
     if picked.op is GET and key == (Slot(0), Slot(1)) and picked.inputs[0] is shifted:
         return axis == 1 and ndim == 2 and not kept and is_range(picked.inputs[1], shifted.aval.shape[0])
     if picked.op is GET and not kept:  # of the one that was taken along the axis
-        picked, kept = picked.inputs[0], key == tuple(0 if i == axis else FULL for i in range(ndim))
+        picked, kept = picked.inputs[0], key == tuple(0 if i == axis else EVERYTHING for i in range(ndim))
     taken = picked.op is TAKE_ALONG and picked.inputs[0] is shifted and dict(picked.params)["axis"] == axis
     return bool(kept) and taken and is_one(picked.aval.shape[axis])
 

@@ -12,15 +12,16 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import FULL
-from symgrad.ops.define import TABLE, axis_tuple
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.reduce import ALL, ANY, SUM
+from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import MULTIPLY
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.reduce import ALL, ANY, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.products.contractions import Contraction, contraction_of, with_axes, without
 from symgrad.rewrite.engine import Procedure, number
 from symgrad.rewrite.scatter import is_zeros
 
-MULTIPLY, NOT_EQUAL = TABLE[np.multiply], TABLE[np.not_equal]
+NOT_EQUAL = TABLE[np.not_equal]
 
 DEEPEST = 12
 _MOVING = frozenset({TRANSPOSE, RESHAPE, BROADCAST_TO, GET})
@@ -33,9 +34,8 @@ def mask_from_numbers(graph: Graph, node: Node) -> Variable | Node | None:
         return None
     inner = _mask(x.inputs[0]) if len(x.inputs) == 1 else None
     if inner is not None and x.op is SUM:
-        params = dict(x.params)
-        axes = axis_tuple("sum", params.get("axis"), len(inner.aval.shape))
-        return np.any(Variable(graph, inner), axis=axes, keepdims=params.get("keepdims", False))
+        keepdims = dict(x.params).get("keepdims", False)
+        return np.any(Variable(graph, inner), axis=reduced_axes(x), keepdims=keepdims)
     moved = _moved(graph, x)
     if moved is not None:
         return moved
@@ -54,7 +54,7 @@ def _moved(graph: Graph, x: Node, depth: int = DEEPEST) -> Node | None:
     if x.op in _MOVING and len(x.inputs) == 1:
         y = _moved(graph, x.inputs[0], depth - 1)
         return None if y is None else graph.add(x.op, (y,), x.params)
-    if x.op in (SET, ADD) and len(x.inputs) == 2 and is_zeros(x.inputs[0]):
+    if x.op in (SET, ADD_AT) and len(x.inputs) == 2 and is_zeros(x.inputs[0]):
         y = _moved(graph, x.inputs[1], depth - 1)
         zeros = np.full(x.aval.shape, False, like=Variable(graph, x)).node
         return None if y is None else graph.add(SET, (zeros, y), x.params)
@@ -90,7 +90,7 @@ def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
     ndim, keepdims = len(x.aval.shape), dict(node.params).get("keepdims", False)
     if x.op is not BROADCAST_TO or len(x.inputs[0].aval.shape) != ndim:
         return None
-    z, axes = x.inputs[0], axis_tuple(node.op.name, dict(node.params).get("axis"), ndim)
+    z, axes = x.inputs[0], reduced_axes(node)
     if z.aval.dtype.kind != "b" or not all(is_one(z.aval.shape[i]) for i in axes):
         return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)  # type: ignore[no-any-return]
     return z if keepdims else without(graph, z, axes)

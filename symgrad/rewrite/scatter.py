@@ -12,14 +12,12 @@ from symgrad.core.shapes import broadcast_shapes, is_one, same_shape
 from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import ARANGE, FULL
-from symgrad.ops.define import TABLE, axis_tuple
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.index_expressions import Slice, Slot
-from symgrad.ops.reduce import SUM
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING, Slot
+from symgrad.ops.reduce import SUM, reduced_axes
 from symgrad.ops.shape import RESHAPE
 from symgrad.rewrite.engine import Procedure, exact, number
-
-MULTIPLY, DIVIDE, PLUS, MINUS, NEGATIVE = (TABLE[f] for f in (np.multiply, np.divide, np.add, np.subtract, np.negative))
 
 
 def hits_once(node: Node) -> bool:
@@ -68,7 +66,7 @@ def _are_different(literal: Literal, size: int | None) -> bool:
 def _reordered(array: Node) -> Node:
     """The array of which this one has the same numbers in another shape."""
     while array.op is RESHAPE or (
-        array.op is GET and all(item is None or item == Slice(None, None, None) for item in dict(array.params)["key"])
+        array.op is GET and all(item is None or item == EVERYTHING for item in dict(array.params)["key"])
     ):
         array = array.inputs[0]
     return array
@@ -86,9 +84,9 @@ def is_range(array: Node, size: Any) -> bool:
 
 def _scattered(node: Node) -> bool:
     """Whether a value is an array of zeros with numbers written or added to places of which none is hit twice."""
-    if (node.op is not SET and node.op is not ADD) or len(node.inputs) < 3 or not is_zeros(node.inputs[0]):
+    if (node.op is not SET and node.op is not ADD_AT) or len(node.inputs) < 3 or not is_zeros(node.inputs[0]):
         return False
-    return node.op is ADD or hits_once(node)
+    return node.op is ADD_AT or hits_once(node)
 
 
 def is_zeros(node: Node) -> bool:
@@ -128,7 +126,7 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     items = _items(x)
     if not all(isinstance(item, Slot) for item, _ in items) or len(items) != len(dict(x.params)["key"]):
         return None
-    axes = axis_tuple("sum", dict(node.params).get("axis"), len(items))
+    axes = reduced_axes(node)
     value, arrays = Variable(graph, x.inputs[1]), x.inputs[2:]
     joined = broadcast_shapes(*[a.aval.shape for a in arrays])
     kept = [arrays[item.input] for i, (item, _) in enumerate(items) if i not in axes]
@@ -138,18 +136,18 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
         return None
     shape = tuple(n for i, (_, n) in enumerate(items) if i not in axes)
     zeros = np.full(shape, 0.0, x.aval.dtype, like=value)
-    y = graph.add(ADD, (zeros.node, value.node, *kept), (("key", tuple(map(Slot, range(len(kept))))),))
+    y = graph.add(ADD_AT, (zeros.node, value.node, *kept), (("key", tuple(map(Slot, range(len(kept))))),))
     return np.reshape(Variable(graph, y), node.aval.shape)
 
 
 def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
     """``x + scattered`` is ``x`` with the numbers added in place."""
-    pairs = [node.inputs] if node.op is MINUS else [node.inputs, node.inputs[::-1]]
+    pairs = [node.inputs] if node.op is SUBTRACT else [node.inputs, node.inputs[::-1]]
     for x, y in pairs:
         if _scattered(y) and x.aval.dtype == y.aval.dtype and same_shape(x.aval.shape, y.aval.shape):
             value = Variable(graph, y.inputs[1])
-            value = -value if node.op is MINUS else value
-            return graph.add(ADD, (x, value.node, *y.inputs[2:]), y.params)
+            value = -value if node.op is SUBTRACT else value
+            return graph.add(ADD_AT, (x, value.node, *y.inputs[2:]), y.params)
     return None
 
 
@@ -169,11 +167,11 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
 
 
 OF: dict[Op, list[Procedure]] = {
-    ADD: [add_where_hit_once, everything_written],
+    ADD_AT: [add_where_hit_once, everything_written],
     SET: [everything_written],
     SUM: [sum_of_scattered],
-    PLUS: [sum_with_scattered],
-    MINUS: [sum_with_scattered],
+    ADD: [sum_with_scattered],
+    SUBTRACT: [sum_with_scattered],
 }
 """What an operator is met with where the graph will run."""
 

@@ -5,12 +5,15 @@ The names are those of the rewrites of Theano and PyTensor where there are such.
 
 import numpy as np
 
+from symgrad.ops.elementwise import LN2, POSITIVE, SUBTRACT, WHERE
+from symgrad.ops.index import GET
 from symgrad.ops.marks import STOP
-from symgrad.rewrite.algebra import POSITIVE, SCALAR, floating, has_range
+from symgrad.ops.reduce import MAX
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE
+from symgrad.rewrite.algebra import SCALAR, floating, has_range
 from symgrad.rewrite.engine import Draw, number, rule
 
-NEGATIVE = (-3.0, -0.1)
-LN2 = float(np.log(2.0))
+BELOW_ZERO = (-3.0, -0.1)
 
 # ---- near zero and one
 
@@ -35,7 +38,7 @@ def expm1_negative(x):
     return 1 - np.exp(x), -np.expm1(x)
 
 
-@rule(changes_nan=True, x=NEGATIVE, when=floating)
+@rule(changes_nan=True, x=BELOW_ZERO, when=floating)
 def log1mexp(x):
     """Mächler, *Accurately computing log(1 - exp(-|a|))*, 2012."""
     return np.log(-np.expm1(x)), np.where(x > -LN2, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
@@ -170,13 +173,13 @@ def one_minus_sigmoid(x):
 def _unshifted(x, **_):
     """Whether nobody has taken the maximum out of it yet."""
     node = x.node
-    return floating(x) and not (node.op.name == "subtract" and _is_maximum(node.inputs[1]))
+    return floating(x) and not (node.op is SUBTRACT and _is_maximum(node.inputs[1]))
 
 
 def _is_maximum(node):
-    while node.op.name in ("stop_gradient", "reshape", "index", "broadcast_to", "where"):
-        node = node.inputs[1 if node.op.name == "where" else 0]
-    return node.op.name in ("max", "maximum.reduce")
+    while node.op in (STOP, RESHAPE, GET, BROADCAST_TO, WHERE):
+        node = node.inputs[1 if node.op is WHERE else 0]
+    return node.op is MAX
 
 
 def _largest(x, axis):

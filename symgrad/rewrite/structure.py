@@ -15,12 +15,13 @@ from symgrad.core.sizes import same
 from symgrad.errors import SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE, FULL
-from symgrad.ops.define import axis_tuple, common_dtype
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.index_expressions import Slice
+from symgrad.ops.define import common_dtype
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.known import sizes_in
 from symgrad.ops.marks import AGAIN, ALIAS, ENTER, LEAVE, STOP
-from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.reduce import MEAN, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.products import factors
@@ -30,7 +31,6 @@ from symgrad.rewrite.engine import Procedure, alone, exact, number, raises_at_ze
 SMALL = 64
 """A constant of so many numbers may be made, whatever it is made of."""
 
-_EVERYTHING = Slice(None, None, None)
 _LARGEST_EXACT = 2**31
 _SCATTERED = frozenset({TRANSPOSE, BROADCAST_TO, WINDOWS})  # what a reshape has to copy
 
@@ -98,7 +98,7 @@ def bare(graph: Graph, x: Node) -> Node:
 
 def _only_leads(x: Node) -> bool:
     """Whether a reshape or an index only puts axes of size one in front."""
-    if len(x.inputs) > 1 or (x.op is GET and any(item not in (None, _EVERYTHING) for item in dict(x.params)["key"])):
+    if len(x.inputs) > 1 or (x.op is GET and any(item not in (None, EVERYTHING) for item in dict(x.params)["key"])):
         return False
     return _leads(x.aval.shape, x.inputs[0].aval.shape)
 
@@ -157,7 +157,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
         return graph.constant(number(x).item())
     if x.op is ASTYPE and x.inputs[0].aval.weak and x.inputs[0].aval.dtype == x.aval.dtype:
         return x.inputs[0]
-    if not depth or x.op.name not in ("add", "subtract", "multiply", "divide", "negative"):
+    if not depth or x.op not in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
         return None
     inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
@@ -172,7 +172,7 @@ def write_bare_value(graph: Graph, node: Node) -> Node | None:
     """An assigned value need not be repeated first, and a number may be Python's."""
     target, value, *arrays = node.inputs
     plain = bare(graph, value) if _repeats(value) else value
-    if plain.aval.dtype == target.aval.dtype and not (node.op is ADD and arrays and not scatter.hits_once(node)):
+    if plain.aval.dtype == target.aval.dtype and not (node.op is ADD_AT and arrays and not scatter.hits_once(node)):
         plain = _as_python(graph, plain) or plain
     return None if plain is value else graph.add(node.op, (target, plain, *arrays), node.params)
 
@@ -184,14 +184,14 @@ def set_everything(graph: Graph, node: Node) -> Variable | None:
     key, shape = dict(node.params)["key"], target.aval.shape
     if arrays or len(key) != len(shape) or not all(map(_covers, key, shape)):
         return None
-    kept = tuple(n for item, n in zip(key, shape, strict=True) if item == _EVERYTHING)
+    kept = tuple(n for item, n in zip(key, shape, strict=True) if item == EVERYTHING)
     content = np.astype(Variable(graph, value), target.aval.dtype)
     return np.reshape(np.broadcast_to(content, kept), shape)
 
 
 def _covers(item: Any, n: Any) -> bool:
     """Whether an item of a key selects all of an axis."""
-    return item == _EVERYTHING or (type(item) is int and type(n) is int and n == 1)
+    return item == EVERYTHING or (type(item) is int and type(n) is int and n == 1)
 
 
 # ---- shapes
@@ -240,7 +240,7 @@ def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
         return full(graph, x.inputs[0], node.aval)
     if x.op is RESHAPE and x.inputs[0].op in _SCATTERED and not alone(graph, x):
         return None  # a copy, which is better made once
-    if x.op is RESHAPE or (x.op is GET and all(item in (None, _EVERYTHING) for item in dict(x.params)["key"])):
+    if x.op is RESHAPE or (x.op is GET and all(item in (None, EVERYTHING) for item in dict(x.params)["key"])):
         return graph.add(RESHAPE, (x.inputs[0],), node.params)
     if x.op is BROADCAST_TO and not x.inputs[0].aval.shape:
         return np.broadcast_to(Variable(graph, x.inputs[0]), shape)
@@ -258,7 +258,7 @@ def new_axes(graph: Graph, x: Node, shape: Any) -> Node | None:
         return None
     for n in shape:
         if old and same(n, old[0]):
-            key.append(_EVERYTHING)
+            key.append(EVERYTHING)
             old.pop(0)
         elif type(n) is int and n == 1:
             key.append(None)
@@ -296,7 +296,7 @@ def merge_casts(graph: Graph, node: Node) -> Node | None:
 @exact
 def index_of_everything(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
-    if all(item == _EVERYTHING for item in dict(node.params)["key"]):
+    if all(item == EVERYTHING for item in dict(node.params)["key"]):
         return x if x.aval.shape else None
     return full(graph, x.inputs[0], node.aval) if x.op is FULL and len(node.inputs) == 1 else None
 
@@ -304,7 +304,7 @@ def index_of_everything(graph: Graph, node: Node) -> Node | None:
 @exact
 def add_to_everything(graph: Graph, node: Node) -> Variable | None:
     """``y[:, :] += v``."""
-    if any(item != _EVERYTHING for item in dict(node.params)["key"]):
+    if any(item != EVERYTHING for item in dict(node.params)["key"]):
         return None
     return Variable(graph, node.inputs[0]) + Variable(graph, node.inputs[1])
 
@@ -317,7 +317,7 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     shape = x.aval.shape
     plain = Variable(graph, bare(graph, x))
     lead = len(shape) - plain.ndim
-    axes = axis_tuple(node.op.name, dict(node.params).get("axis"), len(shape))
+    axes = reduced_axes(node)
     repeated = [i for i in axes if i < lead or not same(plain.shape[i - lead], shape[i])]
     if not repeated:
         return None
@@ -330,11 +330,11 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
 
 def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
     """Each row of the identity has one one, and so has each column."""
-    x, params = node.inputs[0], dict(node.params)
+    x = node.inputs[0]
     if x.op is not EYE or not same(*x.aval.shape) or dict(x.params)["k"] != 0 or node.aval.dtype != x.aval.dtype:
         return None
-    axes = axis_tuple("sum", params.get("axis"), 2)
-    return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if len(axes) == 1 else None
+    one = len(reduced_axes(node)) == 1
+    return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if one else None
 
 
 @exact
@@ -359,7 +359,7 @@ _OF: dict[Op, list[Procedure]] = {
     ASTYPE: [take_bare_operands, merge_casts],
     GET: [index_of_everything],
     SET: [set_everything, write_bare_value],
-    ADD: [write_bare_value, add_to_everything],
+    ADD_AT: [write_bare_value, add_to_everything],
     SUM: [reduce_bare_operand, sum_of_identity],
     MEAN: [reduce_bare_operand],
     AGAIN: [constant_again],

@@ -144,10 +144,10 @@ special(scipy.special.pseudo_huber, _pseudo_huber_partials, singular=True, domai
 
 # ---- exponentials, powers, angles
 
-special(scipy.special.expm1, lambda y, x: np.exp(x), singular=True)
+special(scipy.special.expm1, lambda y, x: np.exp(x), singular=True, nanoseconds=2.0)
 special(scipy.special.exp2, lambda y, x: LN2 * y, singular=True)
 special(scipy.special.exp10, lambda y, x: LN10 * y, singular=True)
-special(scipy.special.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=UNIT)
+special(scipy.special.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=UNIT, nanoseconds=1.5)
 special(scipy.special.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE)
 special(scipy.special.cosm1, lambda y, x: -np.sin(x))
 special(scipy.special.round, flat)

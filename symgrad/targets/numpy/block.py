@@ -13,7 +13,9 @@ from symgrad.loops.buffer_allocation import Home, fills_rows, goes_straight, is_
 from symgrad.loops.halos import plus
 from symgrad.loops.loop import Block
 from symgrad.loops.regions import PUT, WINDOW, key_at
+from symgrad.ops.contract import OUTER
 from symgrad.ops.create import FULL
+from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index_expressions import spell_key
 from symgrad.spelling import ATOM, UNARY, Code, call
 from symgrad.targets.numpy.body import Body, Line, written_into
@@ -186,7 +188,7 @@ class BlockBody(Body):
             return super().spell(node, inputs)
         if _is_square(node):  # reads its operand once
             return call("np.square", [inputs[0].text, f"out={target}"])
-        if node.op.name == "outer":
+        if node.op is OUTER:
             column, row = inputs
             return call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text, f"out={target}"])
         if isinstance(node.op.evaluate, np.ufunc):
@@ -255,4 +257,4 @@ def _is_negated(code: Code) -> bool:
 
 def _is_square(node: Node) -> bool:
     """Whether np.square does the same; of booleans it makes integers."""
-    return node.op.evaluate is np.multiply and node.inputs[0] is node.inputs[1] and node.aval.dtype != bool
+    return node.op is MULTIPLY and node.inputs[0] is node.inputs[1] and node.aval.dtype != bool

@@ -29,7 +29,6 @@ DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
 PAGE = 1 << 12  # and from which on where values are computed again lest they be kept
 EXACT = 2048  # up to which integers are floats of any precision
-EXPONENTS = ("power", "ldexp")  # which keep their integers, as do functions of packages: jn(2, x)
 
 
 class Expr(NamedTuple):
@@ -84,7 +83,7 @@ class Body:
             self.pending[node] = Expr(_size_code(node), 0, ())
         elif node in self.items:
             self.assign_items(node)
-        elif node.op is index.SET or node.op is index.ADD:
+        elif node.op is index.SET or node.op is index.ADD_AT:
             self.put(node)
         elif node.op in BOUNDARIES and node not in self.outputs:
             self.pending[node] = self.under_its_name(node.inputs[0])
@@ -264,7 +263,7 @@ class Body:
             text = written_into(value, self.pending[value].inputs, f"{target}[{key}]").text
         elif not self.adds(node):
             text = f"{target}[{key}] = {content.text}"
-        elif node.op is index.ADD and arrays and not hits_once(node):
+        elif node.op is index.ADD_AT and arrays and not hits_once(node):
             text = f"np.add.at({target}, {_as_argument(key, self.code(arrays[0]).text)}, {content.text})"
         elif content.text.startswith("-") and content.level == UNARY:
             text = f"{target}[{key}] -= {content.text[1:]}"
@@ -276,7 +275,7 @@ class Body:
 
     def adds(self, node: Node) -> bool:
         """Whether an assignment adds to what is there."""
-        return node.op is index.ADD
+        return node.op is index.ADD_AT
 
     def spelled_key(self, node: Node, arrays: Sequence[Node]) -> str:
         return index_expressions.spell_key(dict(node.params)["key"], [self.code(a) for a in arrays])
@@ -319,7 +318,7 @@ class Body:
         """The value at the end of a series of assignments into one array, as far as it has a name."""
         end = node
         following = self.last_use[node]
-        while following is not None and following.op in (index.SET, index.ADD) and following.inputs[0] is node:
+        while following is not None and following.op in (index.SET, index.ADD_AT) and following.inputs[0] is node:
             node = following
             end = node if node in self.hints else end
             following = self.last_use[node]
@@ -355,7 +354,7 @@ def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
     """Python's integers as floats beside arrays of floats: NumPy converts them in half of the time."""
     if not any(x.op is CONSTANT and x.aval.weak for x in node.inputs):
         return inputs
-    if not node.op.elementwise or node.op.name in EXPONENTS or node.op.package or not node.aval.shape:
+    if not node.op.elementwise or node.op.integral or node.op.package or not node.aval.shape:
         return inputs
     kinds = {x.aval.dtype.kind for x in node.inputs if not (x.op is CONSTANT and x.aval.weak)}
     if kinds - {"b"} != {"f"}:

@@ -11,6 +11,7 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import DIVIDE, POWER
 from symgrad.products.contractions import numbers
 from symgrad.products.monomials import NEAR_ONE, moderate
 from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, finite, floating, has_range
@@ -197,7 +198,6 @@ def over_known_reciprocal(graph: Graph, node: Node) -> Variable | None:
 
 # ---- powers
 
-POWER, DIVIDE = TABLE[np.power], TABLE[np.divide]
 HIGHEST = 16
 
 

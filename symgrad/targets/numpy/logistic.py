@@ -17,14 +17,11 @@ import numpy as np
 
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGADDEXP, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.products.contractions import numbers
 from symgrad.rewrite.engine import copied, number
 from symgrad.targets.numpy.idioms import MANY, VERY_MANY
 
-LOGADDEXP, DIVIDE, ADD, EXP, NEGATIVE, SUBTRACT, MULTIPLY = (
-    TABLE[f] for f in (np.logaddexp, np.divide, np.add, np.exp, np.negative, np.subtract, np.multiply)
-)
 HIGHEST = {4: (88.0, 1e38), 8: (709.0, 1e308)}
 """By the bytes of the dtype: about the largest number with a finite exponential, and about the largest number."""
 

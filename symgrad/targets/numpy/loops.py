@@ -11,7 +11,6 @@ import numpy as np
 
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import render_tuple
-from symgrad.loops.cost_model import PRODUCTS
 from symgrad.loops.loop import LOOP, Block
 from symgrad.targets.numpy.block import BlockBody
 from symgrad.targets.numpy.body import Body, Line
@@ -80,7 +79,7 @@ class Loop:
         self.sums = [name for name, join in zip(results, block.joins, strict=True) if not isinstance(join, int)]
         self.share = outer.names.fresh("share")
         self.start, self.stop, self.buffers = (outer.local(name) for name in ("start", "stop", "buffers"))
-        self.blas = any(x.op.name in PRODUCTS and len(x.inputs) > 1 for x in block.graph.nodes)
+        self.blas = any(x.op.contracts and len(x.inputs) > 1 for x in block.graph.nodes)
         self.threaded = block.threads
         self.preamble = {"_scratch"} if block.layout.buffers else set()
         if self.threaded:

@@ -20,6 +20,7 @@ from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Leaf
 from symgrad.loops.loop import Block, with_nested
+from symgrad.ops.elementwise import ADD, CLIP, DIVIDE, EXP, MINIMUM
 from symgrad.spelling import ATOM, spell_dtype
 from symgrad.targets.numpy import preamble
 from symgrad.targets.numpy.body import Body
@@ -30,7 +31,6 @@ from symgrad.targets.numpy.scalars import ScalarBody, is_scalar
 
 SMALL = 64  # elements of a constant array that are still written out
 WIDTH = 118
-CLIPPED = ("minimum", "clip")
 CALLED_OTHERWISE = {"scipy": "SciPy"}
 TYPES = ["# Type checkers read the signature; the body is generated.", "# mypy: ignore-errors", ""]
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
@@ -219,9 +219,9 @@ def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> Sourc
 def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
     """Whether something is divided by one plus an exponential: where that is infinite, zero is the right result."""
     return any(
-        node.op.name == "divide"
-        and node.inputs[1].op.name == "add"
-        and any(x.op.name == "exp" and x.inputs[0].op.name not in CLIPPED for x in node.inputs[1].inputs)
+        node.op is DIVIDE
+        and node.inputs[1].op is ADD
+        and any(x.op is EXP and x.inputs[0].op not in (MINIMUM, CLIP) for x in node.inputs[1].inputs)
         for node in nodes
     )
 

@@ -19,8 +19,8 @@ from symgrad.core.sizes import Dim
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EMPTY
 from symgrad.ops.define import is_small
-from symgrad.ops.index import ADD, GET, SET
-from symgrad.ops.index_expressions import FULL, Slice
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.rewrite.engine import Procedure, exact
 from symgrad.rewrite.scatter import is_zeros
 
@@ -50,7 +50,7 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
     *earlier, last = pieces
     if not all(_apart(last.box, piece.box) for piece in earlier):
         return None
-    if last.op is ADD:
+    if last.op is ADD_AT:
         return graph.add(SET, node.inputs, node.params)
     if sum(map(_volume, pieces)) != math.prod(node.aval.shape) or not _disjoint(pieces):
         return None
@@ -82,7 +82,7 @@ def write_once(graph: Graph, node: Node) -> Node | None:
     for start, stop in itertools.pairwise(edges):
         parts = [_part(graph, piece, axis, start, stop) for piece in pieces if start in piece.box[axis]]
         value = reduce(lambda x, y: x + y, parts).node if parts else graph.constant(0.0)
-        key = (*(FULL,) * axis, _item(start, stop, size), *(FULL,) * (node.aval.ndim - axis - 1))
+        key = (*(EVERYTHING,) * axis, _item(start, stop, size), *(EVERYTHING,) * (node.aval.ndim - axis - 1))
         segments.append(Piece((), SET, value, key))
     return _assembled(graph, node, segments)
 
@@ -90,7 +90,7 @@ def write_once(graph: Graph, node: Node) -> Node | None:
 def _segments(node: Node) -> tuple[list[Piece], int, list[int]] | None:
     """Pieces that meet, along which axis, and where they begin and end; None where that is not known, or too many."""
     chain = _chain(node)
-    if chain is None or node.op is not ADD or is_small(node) or not node.aval.shape:
+    if chain is None or node.op is not ADD_AT or is_small(node) or not node.aval.shape:
         return None
     pieces = chain[1]
     axis = _cut_axis(pieces, node.aval.shape)
@@ -107,7 +107,7 @@ def _segments(node: Node) -> tuple[list[Piece], int, list[int]] | None:
 def _chain(node: Node) -> tuple[Node, list[Piece]] | None:
     """The new array under a series of assignments, and what they put, in order; None where that is not known."""
     pieces: list[Piece] = []
-    while node.op in (ADD, SET):
+    while node.op in (ADD_AT, SET):
         if len(node.inputs) != 2 or len(pieces) == LONGEST:
             return None
         key = dict(node.params)["key"]
@@ -185,10 +185,8 @@ def _part(graph: Graph, piece: Piece, axis: int, start: int, stop: int) -> Varia
         return value
     before = sum(isinstance(item, Slice) for item in piece.key[:axis])
     item = _item(start - places.start, stop - places.start, len(places))
-    return Variable(
-        graph,
-        graph.add(GET, (piece.value,), (("key", (*(FULL,) * before, item, *(FULL,) * (value.ndim - before - 1))),)),
-    )
+    key = (*(EVERYTHING,) * before, item, *(EVERYTHING,) * (value.ndim - before - 1))
+    return Variable(graph, graph.add(GET, (piece.value,), (("key", key),)))
 
 
 def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
@@ -199,8 +197,8 @@ def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
     return y
 
 
-OF: dict[Op, list[Procedure]] = {ADD: [assign_pieces, write_early], SET: [assign_pieces]}
+OF: dict[Op, list[Procedure]] = {ADD_AT: [assign_pieces, write_early], SET: [assign_pieces]}
 """What an operator is met with where the graph will run."""
 
-LATE: dict[Op, list[Procedure]] = {ADD: [write_once]}
+LATE: dict[Op, list[Procedure]] = {ADD_AT: [write_once]}
 """And what after blocks of rows have taken their part."""
