@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.analysis.cost import Step, magnitude, nbytes
+from symgrad.analysis.values import hits_once
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, is_view, reached
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
@@ -16,7 +17,6 @@ from symgrad.core.text import comment, literal
 from symgrad.ops import index, index_expressions
 from symgrad.ops.define import is_small
 from symgrad.ops.marks import AGAIN, BOUNDARIES, STOP
-from symgrad.rewrite.scatter import hits_once
 from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
 from symgrad.targets.numpy.names import Names, global_name
 
