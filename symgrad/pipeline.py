@@ -14,7 +14,7 @@ way in and out, and ``explain()`` shows what each of them did.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
@@ -22,18 +22,31 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
-from symgrad.products import contraction_lowering, contraction_order, matrices, scaled, sums
+from symgrad.products import contraction_lowering, contraction_order, factors, masks, matrices, scaled, sums
 from symgrad.products.batch_matmuls import batch_matmuls
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
-from symgrad.products.factors import multiple_of_part
 from symgrad.products.pack_operands import pack_operands
 from symgrad.products.split_columns import split_columns
 from symgrad.products.stack_accumulations import stack_accumulations
-from symgrad.rewrite import algebra, cheaper, crossentropy, masks, patches, prepare, stable, tile
-from symgrad.rewrite.engine import Procedure, Rule, Rules, copied, rewrite, rewrite_within, stable_only
-from symgrad.rewrite.structure import procedures
+from symgrad.rewrite import (
+    algebra,
+    block_diagonal,
+    cheaper,
+    crossentropy,
+    patches,
+    prepare,
+    scatter,
+    stable as stable_forms,
+    structure,
+    tile,
+)
+from symgrad.rewrite.engine import copied, rewrite, rewrite_within
+from symgrad.rewrite.folding import OF_MARKS, folding
+from symgrad.rewrite.repetition import repetition
+from symgrad.rewrite.rule_sets import Rules
+from symgrad.rewrite.rules import Procedure, Rule, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
 
@@ -251,8 +264,8 @@ def canonicalised(
 # ---- which rules a stage applies
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
-    "canonicalise": (algebra, prepare, stable),
-    "simplify": (algebra, stable, cheaper, matrices),
+    "canonicalise": (algebra, prepare, stable_forms),
+    "simplify": (algebra, stable_forms, cheaper, matrices),
     "specialise": (algebra, idioms),
     "lower_contractions": (),
     "coalesce_scatters": (algebra, idioms),
@@ -271,22 +284,24 @@ def rules_of(stage: str, numerics: str) -> Rules:
 
 
 def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
-    general = partial(procedures, final=stage != "canonicalise", numerics=numerics)
-    if stage == "canonicalise" and numerics == "stable":
-        return lambda op: [*general(op), *crossentropy.OF.get(op, [])]
-    if stage in ("canonicalise", "simplify"):
-        return general
+    """What an operator is met with, in order, before any pattern."""
     if stage == "lower_contractions":
         return lambda op: contraction_lowering.OF.get(op, [])
-    fast = (masks, sums, contraction_order, scatter_coalescing, scaled, tile, patches, idioms)
-    modules = fast if numerics == "stable" else ()
+    tables = _procedure_tables(stage, numerics == "stable")
+    return lambda op: [*folding(op), *repetition(op), *(each for table in tables for each in table.get(op, ()))]
 
-    def of(op: Op) -> list[Procedure]:
-        kept = [each for each in general(op) if each is not multiple_of_part]  # of what is there whole
-        late = scatter_coalescing.LATE.get(op, ()) if stage == "coalesce_scatters" else ()
-        return [*kept, *(each for module in modules for each in module.OF.get(op, ())), *late]
 
-    return of
+def _procedure_tables(stage: str, stable: bool) -> list[dict[Op, list[Procedure]]]:
+    if stage == "canonicalise":
+        return [structure.OF, crossentropy.OF] if stable else [structure.OF]
+    tables = [structure.OF, OF_MARKS, scatter.OF]
+    if stable:
+        tables += [scatter.OF_STABLE, block_diagonal.OF, factors.OF]
+        if stage == "simplify":
+            return [*tables, factors.OF_PARTS]
+        fast = (masks, sums, contraction_order, scatter_coalescing, scaled, tile, patches, idioms)
+        tables += [module.OF for module in fast]
+    return [*tables, scatter_coalescing.LATE] if stage == "coalesce_scatters" else tables
 
 
 NAN, DIGITS, NOTHING = "nan", "digits", "nothing"

@@ -14,7 +14,8 @@ from symgrad.errors import SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE, flat
 from symgrad.pipeline import TABLES, rules_of
-from symgrad.rewrite.engine import Rule, rewrite
+from symgrad.rewrite.engine import rewrite
+from symgrad.rewrite.rules import Rule
 from symgrad.targets.numpy.module import spell_array
 
 REALS = (np.float16, np.float32, np.float64, np.longdouble)

@@ -16,7 +16,7 @@ from symgrad.core.provenance import UNKNOWN
 from symgrad.derivatives.pullback import pullback
 from symgrad.frontend.variable import Variable
 from symgrad.rewrite import algebra, cheaper, prepare, stable
-from symgrad.rewrite.engine import Rule
+from symgrad.rewrite.rules import Rule
 from symgrad.targets.numpy import idioms
 
 DTYPES = (np.float64, np.float32)

@@ -20,7 +20,9 @@ from symgrad.ops.marks import ALIAS, STOP
 from symgrad.pipeline import canonicalise, drop_dead, optimise, rules_of, simplify, specialise
 from symgrad.products import matrices
 from symgrad.rewrite import algebra, cheaper, prepare, stable
-from symgrad.rewrite.engine import Rule, Rules, rewrite, rule
+from symgrad.rewrite.engine import rewrite
+from symgrad.rewrite.rule_sets import Rules
+from symgrad.rewrite.rules import Rule, rule
 from symgrad.targets.numpy import idioms
 
 TABLES = (algebra, stable, cheaper, matrices, prepare, idioms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import product as combinations
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from symgrad.analysis.memory_profile import GIVEN, Step as Step, held, nbytes as nbytes, one_by_one
 from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim, evaluate, symbols_of
+from symgrad.core.sizes import Dim, Size, evaluate, symbols_of
 from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
 
 ASSUMED = 1000  # what a symbolic size counts for where a number is needed
@@ -92,6 +93,11 @@ def _numbers(aval: Any) -> Any:
 
 def magnitude(size: Any) -> int:
     return evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)) if isinstance(size, Dim) else size
+
+
+def numbers(shape: Iterable[Size]) -> int:
+    """How many numbers an array has; of a symbolic size at least one."""
+    return math.prod(max(magnitude(n), 1) if isinstance(n, Dim) else n for n in shape)
 
 
 def _largest(totals: Iterable[Any]) -> Any:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from symgrad.analysis.values import is_range
 from symgrad.core.axes import Flow, flow_of
 from symgrad.core.graph import Node, per_node
 from symgrad.core.sizes import same
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slot
-from symgrad.rewrite.scatter import is_range
 
 ROW = "row"
 

@@ -23,7 +23,8 @@ from symgrad.loops.plan import Plan, plan_for
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import MEAN, reduced_axes
-from symgrad.rewrite.engine import Rules, copied, moved as moved_where, moved_name, rewrite
+from symgrad.rewrite.engine import copied, moved as moved_where, moved_name, rewrite
+from symgrad.rewrite.rule_sets import Rules
 
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
 FEWEST_ROWS = 128

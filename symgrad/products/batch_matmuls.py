@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
+from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import times_used, users_of
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.shapes import same_shape
@@ -19,7 +20,7 @@ from symgrad.ops.contract import MATMUL
 from symgrad.ops.elementwise import ADD
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
-from symgrad.products.contractions import numbers, plain
+from symgrad.products.contractions import plain
 from symgrad.rewrite.engine import Replacements, copied
 
 SEVERAL = 4

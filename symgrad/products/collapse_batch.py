@@ -21,7 +21,9 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.ops.reduce import MAX, MEAN, MIN, SUM, reduced_axes
 from symgrad.ops.shape import RESHAPE
-from symgrad.rewrite.engine import Procedure, Rules, copied, rewrite
+from symgrad.rewrite.engine import copied, rewrite
+from symgrad.rewrite.rule_sets import Rules
+from symgrad.rewrite.rules import Procedure
 from symgrad.rewrite.structure import merge_reshapes
 
 if TYPE_CHECKING:

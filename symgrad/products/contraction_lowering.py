@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, product
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.reduce import MEAN, SUM, reduced_axes
-from symgrad.products.contractions import Contraction, contraction_of, numbers, plain, with_axes
-from symgrad.rewrite.engine import Procedure
+from symgrad.products.contractions import Contraction, contraction_of, plain
+from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.structure import with_axes
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape

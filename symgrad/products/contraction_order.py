@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import CONSTANT, Graph, Node, Op
 from symgrad.frontend.variable import Variable
 from symgrad.ops.einsum import EINSUM, LETTERS
@@ -28,8 +29,8 @@ from symgrad.products.contractions import (
     trimmed,
     work_of,
 )
-from symgrad.rewrite.engine import Procedure, alone
-from symgrad.rewrite.scatter import is_zeros
+from symgrad.rewrite.engine import alone
+from symgrad.rewrite.rules import Procedure
 
 MOST = 6
 """So many operands are tried in every order."""

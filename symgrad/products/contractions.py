@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one
-from symgrad.core.sizes import Dim, evaluate, same, symbols_of
+from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
-from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.reduce import SUM
+from symgrad.rewrite.structure import with_axes, without
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape, Size
 
-
-ASSUMED = 1000
-"""What a symbolic size counts for."""
 
 GAIN = 0.75
 """What a new form may take of the work of the old one."""
@@ -42,23 +38,11 @@ def plain(*nodes: Node) -> bool:
     )
 
 
-# ---- how much there is
-
-
-def magnitude(size: Size) -> int:
-    """A size as a number; a symbol counts as a large one."""
-    return max(evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)), 1) if isinstance(size, Dim) else size
-
-
-def numbers(shape: Iterable[Size]) -> int:
-    return math.prod(map(magnitude, shape))
-
-
 def work_of(sizes: Mapping[str, Size], terms: Sequence[str], out: str) -> float:
     """What a contraction takes, in numbers read or written."""
-    places = [magnitude(sizes[label]) for label in set("".join(terms))]
+    places = numbers([sizes[label] for label in set("".join(terms))])
     touched = sum(numbers([sizes[label] for label in term]) for term in (*terms, out))
-    return touched + math.prod(places) / ABREAST
+    return touched + places / ABREAST
 
 
 class Contraction(NamedTuple):
@@ -206,24 +190,3 @@ def summed_first(graph: Graph, c: Contraction, own: Mapping[int, str]) -> Contra
 def less(term: str, labels: Container[str]) -> str:
     """A term without some labels."""
     return "".join(label for label in term if label not in labels)
-
-
-# ---- axes come and go
-
-
-def without(graph: Graph, x: Node, axes: Iterable[int]) -> Node:
-    """A value without some axes of size one."""
-    gone = set(axes)
-    if not gone:
-        return x
-    old: tuple[object, ...] = (EVERYTHING,) * len(x.aval.shape)
-    if x.op is GET and len(x.inputs) == 1 and all(item in (None, EVERYTHING) for item in dict(x.params)["key"]):
-        x, old = x.inputs[0], dict(x.params)["key"]
-    items = [item if i not in gone else 0 for i, item in enumerate(old) if i not in gone or item is not None]
-    return x if all(item == EVERYTHING for item in items) else graph.add(GET, (x,), (("key", tuple(items)),))
-
-
-def with_axes(graph: Graph, y: Variable, axes: Sequence[int], ndim: int) -> Variable:
-    """A value with axes of size one where a sum would have kept them."""
-    key = tuple(None if i in axes else EVERYTHING for i in range(ndim))
-    return Variable(graph, graph.add(GET, (y.node,), (("key", key),)))

@@ -12,12 +12,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from symgrad.analysis.overflow import NEAR_ONE, Origins, moderate
 from symgrad.analysis.uses import times_used
+from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, NEGATIVE, SUBTRACT
-from symgrad.products.monomials import MOST, NEAR_ONE, Origins, is_product, moderate
-from symgrad.rewrite.engine import copied, number, stable_only
+from symgrad.products.monomials import MOST, is_product
+from symgrad.rewrite.engine import copied
+from symgrad.rewrite.rules import stable_only
 
 
 class Rest(NamedTuple):

@@ -19,10 +19,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations
 
+from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.products.monomials import ONE, Products, Scale
-from symgrad.rewrite.engine import copied, number, stable_only
+from symgrad.rewrite.engine import copied
+from symgrad.rewrite.rules import stable_only
 
 
 @stable_only

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from symgrad.analysis.overflow import has_range
+from symgrad.analysis.values import number
 from symgrad.core.graph import Aval, Graph, Node, Op
 from symgrad.core.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.core.sizes import same
@@ -19,11 +21,11 @@ from symgrad.ops.create import EYE
 from symgrad.ops.einsum import EINSUM
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import EVERYTHING, Slot
+from symgrad.ops.index_expressions import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
-from symgrad.rewrite.algebra import has_range
-from symgrad.rewrite.engine import Procedure, alone, exact, number
+from symgrad.rewrite.engine import alone
+from symgrad.rewrite.rules import Procedure, exact
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape
@@ -240,7 +242,7 @@ def _spreads_behind(key: tuple[object, ...]) -> bool:
     rest = list(key)
     while rest and rest[0] is None:
         rest.pop(0)
-    return any(item != EVERYTHING for item in rest)
+    return any(item != Slice(None, None, None) for item in rest)
 
 
 OF: dict[Op, list[Procedure]] = {
@@ -249,8 +251,10 @@ OF: dict[Op, list[Procedure]] = {
     NEGATIVE: [negative_of_product],
     ADD: [common_factor],
     SUBTRACT: [common_factor],
-    TRANSPOSE: [transpose_of_product, multiple_of_part],
-    GET: [multiple_of_part],
+    TRANSPOSE: [transpose_of_product],
     **{op: [numbers_leave] for op in (MATMUL, SUM, EINSUM, VECDOT, TENSORDOT, OUTER)},
 }
 """What an operator is met with where the graph will run."""
+
+OF_PARTS: dict[Op, list[Procedure]] = {op: [multiple_of_part] for op in (TRANSPOSE, GET)}
+"""And where the number may still meet others."""

@@ -4,7 +4,8 @@ import numpy as np
 
 from symgrad.core.sizes import same
 from symgrad.rewrite.algebra import FLOAT, SCALAR, column, floating
-from symgrad.rewrite.engine import Draw, rule
+from symgrad.rewrite.pattern import Draw
+from symgrad.rewrite.rules import rule
 
 V, W, A, WIDE = Draw((2,), 0.5, 2.0), Draw((2,), 0.5, 2.0), Draw((2, 3)), Draw((3, 2))
 SQUARE = Draw((2, 2))

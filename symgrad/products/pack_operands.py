@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
 from symgrad.core.axes import aligned
 from symgrad.core.graph import Graph, Node, Op, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.shape import TRANSPOSE
-from symgrad.products.contractions import numbers, plain
+from symgrad.products.contractions import plain
 from symgrad.rewrite.engine import copied
 from symgrad.spelling import ATOM, Code
 

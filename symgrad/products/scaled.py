@@ -5,15 +5,16 @@ Every pass over a large array counts here, where at lower levels the program rea
 
 from __future__ import annotations
 
+from symgrad.analysis.cost import numbers
+from symgrad.analysis.overflow import MODERATE, has_range
+from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
-from symgrad.products.contractions import numbers
 from symgrad.products.factors import Pulled, pulled
-from symgrad.products.monomials import MODERATE
-from symgrad.rewrite.algebra import has_range
-from symgrad.rewrite.engine import Procedure, alone, number
+from symgrad.rewrite.engine import alone, known
+from symgrad.rewrite.rules import Procedure
 
 NEAR = 3
 """So many factors away a scalar is looked for."""
@@ -62,7 +63,7 @@ def _moderate(*parts: Pulled) -> bool:
 def _known(graph: Graph, op: Op, x: Node, y: Node) -> Variable | None:
     """The value of an operation, if the program has it."""
     for inputs in ((x, y), (y, x))[: 1 + op.commutes]:
-        found = graph.known(op, inputs)  # type: ignore[attr-defined]
+        found = known(graph, op, inputs)
         if found is not None:
             return Variable(graph, found)
     return None

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
-from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of, numbers, plain
+from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of, plain
 from symgrad.rewrite.engine import copied
 
 WIDEST = 512

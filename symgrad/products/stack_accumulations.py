@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.shapes import same_shape
@@ -22,7 +23,7 @@ from symgrad.ops.elementwise import ADD
 from symgrad.ops.reduce import SUM, reduced_axes
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.batch_matmuls import SINGLE, Sliced, run_of, sliced
-from symgrad.products.contractions import numbers, plain
+from symgrad.products.contractions import plain
 from symgrad.rewrite.engine import copied
 
 SEVERAL = 4

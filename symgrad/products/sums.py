@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
+from symgrad.analysis.overflow import has_range
+from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, product, same_shape
 from symgrad.frontend.variable import Variable
@@ -23,16 +26,14 @@ from symgrad.products.contractions import (
     Contraction,
     contraction_of,
     less,
-    numbers,
     plain,
     product_of,
     summed_first,
     trimmed,
-    with_axes,
-    without,
 )
-from symgrad.rewrite.algebra import has_range
-from symgrad.rewrite.engine import Procedure, alone, number
+from symgrad.rewrite.engine import alone
+from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.structure import with_axes, without
 
 DEEPEST = 12
 LONGEST = 4096

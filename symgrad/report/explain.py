@@ -22,7 +22,7 @@ from symgrad.report.layout import rendered
 from symgrad.report.mathematics import at_a_glance
 from symgrad.report.provenance import place
 from symgrad.report.sides import Naming, sides_of
-from symgrad.rewrite.engine import Rule
+from symgrad.rewrite.rules import Rule
 from symgrad.spelling import Code
 from symgrad.targets.numpy.module import Source
 from symgrad.targets.numpy.scalars import is_scalar

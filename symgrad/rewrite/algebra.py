@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from symgrad.analysis.overflow import MODERATE, NEAR_ONE, has_range, moderate
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
 from symgrad.ops.elementwise import POSITIVE
-from symgrad.products.monomials import MODERATE, NEAR_ONE, moderate
-from symgrad.rewrite.engine import Draw, rule
+from symgrad.rewrite.pattern import Draw
+from symgrad.rewrite.rules import rule
 
 FLOAT = np.dtype(float)
 BOOLEAN, VECTOR, SCALAR = Draw(dtype=bool), Draw(shape=(3,)), Draw(shape=())
@@ -32,11 +33,6 @@ def arithmetic(x, **_):
 def floats(**arrays):
     """Whether nothing wraps around: all are floating, or Python's numbers."""
     return all(x.dtype.kind == "f" or x.aval.weak for x in arrays.values() if hasattr(x, "aval"))
-
-
-def has_range(dtype):
-    """Whether factors may change places: products of float16 overflow at 65504."""
-    return dtype.kind == "f" and dtype.itemsize >= 4
 
 
 def finite(a, b, x, **others):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.values import is_range, is_zeros
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
@@ -20,8 +21,7 @@ from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import SET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.shape import RESHAPE
-from symgrad.rewrite.engine import Procedure
-from symgrad.rewrite.scatter import is_range, is_zeros
+from symgrad.rewrite.rules import Procedure
 
 _KEY = (Slot(0), EVERYTHING, Slot(1), EVERYTHING)
 

@@ -6,7 +6,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.ops import index
 from symgrad.rewrite.algebra import AS_COLUMN, ROW, VECTOR, floating
-from symgrad.rewrite.engine import Draw, rule
+from symgrad.rewrite.pattern import Draw
+from symgrad.rewrite.rules import rule
 
 
 def _vectors(x, y):

@@ -6,6 +6,7 @@ hold once, with opposite signs. `prepare` has the forms that need no labels.
 
 from __future__ import annotations
 
+from symgrad.analysis.values import is_range
 from symgrad.core.graph import CONSTANT, Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
@@ -15,8 +16,7 @@ from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import SUM, reduced_axes
-from symgrad.rewrite.engine import Procedure
-from symgrad.rewrite.scatter import is_range
+from symgrad.rewrite.rules import Procedure
 
 
 def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
@@ -13,8 +14,7 @@ from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import Slice
 from symgrad.ops.shape import CONCATENATE
 from symgrad.ops.windows import WINDOWS
-from symgrad.products.contractions import numbers
-from symgrad.rewrite.engine import Procedure
+from symgrad.rewrite.rules import Procedure
 
 MANY = 1000
 """Fewer numbers are joined in less time than it takes to make the view."""

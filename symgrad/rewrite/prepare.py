@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.ops.marks import STOP
 from symgrad.rewrite.algebra import floating
-from symgrad.rewrite.engine import rule
+from symgrad.rewrite.rules import rule
 
 
 @rule(changes_nan=True, when=floating)

@@ -2,84 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, Aval, Graph, Literal, Node, Op
-from symgrad.core.shapes import broadcast_shapes, is_one, same_shape
-from symgrad.core.sizes import same
+from symgrad.analysis.values import hits_once, is_range, is_zeros, keyed_axes
+from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.core.shapes import broadcast_shapes, same_shape
 from symgrad.frontend.variable import Variable
-from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.index_expressions import EVERYTHING, Slot
+from symgrad.ops.index import ADD_AT, SET
+from symgrad.ops.index_expressions import Slot
 from symgrad.ops.reduce import SUM, reduced_axes
-from symgrad.ops.shape import RESHAPE
-from symgrad.rewrite.engine import Procedure, exact, number
-
-
-def hits_once(node: Node) -> bool:
-    """Whether an assignment under index arrays surely reaches no place twice.
-
-    An array of different numbers tells the positions along its axes apart; if every axis of what the arrays broadcast
-    to is told apart by one, no two positions are the same place.
-    """
-    arrays = node.inputs[2:]
-    joined = broadcast_shapes(*[a.aval.shape for a in arrays])
-    apart: set[int] = set()
-    for item, size in _items(node):
-        if isinstance(item, Slot) and _all_different(arrays[item.input], size):
-            shape = arrays[item.input].aval.shape
-            apart.update(i - len(shape) for i, n in enumerate(shape) if not is_one(n))
-    return all(is_one(n) or i - len(joined) in apart for i, n in enumerate(joined))
-
-
-def _items(node: Node) -> list[tuple[Any, Any]]:
-    """The items of a key that use up an axis, each with the size of that axis."""
-    items = [item for item in dict(node.params)["key"] if item is not None and item is not Ellipsis]
-    return list(zip(items, node.aval.shape, strict=True))
-
-
-def _all_different(array: Node, size: Any) -> bool:
-    array = _reordered(array)
-    if array.op is ARANGE:
-        start, _, step = map(number, array.inputs)
-        return start is not None and start >= 0 and step is not None and step > 0
-    if array.op is not CONSTANT:
-        return False
-    return _are_different(dict(array.params)["value"], size if isinstance(size, int) else None)
-
-
-@lru_cache(maxsize=256)
-def _are_different(literal: Literal, size: int | None) -> bool:
-    """Looking through a long index takes longer than everything else that is asked about it, and is asked often."""
-    values = literal.value
-    if size is not None:
-        values = values % max(size, 1)
-    elif np.any(values < 0):
-        return False
-    return len(np.unique(values)) == np.size(values)
-
-
-def _reordered(array: Node) -> Node:
-    """The array of which this one has the same numbers in another shape."""
-    while array.op is RESHAPE or (
-        array.op is GET and all(item is None or item == EVERYTHING for item in dict(array.params)["key"])
-    ):
-        array = array.inputs[0]
-    return array
-
-
-def is_range(array: Node, size: Any) -> bool:
-    """Whether an index array is every place of an axis, in order."""
-    if len(array.aval.shape) != 1 or not same(array.aval.shape[0], size):
-        return False
-    if array.op is ARANGE:
-        start, _, step = map(number, array.inputs)
-        return bool(start == 0 and step == 1)
-    return array.op is CONSTANT and np.array_equal(dict(array.params)["value"].value, np.arange(array.aval.shape[0]))
+from symgrad.rewrite.engine import alone
+from symgrad.rewrite.rules import Procedure, exact
 
 
 def _scattered(node: Node) -> bool:
@@ -87,11 +21,6 @@ def _scattered(node: Node) -> bool:
     if (node.op is not SET and node.op is not ADD_AT) or len(node.inputs) < 3 or not is_zeros(node.inputs[0]):
         return False
     return node.op is ADD_AT or hits_once(node)
-
-
-def is_zeros(node: Node) -> bool:
-    """Whether a value is an array of zeros."""
-    return node.op is FULL and number(node.inputs[0]) == 0
 
 
 # ---- procedures
@@ -123,7 +52,7 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     x = node.inputs[0]
     if not _scattered(x) or node.aval.dtype != x.aval.dtype:
         return None
-    items = _items(x)
+    items = keyed_axes(x)
     if not all(isinstance(item, Slot) for item, _ in items) or len(items) != len(dict(x.params)["key"]):
         return None
     axes = reduced_axes(node)
@@ -158,7 +87,7 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
             continue
         if any(type(c.aval) is not Aval or c.aval.shape for c in (*node.inputs[:i], *node.inputs[i + 1 :])):
             continue
-        if node.aval.dtype != x.aval.dtype or x.aval.dtype.kind != "f" or x in graph.shared:  # type: ignore[attr-defined]
+        if node.aval.dtype != x.aval.dtype or x.aval.dtype.kind != "f" or not alone(graph, x):
             continue
         value = graph.add(node.op, (*node.inputs[:i], x.inputs[1], *node.inputs[i + 1 :]), node.params)
         if value.aval.dtype == node.aval.dtype:

@@ -5,13 +5,16 @@ The names are those of the rewrites of Theano and PyTensor where there are such.
 
 import numpy as np
 
+from symgrad.analysis.overflow import has_range
+from symgrad.analysis.values import number
 from symgrad.ops.elementwise import LN2, POSITIVE, SUBTRACT, WHERE
 from symgrad.ops.index import GET
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import MAX
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
-from symgrad.rewrite.algebra import SCALAR, floating, has_range
-from symgrad.rewrite.engine import Draw, number, rule
+from symgrad.rewrite.algebra import SCALAR, floating
+from symgrad.rewrite.pattern import Draw
+from symgrad.rewrite.rules import rule
 
 BELOW_ZERO = (-3.0, -0.1)
 

@@ -13,8 +13,9 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
-from symgrad.products.contractions import without
-from symgrad.rewrite.engine import Procedure, alone
+from symgrad.rewrite.engine import alone
+from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.structure import without
 
 
 def repeat(graph: Graph, node: Node) -> Variable | None:

@@ -12,6 +12,7 @@ from symgrad.analysis.aliases import roots_of
 from symgrad.analysis.cost import Step, magnitude, nbytes
 from symgrad.analysis.liveness import last_users, released_names
 from symgrad.analysis.uses import users_of
+from symgrad.analysis.values import hits_once
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, reached
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
@@ -19,7 +20,6 @@ from symgrad.core.text import comment, literal
 from symgrad.ops import index, index_expressions
 from symgrad.ops.define import is_small
 from symgrad.ops.marks import AGAIN, BOUNDARIES
-from symgrad.rewrite.scatter import hits_once
 from symgrad.spelling import ATOM, COMPARE, UNARY, Code, call, spell_param
 from symgrad.targets.numpy.names import Names, global_name
 

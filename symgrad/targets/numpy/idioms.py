@@ -7,15 +7,18 @@ import math
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
+from symgrad.analysis.overflow import NEAR_ONE, has_range, moderate
+from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE
-from symgrad.ops.elementwise import DIVIDE, POWER
-from symgrad.products.contractions import numbers
-from symgrad.products.monomials import NEAR_ONE, moderate
-from symgrad.rewrite.algebra import BOOLEAN, POSITIVE, finite, floating, has_range
-from symgrad.rewrite.engine import Draw, Procedure, number, rule
+from symgrad.ops.elementwise import DIVIDE, POSITIVE, POWER
+from symgrad.rewrite.algebra import BOOLEAN, finite, floating
+from symgrad.rewrite.engine import known
+from symgrad.rewrite.pattern import Draw
+from symgrad.rewrite.rules import Procedure, rule
 
 MANY, VERY_MANY = 500, 8192
 LARGE, HUGE = Draw((30, 40)), Draw((100, 100))
@@ -191,8 +194,8 @@ def over_known_reciprocal(graph: Graph, node: Node) -> Variable | None:
     x, y = node.inputs
     if number(x) is not None or not _of_one_size(Variable(graph, x), Variable(graph, y)):
         return None
-    known = (graph._interned.get((DIVIDE, (graph.constant(one), y), ())) for one in (1, 1.0))
-    reciprocal = next((each for each in known if each in graph.shared), None)  # type: ignore[attr-defined]
+    found = (known(graph, DIVIDE, (graph.constant(one), y)) for one in (1, 1.0))
+    reciprocal = next((each for each in found if each is not None), None)
     return None if reciprocal is None else Variable(graph, x) * Variable(graph, reciprocal)
 
 

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from symgrad.analysis.cost import numbers
+from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGADDEXP, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.products.contractions import numbers
-from symgrad.rewrite.engine import copied, number
+from symgrad.rewrite.engine import copied
 from symgrad.targets.numpy.idioms import MANY, VERY_MANY
 
 HIGHEST = {4: (88.0, 1e38), 8: (709.0, 1e308)}

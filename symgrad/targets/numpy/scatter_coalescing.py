@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.sizes import Dim
 from symgrad.frontend.variable import Variable
@@ -21,8 +22,7 @@ from symgrad.ops.create import EMPTY
 from symgrad.ops.define import is_small
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
-from symgrad.rewrite.engine import Procedure, exact
-from symgrad.rewrite.scatter import is_zeros
+from symgrad.rewrite.rules import Procedure, exact
 
 MOST = 8  # segments that an array is cut into
 MANY = 1 << 12  # numbers from which on an array may be put together in blocks of rows, which need the pieces whole
@@ -185,8 +185,12 @@ def _part(graph: Graph, piece: Piece, axis: int, start: int, stop: int) -> Varia
         return value
     before = sum(isinstance(item, Slice) for item in piece.key[:axis])
     item = _item(start - places.start, stop - places.start, len(places))
-    key = (*(EVERYTHING,) * before, item, *(EVERYTHING,) * (value.ndim - before - 1))
-    return Variable(graph, graph.add(GET, (piece.value,), (("key", key),)))
+    return Variable(
+        graph,
+        graph.add(
+            GET, (piece.value,), (("key", (*(EVERYTHING,) * before, item, *(EVERYTHING,) * (value.ndim - before - 1))),)
+        ),
+    )
 
 
 def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from symgrad.analysis.values import is_zeros, number
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
@@ -17,9 +18,9 @@ from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
-from symgrad.products.contractions import Contraction, contraction_of, with_axes, without
-from symgrad.rewrite.engine import Procedure, number
-from symgrad.rewrite.scatter import is_zeros
+from symgrad.products.contractions import Contraction, contraction_of
+from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.structure import with_axes, without
 
 NOT_EQUAL = TABLE[np.not_equal]
 

@@ -1,0 +1,106 @@
+"""What is known of a value before anything runs: that it is a number, zeros, or every place of an axis."""
+
+from __future__ import annotations
+
+import operator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, SIZE, Literal, Node
+from symgrad.core.shapes import broadcast_shapes, is_one
+from symgrad.core.sizes import Dim, same
+from symgrad.ops.create import ARANGE, FULL
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import Slice, Slot
+from symgrad.ops.shape import RESHAPE
+
+
+def number(node: Node) -> Any:
+    """The Python or NumPy scalar that a node is, or None."""
+    if node.op is not CONSTANT or node.aval.shape:
+        return None
+    literal = node.params[0][1]
+    return literal.value if literal.weak else literal.value[()]
+
+
+def is_zeros(node: Node) -> bool:
+    """Whether a value is an array of zeros."""
+    return node.op is FULL and number(node.inputs[0]) == 0
+
+
+def is_range(array: Node, size: Any) -> bool:
+    """Whether an index array is every place of an axis, in order."""
+    if len(array.aval.shape) != 1 or not same(array.aval.shape[0], size):
+        return False
+    if array.op is ARANGE:
+        start, _, step = map(number, array.inputs)
+        return bool(start == 0 and step == 1)
+    return array.op is CONSTANT and np.array_equal(dict(array.params)["value"].value, np.arange(array.aval.shape[0]))
+
+
+def raises_at_zero(node: Node) -> bool:
+    """Whether Python, where it computes a node of its numbers, raises for a zero of which NumPy makes an infinity."""
+    pole = None if node.op.pole is None else node.inputs[node.op.pole]
+    return pole is not None and pole.op is not CONSTANT and not _never_zero(pole)
+
+
+def _never_zero(x: Node) -> bool:
+    size = dict(x.params)["value"] if x.op is SIZE else None
+    return isinstance(size, Dim) and size.scope.decide(operator.gt, size.expr) is True
+
+
+# ---- places under index arrays
+
+
+def hits_once(node: Node) -> bool:
+    """Whether an assignment under index arrays surely reaches no place twice.
+
+    An array of different numbers tells the positions along its axes apart; if every axis of what the arrays broadcast
+    to is told apart by one, no two positions are the same place.
+    """
+    arrays = node.inputs[2:]
+    joined = broadcast_shapes(*[a.aval.shape for a in arrays])
+    apart: set[int] = set()
+    for item, size in keyed_axes(node):
+        if isinstance(item, Slot) and _all_different(arrays[item.input], size):
+            shape = arrays[item.input].aval.shape
+            apart.update(i - len(shape) for i, n in enumerate(shape) if not is_one(n))
+    return all(is_one(n) or i - len(joined) in apart for i, n in enumerate(joined))
+
+
+def keyed_axes(node: Node) -> list[tuple[Any, Any]]:
+    """The items of a key that use up an axis, each with the size of that axis."""
+    items = [item for item in dict(node.params)["key"] if item is not None and item is not Ellipsis]
+    return list(zip(items, node.aval.shape, strict=True))
+
+
+def _all_different(array: Node, size: Any) -> bool:
+    array = _reordered(array)
+    if array.op is ARANGE:
+        start, _, step = map(number, array.inputs)
+        return start is not None and start >= 0 and step is not None and step > 0
+    if array.op is not CONSTANT:
+        return False
+    return _are_different(dict(array.params)["value"], size if isinstance(size, int) else None)
+
+
+@lru_cache(maxsize=256)
+def _are_different(literal: Literal, size: int | None) -> bool:
+    """Looking through a long index takes longer than everything else that is asked about it, and is asked often."""
+    values = literal.value
+    if size is not None:
+        values = values % max(size, 1)
+    elif np.any(values < 0):
+        return False
+    return len(np.unique(values)) == np.size(values)
+
+
+def _reordered(array: Node) -> Node:
+    """The array of which this one has the same numbers in another shape."""
+    while array.op is RESHAPE or (
+        array.op is GET and all(item is None or item == Slice(None, None, None) for item in dict(array.params)["key"])
+    ):
+        array = array.inputs[0]
+    return array

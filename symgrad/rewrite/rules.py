@@ -1,0 +1,109 @@
+"""Rewrite rules: functions that show both sides, and procedures for what no pattern can express."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any, TypeVar
+
+from symgrad.core.graph import Graph, Node
+from symgrad.frontend.variable import Variable
+from symgrad.rewrite.pattern import Draw, Pattern, pattern_of
+
+Procedure = Callable[[Graph, Node], Variable | Node | None]
+"""A rule that no pattern can express, for one operator or a family: the replacement of a node, or None."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(eq=False)
+class Rule:
+    """A function that gives *(before, after)*; see `rule`."""
+
+    function: Callable[..., tuple[Any, Any]]
+    draws: dict[str, Draw]
+    examples: dict[str, Any]
+    when: Callable[..., bool] | None = None
+    changes_nan: bool = False
+    alone: bool = False
+    exact: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Rule {self.name}>"
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """The left side, traced at first use: importing a table of rules costs nothing."""
+        return pattern_of(self.function, self.draws, self.examples)
+
+    def admits(self, arguments: dict[str, Any]) -> bool:
+        return self.when is None or bool(self.when(**arguments))
+
+
+def rule(
+    function: Callable[..., Any] | None = None,
+    *,
+    changes_nan: bool = False,
+    alone: bool = False,
+    exact: bool = False,
+    when: Callable[..., bool] | None = None,
+    **draws: Any,
+) -> Any:
+    """Make a rewrite rule of a function that returns *(before, after)*, both written with NumPy.
+
+    An argument without a default stands for any value; where it occurs twice, it is the same value. An argument with
+    a default is a number of the program (if the default is a float) or a parameter of an operator (if its name is
+    that of the parameter, perhaps with a suffix: ``axis``, ``shape_2``); the default is an example, to trace and test
+    with, and no number of the rule may equal it.
+
+    Parameters
+    ----------
+    changes_nan : bool
+        Whether the two sides can differ where one is infinite or NaN: not applied under ``numerics="ieee"``.
+    alone : bool
+        Whether it only pays where nothing else uses the inner values of the left side.
+    exact : bool
+        Whether both sides are the same numbers, to the last digit; the sign of a zero aside.
+    when : callable, optional
+        Takes the same arguments, as Variables and numbers, and says whether the rule applies.
+    **draws
+        Of an array argument the ``(low, high)``, or the `Draw`, that tests draw from.
+    """
+
+    def make(function: Callable[..., Any]) -> Rule:
+        names = function.__code__.co_varnames[
+            : function.__code__.co_argcount
+        ]  # inspect.signature costs ten times as much
+        defaults = function.__defaults__ or ()
+        arrays = names[: len(names) - len(defaults)]
+        chosen = {name: draws.get(name, Draw()) for name in arrays}
+        chosen = {name: d if isinstance(d, Draw) else Draw(low=d[0], high=d[1]) for name, d in chosen.items()}
+        examples = dict(zip(names[len(arrays) :], defaults, strict=True))
+        return Rule(function, chosen, examples, when, changes_nan, alone, exact)
+
+    return make if function is None else make(function)
+
+
+def exact(procedure: _F) -> _F:
+    """Mark a procedure whose replacement is the same numbers, to the last digit; the sign of a zero aside."""
+    vars(procedure)["exact"] = True
+    return procedure
+
+
+def stable_only(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
+    """Mark a pass that can change a NaN or an infinity: under ``numerics="ieee"`` it leaves a graph as it is."""
+
+    @wraps(step)
+    def marked(graph: Graph, numerics: str = "stable") -> Graph:
+        return step(graph, numerics) if numerics == "stable" else graph
+
+    vars(marked)["stable_only"] = True
+    return marked
