@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.fuzz import generated, in_tiny_blocks
 
 import symgrad as sg
 from symgrad.core.graph import verify
 from symgrad.core.interpret import interpret
 from symgrad.pipeline import BEFORE, NUMERICS, OPTIMISE, SCHEDULE, Stage, schedule
+from tests.fuzz import generated, in_tiny_blocks
 
 STAGES = (*BEFORE, *OPTIMISE, *SCHEDULE)
 
