@@ -324,6 +324,27 @@ def test_an_operator_says_which_parameters_speak_of_axes():
     assert dict(image.inputs[0].params) == {"axis": 2}
 
 
+def test_several_results_on_stacks():
+    """Their one stack is all that is said of their axes."""
+    op = operator(lambda x: (np.sin(x), np.abs(x)), name="parts", infer=lambda x: (x, x), flow=aligned)
+    check_batch(lambda x: tuple(op(x)), rows_of(3, 2))
+    graph, (x,) = traced((3,))
+    lifted = {x.node: graph.seed(Aval((Sizes().symbol("n"), 3), F8))}
+    images = batch(graph, [y.node for y in op(x)], lifted)
+    assert [node.op.name for node in reached(images)] == ["seed", "parts", "item", "item"]
+
+
+def test_several_results_have_no_labels_along_axes():
+    op = operator(
+        lambda x, axis=0: (np.sin(x), np.flip(x, axis)),
+        name="parts",
+        infer=lambda x, axis=0: (x, x),
+        axes={"axis": axis_numbers},
+        flow=lambda y, x, axis: beside((axis,), y, x),
+    )
+    check_batch(lambda x: tuple(op(x)), rows_of(3, 2))
+
+
 def test_what_parameters_are_wrongly_said_to_be_is_not_taken():
     """The new axis would be reversed; its label says that it would not come through."""
     op = flipped(lambda x, axis=0: np.flip(x, axis), axes={"axis": lambda axis, at, ndim, size: axis})

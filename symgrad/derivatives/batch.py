@@ -195,7 +195,7 @@ def _unweakened(call: Call, avals: Sequence[Aval]) -> list[Image]:
 def _along(call: Call) -> Batched:
     """By other parameters, where the first input alone has one axis more; its label says where the result has it."""
     axis = call.inputs[0].axis
-    if not call.node.op.axes or axis is None or any(call.batched[1:]):
+    if not call.node.op.axes or axis is None or any(call.batched[1:]) or type(call.node.aval) is not Aval:
         return None
     result = call.record([x.value for x in call.inputs], axis)
     flow = flow_of(result.node)
