@@ -15,10 +15,11 @@ from symgrad.core.sizes import Sizes
 from symgrad.derivatives.batch import batch
 from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
-from symgrad.errors import DTypeError, GraphError, UnsupportedError
+from symgrad.errors import DTypeError, GraphError, SymgradError, UnsupportedError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE, operator
 from symgrad.ops.marks import STOP, named
+from tests.fuzz import generated
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +176,31 @@ def test_derivatives_can_be_batched():
     check(PROGRAMS["logistic"][0], (3,), (4, 3), (4,))
     check(lambda x, y: in_place(x, y)[0], (3, 2), (3, 2))
     check(lambda x: np.maximum(x[[0, 2, 0]], 1) @ x[1:].T, (3, 2))
+
+
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_random_programs(seed):
+    """Every floating argument is lifted, along any axis; float16 is left out, whose sums depend on their order."""
+    program, rng = generated(seed), np.random.default_rng(seed)
+    args = [np.asarray(x) for x in program.values(program.sizes[0])]
+    try:
+        graph, inputs, outputs = trace(program.function(), *args)
+    except SymgradError:
+        pytest.skip("refused")
+    values = dict(zip(inputs, args, strict=True))
+    axes = {x: int(rng.integers(0, x.aval.ndim + 1)) for x in inputs if x.aval.differentiable}
+    if not axes or any(node.aval.dtype == np.float16 for node in graph.nodes if type(node.aval) is Aval):
+        pytest.skip("nothing to lift, or float16")
+    shapes = {x: (*x.aval.shape[:i], 3, *x.aval.shape[i:]) for x, i in axes.items()}
+    images = {x: graph.add_input(f"{x.id}s", Aval(shape, x.aval.dtype)) for x, shape in shapes.items()}
+    rows = [{x: (values[x] * (1 + k / 16)).astype(x.aval.dtype) for x in axes} for k in range(3)]
+    feeds = {images[x]: np.stack([row[x] for row in rows], i) for x, i in axes.items()}
+    with np.errstate(all="ignore"):
+        results = interpret(batch(graph, outputs, images, axes, to=-1), values | feeds)
+        each = zip(*[interpret(outputs, values | row) for row in rows], strict=True)
+        for result, expected in zip(results, [np.stack(ys, -1) for ys in each], strict=True):
+            assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 # ---- the graph that is appended

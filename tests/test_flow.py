@@ -208,6 +208,8 @@ def test_elementwise_operators_align_axes_from_the_last(name):
     _, _, (y,) = trace(op, *xs)
     assert written(flow_of(y)) == ",".join(["ab", "b", "a."][:n]) + "->ab"
     check_flow(y, xs, op.evaluate(*xs))
+    with np.errstate(all="ignore"):
+        check_batched_node(y, xs)
 
 
 # ---- the table
