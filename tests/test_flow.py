@@ -22,6 +22,7 @@ from symgrad.core.axes import Flow, aligned, flow_of, reduced, signature
 from symgrad.core.graph import ITEM, reached
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
+from symgrad.errors import ArgumentError
 from symgrad.ops.create import ARANGE
 from symgrad.ops.determinants import COFACTORS, SLOPE
 from symgrad.products.pack_operands import COPY
@@ -207,6 +208,8 @@ def test_elementwise_operators_align_axes_from_the_last(name):
     _, _, (y,) = trace(op, *xs)
     assert written(flow_of(y)) == ",".join(["ab", "b", "a."][:n]) + "->ab"
     check_flow(y, xs, op.evaluate(*xs))
+    with np.errstate(all="ignore"):
+        check_batched_node(y, xs)
 
 
 # ---- the table
@@ -267,6 +270,13 @@ def test_what_is_given_is_opaque():
     assert [written(flow_of(x)) for x in outputs[0].inputs] == ["->..", "->."]
 
 
+@pytest.mark.parametrize("text", ["..,.->.", "...i j->...i", "i.j->i", "i1->i"])
+def test_signatures_are_of_letters(text):
+    with pytest.raises(ArgumentError) as error:
+        signature(text)
+    assert error.value.fact == f"{text!r} is no signature"
+
+
 # ---- the check can fail
 
 
@@ -300,6 +310,22 @@ def test_a_wrong_flow_is_caught(source, flow):
     check_flow(node, inputs, whole)
     with pytest.raises((AssertionError, ValueError)):
         check_flow(with_flow(node, flow), inputs, whole)
+
+
+@pytest.mark.parametrize(
+    "source, facts",
+    [
+        ("np.cumsum(x, 0)", {"flow": aligned, "axes": {}}),
+        ("np.cumsum(x, 0)", {"axes": {"axis": lambda axis, at, ndim, size: 2}}),
+        ("np.sum(x, 0)", {"axes": {"axis": lambda axis, at, ndim, size: at - 1}}),
+    ],
+)
+def test_a_wrong_batch_is_caught(source, facts):
+    outputs, feeds = call(source, (3, 3))
+    node, values = outputs[0], list(feeds.values())
+    check_batched_node(node, values)
+    with pytest.raises(AssertionError):
+        check_batched_node(dataclasses.replace(node, op=dataclasses.replace(node.op, **facts)), values)
 
 
 # ---- anything

@@ -282,6 +282,11 @@ def test_vectorize(name):
         check_derivatives(lambda *xs: vectorized(f, *xs), *args)
 
 
+def test_no_axis_is_moved_for_rows():
+    source = sg.compile(lambda x: np.apply_along_axis(lambda v: v / np.sum(v * v), 1, x), optimize=1).source(T)
+    assert "return x / np.sum(x * x, axis=1)[:, None]" in source
+
+
 def test_what_is_excluded_is_given_as_it_is():
     power = np.vectorize(lambda v, k=2: v**k if k > 0 else v, excluded=["k"])
     check_value_of = sg.compile(lambda x: vectorized(power, x, k=3))

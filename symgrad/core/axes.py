@@ -76,15 +76,18 @@ class Flow(NamedTuple):
 
 
 def flow_of(node: Node, inputs: Sequence[Aval] = ()) -> Flow:
-    """The flow of a node; opaque where its operator has none, and with no axes in the place of several results.
+    """The flow of a node; opaque where its operator has none. Several results have one stack, and no other labels.
 
     With `inputs` it is that of a node whose inputs are these, axes of size 1 stretched.
     """
     avals = inputs or [x.aval for x in node.inputs]
     if node.op.flow is None or not all(type(aval) is Aval for aval in avals):
         return opaque(node.aval, *avals)
-    flow = node.op.flow(node.aval, *avals, **{**node.op.defaults, **dict(node.params)})
-    adds_truths = flow.combine is np.add and node.aval.dtype == bool
+    y = node.aval if type(node.aval) is Aval else node.aval[0]
+    flow = node.op.flow(y, *avals, **{**node.op.defaults, **dict(node.params)})
+    if y is not node.aval:
+        return opaque(node.aval, *avals)._replace(stack=flow.stack)
+    adds_truths = flow.combine is np.add and y.dtype == bool
     return flow._replace(combine=np.logical_or) if adds_truths else flow
 
 
@@ -131,8 +134,8 @@ def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
 def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]:
     """The flow of an operator on the last axes: ``"...ik,...kj->...ij"``.
 
-    An underscore stands for an opaque axis, and an ellipsis for any number of axes that broadcast. Several results are
-    written behind each other, and opaque.
+    An underscore stands for an opaque axis, an ellipsis for any number of axes that broadcast. Of several results the
+    first is described, and the others are like it in what the ellipsis stands for.
     """
     terms, results = (side.split(",") for side in text.split("->"))
     owns = [term.removeprefix("...") for term in (*terms, results[0])]
@@ -140,9 +143,7 @@ def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]
         raise ArgumentError(f"{text!r} is no signature", 'Write letters, and "_" for opaque axes: "...ij,_->...i".')
     cores = tuple([len(own) if term != own else None for term, own in zip(terms, owns, strict=False)])
 
-    def flow(y: Any, *xs: Aval, **params: Any) -> Flow:
-        if type(y) is not Aval:
-            return opaque(y, *xs)._replace(stack=Stack(cores, y[0].ndim - len(owns[-1])))
+    def flow(y: Aval, *xs: Aval, **params: Any) -> Flow:
         *inputs, result = [_extended(own, x.ndim) for own, x in zip(owns, (*xs, y), strict=True)]
         return matched(y, xs, inputs, result, combine)._replace(stack=Stack(cores, y.ndim - len(owns[-1])))
 

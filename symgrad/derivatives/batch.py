@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.axes import flow_of
+from symgrad.core.axes import Stack, flow_of
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape, Size
@@ -156,10 +156,12 @@ def _by_rule(call: Call) -> Batched:
 
 def _on_stacks(call: Call) -> Batched:
     """By the operator on stacks: the axis lies among those in front of its own, at one depth in all inputs."""
-    avals, stack = [x.aval for x in call.node.inputs], flow_of(call.node).stack
-    if stack is None or any(core is None and b for core, b in zip(stack.cores, call.batched, strict=True)):
+    node, avals = call.node, [x.aval for x in call.node.inputs]
+    # nearly all are elementwise; their flow would say the same
+    stack = Stack((0,) * len(avals), node.aval.ndim) if node.op.elementwise else flow_of(node).stack
+    if stack is None or any([core is None and b for core, b in zip(stack.cores, call.batched, strict=True)]):
         return None
-    ndims = [0 if core is None else aval.ndim - core for core, aval in zip(stack.cores, avals, strict=True)]
+    ndims = [0 if core is None else len(aval.shape) - core for core, aval in zip(stack.cores, avals, strict=True)]
     depth = _depth(call.inputs, ndims, stack.ndim)
     xs = [_at_depth(x, ndim, depth) for x, ndim in zip(_unweakened(call, avals), ndims, strict=True)]
     return call.record(xs, stack.ndim - depth), stack.ndim - depth
@@ -167,24 +169,25 @@ def _on_stacks(call: Call) -> Batched:
 
 def _depth(inputs: Sequence[Image], ndims: Sequence[int], most: int) -> int:
     """How many axes of the stack come behind the new one: all, unless it is not the first and lies alike everywhere."""
+    if not any([x.axis for x in inputs]):
+        return most
     depths = {ndim - x.axis for ndim, x in zip(ndims, inputs, strict=True) if x.axis is not None}
-    alike = len(depths) == 1 and min(depths) >= 0 and any(x.axis for x in inputs)
-    return depths.pop() if alike else most
+    return depths.pop() if len(depths) == 1 and min(depths) >= 0 else most
 
 
 def _at_depth(x: Image, ndim: int, depth: int) -> Variable:
     """An input with so many axes of its stack behind the new one; of size 1 where it has less, as the new one if it
     is shared."""
-    place = max(ndim - depth, 0)
     if x.axis is None:
-        return spread(x.value, ndim > depth, place)
+        return spread(x.value, 1, ndim - depth) if ndim > depth else x.value
+    place = max(ndim - depth, 0)
     return spread(x.at(place), depth - ndim, place + 1)
 
 
-def _unweakened(call: Call, avals: Sequence[Aval]) -> list[Image]:
+def _unweakened(call: Call, avals: Sequence[Aval]) -> Sequence[Image]:
     """Rows of a Python number in the dtype that NumPy converts the number to: float64 rows would widen float32."""
-    if not call.node.op.elementwise or not any(aval.weak for aval in avals):
-        return list(call.inputs)
+    if not call.node.op.elementwise or not any([aval.weak for aval in avals]):
+        return call.inputs
     dtype = common_dtype(*avals)
     weak = [aval.weak and b and aval.dtype.kind in "fc" for aval, b in zip(avals, call.batched, strict=True)]
     return [
@@ -195,7 +198,7 @@ def _unweakened(call: Call, avals: Sequence[Aval]) -> list[Image]:
 def _along(call: Call) -> Batched:
     """By other parameters, where the first input alone has one axis more; its label says where the result has it."""
     axis = call.inputs[0].axis
-    if not call.node.op.axes or axis is None or any(call.batched[1:]):
+    if not call.node.op.axes or axis is None or any(call.batched[1:]) or type(call.node.aval) is not Aval:
         return None
     result = call.record([x.value for x in call.inputs], axis)
     flow = flow_of(result.node)

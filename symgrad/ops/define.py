@@ -407,8 +407,8 @@ def operator(
         number of the largest array.
     flow : callable, optional
         ``flow(y, *inputs, **params)``, from Avals, gives the `Flow` of axes: along which of them slices of the result
-        are made from slices of the inputs. `symgrad.core.axes` has those that are common, such as `aligned` for what
-        broadcasts. By default every result needs all of the inputs.
+        are made from slices of the inputs. Where there are several results `y` is the first. `symgrad.core.axes` has
+        those that are common, such as `aligned` for what broadcasts. By default every result needs all of the inputs.
     axes : mapping of str to callable, optional
         The parameters that speak of axes of the first input, each with how it does so: `axis_numbers`, `axis_order` or
         `result_shape` of `symgrad.core.axes`.

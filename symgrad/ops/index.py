@@ -7,6 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, render_tuple, same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, WriteError
+from symgrad.ops.contract import align, spread
 from symgrad.ops.define import as_input, is_traced, operator
 from symgrad.ops.index_expressions import (
     EVERYTHING,
@@ -50,12 +51,7 @@ def _batched_key(batched, x, arrays, key):
         key = (EVERYTHING, *key) if batched[0] else key
         apart = joined and not parts(x.shape, key, arrays).before  # NumPy puts their axes in front of the batch
         return key, arrays, (joined, *range(joined)) if apart and batched[0] else None
-    own = [a.ndim - b for a, b in zip(arrays, batched[1:], strict=True)]
-    joined = max(own)
-    rows = [
-        np.reshape(a, (a.shape[0], *(1,) * (joined - n), *a.shape[1:])) if b else a
-        for a, b, n in zip(arrays, batched[1:], own, strict=True)
-    ]
+    joined, rows = max(a.ndim - b for a, b in zip(arrays, batched[1:], strict=True)), align(batched[1:], *arrays)
     before = len(parts(x.shape[1:] if batched[0] else x.shape, key, rows).before)
     if not batched[0]:
         return key, rows, (before, *range(before)) if before else None
@@ -223,11 +219,9 @@ def _batch_put(op):
         inner = [np.ndim(a) - b for a, b in zip(arrays, batched[2:], strict=True)]
         ndim = len([i for i in key if i is None or isinstance(i, Slice)]) + max(inner, default=0)
         key, arrays, order = _batched_key((True, *batched[2:]), x, arrays, key)
-        if batched[1]:
-            value = np.reshape(value, (rows, *(1,) * (ndim + 1 - np.ndim(value)), *value.shape[1:]))
+        if batched[1] or (order is not None and np.ndim(value)):
+            value = spread(value, ndim + 1 - np.ndim(value), int(batched[1]))
         if order is not None and np.ndim(value):
-            if not batched[1]:
-                value = np.reshape(value, (*(1,) * (ndim + 1 - np.ndim(value)), *value.shape))
             value = np.transpose(value, np.argsort(_full_order(order, ndim + 1)))
         return op(x, value, *arrays, key=key)
 

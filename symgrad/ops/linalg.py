@@ -132,13 +132,12 @@ def in_columns(solve, b):
     return np.transpose(np.reshape(y, (y.shape[0], b.shape[0], b.shape[2])), (1, 0, 2))
 
 
-def _batch_solve(batched, a, b):
-    left, right = batched
-    ranks = a.ndim - left, b.ndim - right
-    if ranks[0] == 2 and not left and ranks[1] <= 2:
-        return in_columns(lambda b: np.linalg.solve(a, b), b)
-    if ranks[1] == 1 and right:
-        return np.linalg.solve(*align(batched, a, b[..., None]))[..., 0]
+def batch_solver(solve, batched, a, b):
+    """Vectors are columns, all of them of one matrix where there is one."""
+    if not batched[0] and a.ndim == 2 and b.ndim <= 3:
+        return in_columns(lambda b: solve(a, b), b)
+    if b.ndim - batched[1] == 1:
+        return solve(*align(batched, a, b[..., None]))[..., 0]
     return NotImplemented
 
 
@@ -155,7 +154,7 @@ SOLVE = operator(
     arrays=2,
     infer=_infer_solve,
     vjp=_vjp_solve,
-    batch=_batch_solve,
+    batch=lambda batched, a, b: batch_solver(np.linalg.solve, batched, a, b) if batched[1] else NotImplemented,
     flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * shapes.product(y.shape),
     flow=flow_solve,
 )

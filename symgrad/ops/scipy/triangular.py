@@ -7,9 +7,9 @@ from symgrad.core import shapes
 from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.contract import align, broadcast_batch, fits, transposed
+from symgrad.ops.contract import broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements_at, operator, registered
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, work
+from symgrad.ops.linalg import batch_solver, check_matrix, float_dtype, flow_solve, work
 
 PACKAGE = "scipy.linalg"
 
@@ -39,15 +39,6 @@ def by_columns(solve, a, b):
             "Give a vector or a matrix.",
         )
     return solve(a, b[:, None])[..., 0] if b.ndim == 1 and a.ndim > 2 else solve(a, b)
-
-
-def _batch_right_hand_sides(solve, batched, a, b):
-    """One factorisation for all right-hand sides where there is one matrix."""
-    vectors = b.ndim - batched[1] == 1
-    if a.ndim > 2 or b.ndim > 3:
-        y = solve(*align(batched, a, b[..., None] if vectors else b))
-        return y[..., 0] if vectors else y
-    return in_columns(lambda b: solve(a, b), b)
 
 
 def _outer(left, right):
@@ -85,9 +76,7 @@ SOLVE_TRIANGULAR = operator(
     arrays=2,
     infer=_infer_triangular,
     vjp=_vjp_triangular,
-    batch=lambda batched, a, b, **kind: _batch_right_hand_sides(
-        lambda a, b: SOLVE_TRIANGULAR(a, b, **kind), batched, a, b
-    ),
+    batch=lambda batched, a, b, **kind: batch_solver(lambda a, b: SOLVE_TRIANGULAR(a, b, **kind), batched, a, b),
     flops=lambda y, a, b, **kind: a.shape[-1] * shapes.product(y.shape),
     flow=lambda y, a, b, **kind: flow_solve(y, a, b),
     package=PACKAGE,
