@@ -1,15 +1,20 @@
 """Facts about graphs: who reads a value, which values lie in the same memory, and until when that is needed."""
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 import symgrad as sg
 from symgrad.analysis.aliases import copies, is_read_only, roots_of, shares_memory
 from symgrad.analysis.liveness import last_users, released, released_names
+from symgrad.analysis.ranges import Interval, ranges_of
 from symgrad.analysis.uses import live_in, shared_values, times_used, users_of
 from symgrad.core.graph import INPUT, Node, reached
-from symgrad.core.interpret import evaluate, interpret
+from symgrad.core.interpret import evaluate, interpret, values_of
+from symgrad.ops.define import TABLE
 from tests.fuzz import generated, quietly
 
 
@@ -148,3 +153,77 @@ def test_a_view_taken_for_memory_of_its_own_is_found():
     right, _ = released_early(graph, {nodes[0]: X}, roots_of(nodes))
     wrong, _ = released_early(graph, {nodes[0]: X}, roots_of(nodes, lambda node: False))
     assert same(expected, right) and not same(expected, wrong)
+
+
+# ---- ranges
+
+
+def range_of(f, x=X):
+    graph, nodes = traced(f, x)
+    return ranges_of(nodes)[graph.outputs[0]]
+
+
+@pytest.mark.parametrize(
+    ("f", "low", "high"),
+    [
+        (lambda x: x, -math.inf, math.inf),
+        (lambda x: np.exp(-np.abs(x)), 0, 1),
+        (lambda x: 3 / (1 + np.exp(x)), 0, 3),
+        (lambda x: np.tanh(x) * np.sin(x) - 2, -3, -1),
+        (lambda x: np.clip(x, -2, 5) / -2, -2.5, 1),
+        (lambda x: 1 / np.clip(x, -2, 5), -math.inf, math.inf),
+        (lambda x: np.maximum(np.minimum(x, 4), 3), 3, 4),
+        (lambda x: np.exp(np.minimum(x, 1000)), 0, math.inf),
+        (lambda x: np.broadcast_to(np.sign(x), (2, 2, 3)), -1, 1),
+        (lambda x: 0 * np.exp(x), 0, 0),
+        (lambda x: np.tanh(x) * 1e308 + np.tanh(x) * 1e308, -math.inf, math.inf),  # rounds to infinities
+        (
+            lambda x: np.clip(x.astype(int), 100, 120).astype(np.int8) + np.int8(100),
+            -math.inf,
+            math.inf,
+        ),  # wraps around
+    ],
+)
+def test_the_interval_of_a_value(f, low, high):
+    assert range_of(f) == Interval(low, high)
+
+
+def test_a_number_that_no_dtype_has_is_infinite():
+    narrow = X.astype(np.float16)
+    assert range_of(lambda x: np.tanh(x) * np.float16(6e4) * np.tanh(x) * np.float16(2), narrow) == Interval()
+    assert range_of(lambda x: np.sin(x) * np.float16(6e4), narrow).magnitude == np.float16(6e4)
+
+
+def outside(graph, feeds):
+    """The operators whose numbers do not lie where they are said to, of a program run on numbers."""
+    values = quietly(values_of, graph.outputs, feeds)
+    found = []
+    for node, interval in ranges_of(reached(graph.outputs)).items():
+        x = np.asarray(values[node]) if interval != Interval() else np.zeros(0)
+        if np.any((x < interval.low) | (x > interval.high)):
+            found.append(node.op.name)
+    return found
+
+
+def test_the_numbers_of_random_programs_lie_in_their_intervals():
+    known = 0
+    for seed, graph, feeds in programs_with_feeds(100):
+        assert outside(graph, feeds) == [], seed
+        known += sum(r != Interval() for r in ranges_of(reached(graph.outputs)).values())
+    assert known > 200
+
+
+def test_a_wrong_interval_is_found(monkeypatch):
+    monkeypatch.setitem(TABLE, np.sinh, replace(TABLE[np.sinh], interval=(-1, 1)))
+    graph, (x, *_) = traced(np.sinh, X)
+    assert outside(graph, {x: X}) == ["sinh"]
+
+
+def test_where_no_exponential_overflows_nothing_is_said_of_it():
+    def quiet(f):
+        return "errstate" in sg.compile(f).source(X)
+
+    assert quiet(lambda x: 1 / (1 + np.exp(x))) and quiet(lambda x: 1 / (1 + np.exp(np.minimum(x, 1000))))
+    assert not quiet(lambda x: 1 / (1 + np.exp(-np.abs(x)))) and not quiet(
+        lambda x: 1 / (1 + np.exp(np.minimum(x, 700)))
+    )

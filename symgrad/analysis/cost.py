@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from itertools import product as combinations
 from typing import Any, NamedTuple
 
-from symgrad.analysis.memory_profile import GIVEN, Step as Step, held, nbytes as nbytes, one_by_one
+from symgrad.analysis.memory_profile import GIVEN, Step as Step, memory_profile, nbytes as nbytes, one_by_one
 from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, symbols_of
 from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
 
 ASSUMED = 1000  # what a symbolic size counts for where a number is needed
+MANY_ROWS = 100_000  # rows that are assumed where a symbol has no value
 MARKS = (ITEM, ALIAS, STOP, *BOUNDARIES)  # which call nothing
 
 
@@ -61,16 +62,16 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
     if steps is None:
         steps, results = one_by_one(reachable, graph.outputs), graph.outputs
     traffic = sum((traffic_of(node) for node in operations(results)), 0)
-    peak = _largest(total + scratch for total in held(steps, results))
+    peak = _largest(total + scratch for total in memory_profile(steps, results))
     return Cost(as_expr(flops), as_expr(traffic), peak, calls, as_expr(scratch))
 
 
 def operations(outputs: Iterable[Node]) -> list[Node]:
     """The nodes that work on numbers: views do not."""
-    return [node for node in reached(outputs) if works(node)]
+    return [node for node in reached(outputs) if is_work(node)]
 
 
-def works(node: Node) -> bool:
+def is_work(node: Node) -> bool:
     """Whether a node works on numbers, rather than being given or looking at them in another way."""
     return node.op not in (*GIVEN, *MARKS) and not is_view(node)
 
@@ -91,13 +92,37 @@ def _numbers(aval: Any) -> Any:
     return product(aval.shape) if isinstance(aval, Aval) else sum((_numbers(part) for part in aval), 0)
 
 
+# ---- numbers to reckon with where sizes are symbols
+
+
 def magnitude(size: Any) -> int:
+    """The size with a number of middling size for each symbol: the same in every call."""
     return evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)) if isinstance(size, Dim) else size
 
 
 def numbers(shape: Iterable[Size]) -> int:
     """How many numbers an array has; of a symbolic size at least one."""
     return math.prod(max(magnitude(n), 1) if isinstance(n, Dim) else n for n in shape)
+
+
+def likely(size: Size) -> int:
+    """The size in the call at hand; without one as `magnitude` has it."""
+    value = size.scope.value(size) if isinstance(size, Dim) else size
+    return magnitude(size) if value is None else value
+
+
+def likely_numbers(node: Node) -> int:
+    """How many numbers an array is likely to have; several results count for nothing."""
+    return likely(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
+
+
+def rows_scale(size: Size) -> float:
+    """How many times as many rows there may be as `likely` says: from a spec they are taken to be many."""
+    unknown = isinstance(size, Dim) and size.scope.value(size) is None
+    return MANY_ROWS / max(likely(size), 1) if unknown else 1.0  # n - k is likely 0
+
+
+# ---- totals
 
 
 def _largest(totals: Iterable[Any]) -> Any:

@@ -24,8 +24,8 @@ class Step(NamedTuple):
     released: tuple[str, ...] = ()
 
 
-class Block:
-    """Memory of its own, and how many names and values waiting for their use hold it."""
+class Storage:
+    """A piece of memory, and how many names and values waiting for their use hold it."""
 
     def __init__(self, size: Any) -> None:
         self.size, self.users = size, 0
@@ -36,7 +36,7 @@ def nbytes(aval: Any) -> Any:
     return product(aval.shape) * aval.dtype.itemsize if isinstance(aval, Aval) else sum(map(nbytes, aval))
 
 
-def held(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
+def memory_profile(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
     """The bytes that are held after each piece of memory is made; arguments and constants do not count."""
     memory = Memory()
     for step in steps:
@@ -68,10 +68,10 @@ class Memory:
 
     def __init__(self) -> None:
         self.totals: list[Any] = [0]
-        self._held: Any = 0
-        self._names: dict[str, Block | None] = {}
-        self._known: dict[Node, Block | None] = {}
-        self._parts: dict[Node, list[Block]] = {}
+        self._live: Any = 0
+        self._names: dict[str, Storage | None] = {}
+        self._known: dict[Node, Storage | None] = {}
+        self._parts: dict[Node, list[Storage]] = {}
 
     # ---- lines
 
@@ -86,15 +86,15 @@ class Memory:
         for name in step.released:
             self._drop(self._names.pop(name, None))
 
-    def _first(self, node: Node) -> Block | None:
+    def _first(self, node: Node) -> Storage | None:
         """The value of a line, which no other has computed."""
         if node.op is ITEM:  # an array that a loop fills
             return self._new(node)
         if node.op not in (SET, ADD_AT):
-            block, waits = self._value(node)
-            if waits and block is not None:
-                block.users -= 1  # the name holds it from now on
-            return block
+            storage, waits = self._value(node)
+            if waits and storage is not None:
+                storage.users -= 1  # the name holds it from now on
+            return storage
         operands = self._values(node.inputs)  # of which the first is copied
         copy = self._new(node)
         self._let_go(operands)
@@ -117,16 +117,16 @@ class Memory:
 
     def results(self, outputs: Sequence[Node]) -> None:
         """The caller gets arrays of its own."""
-        given: set[Block | None] = {None}
+        given: set[Storage | None] = {None}
         for y in dict.fromkeys(outputs):
-            block, _ = self._value(y)
-            if block in given:
+            storage, _ = self._value(y)
+            if storage in given:
                 self._new(y)
-            given.add(block)
+            given.add(storage)
 
     # ---- values
 
-    def _value(self, node: Node) -> tuple[Block | None, bool]:
+    def _value(self, node: Node) -> tuple[Storage | None, bool]:
         """The memory of a value, None for the caller's; and whether it is computed here and waits for its use."""
         if node in self._known:
             return self._known[node], False
@@ -135,58 +135,58 @@ class Memory:
         if node.op is ITEM:
             return self._parts[node.inputs[0]][dict(node.params)["index"]], False
         operands = self._values(node.inputs)
-        block = self._result(node, operands)
-        self._hold(block)
+        storage = self._result(node, operands)
+        self._hold(storage)
         self._let_go(operands)
-        return block, True
+        return storage, True
 
-    def _values(self, nodes: Iterable[Node]) -> list[tuple[Block | None, bool]]:
+    def _values(self, nodes: Iterable[Node]) -> list[tuple[Storage | None, bool]]:
         return [self._value(x) for x in nodes]
 
-    def _result(self, node: Node, operands: Sequence[tuple[Block | None, bool]]) -> Block | None:
+    def _result(self, node: Node, operands: Sequence[tuple[Storage | None, bool]]) -> Storage | None:
         if shares_memory(node) and not copies(node):
             return operands[0][0]
         return self._overwritten(node, operands) or self._new(node)
 
-    def _overwritten(self, node: Node, operands: Sequence[tuple[Block | None, bool]]) -> Block | None:
+    def _overwritten(self, node: Node, operands: Sequence[tuple[Storage | None, bool]]) -> Storage | None:
         """The operand that the result takes the place of."""
         if not node.op.elided:
             return None
         size = nbytes(node.aval)
         if isinstance(size, int) and size < ELIDED_FROM:
             return None
-        for x, (block, waits) in list(zip(node.inputs, operands, strict=True))[: 1 + node.op.commutes]:
+        for x, (storage, waits) in list(zip(node.inputs, operands, strict=True))[: 1 + node.op.commutes]:
             alike = x.aval.dtype == node.aval.dtype and same_shape(x.aval.shape, node.aval.shape)
-            if waits and alike and block is not None and block.users == 1 and same(block.size, size):
-                return block
+            if waits and alike and storage is not None and storage.users == 1 and same(storage.size, size):
+                return storage
         return None
 
-    # ---- blocks
+    # ---- storage
 
-    def _new(self, node: Node) -> Block:
+    def _new(self, node: Node) -> Storage:
         return self._made(nbytes(node.aval))
 
-    def _made(self, size: Any) -> Block:
-        self._held = self._held + size
-        self.totals.append(self._held)
-        return Block(size)
+    def _made(self, size: Any) -> Storage:
+        self._live = self._live + size
+        self.totals.append(self._live)
+        return Storage(size)
 
-    def _bind(self, name: str, block: Block | None) -> None:
-        self._hold(block)
+    def _bind(self, name: str, storage: Storage | None) -> None:
+        self._hold(storage)
         self._drop(self._names.pop(name, None))
-        self._names[name] = block
+        self._names[name] = storage
 
-    def _hold(self, block: Block | None) -> None:
-        if block is not None:
-            block.users += 1
+    def _hold(self, storage: Storage | None) -> None:
+        if storage is not None:
+            storage.users += 1
 
-    def _let_go(self, operands: Iterable[tuple[Block | None, bool]]) -> None:
-        for block, waits in operands:
+    def _let_go(self, operands: Iterable[tuple[Storage | None, bool]]) -> None:
+        for storage, waits in operands:
             if waits:
-                self._drop(block)
+                self._drop(storage)
 
-    def _drop(self, block: Block | None) -> None:
-        if block is not None:
-            block.users -= 1
-            if not block.users:
-                self._held = self._held - block.size
+    def _drop(self, storage: Storage | None) -> None:
+        if storage is not None:
+            storage.users -= 1
+            if not storage.users:
+                self._live = self._live - storage.size

@@ -9,13 +9,9 @@ from functools import reduce
 
 import numpy as np
 
-from symgrad.analysis.values import number
+from symgrad.analysis.ranges import ranges_of
 from symgrad.core.graph import Aval, Node
-from symgrad.ops.define import TABLE
-from symgrad.ops.elementwise import ABSOLUTE, ADD, DIVIDE, EXP, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.ops.shape import BROADCAST_TO
-
-_AT_MOST_ONE = frozenset(TABLE[f] for f in (np.sin, np.cos, np.tanh, np.sign))
+from symgrad.ops.elementwise import ADD, DIVIDE, EXP
 
 MODERATE = {4: 1e10, 8: 1e30}
 """What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
@@ -41,20 +37,21 @@ class Origins:
     infinite. Those of ``x * y * z`` do so by chance only, and those of ``sin(x) * cos(x) * tanh(x)`` never.
     """
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Collection[Node]) -> None:
         self._bits: dict[Hashable, int] = {}  # one for each array
-        self._most: dict[Hashable, float] = {}
+        self._most: dict[Hashable, float] = {node: r.magnitude for node, r in ranges_of(nodes).items()}
         sources = 0
         for node in nodes:
-            self.add(node, node.inputs)
+            self._bits[node] = self._union(node.inputs)
             if not node.inputs and (type(node.aval) is not Aval or node.aval.shape):
                 self._bits[node], sources = 1 << sources, sources + 1
-            self._most[node] = self._largest(node)
 
     def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
         """What stands for a value that the graph does not have."""
-        self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
-        self._most[x] = math.inf
+        self._bits[x], self._most[x] = self._union(made_of), math.inf
+
+    def _union(self, xs: Iterable[Hashable]) -> int:
+        return reduce(operator.or_, [self._bits[x] for x in xs], 0)
 
     def balance(self, factors: Collection[Hashable]) -> bool:
         """Whether a product may be right in the order in which it is written only."""
@@ -67,22 +64,10 @@ class Origins:
             seen |= self._bits[x]
         return False
 
-    def _largest(self, node: Node) -> float:
-        """A number that no absolute value exceeds."""
-        if node.op in _AT_MOST_ONE:
-            return 1.0
-        if (c := number(node)) is not None and node.aval.dtype.kind in "iuf":
-            return abs(float(c))
-        most = [self._most[x] for x in node.inputs]
-        if node.op in (ADD, SUBTRACT):
-            return sum(most)
-        if node.op is MULTIPLY:
-            return 0.0 if 0.0 in most else math.prod(most)
-        if node.op is DIVIDE and _is_above_one(node.inputs[1]):
-            return most[0]
-        return most[0] if node.op in (NEGATIVE, ABSOLUTE, BROADCAST_TO) else math.inf
 
-
-def _is_above_one(x: Node) -> bool:
-    """What a sigmoid divides by."""
-    return x.op is ADD and any(number(a) == 1 and b.op is EXP for a, b in (x.inputs, x.inputs[::-1]))
+def overflows_harmlessly(nodes: Collection[Node]) -> bool:
+    """Whether something is divided by a sum with an exponential that may be infinite: then zero is the right result."""
+    sums = [node.inputs[1] for node in nodes if node.op is DIVIDE and node.inputs[1].op is ADD]
+    exponentials = [x for node in sums for x in node.inputs if x.op is EXP]
+    ranges = ranges_of(nodes) if exponentials else {}
+    return any(ranges[x].high == math.inf for x in exponentials)

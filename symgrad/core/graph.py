@@ -72,6 +72,7 @@ class Op:
     elementwise: bool = False  # broadcasts its inputs and works number by number
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar
     commutes: bool = False
+    interval: tuple[float, float] | Callable[..., Any] | None = None  # of its numbers, by the intervals of the inputs
     batch: Callable[..., Any] | None = None
     # derivatives
     vjp: Callable[..., Any] | None = None

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from symgrad.analysis.aliases import roots_of, shares_memory
+from symgrad.analysis.cost import likely
 from symgrad.analysis.liveness import last_users
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import INPUT, Graph, Node, is_view
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Size, is_rows
 from symgrad.loops import machine
-from symgrad.loops.assumed_sizes import likely
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.regions import PUT
 from symgrad.ops.contract import MATMUL

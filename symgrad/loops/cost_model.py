@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from symgrad.analysis.cost import flops_of, nbytes
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node, is_view, per_node
-from symgrad.core.shapes import product
+from symgrad.analysis.cost import flops_of, likely, likely_numbers, nbytes
+from symgrad.core.graph import Aval, Node, per_node
 from symgrad.loops import machine
-from symgrad.loops.assumed_sizes import likely
 from symgrad.loops.buffer_allocation import SHORT
 
 CALL = 0.8e-6  # seconds for calling NumPy
@@ -43,14 +41,9 @@ def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: 
     return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
 
 
-def is_work(node: Node) -> bool:
-    """Whether a node costs time when it runs."""
-    return node.op not in (INPUT, CONSTANT, SIZE, ITEM) and not is_view(node)
-
-
 @per_node  # each is asked for by every way to divide a program
 def figures_of(node: Node) -> Figures:
-    numbers = {x: _numbers(x.aval) for x in (*node.inputs, node)}
+    numbers = {x: likely_numbers(x) for x in (*node.inputs, node)}
     read = tuple([likely(nbytes(x.aval)) for x in numbers if x is not node])
     written = likely(nbytes(node.aval))
     return Figures(_kernel(node, numbers), _spreads(node), _short(node, numbers), read, written)
@@ -65,10 +58,6 @@ def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
 def _width(aval: object) -> float:
     """Kernels take the more numbers at a time the narrower they are."""
     return aval.dtype.itemsize / 8 if isinstance(aval, Aval) else 1.0
-
-
-def _numbers(aval: object) -> int:
-    return likely(product(aval.shape)) if isinstance(aval, Aval) else 0
 
 
 def _spreads(node: Node) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from symgrad.analysis.cost import likely, rows_scale
 from symgrad.core.graph import Node
 from symgrad.core.sizes import Size
 from symgrad.core.text import duration
-from symgrad.loops.assumed_sizes import likely, rows_scale
 
 
 class NothingLarge(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from symgrad.analysis.cost import likely
 from symgrad.core.axes import Flow
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import slice_indices
 from symgrad.core.sizes import Size, same
-from symgrad.loops.assumed_sizes import likely
 from symgrad.loops.row_gathers import row_flow
 from symgrad.ops.create import EMPTY
 from symgrad.ops.index import ADD_AT, GET, SET

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from symgrad.analysis.cost import is_work, likely, likely_numbers, rows_scale
 from symgrad.core.axes import flow_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
 from symgrad.core.recording import note
@@ -13,11 +14,10 @@ from symgrad.core.shapes import is_one, product
 from symgrad.core.sizes import Dim
 from symgrad.frontend.variable import Variable
 from symgrad.loops import machine, reasons
-from symgrad.loops.assumed_sizes import likely, rows_scale
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.bodies import Bodies
 from symgrad.loops.buffer_allocation import laid_out, nbytes_of_row
-from symgrad.loops.cost_model import block_seconds, is_work, whole_seconds
+from symgrad.loops.cost_model import block_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for
 from symgrad.loops.stencils import Moved, moved_of
@@ -37,9 +37,9 @@ def nest(graph: Graph, numerics: str = "stable") -> Graph:
     """The program with what depends on its rows in loops over blocks, where that is faster; else as it is."""
     work = [x for x in reached(graph.outputs) if is_work(x)]
     scale = _most_rows(work)
-    large = [x for x in work if any(_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
+    large = [x for x in work if any(likely_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
     if not large:
-        note(reasons.NothingLarge(max(map(_numbers, work), default=0), FEWEST))
+        note(reasons.NothingLarge(max(map(likely_numbers, work), default=0), FEWEST))
         return graph
     worth, at_most = max(LEAST, WORTH * whole_seconds(work, scale)), _at_most_saved(large, scale)
     if at_most <= worth:
@@ -64,17 +64,13 @@ def _best(graph: Graph, worth: float) -> Division | None:
     return best
 
 
-def _numbers(node: Node) -> int:
-    return likely(product(node.aval.shape)) if isinstance(node.aval, Aval) else 0
-
-
 def _promising(graph: Graph, worth: float) -> list[Axis]:
     """Long axes along which much of the work lies, where blocks without any cost would be faster."""
     nodes = reached(graph.outputs)
     work = [x for x in nodes if is_work(x)]
     axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _has_many_rows(axis)]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
-    weights = [sum(_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
+    weights = [sum(likely_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
     promising = []
     for axis, touched, weight in zip(axes, along, weights, strict=True):
         at_most = _at_most_saved(touched, rows_scale(axis.size))

@@ -433,7 +433,8 @@ def operator(
         function that neither NumPy nor a package has, written with these alone.
     **facts
         What else the scheduler may know of its time and its memory, `nanoseconds` and `out` for instance: the fields of
-        `Op` that have these headings.
+        `Op` that have these headings. And `interval`, in which the numbers of the result lie: a pair ``(low, high)``,
+        or a function of the `Interval` of each input, such as ``lambda x, y: x + y``.
 
     Returns
     -------

@@ -96,15 +96,22 @@ def _spell_absolute(node, x):
     return Code(f"{text}.item()" if node.aval.weak else text)
 
 
-ADD = elementwise(np.add, lambda z, x, y: (1, 1), infix="+", commutes=True, cheap=True, elided=True)
-SUBTRACT = elementwise(np.subtract, lambda z, x, y: (1, -1), infix="-", cheap=True, elided=True)
-MULTIPLY = elementwise(np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True, cheap=True, elided=True)
+ADD = elementwise(
+    np.add, lambda z, x, y: (1, 1), infix="+", commutes=True, interval=lambda x, y: x + y, cheap=True, elided=True
+)
+SUBTRACT = elementwise(
+    np.subtract, lambda z, x, y: (1, -1), infix="-", interval=lambda x, y: x - y, cheap=True, elided=True
+)
+MULTIPLY = elementwise(
+    np.multiply, lambda z, x, y: (y, x), infix="*", commutes=True, interval=lambda x, y: x * y, cheap=True, elided=True
+)
 DIVIDE = elementwise(
     np.true_divide,
     lambda z, x, y: (1 / y, -z / y),
     infix="/",
     singular=True,
     domain=(REAL, POSITIVE),
+    interval=lambda x, y: x / y,
     nanoseconds=0.5,
     elided=True,
 )
@@ -127,7 +134,7 @@ POWER = elementwise(
     integral=True,
 )
 elementwise(np.float_power, _power_partials, singular=True, domain=(POSITIVE, REAL), scalar="math.pow")
-NEGATIVE = elementwise(np.negative, lambda y, x: -1, prefix="-", cheap=True, elided=True)
+NEGATIVE = elementwise(np.negative, lambda y, x: -1, prefix="-", interval=lambda x: -x, cheap=True, elided=True)
 elementwise(np.positive, lambda y, x: 1, prefix="+")
 elementwise(np.conjugate, lambda y, x: 1)
 elementwise(
@@ -141,11 +148,11 @@ elementwise(np.square, lambda y, x: 2 * x, scalar="a * a")
 SQRT = elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt", nanoseconds=0.6)
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt")
 ABSOLUTE = elementwise(
-    np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs", cheap=True
+    np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs", interval=abs, cheap=True
 )
 elementwise(np.fabs, lambda y, x: np.sign(x), scalar="math.fabs")
 # its loop branches: in place it takes five times as long where signs are mixed
-elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0", slow_in_place=True)
+elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0", interval=(-1, 1), slow_in_place=True)
 elementwise(
     np.heaviside,
     lambda z, x, h: (None, np.where(x == 0, 1.0, 0)),
@@ -165,7 +172,7 @@ elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot", nanos
 
 # ---- exponentials and logarithms
 
-EXP = elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp", nanoseconds=0.8)
+EXP = elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp", interval=lambda x: x.exp(), nanoseconds=0.8)
 elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2")
 elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1", nanoseconds=2.0)
 LOG = elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log", nanoseconds=1.2)
@@ -177,8 +184,8 @@ elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), com
 
 # ---- trigonometric and hyperbolic
 
-elementwise(np.sin, lambda y, x: np.cos(x), scalar="math.sin", nanoseconds=8.0)
-elementwise(np.cos, lambda y, x: -np.sin(x), scalar="math.cos", nanoseconds=8.0)
+elementwise(np.sin, lambda y, x: np.cos(x), scalar="math.sin", interval=(-1, 1), nanoseconds=8.0)
+elementwise(np.cos, lambda y, x: -np.sin(x), scalar="math.cos", interval=(-1, 1), nanoseconds=8.0)
 elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), scalar="math.tan", nanoseconds=10.0)
 elementwise(
     np.arcsin,
@@ -210,7 +217,7 @@ elementwise(
 )
 elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh", nanoseconds=8.0)
 elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh", nanoseconds=8.0)
-elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh", nanoseconds=1.7)
+elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh", interval=(-1, 1), nanoseconds=1.7)
 elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh")
 elementwise(
     np.arccosh,
@@ -254,6 +261,7 @@ MAXIMUM = elementwise(
     lambda z, x, y: (_takes(z, x, y, x >= y), _takes(z, y, x, y >= x)),
     commutes=True,
     scalar="a if a > b or a != a else b",
+    interval=lambda x, y: x.maximum(y),
     nanoseconds=0.5,
     cheap=True,
 )
@@ -262,6 +270,7 @@ MINIMUM = elementwise(
     lambda z, x, y: (_takes(z, x, y, x <= y), _takes(z, y, x, y <= x)),
     commutes=True,
     scalar="a if a < b or a != a else b",
+    interval=lambda x, y: x.minimum(y),
     nanoseconds=0.5,
     cheap=True,
 )
@@ -295,6 +304,7 @@ CLIP = elementwise(
     dtype=result_dtype,
     quick=_clip_in_two,
     scalar="d if (d := a if a > b or a != a else b) < c or d != d else c",
+    interval=lambda x, low, high: x.maximum(low).minimum(high),
     nanoseconds=0.4,
     out=True,
 )

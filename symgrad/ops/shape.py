@@ -376,6 +376,7 @@ BROADCAST_TO = operator(
     spell=lambda node, x: call("np.broadcast_to", [x.text, spell_param(node.aval.shape)]),
     flow=aligned,
     axes={"shape": result_shape},
+    interval=lambda x: x,
     quick=lambda node, x: call("np.full", [spell_param(node.aval.shape), x.text]) if is_small(node) else None,
     linear=True,
     view=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from symgrad.analysis.cost import flops_of, traffic_of, works
+from symgrad.analysis.cost import flops_of, is_work, traffic_of
 from symgrad.core.graph import CONSTANT, Node
 from symgrad.core.listing import is_input, number, shortened, spelled_params
 from symgrad.core.text import visible
@@ -100,7 +100,7 @@ def _derived(node: Node, numbers: dict[Node, int]) -> dict[str, Any] | None:
 
 
 def _cost(node: Node) -> str:
-    if is_input(node) or not works(node):
+    if is_input(node) or not is_work(node):
         return ""
     flops, traffic = (f"{x:,}" if isinstance(x, int) else str(x) for x in (flops_of(node), traffic_of(node)))
     return f"{flops} operations, {traffic} bytes"

@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.analysis.aliases import is_read_only
 from symgrad.analysis.cost import Step
+from symgrad.analysis.overflow import overflows_harmlessly
 from symgrad.core.graph import CONSTANT, INPUT, Graph, Node
 from symgrad.core.saving import loading
 from symgrad.core.sizes import Dim, symbols_of
@@ -20,7 +21,6 @@ from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Leaf
 from symgrad.loops.loop import Block, with_nested
-from symgrad.ops.elementwise import ADD, CLIP, DIVIDE, EXP, MINIMUM
 from symgrad.spelling import ATOM, spell_dtype
 from symgrad.targets.numpy import preamble
 from symgrad.targets.numpy.body import Body
@@ -156,10 +156,10 @@ def _end(called: Collection[str], defined: Mapping[str, Callable[..., Any]]) -> 
     return "\n\n\n".join(filter(None, [preamble.text_for(called), preamble.definitions(defined.values()), *again]))
 
 
-def _definition(header: Header, lines: Iterable[str], nodes: Iterable[Node] = ()) -> str:
+def _definition(header: Header, lines: Iterable[str], nodes: Collection[Node] = ()) -> str:
     """The function; where the body needs names of its parameters for itself, it is a function of other names."""
     line = header.signature_line()
-    first = [QUIETLY] if _overflows_harmlessly(nodes) else []
+    first = [QUIETLY] if overflows_harmlessly(nodes) else []
     if header.inner != header.function:
         why = f"    # the body needs {' and '.join(sorted(CALLED.intersection(header.local)))} for itself"
         call = f"    return {header.inner}({', '.join(header.local)})"
@@ -214,16 +214,6 @@ def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> Sourc
         *_origin_of_return(plain, numpy_lines[-1], graph.outputs),
     ]
     return Source("\n\n".join(parts), header.function, origins=origins)
-
-
-def _overflows_harmlessly(nodes: Iterable[Node]) -> bool:
-    """Whether something is divided by one plus an exponential: where that is infinite, zero is the right result."""
-    return any(
-        node.op is DIVIDE
-        and node.inputs[1].op is ADD
-        and any(x.op is EXP and x.inputs[0].op not in (MINIMUM, CLIP) for x in node.inputs[1].inputs)
-        for node in nodes
-    )
 
 
 def _name_inputs(names: Names, header: Header) -> None:

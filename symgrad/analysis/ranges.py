@@ -1,0 +1,100 @@
+"""Between which numbers a value lies whatever the arguments are: interval arithmetic (Moore) on operators' entries."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.analysis.values import number
+from symgrad.core.graph import Node
+
+LARGEST_EXPONENT = math.log(sys.float_info.max)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The numbers from `low` to `high`; these may be infinite, and a NaN is taken to lie in any interval."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def magnitude(self) -> float:
+        """A number that no absolute value exceeds."""
+        return max(-self.low, self.high)
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.high, -self.low)
+
+    def __abs__(self) -> Interval:
+        return Interval(max(self.low, -self.high, 0.0), self.magnitude)
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Interval) -> Interval:
+        return self + -other
+
+    def __mul__(self, other: Interval) -> Interval:
+        ends = [x * y if x and y else 0.0 for x in (self.low, self.high) for y in (other.low, other.high)]
+        return Interval(min(ends), max(ends))
+
+    def __truediv__(self, other: Interval) -> Interval:
+        if other.low <= 0 <= other.high:
+            return Interval()
+        return self * Interval(1 / other.high, 1 / other.low)
+
+    def minimum(self, other: Interval) -> Interval:
+        return Interval(min(self.low, other.low), min(self.high, other.high))
+
+    def maximum(self, other: Interval) -> Interval:
+        return Interval(max(self.low, other.low), max(self.high, other.high))
+
+    def exp(self) -> Interval:
+        low, high = (math.exp(x) if x < LARGEST_EXPONENT else math.inf for x in (self.low, self.high))
+        return Interval(low, high)
+
+
+ANYWHERE = Interval()
+
+
+def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
+    """The interval of each value; that of integers, which wrap around, is known of numbers alone.
+
+    Parameters
+    ----------
+    nodes : iterable of Node
+        In order of creation, with all that they are made of.
+    """
+    ranges: dict[Node, Interval] = {}
+    for node in nodes:
+        ranges[node] = _range_of(node, ranges)
+    return ranges
+
+
+def _range_of(node: Node, ranges: dict[Node, Interval]) -> Interval:
+    c, known = number(node), node.op.interval
+    if c is not None and node.aval.dtype.kind in "iuf":
+        return Interval(float(c), float(c)) if math.isfinite(c) else ANYWHERE
+    if known is None or node.aval.dtype.kind != "f":
+        return ANYWHERE
+    found = Interval(*known) if isinstance(known, tuple) else known(*[ranges[x] for x in node.inputs])
+    return _rounded(found, _largest(node.aval.dtype))
+
+
+def _rounded(exact: Interval, largest: float) -> Interval:
+    """The interval of what a dtype has for numbers: beyond its largest there is infinity alone."""
+    low = exact.low if exact.low >= -largest else -math.inf
+    high = exact.high if exact.high <= largest else math.inf
+    return Interval(low, high) if low <= largest and high >= -largest else ANYWHERE
+
+
+@cache  # NumPy takes its time to say it
+def _largest(dtype: np.dtype[Any]) -> float:
+    return float(np.finfo(dtype).max)
