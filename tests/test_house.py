@@ -76,11 +76,14 @@ def modules():
 
 
 def imports(path, known):
-    """What a module imports of the package, lazily or not; what only a type checker reads does not count."""
+    """What a module imports of the package, lazily or not.
+
+    What only a type checker reads does not count, nor the view of an object that its class gives to notebooks.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = {n for block in ast.walk(tree) if is_for_types(block) for n in ast.walk(block)}
+    left_out = {n for block in ast.walk(tree) if is_for_types(block) or is_view(block) for n in ast.walk(block)}
     found = set()
-    for node in set(ast.walk(tree)) - for_types:
+    for node in set(ast.walk(tree)) - left_out:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
             within = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -92,6 +95,10 @@ def imports(path, known):
 
 def is_for_types(node):
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def is_view(node):
+    return isinstance(node, ast.FunctionDef) and node.name in ("_repr_html_", "_repr_latex_")
 
 
 def short(full):
