@@ -15,7 +15,6 @@ from symgrad.frontend.variable import Variable as Variable
 from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
 from symgrad.ops.define import operator as operator
 from symgrad.report.diff import diff as diff
-from symgrad.show import notebook as _notebook  # noqa: F401  gives the classes what notebooks show of them
 from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
 from symgrad.show.draw import draw as draw
 from symgrad.show.formula import pp as pp

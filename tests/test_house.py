@@ -76,11 +76,14 @@ def modules():
 
 
 def imports(path, known):
-    """What a module imports of the package, lazily or not; what only a type checker reads does not count."""
+    """What a module imports of the package, lazily or not.
+
+    What only a type checker reads does not count, nor the view of an object that its class gives to notebooks.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = {n for block in ast.walk(tree) if is_for_types(block) for n in ast.walk(block)}
+    left_out = {n for block in ast.walk(tree) if is_for_types(block) or is_view(block) for n in ast.walk(block)}
     found = set()
-    for node in set(ast.walk(tree)) - for_types:
+    for node in set(ast.walk(tree)) - left_out:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}:{node.lineno} imports relatively"
             within = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -92,6 +95,10 @@ def imports(path, known):
 
 def is_for_types(node):
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
+def is_view(node):
+    return isinstance(node, ast.FunctionDef) and node.name in ("_repr_html_", "_repr_latex_")
 
 
 def short(full):
@@ -184,6 +191,74 @@ def test_asking_for_a_name_is_found(code):
 @pytest.mark.parametrize("code", ["f'{node.op.name} of {x}'", "call(node.op.path, [x])", "op is SUM", "point.name"])
 def test_writing_a_name_is_not_asking_for_it(code):
     assert list(names_asked(ast.parse(code))) == []
+
+
+# ---- what belongs to the process
+
+STATE = {
+    "compiler.compiled._serial": "names of files in linecache, which are the process's",
+    "core.provenance._boundaries": "filled by the decorator `boundary`, as functions are defined",
+    "core.tree._dataclasses": "classes are registered with optree, once for the process",
+    "core.tree._registering": "the lock of that",
+    "frontend.interception._exchanged": "traces of several threads exchange the same names of NumPy's",
+    "frontend.interception._seen": "what stands for a function compares by identity",
+    "interchange.reader._loaded": "names of files in linecache, which are the process's",
+    "ops.create.CREATE": "filled by `creates`, as modules of ops are imported",
+    "ops.define.PLACES": "filled by `implements_at`, for SciPy's functions as their module is imported",
+    "ops.define.TABLE": "filled by `implements` and `operator`, as modules are imported",
+    "ops.known._known": "a cache, by node",
+    "ops.known._values": "a cache, by node",
+    "ops.plugins._loaded": "a plug-in is imported once",
+    "ops.scipy.distributions.DISTRIBUTIONS": "filled by `distribution`, as its module is imported",
+    "targets.numpy.runtime._kept": "scratch memory, kept from call to call until `release_scratch`",
+}
+"""Module-level values that change, and why they cannot belong to something smaller."""
+
+
+def changing(tree):
+    """Module-level names bound to what is there to be changed: empty containers, counters, locks, weak caches."""
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and value is not None and is_to_be_changed(value):
+            yield (node.targets[0] if isinstance(node, ast.Assign) else node.target).id
+
+
+def is_to_be_changed(value):
+    if isinstance(value, ast.Call):
+        made = getattr(value.func, "attr", getattr(value.func, "id", ""))
+        empty = made in ("dict", "list", "set", "defaultdict", "deque") and not value.args
+        return empty or made in ("count", "Lock", "RLock", "WeakKeyDictionary", "WeakValueDictionary", "Exchanged")
+    return isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value).strip("{}[]")
+
+
+def test_state_of_the_process_is_known():
+    found = {f"{module}.{name}" for module, path in modules().items() for name in changing(ast.parse(path.read_text()))}
+    assert sorted(found) == sorted(STATE)
+
+
+def test_no_function_binds_a_name_of_its_module():
+    bound = [
+        m for m, path in modules().items() for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Global)
+    ]
+    assert bound == []
+
+
+@pytest.mark.parametrize("code", ["seen = {}", "_n: Iterator[int] = itertools.count(1)", "KNOWN = set()"])
+def test_state_is_found(code):
+    assert len(list(changing(ast.parse(code)))) == 1
+
+
+def writes_table(tree):
+    """The lines that put something into the table of operators."""
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
+        if any(isinstance(t, ast.Subscript) and getattr(t.value, "id", "") in ("TABLE", "OPERATORS") for t in targets):
+            yield node.lineno
+
+
+def test_the_table_has_one_door():
+    """`operator`, `implements` and their kin: what plug-ins and SciPy's entries go through, too."""
+    assert [m for m, path in modules().items() if any(writes_table(ast.parse(path.read_text())))] == ["ops.define"]
 
 
 # ---- public names

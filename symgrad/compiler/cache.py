@@ -12,7 +12,6 @@ from symgrad.errors import RecompilationWarning
 
 RECENT = 4  # programs that a call tries before it looks further
 TOO_MANY = 16  # programs of one function after which something seems to change at every call
-_clock = itertools.count()
 
 
 class Described(NamedTuple):
@@ -29,7 +28,7 @@ class Entry:
     __slots__ = ("compiled", "described", "options", "used")
 
     def __init__(self, compiled: Any, options: Any, described: Described) -> None:
-        self.compiled, self.options, self.described, self.used = compiled, options, described, next(_clock)
+        self.compiled, self.options, self.described, self.used = compiled, options, described, 0
 
 
 class Cache:
@@ -47,6 +46,7 @@ class Cache:
         self._groups: dict[tuple[Any, ...], list[Entry]] = {}  # by kinds
         self._history: list[Described] = []
         self._warned = False
+        self._clock = itertools.count(1)
 
     def __len__(self) -> int:
         return sum(map(len, self._groups.values()))
@@ -77,7 +77,7 @@ class Cache:
 
     def _use(self, entry: Entry) -> None:
         for e in (*self.recent[:1], entry):  # the first has been in use without a note
-            e.used = next(_clock)
+            e.used = next(self._clock)
         self.recent = (entry, *(e for e in self.recent if e is not entry))[:RECENT]
         if len(self._exact) > 16 * max(len(self), 1):
             self._exact = {e.described: e for group in self._groups.values() for e in group}

@@ -6,7 +6,7 @@ import itertools
 import linecache
 import weakref
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +39,7 @@ if TYPE_CHECKING:
     from symgrad.report.explain import Report
     from symgrad.report.profile import Profile
 
-_serial = itertools.count(1)
-
-# The C library gives freed memory back to the system, and every array of a few pages costs page faults again, until it
-# has seen a block of up to 32 MB freed once (mallopt(3), M_MMAP_THRESHOLD): long expressions then run several times as
-# fast. The pages of this one are never touched.
-np.empty(4_000_000)
+_serial = itertools.count(1)  # of files in linecache, which belongs to the process
 
 
 class Compiled:
@@ -112,6 +107,11 @@ class Compiled:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _compiled_again, (rows_of(self.program), self.options, self._static, self.origin)
+
+    def _repr_html_(self) -> str:
+        from symgrad.show.notebook import source_view
+
+        return source_view(self)
 
     @property
     def source(self) -> str:
@@ -318,9 +318,20 @@ def _load(source: Source) -> Callable[..., Any]:
 
     The functions at its end need not be compiled again and again: it gets them as they are.
     """
+    _keep_freed_memory()
     filename = f"<symgrad {source.function} {next(_serial)}>"
     linecache.cache[filename] = (len(source.text), None, source.text.splitlines(keepends=True), filename)
     namespace = source.namespace
     exec(compile(source.own, filename, "exec"), namespace)
     weakref.finalize(namespace[source.function], linecache.cache.pop, filename, None)
     return namespace[source.function]
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let the process keep the memory that arrays have freed: long expressions run in half of the time.
+
+    The C library gives it back to the system, and every array of a few pages costs page faults again, until it has seen
+    a block of up to 32 MB freed once (mallopt(3), M_MMAP_THRESHOLD). The pages of this one are never touched.
+    """
+    np.empty(4_000_000)

@@ -60,7 +60,7 @@ def _home(rule: Any) -> tuple[str, str]:
     return function.__module__, function.__name__
 
 
-copyreg.pickle(Op, _reduced_op)
+copyreg.pickle(Op, _reduced_op)  # here, since only the table knows where an operator is found
 
 
 # ---- programs

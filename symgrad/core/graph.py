@@ -226,6 +226,16 @@ class Graph:
     def __str__(self) -> str:
         return listing(self)
 
+    def _repr_html_(self) -> str:
+        from symgrad.show.notebook import graph_view
+
+        return graph_view(self)
+
+    def _repr_latex_(self) -> str | None:
+        from symgrad.show.notebook import formula_view
+
+        return formula_view(self)
+
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
         """The node of `op` on `inputs`: the one that is there, or a new one. The only mutation of a graph."""
         if self.entry is not None:

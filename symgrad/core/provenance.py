@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -22,8 +23,7 @@ _INTERNAL = tuple(folder + os.sep for folder in (_OWN, os.path.dirname(os.path.a
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own, contextlib and the like
 _INSTALLED = (_LIBRARY + "site-packages" + os.sep, _LIBRARY + "dist-packages" + os.sep)
-_internal_files: dict[str, bool] = {}
-_boundaries: dict[str, set[CodeType]] = {}  # by name: to hash a code takes long
+_boundaries: dict[str, set[CodeType]] = {}  # filled by `boundary` alone, by name: to hash a code takes long
 
 
 class Where(NamedTuple):
@@ -48,14 +48,13 @@ UNKNOWN = Where("<unknown>", 0)
 
 def internal(code: CodeType) -> bool:
     """Whether this code belongs to symgrad, NumPy or Python's library rather than to the user."""
-    name = code.co_filename
-    known = _internal_files.get(name)
-    if known is None:
-        library = name.startswith(_LIBRARY) and not name.startswith(_INSTALLED)
-        known = _internal_files[name] = (
-            name.startswith(_INTERNAL) or library or name == "<string>" or name.startswith("<frozen")
-        )
-    return known
+    return _is_internal(code.co_filename)
+
+
+@cache
+def _is_internal(file: str) -> bool:
+    library = file.startswith(_LIBRARY) and not file.startswith(_INSTALLED)
+    return file.startswith(_INTERNAL) or library or file == "<string>" or file.startswith("<frozen")
 
 
 def installed(code: CodeType) -> bool:
@@ -131,15 +130,15 @@ def in_library() -> str:
 
 def package_of(code: CodeType) -> str:
     """The installed package that a code belongs to, "" of the user's own files."""
-    name = code.co_filename
-    known = _packages.get(name)
-    if known is None:
-        found = _PACKAGE.search(name)
-        known = _packages[name] = found[1] if found else ""
-    return known
+    return _package_in(code.co_filename)
 
 
-_packages: dict[str, str] = {}
+@cache
+def _package_in(file: str) -> str:
+    found = _PACKAGE.search(file)
+    return found[1] if found else ""
+
+
 _PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
 
 
@@ -198,14 +197,12 @@ def _at(frame: FrameType | None) -> Where:
 # ---- the name that the user gives to a value
 
 _RETURN = object()
-_names: dict[tuple[CodeType, int], object] = {}
-_bytecode: dict[CodeType, bytes] = {}
 
 
 def forget_code() -> None:
     """Let go of the user's functions that have been looked into."""
-    _names.clear()
-    _bytecode.clear()
+    _target.cache_clear()
+    _raw.cache_clear()
 
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -223,10 +220,7 @@ def assigned_name() -> str | None:
             return None
         frame = frame.f_back
     while frame is not None:
-        key = (frame.f_code, frame.f_lasti)
-        name = _names.get(key)
-        if name is None:
-            name = _names[key] = _target(frame.f_code, frame.f_lasti)
+        name = _target(frame.f_code, frame.f_lasti)
         if name is not _RETURN:
             return name or None  # type: ignore[return-value]
         frame = frame.f_back
@@ -263,13 +257,12 @@ def looks_up(frame: FrameType) -> bool:
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD")
 
 
+@cache
 def _raw(code: CodeType) -> bytes:
-    raw = _bytecode.get(code)
-    if raw is None:
-        raw = _bytecode[code] = code.co_code
-    return raw
+    return code.co_code
 
 
+@cache
 def _target(code: CodeType, last: int) -> object:
     """What follows the instruction at `last`: a stored name, a return, or "" for anything else."""
     raw = _raw(code)

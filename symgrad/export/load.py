@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError
-
-_serial = itertools.count(1)
 
 
 class SelfTest(NamedTuple):
@@ -144,7 +141,7 @@ def load(path: str | Path) -> Saved:
 
 def _run(path: Path, source: str) -> ModuleType:
     """The module; not by way of compiled files, of which one may be older than an edit of the same second."""
-    module = ModuleType(f"symgrad_saved_{next(_serial)}")
+    module = ModuleType(f"symgrad_saved_{path.stem}")
     module.__file__ = str(path.absolute())
     try:
         exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))

@@ -110,7 +110,7 @@ def seen(value: Any) -> Any:
     return CONCATENATORS.get(id(value), value)
 
 
-_seen: dict[Any, Seen] = {}
+_seen: dict[Any, Seen] = {}  # one for each function, whatever thread comes first: `is` holds among them
 
 
 def create(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -107,6 +107,11 @@ class Variable(Memory, Operators):
         """What `print` and f-strings show: the value, of what is made of constants."""
         return str(self.known_value()) if is_constant(self) else repr(self)
 
+    def _repr_latex_(self) -> str | None:
+        from symgrad.show.notebook import formula_view
+
+        return formula_view(self)
+
     def __len__(self) -> int:
         if not self.shape:
             raise ScalarError("len() of a 0-d array", "Write x.size, or x[None] for an array of one.")

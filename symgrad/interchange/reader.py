@@ -32,7 +32,7 @@ MOST_LINES = 1_000_000  # of all files together
 KINDS = {kind.name.lower(): kind for kind in inspect._ParameterKind}
 
 _PATTERN = re.compile(r"\w*\{\}\w*")  # of the name of a derivative
-_loaded = count(1)
+_loaded = count(1)  # of files in linecache, which belongs to the process
 
 
 def program_at(at: Cursor) -> Program:

@@ -7,7 +7,6 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import (
-    TABLE,
     as_input,
     as_method,
     axis_index,
@@ -147,12 +146,11 @@ def nancumprod(a, axis=None, dtype=None, out=None):
 
 
 def _accumulate(ufunc, function):
+    @implements(ufunc.accumulate)
     def accumulate(array, axis=0, dtype=None, out=None):
         if axis is None and np.ndim(as_input(array)) > 1:
             raise ShapeError(f"np.{ufunc.__name__}.accumulate: axis=None of several axes", "Name one: axis=0.")
         return function(array, axis or 0, dtype, out)
-
-    TABLE[ufunc.accumulate] = accumulate
 
 
 def _running(ufunc, vjp):

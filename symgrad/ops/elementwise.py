@@ -607,5 +607,5 @@ def _outer(call, name):
 
 for ufunc, call in list(TABLE.items()):
     if isinstance(ufunc, np.ufunc) and ufunc.nin == 2:
-        TABLE[ufunc.outer] = _outer(call, ufunc.__name__)
+        implements(ufunc.outer)(_outer(call, ufunc.__name__))
 elementwise(np.invert, flat, prefix="~", scalar=_scalar_not)

@@ -6,7 +6,7 @@ from symgrad.core.axes import Flow, axis_numbers
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.accumulate import along
-from symgrad.ops.define import TABLE, as_input, axis_index, operator, refuse, ufunc_dtypes
+from symgrad.ops.define import TABLE, as_input, axis_index, implements, operator, refuse, ufunc_dtypes
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call
@@ -96,6 +96,7 @@ def _to_slices(g, x, indices, axis):
 def _reduceat(ufunc):
     name = f"{ufunc.__name__}.reduceat"
 
+    @implements(ufunc.reduceat)
     def reduceat(array, indices, axis=0, dtype=None, out=None):
         known = known_value(as_input(indices))
         if known is None:
@@ -115,8 +116,6 @@ def _reduceat(ufunc):
         slices = map(slice, indices, stops)
         parts = [ufunc.reduce(along(x, axis, part), axis=axis, keepdims=True) for part in slices]
         return np.concatenate(parts, axis)
-
-    TABLE[ufunc.reduceat] = reduceat
 
 
 _COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)

@@ -4,7 +4,7 @@ from symgrad.errors import ArgumentError
 
 GROUP = "symgrad.operators"
 
-_loaded = set()  # by name and value
+_loaded = set()  # by name and value: also those that failed are not tried again in this process
 
 
 def load():

@@ -83,6 +83,7 @@ def _signed(function, op, *, fill=None, combine=None, identity=True):
     """
     name, signature = function.__name__, inspect.signature(function)
 
+    @implements(function)
     def call(*args, **kwargs):
         given = signature.bind(*args, **kwargs).arguments
         x, options = _operand(given), _options(given)
@@ -97,8 +98,6 @@ def _signed(function, op, *, fill=None, combine=None, identity=True):
                 )
             x = np.where(_mask(name, x, where), x, fill(x.dtype))
         return _into(out, _joined(op, x, initial, combine, options))
-
-    TABLE[function] = call
 
 
 def _operand(given):
@@ -361,7 +360,8 @@ MAX = _extreme(np.max, np.maximum, _lowest, quick=as_method, nanoseconds=0.3, ou
 MIN = _extreme(np.min, np.minimum, _highest, quick=as_method, nanoseconds=0.3, out=True)
 _extreme(np.nanmax, np.fmax, _lowest)
 _extreme(np.nanmin, np.fmin, _highest)
-TABLE[np.amax], TABLE[np.amin] = TABLE[np.max], TABLE[np.min]
+implements(np.amax)(TABLE[np.max])
+implements(np.amin)(TABLE[np.min])
 
 
 @implements(np.ptp)
@@ -398,12 +398,11 @@ ARGMAX, ARGMIN, NANARGMAX, NANARGMIN = map(_place, (np.argmax, np.argmin, np.nan
 
 
 def _position(function, op):
+    @implements(function)
     def call(a, axis=None, out=None, *, keepdims=_UNSET):
         if isinstance(axis, tuple):
             raise UnsupportedError(f"{op.path}: axis={axis} names several dimensions", "Reshape them into one.")
         return _into(out, op(a, **_options({"axis": axis, "keepdims": keepdims})))
-
-    TABLE[function] = call
 
 
 _position(np.argmax, ARGMAX)
@@ -478,6 +477,7 @@ def _degrees(name, ddof, correction):
 def _moment(function, op, root, skip_nan=False):
     name = function.__name__
 
+    @implements(function)
     def moment(
         a, axis=None, dtype=None, out=None, ddof=0, keepdims=_UNSET, *, where=_UNSET, mean=_UNSET, correction=_UNSET
     ):
@@ -497,8 +497,6 @@ def _moment(function, op, root, skip_nan=False):
             result = total / np.maximum(freedom, 0)
         return _into(out, root(result))
 
-    TABLE[function] = moment
-
 
 _moment(np.var, VAR, lambda variance: variance)
 _moment(np.std, STD, _root)
@@ -512,6 +510,7 @@ def _skips_nan(function, plain):
     """A nan-function as its plain one that leaves NaNs out."""
     signature = inspect.signature(function)
 
+    @implements(function)
     def call(*args, **kwargs):
         given = _options(signature.bind(*args, **kwargs).arguments)
         x = as_input(given.pop("a"))
@@ -519,8 +518,6 @@ def _skips_nan(function, plain):
             where = given.pop("where", None)
             given["where"] = ~np.isnan(x) if where is None else _mask(function.__name__, x, where) & ~np.isnan(x)
         return plain(x, **given)
-
-    TABLE[function] = call
 
 
 _skips_nan(np.nansum, TABLE[np.sum])
@@ -553,12 +550,11 @@ LOGSUMEXP = reduction(
 def _reduce(function, ufunc):
     """``ufunc.reduce`` as the function that it is: along the first axis unless it is told otherwise."""
 
+    @implements(ufunc.reduce)
     def reduce(array, axis=0, dtype=None, out=None, keepdims=False, initial=_UNSET, where=True):
         x = _operand({"a": array, "dtype": dtype})
         options = _options({"initial": initial, "where": where})
         return _into(out, function(x, axis=axis, keepdims=keepdims, **options))
-
-    TABLE[ufunc.reduce] = reduce
 
 
 def _of_truth(function, combine):

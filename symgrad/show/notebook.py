@@ -1,9 +1,6 @@
-"""What notebooks show of programs and graphs. Views stand above what they show, and so give it its methods here."""
+"""What notebooks show of programs and graphs: what their methods `_repr_html_` and `_repr_latex_` give."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.core.graph import Graph, Node, reached
@@ -54,15 +51,3 @@ def _terms(outputs: list[Node]) -> int:
     for node in reached(outputs):
         found[node] = 1 + sum(found[x] for x in node.inputs)
     return sum(found[y] for y in outputs)
-
-
-VIEWS: dict[type, dict[str, Callable[[Any], str | None]]] = {
-    Compiled: {"_repr_html_": source_view},
-    Program: {"_repr_html_": graph_view, "_repr_latex_": formula_view},
-    Graph: {"_repr_html_": graph_view, "_repr_latex_": formula_view},
-    Variable: {"_repr_latex_": formula_view},
-}
-
-for _shown, _views in VIEWS.items():
-    for _name, _view in _views.items():
-        setattr(_shown, _name, _view)

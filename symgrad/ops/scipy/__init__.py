@@ -9,7 +9,7 @@ from types import CodeType
 from symgrad.core.graph import Op
 from symgrad.ops.define import OPERATORS
 
-_WAITING = {
+_ENTRIES = {
     "special": ("special", "softmax"),
     "linalg": ("linalg",),
     "stats": ("special", "linalg", "stats", "multivariate"),
@@ -30,7 +30,7 @@ def operator_named(name: str) -> Op:
     """
     package, _, rest = name.partition(".")
     module = rest.partition(".")[0]
-    if package == "scipy" and module in _WAITING:
+    if package == "scipy" and module in _ENTRIES:
         with suppress(ImportError):
             import_module(f"scipy.{module}")
         load()
@@ -43,11 +43,10 @@ def load(codes: Iterable[CodeType] = ()) -> None:
     symgrad itself imports none, but a function may; and ``scipy.linalg`` is imported when SciPy is first asked for it.
     """
     names = [set(code.co_names) for code in codes]
-    for name in list(_WAITING):
+    for name in _ENTRIES:
         if any(f"scipy.{name}" in own or {"scipy", name} <= own for own in names):
             with suppress(ImportError):
                 import_module(f"scipy.{name}")
-    for name in [name for name in _WAITING if f"scipy.{name}" in sys.modules]:
-        for own in _WAITING[name]:
+    for name in [name for name in _ENTRIES if f"scipy.{name}" in sys.modules]:
+        for own in _ENTRIES[name]:
             import_module(f"symgrad.ops.scipy.{own}")
-        _WAITING.pop(name, None)  # another thread may have been first
