@@ -15,6 +15,7 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
@@ -338,8 +339,7 @@ SVDVALS = operator(
 
 @implements(np.linalg.svd)
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
-    if hermitian:
-        refuse("linalg.svd", "hermitian")
+    refuse_given("linalg.svd", hermitian=bool(hermitian))
     a = as_input(a)
     if not compute_uv:
         return SVDVALS(a)
