@@ -10,15 +10,10 @@ from symgrad.errors import ShapeError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, flat, transposed
 from symgrad.ops.define import as_input, implements, operator
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, product
+from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, of_matrix, product
 from symgrad.spelling import Code
 
 # ---- least squares: for matrices of locally constant rank
-
-
-def infer_pinv(a):
-    check_matrix("pinv", a, square=False)
-    return Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), float_dtype("pinv", a))
 
 
 def vjp_pinv(g, y, a):
@@ -30,7 +25,7 @@ def vjp_pinv(g, y, a):
 
 PINV = operator(
     np.linalg.pinv,
-    infer=infer_pinv,
+    infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
     flow=signature("...__->...__"),
 )

@@ -8,13 +8,12 @@ import numpy as np
 from scipy import linalg
 
 from symgrad.core.axes import signature
-from symgrad.core.graph import Aval
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, transposed
 from symgrad.ops.define import as_input, implements_at, is_traced, operator
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, real, vjp_eigh, work
-from symgrad.ops.lstsq import infer_lstsq, infer_pinv, vjp_lstsq, vjp_pinv
+from symgrad.ops.linalg import flow_solve, of_matrix, vjp_eigh, work
+from symgrad.ops.lstsq import infer_lstsq, vjp_lstsq, vjp_pinv
 from symgrad.ops.scipy import matrix_functions  # noqa: F401  its entries belong to scipy.linalg, too
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.triangular import PACKAGE, SOLVE_TRIANGULAR, by_columns, triangle
@@ -70,7 +69,7 @@ def norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
 
 PINV = operator(
     linalg.pinv,
-    infer=infer_pinv,
+    infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
     flow=signature("...__->...__"),
     package=PACKAGE,
@@ -110,15 +109,9 @@ def lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=Tr
 # ---- spectra
 
 
-def _infer_eigh(a, lower=True):
-    check_matrix("eigh", a, package=PACKAGE)
-    dtype = float_dtype("eigh", a, package=PACKAGE)
-    return Aval(a.shape[:-1], real(dtype)), Aval(a.shape, dtype)
-
-
 EIGH = operator(
     linalg.eigh,
-    infer=_infer_eigh,
+    infer=lambda a, lower=True: of_matrix("eigh", "nn->n,nn", a, PACKAGE),
     vjp=lambda g, y, a, lower: vjp_eigh(g, y, a, "L" if lower else "U"),
     flops=lambda y, a, lower: work(a, 9),
     flow=signature("...__->..._,...__"),
