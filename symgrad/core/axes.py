@@ -160,6 +160,10 @@ def beside(axes: Collection[int], y: Aval, *xs: Aval) -> Flow:
     return matched(y, xs, [labels] * len(xs), labels)
 
 
+ALONG_AXIS: dict[str, Any] = {"flow": lambda y, x, axis, **_: beside((axis,), y, x), "axes": {"axis": axis_numbers}}
+"""What the entries of operators say that take one axis as a whole, their parameter `axis`."""
+
+
 def reduced(x: Aval, axes: Collection[int], keepdims: bool = False, combine: np.ufunc | None = None) -> Flow:
     """Some axes of the only input are reduced, opaque without `combine`; the others flow."""
     inputs = tuple(None if i in axes and combine is None else i for i in range(x.ndim))

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from symgrad.core.axes import axis_numbers, beside
+from symgrad.core.axes import ALONG_AXIS
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import (
     as_input,
     as_method,
@@ -13,7 +14,6 @@ from symgrad.ops.define import (
     implements,
     is_traced,
     operator,
-    refuse,
     ufunc_dtypes,
 )
 from symgrad.ops.gather import add_along
@@ -53,16 +53,14 @@ def _accumulation(function, vjp, linear=False):
         infer=lambda x, axis: Aval(x.shape, sum_dtype(x.dtype)),
         vjp=vjp,
         spell=_spell,
-        flow=lambda y, x, axis: beside((axis,), y, x),
-        axes={"axis": axis_numbers},
         linear=linear,
+        **ALONG_AXIS,
     )
 
     @implements(function)
     def signed(a, axis=None, dtype=None, out=None):
+        refuse_given(function.__name__, out=out)  # by keyword it is delivered before the function is called
         x = as_input(a) if dtype is None else np.astype(as_input(a), np.dtype(dtype))
-        if out is not None:
-            refuse(function.__name__, "out")  # by keyword it is delivered before the function is called
         return op(np.ravel(x), axis=0) if axis is None else op(x, axis=axis)
 
     return op
@@ -162,13 +160,11 @@ def _running(ufunc, vjp):
         infer=lambda x, axis: Aval(x.shape, ufunc_dtypes(ufunc, (x.dtype, x.dtype))[0]),
         vjp=vjp,
         spell=lambda node, x: call(node.op.path, [x.text, *_unless_first(dict(node.params)["axis"])]),
-        flow=lambda y, x, axis: beside((axis,), y, x),
-        axes={"axis": axis_numbers},
+        **ALONG_AXIS,
     )
 
     def signed(a, axis, dtype, out):
-        if out is not None:
-            refuse(name, "out")
+        refuse_given(name, out=out)
         x = as_input(a)
         if not np.ndim(x):
             raise ShapeError(f"np.{name}: a scalar has no axis", "Write x[None].")

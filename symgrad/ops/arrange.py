@@ -4,12 +4,13 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import Flow, axis_numbers, beside, opaque
+from symgrad.core.axes import ALONG_AXIS, Flow, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import margins
+from symgrad.ops.arguments import flat_or_axis
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
 from symgrad.ops.index import ADD_AT, put
 from symgrad.ops.index_expressions import EVERYTHING, Slot, known_value
@@ -87,22 +88,20 @@ def _vjp_repeat(g, y, x, repeats, axis):
 REPEAT = operator(
     np.repeat,
     infer=lambda x, repeats, axis: Aval((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype),
-    bind=lambda a, repeats, axis: ((as_input(a),), {"repeats": repeats, "axis": axis}),
     vjp=_vjp_repeat,
     spell=lambda node, x: call(
         "np.repeat",
         [x.text, str(dict(node.params)["repeats"])] + [f"axis={dict(node.params)['axis']}"] * (node.aval.ndim > 1),
     ),
-    flow=lambda y, x, repeats, axis: beside((axis,), y, x),
-    axes={"axis": axis_numbers},
     linear=True,
+    **ALONG_AXIS,
 )
 
 
 @implements(np.repeat)
 def repeat(a, repeats, axis=None):
-    a, repeats = as_input(a), _known("repeat", "repeats", repeats)
-    a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("repeat", axis, np.ndim(a)))
+    repeats = _known("repeat", "repeats", repeats)
+    a, axis = flat_or_axis("repeat", a, axis)
     if isinstance(repeats, Dim) or np.size(repeats) == 1:
         return REPEAT(a, repeats=as_size(repeats if isinstance(repeats, Dim) else np.ravel(repeats)[0]), axis=axis)
     n = operator_index(a.shape[axis])
@@ -270,10 +269,6 @@ for _name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn 
 # ---- padding
 
 
-def _bind_pad(array, pad_width, mode):
-    return (as_input(array),), {"pad_width": pad_width, "mode": mode}
-
-
 def _infer_pad(x, pad_width, mode="constant"):
     return Aval(tuple(n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)), x.dtype)
 
@@ -306,7 +301,6 @@ def _flow_pad(y, x, pad_width, mode):
 PAD = operator(
     np.pad,
     infer=_infer_pad,
-    bind=_bind_pad,
     vjp=_vjp_pad,
     spell=_spell_pad,
     flow=_flow_pad,
@@ -368,14 +362,9 @@ def append(arr, values, axis=None):
     return np.concatenate((arr, values), axis)
 
 
-def _flat_or_axis(function, arr, axis):
-    arr = as_input(arr)
-    return (np.ravel(arr), 0) if axis is None else (arr, axis_index(function, axis, np.ndim(arr)))
-
-
 @implements(np.delete)
 def delete(arr, obj, axis=None):
-    arr, axis = _flat_or_axis("delete", arr, axis)
+    arr, axis = flat_or_axis("delete", arr, axis)
     obj, full = _known("delete", "obj", obj), (slice(None),) * axis
     if isinstance(obj, (int, np.integer, Dim)) and not isinstance(obj, bool):
         n, i = arr.shape[axis], as_size(obj)
@@ -390,7 +379,7 @@ def delete(arr, obj, axis=None):
 
 @implements(np.insert)
 def insert(arr, obj, values, axis=None):
-    arr, axis = _flat_or_axis("insert", arr, axis)
+    arr, axis = flat_or_axis("insert", arr, axis)
     obj, values = _known("insert", "obj", obj), as_input(values)
     n = operator_index(arr.shape[axis])
     obj = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)

@@ -7,7 +7,8 @@ import numpy as np
 from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
-from symgrad.ops.define import as_input, axis_index, implements, is_traced, refuse
+from symgrad.ops.arguments import refuse_given
+from symgrad.ops.define import as_input, axis_index, implements, is_traced
 from symgrad.ops.gather import along
 from symgrad.ops.index import ADD_AT, put
 from symgrad.ops.index_expressions import encode
@@ -73,8 +74,7 @@ def putmask(a, mask, values):
 
 @implements(np.fill_diagonal)
 def fill_diagonal(a, val, wrap=False):
-    if wrap:
-        refuse("fill_diagonal", "wrap")
+    refuse_given("fill_diagonal", wrap=bool(wrap))
     _own_array("fill_diagonal", a)
     if a.ndim < 2 or (a.ndim > 2 and any(not same(n, a.shape[0]) for n in a.shape[1:])):
         raise ShapeError(

@@ -93,7 +93,6 @@ DIGITIZE = operator(
     np.digitize,
     arrays=2,
     infer=lambda x, bins, right=False: Aval(x.shape, _INTEGER),
-    vjp=lambda g, y, x, bins, right: (None, None),
     flow=signature("...,_->..."),
 )
 
@@ -121,7 +120,6 @@ ISIN = operator(
     infer=lambda element, test_elements, assume_unique=False, invert=False, kind=None: Aval(
         element.shape, np.dtype(bool)
     ),
-    vjp=lambda g, y, x, among, assume_unique, invert, kind: (None, None),
     batch=_batch_isin,
     flow=lambda y, x, among, **_: signature(f"...,{'_' * among.ndim}->...")(y, x, among),
 )
@@ -168,7 +166,6 @@ UNRAVEL = operator(
     infer=lambda indices, dims, order="C": (Aval(indices.shape, _INTEGER),) * len(dims),
     bind=_bind_unravel,
     evaluate=lambda indices, dims, order="C": np.unravel_index(indices, dims, order),
-    vjp=lambda gs, ys, indices, dims, order: (None,),
     spell=lambda node, indices: call("np.unravel_index", [indices.text, *_orders(node)]),
     flow=signature("...->..."),
 )
@@ -187,7 +184,6 @@ RAVEL_MULTI = operator(
     infer=lambda *xs, dims, order="C": Aval(broadcast_shapes(*[x.shape for x in xs]), _INTEGER),
     bind=_bind_ravel_multi,
     evaluate=lambda *xs, dims, order="C": np.ravel_multi_index(xs, dims, order=order),
-    vjp=lambda g, y, *xs, dims, order: (None,) * len(xs),
     spell=lambda node, *xs: call("np.ravel_multi_index", [f"({', '.join(x.text for x in xs)},)", *_orders(node)]),
     flow=aligned,
 )

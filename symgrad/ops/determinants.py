@@ -14,7 +14,7 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.ops.contract import broadcast_batch, transposed
 from symgrad.ops.define import implements, operator
-from symgrad.ops.linalg import check_matrix, float_dtype, named, product, real, work
+from symgrad.ops.linalg import named, of_matrix, product, real, work
 
 # ---- what is written into the modules that call it
 
@@ -113,14 +113,9 @@ COFACTORS = operator(
 )
 
 
-def _infer_det(a):
-    check_matrix("det", a)
-    return Aval(a.shape[:-2], float_dtype("det", a))
-
-
 DET = operator(
     np.linalg.det,
-    infer=_infer_det,
+    infer=lambda a: of_matrix("det", "nn->", a),
     vjp=lambda g, y, a: (g[..., None, None] * COFACTORS(a),),
     flops=lambda y, a: work(a, 2, 3),
     flow=signature("...__->..."),
@@ -128,9 +123,8 @@ DET = operator(
 
 
 def _infer_slogdet(a):
-    check_matrix("slogdet", a)
-    dtype = float_dtype("slogdet", a)
-    return Aval(a.shape[:-2], dtype), Aval(a.shape[:-2], real(dtype))
+    sign = of_matrix("slogdet", "nn->", a)
+    return sign, Aval(sign.shape, real(sign.dtype))
 
 
 SLOGDET = operator(

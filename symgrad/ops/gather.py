@@ -7,7 +7,8 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, axis_index, implements, is_small, is_traced, operator, refuse
+from symgrad.ops.arguments import flat_or_axis, refuse_given
+from symgrad.ops.define import as_input, implements, is_small, is_traced, operator
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
 from symgrad.spelling import ATOM, Code
@@ -15,12 +16,11 @@ from symgrad.spelling import ATOM, Code
 
 @implements(np.take)
 def take(a, indices, axis=None, out=None, mode="raise"):
-    if out is not None:
-        refuse("take", "out")
-    a, indices = as_input(a), indices if isinstance(indices, Dim) else as_input(indices)
+    refuse_given("take", out=out)
+    indices = indices if isinstance(indices, Dim) else as_input(indices)
     if getattr(indices, "dtype", np.dtype(int)).kind == "b":  # numbers here, where x[indices] has a mask
         indices = indices.astype(int)
-    a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("take", axis, np.ndim(a)))
+    a, axis = flat_or_axis("take", a, axis)
     if mode == "wrap":
         indices = indices % a.shape[axis]
     elif mode == "clip":
@@ -53,9 +53,8 @@ def _infer_take_along(a, indices, axis):
 
 
 def _bind_take_along(arr, indices, axis=-1):
-    arr, indices = as_input(arr), as_input(indices)
-    arr, axis = (np.ravel(arr), 0) if axis is None else (arr, axis)
-    axis = axis_index("take_along_axis", axis, np.ndim(arr))
+    indices = as_input(indices)
+    arr, axis = flat_or_axis("take_along_axis", arr, axis)
     if np.ndim(indices) == np.ndim(arr) and np.result_type(indices).kind in "iu":
         check_bounds(indices, arr.shape[axis], axis)
     return (arr, indices), {"axis": axis}
@@ -102,8 +101,7 @@ TAKE_ALONG = operator(
 
 @implements(np.compress)
 def compress(condition, a, axis=None, out=None):
-    if out is not None:
-        refuse("compress", "out")
+    refuse_given("compress", out=out)
     return np.take(a, _places("compress", condition), axis)
 
 
@@ -121,8 +119,7 @@ def _places(function, condition):
 
 @implements(np.choose)
 def choose(a, choices, out=None, mode="raise"):
-    if out is not None:
-        refuse("choose", "out")
+    refuse_given("choose", out=out)
     a, choices = as_input(a), [as_input(c) for c in choices]
     n, dtype = len(choices), np.result_type(*choices)
     a = a % n if mode == "wrap" else np.clip(a, 0, n - 1) if mode == "clip" else a

@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.core.axes import matched
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import broadcast_shapes, render_tuple, same_shape
+from symgrad.core.shapes import broadcast_shapes, product, render_tuple, same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, WriteError
 from symgrad.ops.contract import align, spread
@@ -195,19 +195,16 @@ def _last_writer(x, arrays, key):
     items = tuple(item for item in key if is_advanced(item))
     known = [known_value(a) for a in arrays]
     if all(a is not None for a in known) and not any(isinstance(n, Dim) for n in (*sizes, *items)):
-        last = _wins(known, items, sizes, joined, np)
+        last = _wins(known, items, sizes, joined)
         return None if last.all() else np.reshape(last, (*joined, *(1,) * len(after)))
-    last = _wins(arrays, items, sizes, joined, None)
+    last = _wins(arrays, items, sizes, joined)
     return np.reshape(last, (*joined, *(1,) * len(after)))
 
 
-def _wins(arrays, items, sizes, joined, known):
+def _wins(arrays, items, sizes, joined):
     """Write the numbers of the writers where they write, and look who is found there."""
-    count = 1
-    for n in joined:
-        count = count * n
     like = arrays[0]
-    order = np.reshape(np.arange(count, like=like), joined)
+    order = np.reshape(np.arange(product(joined), like=like), joined)
     marks = SET(np.full(tuple(sizes), 0, like=like), order, *arrays, key=items)
     return GET(marks, *arrays, key=items) == order
 

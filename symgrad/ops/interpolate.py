@@ -7,7 +7,8 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
-from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.arguments import refuse_given
+from symgrad.ops.define import as_input, implements, is_traced, operator
 
 # ---- straight lines between points
 
@@ -86,8 +87,7 @@ INTERP = operator(
 
 @implements(np.interp)
 def interp(x, xp, fp, left=None, right=None, period=None):
-    if period is not None:
-        refuse("interp", "period")
+    refuse_given("interp", period=period)
     y, x, xp = INTERP(x, xp, fp), as_input(x), as_input(xp)
     y = y if left is None else np.where(x < xp[0], left, y)
     return y if right is None else np.where(x > xp[-1], right, y)
@@ -157,9 +157,7 @@ def polyint(p, m=1, k=None):
 @implements(np.polyfit)
 def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     """Least squares in the powers of `x`, each scaled to length 1."""
-    for argument, given in (("rcond", rcond is not None), ("full", full), ("cov", cov)):
-        if given:
-            refuse("polyfit", argument)
+    refuse_given("polyfit", rcond=rcond, full=bool(full), cov=bool(cov))
     x, y = as_input(x) + 0.0, as_input(y) + 0.0
     if np.ndim(x) != 1 or np.ndim(y) not in (1, 2) or not same_shape(np.shape(x), np.shape(y)[:1]):
         raise ShapeError(

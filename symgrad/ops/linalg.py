@@ -15,6 +15,7 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
 from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
@@ -41,6 +42,36 @@ def check_matrix(name, a, square=True, package="np.linalg"):
             f"{package}.{name}: {a} does not hold {'square ' * square}matrices",
             "The last two axes are the rows and columns of matrices: x[None] gives one more.",
         )
+
+
+def of_matrix(name, text, a, package="np.linalg"):
+    """What a function of matrices gives, by its index signature: ``"mn->mk,k,kn"``.
+
+    Letters are sizes, k is the smaller one of m and n; matrices nn are square. Vectors are of real numbers.
+    """
+    operand, results = text.split("->")
+    check_matrix(name, a, operand == "nn", package)
+    dtype, (m, n) = float_dtype(name, a, package=package), a.shape[-2:]
+    sizes = {"m": m, "n": n, "k": smallest(m, n)} if operand == "mn" else {"n": n}
+    avals = [
+        Aval((*a.shape[:-2], *map(sizes.get, letters)), real(dtype) if len(letters) == 1 else dtype)
+        for letters in results.split(",")
+    ]
+    return tuple(avals) if len(avals) > 1 else avals[0]
+
+
+def with_right_hand_side(name, a, b, package="np.linalg"):
+    """The solution for one vector, or for the columns of matrices."""
+    check_matrix(name, a, package=package)
+    dtype = float_dtype(name, a, b, package=package)
+    if not b.shape:
+        raise ShapeError(f"{package}.{name}: the right-hand side {b} has no dimension", "Give a vector or a matrix.")
+    if not fits(b.shape[0 if b.ndim == 1 else -2], a.shape[-1]):
+        instead = "A right-hand side of one vector a matrix is b[..., None]." if b.ndim > 1 else ""
+        raise ShapeError(f"{package}.{name}: {a} and the right-hand side {b} do not fit", instead)
+    if b.ndim == 1:
+        return Aval(a.shape[:-1], dtype)
+    return Aval((*broadcast_batch(name, a.shape[:-2], b.shape[:-2], package=package), *b.shape[-2:]), dtype)
 
 
 # Arithmetic operations: G. Golub and C. Van Loan, *Matrix Computations*, 4th ed., 2013, tables 5.5.1 and 8.6.1, and the
@@ -100,19 +131,6 @@ def _result_class(function):
 # ---- solve and inv
 
 
-def _infer_solve(a, b):
-    check_matrix("solve", a)
-    dtype = float_dtype("solve", a, b)
-    if not b.shape:
-        raise ShapeError(f"np.linalg.solve: the right-hand side {b} has no dimension", "Give a vector or a matrix.")
-    if not fits(b.shape[0] if b.ndim == 1 else b.shape[-2], a.shape[-1]):
-        instead = "A right-hand side of one vector a matrix is b[..., None]." if b.ndim > 1 else ""
-        raise ShapeError(f"np.linalg.solve: {a} and the right-hand side {b} do not fit", instead)
-    if b.ndim == 1:
-        return Aval(a.shape[:-1], dtype)
-    return Aval((*broadcast_batch("linalg.solve", a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), dtype)
-
-
 def _vjp_solve(g, y, a, b):
     if b.ndim > 1:
         gb = np.linalg.solve(transposed(a), g)
@@ -152,7 +170,7 @@ def flow_solve(y, a, b):
 SOLVE = operator(
     np.linalg.solve,
     arrays=2,
-    infer=_infer_solve,
+    infer=lambda a, b: with_right_hand_side("solve", a, b),
     vjp=_vjp_solve,
     batch=lambda batched, a, b: batch_solver(np.linalg.solve, batched, a, b) if batched[1] else NotImplemented,
     flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * shapes.product(y.shape),
@@ -160,25 +178,15 @@ SOLVE = operator(
 )
 
 
-def _infer_inv(a):
-    check_matrix("inv", a)
-    return Aval(a.shape, float_dtype("inv", a))
-
-
 INV = operator(
     np.linalg.inv,
-    infer=_infer_inv,
+    infer=lambda a: of_matrix("inv", "nn->nn", a),
     vjp=lambda g, y, a: (-product(transposed(y), g, transposed(y)),),
     flops=lambda y, a: work(a, 2),
     flow=signature("...__->...__"),
 )
 
 # ---- Cholesky
-
-
-def _infer_cholesky(a, upper=False):
-    check_matrix("cholesky", a)
-    return Aval(a.shape, float_dtype("cholesky", a))
 
 
 def _vjp_cholesky(g, y, a, upper):
@@ -191,7 +199,7 @@ def _vjp_cholesky(g, y, a, upper):
 
 CHOLESKY = operator(
     np.linalg.cholesky,
-    infer=_infer_cholesky,
+    infer=lambda a, upper=False: of_matrix("cholesky", "nn->nn", a),
     bind=lambda a, /, *, upper=False: ((as_input(a),), {"upper": bool(upper)}),
     vjp=_vjp_cholesky,
     flops=lambda y, a, upper: work(a, 1, 3),
@@ -200,12 +208,6 @@ CHOLESKY = operator(
 
 
 # ---- symmetric eigenvalues
-
-
-def _infer_eigh(a, UPLO="L"):
-    check_matrix("eigh", a)
-    dtype = float_dtype("eigh", a)
-    return Aval(a.shape[:-1], real(dtype)), Aval(a.shape, dtype)
 
 
 def vjp_eigh(g, y, a, UPLO):
@@ -230,18 +232,13 @@ def _bind_eigh(a, UPLO="L"):
 
 EIGH = operator(
     np.linalg.eigh,
-    infer=_infer_eigh,
+    infer=lambda a, UPLO="L": of_matrix("eigh", "nn->n,nn", a),
     bind=_bind_eigh,
     vjp=vjp_eigh,
     flops=lambda y, a, UPLO: work(a, 9),
     flow=signature("...__->..._,...__"),
     singular=True,
 )
-
-
-def _infer_eigvalsh(a, UPLO="L"):
-    check_matrix("eigvalsh", a)
-    return Aval(a.shape[:-1], real(float_dtype("eigvalsh", a)))
 
 
 def _vjp_eigvalsh(g, y, a, UPLO):
@@ -251,7 +248,7 @@ def _vjp_eigvalsh(g, y, a, UPLO):
 
 EIGVALSH = operator(
     np.linalg.eigvalsh,
-    infer=_infer_eigvalsh,
+    infer=lambda a, UPLO="L": of_matrix("eigvalsh", "nn->n", a),
     bind=_bind_eigh,
     vjp=_vjp_eigvalsh,
     flops=lambda y, a, UPLO: work(a, 4, 3),
@@ -273,14 +270,6 @@ def refused(a):
 
 
 # ---- singular values
-
-
-def _infer_svd(a, full_matrices=True):
-    check_matrix("svd", a, square=False)
-    dtype, (m, n) = float_dtype("svd", a), a.shape[-2:]
-    k, batch = smallest(m, n), a.shape[:-2]
-    u, v = ((*batch, m, m), (*batch, n, n)) if full_matrices else ((*batch, m, k), (*batch, k, n))
-    return Aval(u, dtype), Aval((*batch, k), real(dtype)), Aval(v, dtype)
 
 
 def _vjp_svd(g, y, a, full_matrices):
@@ -308,17 +297,12 @@ def _vjp_svd(g, y, a, full_matrices):
 
 SVD = operator(
     np.linalg.svd,
-    infer=_infer_svd,
+    infer=lambda a, full_matrices=True: of_matrix("svd", "mn->mm,k,nn" if full_matrices else "mn->mk,k,kn", a),
     vjp=_vjp_svd,
     flops=lambda y, a, full_matrices: 6 * tall(a) + 20 * small(a),
     flow=signature("...__->...__,..._,...__"),
     singular=True,
 )
-
-
-def _infer_svdvals(a):
-    check_matrix("svdvals", a, square=False)
-    return Aval((*a.shape[:-2], smallest(*a.shape[-2:])), real(float_dtype("svdvals", a)))
 
 
 def _vjp_svdvals(g, y, a):
@@ -328,7 +312,7 @@ def _vjp_svdvals(g, y, a):
 
 SVDVALS = operator(
     np.linalg.svdvals,
-    infer=_infer_svdvals,
+    infer=lambda a: of_matrix("svdvals", "mn->k", a),
     vjp=_vjp_svdvals,
     flops=lambda y, a: 2 * tall(a) + 2 * small(a),
     flow=signature("...__->..._"),
@@ -337,8 +321,7 @@ SVDVALS = operator(
 
 @implements(np.linalg.svd)
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
-    if hermitian:
-        refuse("linalg.svd", "hermitian")
+    refuse_given("linalg.svd", hermitian=bool(hermitian))
     a = as_input(a)
     if not compute_uv:
         return SVDVALS(a)
@@ -347,13 +330,6 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 
 
 # ---- QR
-
-
-def _infer_qr(a):
-    check_matrix("qr", a, square=False)
-    dtype, (m, n) = float_dtype("qr", a), a.shape[-2:]
-    k = smallest(m, n)
-    return Aval((*a.shape[:-2], m, k), dtype), Aval((*a.shape[:-2], k, n), dtype)
 
 
 def _vjp_qr(g, y, a):
@@ -382,7 +358,7 @@ def _qr_tall(q, r, dq, dr):
 
 QR = operator(
     np.linalg.qr,
-    infer=_infer_qr,
+    infer=lambda a: of_matrix("qr", "mn->mk,kn", a),
     vjp=_vjp_qr,
     flops=lambda y, a: 4 * tall(a) - 4 * small(a) // 3,
     flow=signature("...__->...__,...__"),

@@ -2,21 +2,18 @@
 
 import numpy as np
 
+from symgrad.core import shapes
 from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import is_negative
 from symgrad.errors import ShapeError
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, flat, transposed
-from symgrad.ops.define import as_input, implements, operator, refuse
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, product
+from symgrad.ops.define import as_input, implements, operator
+from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, of_matrix, product
 from symgrad.spelling import Code
 
 # ---- least squares: for matrices of locally constant rank
-
-
-def infer_pinv(a):
-    check_matrix("pinv", a, square=False)
-    return Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), float_dtype("pinv", a))
 
 
 def vjp_pinv(g, y, a):
@@ -28,7 +25,7 @@ def vjp_pinv(g, y, a):
 
 PINV = operator(
     np.linalg.pinv,
-    infer=infer_pinv,
+    infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
     flow=signature("...__->...__"),
 )
@@ -36,9 +33,7 @@ PINV = operator(
 
 @implements(np.linalg.pinv)
 def pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
-    for argument, given in (("rcond", rcond is not None), ("hermitian", hermitian), ("rtol", rtol is not np._NoValue)):
-        if given:
-            refuse("linalg.pinv", argument)
+    refuse_given("linalg.pinv", rcond=rcond, hermitian=bool(hermitian), rtol=rtol)
     return PINV(a)
 
 
@@ -84,8 +79,7 @@ LSTSQ = operator(
 @implements(np.linalg.lstsq)
 def lstsq(a, b, rcond=None):
     """The residuals are those of a matrix of full rank; NumPy leaves them out where the rank is lower."""
-    if rcond is not None:
-        refuse("linalg.lstsq", "rcond")
+    refuse_given("linalg.lstsq", rcond=rcond)
     a, b = as_input(a), as_input(b)
     x = LSTSQ(a, b)
     residual = b - a @ x
@@ -103,16 +97,13 @@ def _infer_rank(a):
 RANK = operator(
     np.linalg.matrix_rank,
     infer=_infer_rank,
-    vjp=lambda g, y, a: (None,),
     flow=signature("...__->..."),
 )
 
 
 @implements(np.linalg.matrix_rank)
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
-    for argument, given in (("tol", tol is not None), ("hermitian", hermitian), ("rtol", rtol is not None)):
-        if given:
-            refuse("linalg.matrix_rank", argument)
+    refuse_given("linalg.matrix_rank", tol=tol, hermitian=bool(hermitian), rtol=rtol)
     a = as_input(A)
     return RANK(a) if a.ndim > 1 else np.astype(np.any(a != 0), int)
 
@@ -128,7 +119,7 @@ def tensorinv(a, ind=2):
             f"np.linalg.tensorinv: ind={ind} does not split {a.ndim} axes in two",
             "Give ind between 1 and the number of axes.",
         )
-    inverse = np.linalg.inv(np.reshape(a, (_size(a.shape[:ind]), _size(a.shape[ind:]))))
+    inverse = np.linalg.inv(np.reshape(a, (shapes.product(a.shape[:ind]), shapes.product(a.shape[ind:]))))
     return np.reshape(inverse, (*a.shape[ind:], *a.shape[:ind]))
 
 
@@ -138,12 +129,5 @@ def tensorsolve(a, b, axes=None):
     if axes is not None:
         moved = [i % a.ndim for i in axes]
         a = np.transpose(a, [*(i for i in range(a.ndim) if i not in moved), *moved])
-    n = _size(b.shape)
+    n = shapes.product(b.shape)
     return np.reshape(np.linalg.solve(np.reshape(a, (n, n)), flat(b)), a.shape[b.ndim :])
-
-
-def _size(shape):
-    total = 1
-    for size in shape:
-        total = total * size
-    return total

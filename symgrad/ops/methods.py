@@ -7,14 +7,14 @@ from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.accumulate import along
 from symgrad.ops.define import TABLE, as_input, axis_index, implements, operator, refuse, ufunc_dtypes
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call
 
 
 def _operand(name, array, axis, dtype, out):
-    if out is not None:
-        refuse(name, "out")  # by keyword it is delivered before the method is called
+    refuse_given(name, out=out)  # by keyword it is delivered before the method is called
     x = as_input(array) if dtype is None else np.astype(as_input(array), np.dtype(dtype))
     if isinstance(axis, tuple) or (axis is None and x.ndim != 1):
         raise UnsupportedError(f"np.{name} over several axes", "Reduce one axis after the other.")

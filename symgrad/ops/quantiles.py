@@ -9,9 +9,9 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import product
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator, refuse
+from symgrad.ops.arguments import refuse_given
+from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator
 from symgrad.ops.reduce import reduction
-from symgrad.spelling import call, spell_param
 
 # ---- ranks
 
@@ -63,10 +63,8 @@ def _median(function, skips_nan):
 
     @implements(function)
     def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
-        if out is not None:
-            refuse(name, "out")  # by keyword it is delivered before the function is called
-        if overwrite_input:
-            refuse(name, "overwrite_input")
+        # by keyword `out` is delivered before the function is called
+        refuse_given(name, out=out, overwrite_input=bool(overwrite_input))
         return op(a, axis=axis, keepdims=keepdims is not np._NoValue and keepdims)
 
     return op
@@ -162,7 +160,6 @@ def _order_statistic(function, whole, skips_nan=False):
         bind=bind,
         vjp=vjp,
         batch=batch,
-        spell=_spell_quantile,
         flow=flow,
         axes={"axis": axis_numbers},
     )
@@ -179,11 +176,6 @@ def _dtype(a, q, method, whole):
     if q.ndim and a.dtype.kind in "iu" and whole == 1:  # integers then, for some methods
         raise DTypeError(f"np.quantile: integers for q and method={method!r}", "Write q as floats.")
     return common_dtype(a, Aval((), np.dtype(float), q.weak))
-
-
-def _spell_quantile(node, a, q):
-    given = [f"{key}={spell_param(value)}" for key, value in node.params if value != node.op.defaults[key]]
-    return call(node.op.path, [a.text, q.text, *given])
 
 
 def _vjp_quantile(g, a, q, n, axes, method, whole):
@@ -208,11 +200,7 @@ def _signed(function, whole, skips_nan=False):
 
     @implements(function)
     def quantile(a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False, *, weights=None):
-        for argument, given in (("out", out is not None), ("overwrite_input", overwrite_input)):
-            if given:
-                refuse(name, argument)
-        if weights is not None:
-            refuse(name, "weights")
+        refuse_given(name, out=out, overwrite_input=bool(overwrite_input), weights=weights)
         if method not in METHODS:
             raise UnsupportedError(f"np.{name}: method={method!r} is unknown", f"The methods are {', '.join(METHODS)}.")
         _check_q(name, q, whole)

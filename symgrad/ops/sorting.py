@@ -4,47 +4,52 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import axis_numbers, beside, signature
+from symgrad.core.axes import ALONG_AXIS, signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, as_method, axis_index, implements, operator, refuse
+from symgrad.ops.arguments import flat_or_axis, refuse_given
+from symgrad.ops.define import as_input, as_method, implements, operator
 from symgrad.ops.index_expressions import known_value
 from symgrad.spelling import call, spell_param
 
 
 def _bind_argsort(a, axis=-1, kind=None, order=None, *, stable=None):
-    if order is not None:
-        refuse("argsort", "order")
-    a = as_input(a)
-    a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("argsort", axis, np.ndim(a)))
+    refuse_given("argsort", order=order)
+    a, axis = flat_or_axis("argsort", a, axis)
     return (a,), {"axis": axis, "kind": "stable" if stable or kind in ("stable", "mergesort") else None}
 
 
+def _unless_last(node):
+    """``axis=`` where it is not the last one."""
+    axis = dict(node.params)["axis"]
+    return [f"axis={axis}"] * (axis != node.aval.ndim - 1)
+
+
 def _spell_argsort(node, x):
-    params = dict(node.params)
-    axis = [f"axis={params['axis']}"] * (params["axis"] != node.aval.ndim - 1)
-    kind = ["kind='stable'"] if params.get("kind") else []
-    return call("np.argsort", [x.text, *axis, *kind])
+    kind = ["kind='stable'"] if "kind" in dict(node.params) else []
+    return call("np.argsort", [x.text, *_unless_last(node), *kind])
 
 
 ARGSORT = operator(
     np.argsort,
     infer=lambda a, axis, kind=None: Aval(a.shape, np.dtype(np.intp)),
     bind=_bind_argsort,
-    vjp=lambda g, y, a, axis, kind: (None,),
     spell=_spell_argsort,
-    flow=lambda y, a, axis, kind: beside((axis,), y, a),
-    axes={"axis": axis_numbers},
     quick=as_method,
+    **ALONG_AXIS,
 )
 
 
 @implements(np.sort)
 def sort(a, axis=-1, kind=None, order=None, *, stable=None):
-    if order is not None:
-        refuse("sort", "order")
+    refuse_given("sort", order=order)
+    return _in_order(a, axis, lambda a, axis: np.argsort(a, axis, kind, stable=stable))
+
+
+def _in_order(a, axis, order):
+    """The numbers along an axis at the places that `order` gives."""
     a, axis = (np.ravel(a), -1) if axis is None else (as_input(a), axis)
-    places = np.argsort(a, axis, kind, stable=stable)
+    places = order(a, axis)
     return np.take(a, places) if np.ndim(a) == 1 else np.take_along_axis(a, places, axis)
 
 
@@ -72,10 +77,8 @@ def sort_complex(a):
 
 
 def _bind_argpartition(a, kth, axis=-1, kind="introselect", order=None):
-    if order is not None:
-        refuse("argpartition", "order")
-    a = as_input(a)
-    a, axis = (np.ravel(a), 0) if axis is None else (a, axis_index("argpartition", axis, np.ndim(a)))
+    refuse_given("argpartition", order=order)
+    a, axis = flat_or_axis("argpartition", a, axis)
     known = known_value(as_input(kth))
     if known is None:
         raise UnsupportedError("np.partition: kth is traced", "Give kth as a number, or write np.sort.")
@@ -89,30 +92,23 @@ def _bind_argpartition(a, kth, axis=-1, kind="introselect", order=None):
 
 
 def _spell_argpartition(node, x):
-    params = dict(node.params)
-    kth = params["kth"]
-    axis = [f"axis={params['axis']}"] * (params["axis"] != node.aval.ndim - 1)
-    return call("np.argpartition", [x.text, spell_param(kth if len(kth) != 1 else kth[0]), *axis])
+    kth = dict(node.params)["kth"]
+    return call("np.argpartition", [x.text, spell_param(kth if len(kth) != 1 else kth[0]), *_unless_last(node)])
 
 
 ARGPARTITION = operator(
     np.argpartition,
     infer=lambda a, kth, axis: Aval(a.shape, np.dtype(np.intp)),
     bind=_bind_argpartition,
-    vjp=lambda g, y, a, kth, axis: (None,),
     spell=_spell_argpartition,
-    flow=lambda y, a, kth, axis: beside((axis,), y, a),
-    axes={"axis": axis_numbers},
+    **ALONG_AXIS,
 )
 
 
 @implements(np.partition)
 def partition(a, kth, axis=-1, kind="introselect", order=None):
-    if order is not None:
-        refuse("partition", "order")
-    a, axis = (np.ravel(a), -1) if axis is None else (as_input(a), axis)
-    places = np.argpartition(a, kth, axis)
-    return np.take(a, places) if np.ndim(a) == 1 else np.take_along_axis(a, places, axis)
+    refuse_given("partition", order=order)
+    return _in_order(a, axis, lambda a, axis: np.argpartition(a, kth, axis))
 
 
 # ---- searching
@@ -122,7 +118,6 @@ SEARCHSORTED = operator(
     np.searchsorted,
     arrays=2,
     infer=lambda a, v, side="left": Aval(v.shape, np.dtype(np.intp)),
-    vjp=lambda g, y, a, v, side: (None, None),
     flow=signature("_,...->..."),
 )
 

@@ -10,7 +10,8 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import render_shape
 from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, axis_index, is_traced, operator, refuse
+from symgrad.ops.arguments import refuse_given
+from symgrad.ops.define import as_input, axis_index, is_traced, operator
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import encode
 from symgrad.ops.shape import as_size
@@ -20,8 +21,7 @@ _NAME = "lib.stride_tricks.sliding_window_view"
 
 
 def _bind_windows(x, window_shape, axis=None, *, subok=False, writeable=False):
-    if subok or writeable:
-        refuse(_NAME, "subok" if subok else "writeable")
+    refuse_given(_NAME, subok=bool(subok), writeable=bool(writeable))
     x = as_input(x)
     windows = tuple(map(as_size, _as_tuple(window_shape)))
     axes = range(np.ndim(x)) if axis is None else [axis_index(_NAME, i, np.ndim(x)) for i in _as_tuple(axis)]

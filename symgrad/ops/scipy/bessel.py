@@ -37,35 +37,30 @@ from scipy.special import (
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.define import as_input, implements_at, is_traced
 from symgrad.ops.elementwise import known_number
-from symgrad.ops.scipy.table import ORDER, POSITIVE, special
+from symgrad.ops.scipy.table import ORDER, POSITIVE, singular, special
 
 ORDERS = ((1.0, 3.0), POSITIVE)
 
 special(j0, lambda y, x: -j1(x))
 special(j1, lambda y, x: (j0(x) - jv(2, x)) / 2)
-special(y0, lambda y, x: -y1(x), singular=True, domain=POSITIVE)
-special(y1, lambda y, x: (y0(x) - yv(2, x)) / 2, singular=True, domain=POSITIVE)
-special(i0, lambda y, x: i1(x), singular=True)
-special(i1, lambda y, x: (i0(x) + iv(2, x)) / 2, singular=True)
-special(k0, lambda y, x: -k1(x), singular=True, domain=POSITIVE)
-special(k1, lambda y, x: -(k0(x) + kv(2, x)) / 2, singular=True, domain=POSITIVE)
+singular(y0, lambda y, x: -y1(x), domain=POSITIVE)
+singular(y1, lambda y, x: (y0(x) - yv(2, x)) / 2, domain=POSITIVE)
+singular(i0, lambda y, x: i1(x))
+singular(i1, lambda y, x: (i0(x) + iv(2, x)) / 2)
+singular(k0, lambda y, x: -k1(x), domain=POSITIVE)
+singular(k1, lambda y, x: -(k0(x) + kv(2, x)) / 2, domain=POSITIVE)
 special(i0e, lambda y, x: i1e(x) - np.sign(x) * y)
 special(i1e, lambda y, x: (i0e(x) + ive(2, x)) / 2 - np.sign(x) * y)
-special(k0e, lambda y, x: y - k1e(x), singular=True, domain=POSITIVE)
-special(k1e, lambda y, x: y - (k0e(x) + kve(2, x)) / 2, singular=True, domain=POSITIVE)
+singular(k0e, lambda y, x: y - k1e(x), domain=POSITIVE)
+singular(k1e, lambda y, x: y - (k0e(x) + kve(2, x)) / 2, domain=POSITIVE)
 
 for f in (jv, jve, yn, yv, yve):  # scaled, those of a real argument are the same
-    special(f, lambda y, v, x, f=f: (ORDER, (f(v - 1, x) - f(v + 1, x)) / 2), singular=True, domain=ORDERS)
+    singular(f, lambda y, v, x, f=f: (ORDER, (f(v - 1, x) - f(v + 1, x)) / 2), domain=ORDERS)
 for f in (kn, kv):
-    special(f, lambda y, v, x, f=f: (ORDER, -(f(v - 1, x) + f(v + 1, x)) / 2), singular=True, domain=ORDERS)
-special(iv, lambda y, v, x: (ORDER, (iv(v - 1, x) + iv(v + 1, x)) / 2), singular=True, domain=ORDERS)
-special(
-    ive,
-    lambda y, v, x: (ORDER, (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y),
-    singular=True,
-    domain=ORDERS,
-)
-special(kve, lambda y, v, x: (ORDER, y - (kve(v - 1, x) + kve(v + 1, x)) / 2), singular=True, domain=ORDERS)
+    singular(f, lambda y, v, x, f=f: (ORDER, -(f(v - 1, x) + f(v + 1, x)) / 2), domain=ORDERS)
+singular(iv, lambda y, v, x: (ORDER, (iv(v - 1, x) + iv(v + 1, x)) / 2), domain=ORDERS)
+singular(ive, lambda y, v, x: (ORDER, (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y), domain=ORDERS)
+singular(kve, lambda y, v, x: (ORDER, y - (kve(v - 1, x) + kve(v + 1, x)) / 2), domain=ORDERS)
 
 
 def _dtype_of(function, kind):
@@ -96,12 +91,7 @@ def _spherical(function, before, after):
         n = n if is_traced(n) else np.asarray(n, int)[()]
         return slope(n, z) if derivative else op(n, z)
 
-    op = special(
-        function,
-        lambda y, n, x: (None, slope(n, x)),
-        dtype=lambda n, x: _dtype_of(function, x),
-        singular=True,
-    )
+    op = singular(function, lambda y, n, x: (None, slope(n, x)), dtype=lambda n, x: _dtype_of(function, x))
     implements_at(scipy.special, function.__name__)(written)
 
 

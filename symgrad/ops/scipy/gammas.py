@@ -5,10 +5,10 @@ import scipy.special
 from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, jv, poch, psi, sindg
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import elementwise, flat, implements_at, is_traced, registered, ufunc_dtypes
+from symgrad.ops.define import flat, implements_at, is_traced, registered, ufunc_dtypes
 from symgrad.ops.elementwise import known_number
 from symgrad.ops.scipy.incomplete import _beta_density, _betainc_by_a, _gamma_density, _gammainc_by_a
-from symgrad.ops.scipy.table import ANY, POSITIVE, PROBABILITY, TWICE, parameter, special
+from symgrad.ops.scipy.table import ANY, POSITIVE, PROBABILITY, TWICE, parameter, singular, special
 
 # ---- complete
 
@@ -22,32 +22,25 @@ def _rgamma_slope(y, x):
     return np.where(left, reflected, -y * digamma(np.where(left, 1.0, x)))
 
 
-special(gammaln, lambda y, x: digamma(x), singular=True, domain=POSITIVE)
-special(scipy.special.loggamma, lambda y, x: digamma(x), singular=True, domain=POSITIVE)
-special(gamma, lambda y, x: y * digamma(x), singular=True, domain=POSITIVE)
-special(psi, lambda y, x: zeta(2.0, x), name="digamma", singular=True, domain=POSITIVE)
-special(scipy.special.rgamma, _rgamma_slope, singular=True)
+singular(gammaln, lambda y, x: digamma(x), domain=POSITIVE)
+singular(scipy.special.loggamma, lambda y, x: digamma(x), domain=POSITIVE)
+singular(gamma, lambda y, x: y * digamma(x), domain=POSITIVE)
+singular(psi, lambda y, x: zeta(2.0, x), name="digamma", domain=POSITIVE)
+singular(scipy.special.rgamma, _rgamma_slope)
 special(scipy.special.gammasgn, flat)
-special(
+singular(
     scipy.special.beta,
     lambda y, a, b: (y * (digamma(a) - digamma(a + b)), y * (digamma(b) - digamma(a + b))),
     commutes=True,
-    singular=True,
     domain=POSITIVE,
 )
-special(
+singular(
     scipy.special.betaln,
     lambda y, a, b: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)),
     commutes=True,
-    singular=True,
     domain=POSITIVE,
 )
-special(
-    poch,
-    lambda y, a, m: (y * (digamma(a + m) - digamma(a)), y * digamma(a + m)),
-    singular=True,
-    domain=POSITIVE,
-)
+singular(poch, lambda y, a, m: (y * (digamma(a + m) - digamma(a)), y * digamma(a + m)), domain=POSITIVE)
 
 
 def _binom_partials(y, n, k):
@@ -55,23 +48,21 @@ def _binom_partials(y, n, k):
     return y * (digamma(n + 1) - rest), y * (rest - digamma(k + 1))
 
 
-special(scipy.special.binom, _binom_partials, singular=True, domain=((4.0, 6.0), (0.3, 3.0)))
+singular(scipy.special.binom, _binom_partials, domain=((4.0, 6.0), (0.3, 3.0)))
 
 # ---- zeta, polygamma
 
-ZETA = special(  # 25.11.17
+ZETA = singular(  # 25.11.17
     scipy.special.zeta,
     lambda y, s, q: (parameter("s"), -s * zeta(s + 1, q)),
     dtype=lambda *kinds: ufunc_dtypes(jv, kinds, "scipy.special")[0],  # the same
-    singular=True,
     domain=((1.5, 4.0), POSITIVE),
 )
-RIEMANN = special(
+RIEMANN = singular(
     lambda s: scipy.special.zeta(s),
     lambda y, s: parameter("s"),
     dtype=lambda s: ufunc_dtypes(gammaln, (s,), "scipy.special")[0],
     name="zeta",
-    singular=True,
 )
 registered(RIEMANN, "scipy.special.riemann_zeta")
 
@@ -107,22 +98,18 @@ def multigammaln(a, d):
 
 # ---- incomplete gamma functions
 
-GAMMA_DENSITY = elementwise(  # exp(-x) x**(a - 1) / gamma(a)
+GAMMA_DENSITY = singular(  # exp(-x) x**(a - 1) / gamma(a)
     _gamma_density,
     lambda y, a, x: (y * (np.log(x) - digamma(a)), y * ((a - 1) / x - 1)),
     dtype=lambda a, x: ufunc_dtypes(gammainc, (a, x), "scipy.special")[0],
-    package="scipy.special",
     written=True,
-    singular=True,
     domain=POSITIVE,
 )
-GAMMAINC_BY_A = elementwise(
+GAMMAINC_BY_A = singular(
     _gammainc_by_a,
     lambda y, p, a, x: (None, TWICE, GAMMA_DENSITY(a, x) * (np.log(x) - digamma(a))),
     dtype=lambda p, a, x: p,
-    package="scipy.special",
     written=True,
-    singular=True,
 )
 
 
@@ -136,24 +123,18 @@ def _gammaincinv_partials(x, a, p):
     return -GAMMAINC_BY_A(x, a, x) / density, 1 / density
 
 
-special(  # 8.8.13
+singular(  # 8.8.13
     gammainc,
     lambda y, a, x: (GAMMAINC_BY_A(y, a, x), GAMMA_DENSITY(a, x)),
-    singular=True,
     domain=POSITIVE,
 )
-special(
-    scipy.special.gammaincc,
-    lambda y, a, x: (-GAMMAINC_BY_A(y, a, x), -GAMMA_DENSITY(a, x)),
-    singular=True,
-    domain=POSITIVE,
-)
-special(scipy.special.gammaincinv, _gammaincinv_partials, singular=True, domain=(POSITIVE, PROBABILITY))
-special(scipy.special.gammainccinv, _gammainccinv_partials, singular=True, domain=(POSITIVE, PROBABILITY))
+singular(scipy.special.gammaincc, lambda y, a, x: (-GAMMAINC_BY_A(y, a, x), -GAMMA_DENSITY(a, x)), domain=POSITIVE)
+singular(scipy.special.gammaincinv, _gammaincinv_partials, domain=(POSITIVE, PROBABILITY))
+singular(scipy.special.gammainccinv, _gammainccinv_partials, domain=(POSITIVE, PROBABILITY))
 
 # ---- incomplete beta functions: y is 1 - x, to which x does not tell when it is tiny
 
-BETA_DENSITY = elementwise(  # x**(a - 1) y**(b - 1) / beta(a, b)
+BETA_DENSITY = singular(  # x**(a - 1) y**(b - 1) / beta(a, b)
     _beta_density,
     lambda z, a, b, x, y: (
         z * (np.log(x) - digamma(a) + digamma(a + b)),
@@ -162,20 +143,16 @@ BETA_DENSITY = elementwise(  # x**(a - 1) y**(b - 1) / beta(a, b)
         z * ((b - 1) / y),
     ),
     dtype=lambda a, b, x, y: ufunc_dtypes(betainc, (a, b, x), "scipy.special")[0],
-    package="scipy.special",
     written=True,
-    singular=True,
     domain=(POSITIVE, POSITIVE, PROBABILITY, PROBABILITY),
 )
-BETAINC_BY_A = elementwise(  # x moves with y
+BETAINC_BY_A = singular(  # x moves with y
     _betainc_by_a,
     lambda z, p, a, b, x, y: (
         None, TWICE, TWICE, BETA_DENSITY(a, b, x, y) * (np.log(x) - digamma(a) + digamma(a + b)), None
     ),
     dtype=lambda p, a, b, x, y: p,
-    package="scipy.special",
     written=True,
-    singular=True,
 )  # fmt: skip
 
 
@@ -205,7 +182,7 @@ for name, partials in (
     ("betainc", _betainc_partials), ("betaincc", _betaincc_partials),
     ("betaincinv", _betaincinv_partials), ("betainccinv", _betainccinv_partials),
 ):  # fmt: skip
-    special(getattr(scipy.special, name), partials, singular=True, domain=(POSITIVE, POSITIVE, PROBABILITY))
+    singular(getattr(scipy.special, name), partials, domain=(POSITIVE, POSITIVE, PROBABILITY))
 
 # ---- distributions made of these; the numbers of successes are orders, as they are whole
 
@@ -223,38 +200,26 @@ def _negative(partials):
     return lambda *values: tuple(-p for p in partials(*values))
 
 
-special(scipy.special.chdtr, _chdtr_partials, singular=True, domain=POSITIVE)
-special(scipy.special.chdtrc, _negative(_chdtr_partials), singular=True, domain=POSITIVE)
-special(scipy.special.gdtr, _gdtr_partials, singular=True, domain=POSITIVE)
-special(scipy.special.gdtrc, _negative(_gdtr_partials), singular=True, domain=POSITIVE)
-special(
-    scipy.special.pdtr,
-    lambda y, k, m: (parameter("k"), -GAMMA_DENSITY(np.floor(k) + 1, m)),
-    singular=True,
-    domain=POSITIVE,
-)
-special(
-    scipy.special.pdtrc,
-    lambda y, k, m: (parameter("k"), GAMMA_DENSITY(np.floor(k) + 1, m)),
-    singular=True,
-    domain=POSITIVE,
-)
+singular(scipy.special.chdtr, _chdtr_partials, domain=POSITIVE)
+singular(scipy.special.chdtrc, _negative(_chdtr_partials), domain=POSITIVE)
+singular(scipy.special.gdtr, _gdtr_partials, domain=POSITIVE)
+singular(scipy.special.gdtrc, _negative(_gdtr_partials), domain=POSITIVE)
+singular(scipy.special.pdtr, lambda y, k, m: (parameter("k"), -GAMMA_DENSITY(np.floor(k) + 1, m)), domain=POSITIVE)
+singular(scipy.special.pdtrc, lambda y, k, m: (parameter("k"), GAMMA_DENSITY(np.floor(k) + 1, m)), domain=POSITIVE)
 
 
 def _bdtr_slope(k, n, p):
     return BETA_DENSITY(np.floor(k) + 1, n - np.floor(k), p, 1 - p)
 
 
-special(
+singular(
     scipy.special.bdtr,
     lambda y, k, n, p: (parameter("k"), parameter("n"), -_bdtr_slope(k, n, p)),
-    singular=True,
     domain=((1.0, 2.0), (5.0, 5.5), PROBABILITY),
 )
-special(
+singular(
     scipy.special.bdtrc,
     lambda y, k, n, p: (parameter("k"), parameter("n"), _bdtr_slope(k, n, p)),
-    singular=True,
     domain=((1.0, 2.0), (5.0, 5.5), PROBABILITY),
 )
 
@@ -280,5 +245,5 @@ def _stdtrit_partials(t, v, p):
     return -_stdtr_by_df(t, v, t, density) / density, 1 / density
 
 
-special(scipy.special.stdtr, _stdtr_partials, singular=True, domain=(POSITIVE, ANY))
-special(scipy.special.stdtrit, _stdtrit_partials, singular=True, domain=(POSITIVE, PROBABILITY))
+singular(scipy.special.stdtr, _stdtr_partials, domain=(POSITIVE, ANY))
+singular(scipy.special.stdtrit, _stdtrit_partials, domain=(POSITIVE, PROBABILITY))

@@ -8,12 +8,12 @@ import numpy as np
 from scipy import linalg
 
 from symgrad.core.axes import signature
-from symgrad.core.graph import Aval
 from symgrad.errors import DTypeError, UnsupportedError
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, transposed
-from symgrad.ops.define import as_input, implements_at, is_traced, operator, refuse
-from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, real, vjp_eigh, work
-from symgrad.ops.lstsq import infer_lstsq, infer_pinv, vjp_lstsq, vjp_pinv
+from symgrad.ops.define import as_input, implements_at, is_traced, operator
+from symgrad.ops.linalg import flow_solve, of_matrix, vjp_eigh, work
+from symgrad.ops.lstsq import infer_lstsq, vjp_lstsq, vjp_pinv
 from symgrad.ops.scipy import matrix_functions  # noqa: F401  its entries belong to scipy.linalg, too
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.triangular import PACKAGE, SOLVE_TRIANGULAR, by_columns, triangle
@@ -69,7 +69,7 @@ def norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
 
 PINV = operator(
     linalg.pinv,
-    infer=infer_pinv,
+    infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
     flow=signature("...__->...__"),
     package=PACKAGE,
@@ -79,9 +79,7 @@ PINV = operator(
 
 @implements_at(linalg, "pinv")
 def pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
-    for argument, given in (("atol", atol is not None), ("rtol", rtol is not None), ("return_rank", return_rank)):
-        if given:
-            refuse("pinv", argument, PACKAGE)
+    refuse_given("pinv", PACKAGE, atol=atol, rtol=rtol, return_rank=bool(return_rank))
     return PINV(a)
 
 
@@ -100,8 +98,7 @@ LSTSQ = operator(
 @implements_at(linalg, "lstsq")
 def lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None):
     """The residuals are those of a matrix of full rank; SciPy leaves them out where the rank is lower."""
-    if cond is not None:
-        refuse("lstsq", "cond", PACKAGE)
+    refuse_given("lstsq", PACKAGE, cond=cond)
     a, b = as_input(a), as_input(b)
     x, s = LSTSQ(a, b), np.linalg.svdvals(a)
     residual = b - a @ x
@@ -112,15 +109,9 @@ def lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=Tr
 # ---- spectra
 
 
-def _infer_eigh(a, lower=True):
-    check_matrix("eigh", a, package=PACKAGE)
-    dtype = float_dtype("eigh", a, package=PACKAGE)
-    return Aval(a.shape[:-1], real(dtype)), Aval(a.shape, dtype)
-
-
 EIGH = operator(
     linalg.eigh,
-    infer=_infer_eigh,
+    infer=lambda a, lower=True: of_matrix("eigh", "nn->n,nn", a, PACKAGE),
     vjp=lambda g, y, a, lower: vjp_eigh(g, y, a, "L" if lower else "U"),
     flops=lambda y, a, lower: work(a, 9),
     flow=signature("...__->..._,...__"),
@@ -145,8 +136,7 @@ def eigh(
     subset_by_value=None,
     driver=None,
 ):
-    if subset_by_value is not None:
-        refuse("eigh", "subset_by_value", PACKAGE)
+    refuse_given("eigh", PACKAGE, subset_by_value=subset_by_value)
     a, lower = as_input(a), bool(lower)
     root = None if b is None else np.linalg.cholesky(_symmetric(as_input(b), lower))
     if root is not None:
@@ -191,8 +181,7 @@ def svdvals(a, overwrite_a=False, check_finite=True):
 
 @implements_at(linalg, "qr")
 def qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
-    if pivoting:
-        refuse("qr", "pivoting", PACKAGE)
+    refuse_given("qr", PACKAGE, pivoting=bool(pivoting))
     a = as_input(a)
     if mode not in ("full", "r", "economic"):
         raise UnsupportedError(f"{PACKAGE}.qr: mode={mode!r} is not supported", "Pass mode='economic'.")

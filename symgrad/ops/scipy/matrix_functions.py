@@ -13,32 +13,14 @@ from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError
 from symgrad.ops.contract import broadcast_batch, fits, transposed
 from symgrad.ops.define import implements_at, operator, refuse
-from symgrad.ops.linalg import check_matrix, float_dtype, work
+from symgrad.ops.linalg import check_matrix, float_dtype, of_matrix, work
 from symgrad.ops.scipy.convert import double
 from symgrad.spelling import call
 
 PACKAGE = "scipy.linalg"
 
 
-def _infer(name):
-    def infer(a):
-        check_matrix(name, a, package=PACKAGE)
-        return Aval(a.shape, float_dtype(name, a, package=PACKAGE))
-
-    return infer
-
-
 # ---- derivatives in a direction
-
-
-def _infer_direction(name):
-    def infer(a, e):
-        for x in (a, e):
-            check_matrix(name, x, package=PACKAGE)
-        dtype = np.result_type(float_dtype(name, a, e, package=PACKAGE), np.float64)
-        return Aval(broadcast_batch(name, a.shape, e.shape, package=PACKAGE), dtype)
-
-    return infer
 
 
 def _block(a, e):
@@ -51,6 +33,12 @@ def _block(a, e):
 def _direction(evaluate, name, **facts):
     """The operator of a derivative at a matrix in a direction, in which it is linear."""
 
+    def infer(a, e):
+        for x in (a, e):
+            check_matrix(name, x, package=PACKAGE)
+        dtype = np.result_type(float_dtype(name, a, e, package=PACKAGE), np.float64)
+        return Aval(broadcast_batch(name, a.shape, e.shape, package=PACKAGE), dtype)
+
     def vjp(g, y, a, e):
         """The result is the corner of a function of a block, which is pulled back as the function itself is."""
         n = a.shape[-1]
@@ -61,7 +49,7 @@ def _direction(evaluate, name, **facts):
         evaluate,
         name=name,
         arrays=2,
-        infer=_infer_direction(name),
+        infer=infer,
         vjp=vjp,
         flops=lambda y, a, e: 60 * work(y, 1),
         flow=signature("...__,...__->...__"),
@@ -81,7 +69,7 @@ EXPM_FRECHET = _direction(
 
 EXPM = operator(
     linalg.expm,
-    infer=_infer("expm"),
+    infer=lambda a: of_matrix("expm", "nn->nn", a, PACKAGE),
     vjp=lambda g, y, a: (EXPM_FRECHET(transposed(a), g),),
     flops=lambda y, a: 20 * work(a, 1),
     flow=signature("...__->...__"),
@@ -128,7 +116,7 @@ LOGM_FRECHET = _direction(_logm_frechet, "logm_frechet", singular=True, written=
 LOGM = operator(
     _real_logm,
     name="logm",
-    infer=_infer("logm"),
+    infer=lambda a: of_matrix("logm", "nn->nn", a, PACKAGE),
     vjp=lambda g, y, a: (LOGM_FRECHET(transposed(a), g),),
     flops=lambda y, a: 50 * work(a, 1),
     flow=signature("...__->...__"),
@@ -139,7 +127,7 @@ LOGM = operator(
 SQRTM = operator(
     _real_sqrtm,
     name="sqrtm",
-    infer=_infer("sqrtm"),
+    infer=lambda a: of_matrix("sqrtm", "nn->nn", a, PACKAGE),
     vjp=lambda g, y, a: (SOLVE_SYLVESTER(transposed(y), transposed(y), g),),
     flops=lambda y, a: 30 * work(a, 1),
     flow=signature("...__->...__"),

@@ -5,8 +5,9 @@ from scipy import stats
 
 from symgrad.core.shapes import is_one
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits
-from symgrad.ops.define import implements_at, is_traced, refuse
+from symgrad.ops.define import implements_at, is_traced
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import LOG_SQRT_2PI
 from symgrad.ops.scipy.triangular import SOLVE_TRIANGULAR
@@ -16,8 +17,7 @@ NAME = "multivariate_normal"
 
 def _parameters(mean, cov, allow_singular):
     """Mean, lower factor of the covariance and the number of dimensions."""
-    if allow_singular:
-        refuse(NAME, "allow_singular", "scipy.stats")
+    refuse_given(NAME, "scipy.stats", allow_singular=bool(allow_singular))
     if isinstance(cov, stats.Covariance):
         raise UnsupportedError(f"scipy.stats.{NAME} with a Covariance object is not supported", "Give the matrix.")
     cov = double(1.0 if cov is None else cov)

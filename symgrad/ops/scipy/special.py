@@ -31,7 +31,7 @@ from symgrad.core.graph import Aval
 from symgrad.ops.define import _kind, flat, implements_at, operator, ufunc_dtypes
 from symgrad.ops.elementwise import LN2, LN10, _power_partials, known_number
 from symgrad.ops.scipy import bessel as bessel, gammas as gammas
-from symgrad.ops.scipy.table import ANY, ORDER, POSITIVE, PROBABILITY, UNIT, near_zero, parameter, special
+from symgrad.ops.scipy.table import ANY, ORDER, POSITIVE, PROBABILITY, UNIT, near_zero, parameter, singular, special
 
 ROOT_PI, ROOT_2, DEGREE = math.sqrt(math.pi), math.sqrt(2), math.pi / 180
 
@@ -68,15 +68,15 @@ def _mills(x):
 
 special(scipy.special.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x))
 special(scipy.special.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x))
-special(scipy.special.erfi, lambda y, x: 2 / ROOT_PI * np.exp(x * x), singular=True)
-special(erfcx, _erfcx_slope, singular=True)
+singular(scipy.special.erfi, lambda y, x: 2 / ROOT_PI * np.exp(x * x))
+singular(erfcx, _erfcx_slope)
 special(dawsn, _dawsn_slope)
-special(scipy.special.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), singular=True, domain=UNIT)
-special(scipy.special.erfcinv, lambda y, x: -ROOT_PI / 2 * np.exp(y * y), singular=True, domain=PROBABILITY)
+singular(scipy.special.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), domain=UNIT)
+singular(scipy.special.erfcinv, lambda y, x: -ROOT_PI / 2 * np.exp(y * y), domain=PROBABILITY)
 special(scipy.special.ndtr, lambda y, x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
-special(scipy.special.ndtri, lambda y, p: math.sqrt(2 * math.pi) * np.exp(y * y / 2), singular=True, domain=PROBABILITY)
-special(log_ndtr, lambda y, x: _mills(x), singular=True)
-special(scipy.special.ndtri_exp, lambda x, y: 1 / _mills(x), singular=True, domain=(-3.0, -0.1))
+singular(scipy.special.ndtri, lambda y, p: math.sqrt(2 * math.pi) * np.exp(y * y / 2), domain=PROBABILITY)
+singular(log_ndtr, lambda y, x: _mills(x))
+singular(scipy.special.ndtri_exp, lambda x, y: 1 / _mills(x), domain=(-3.0, -0.1))
 
 
 def _owens_t_partials(y, h, a):
@@ -90,7 +90,7 @@ special(scipy.special.owens_t, _owens_t_partials)
 # ---- logistic functions, entropies: nothing flows from what is multiplied by zero
 
 special(expit, lambda y, x: y * expit(-x))
-special(scipy.special.logit, lambda y, x: 1 / (x * (1 - x)), singular=True, domain=PROBABILITY)
+singular(scipy.special.logit, lambda y, x: 1 / (x * (1 - x)), domain=PROBABILITY)
 special(scipy.special.log_expit, lambda y, x: expit(-x))
 
 
@@ -100,29 +100,13 @@ def _log_ratio(x, y):
     return np.where(near, np.log1p(np.where(near, x - y, 0) / np.where(near, y, 1)), np.log(x) - np.log(y))
 
 
-special(
-    scipy.special.xlogy,
-    lambda z, x, y: (np.log(y), np.where(x != 0, x / y, 0)),
-    singular=True,
-    domain=POSITIVE,
-)
-special(
-    scipy.special.xlog1py,
-    lambda z, x, y: (np.log1p(y), np.where(x != 0, x / (1 + y), 0)),
-    singular=True,
-    domain=POSITIVE,
-)
-special(scipy.special.entr, lambda y, x: -np.log(x) - 1, singular=True, domain=POSITIVE)
-special(
-    scipy.special.rel_entr,
-    lambda z, x, y: (_log_ratio(x, y) + 1, np.where(x != 0, -x / y, 0)),
-    singular=True,
-    domain=POSITIVE,
-)
-special(
+singular(scipy.special.xlogy, lambda z, x, y: (np.log(y), np.where(x != 0, x / y, 0)), domain=POSITIVE)
+singular(scipy.special.xlog1py, lambda z, x, y: (np.log1p(y), np.where(x != 0, x / (1 + y), 0)), domain=POSITIVE)
+singular(scipy.special.entr, lambda y, x: -np.log(x) - 1, domain=POSITIVE)
+singular(scipy.special.rel_entr, lambda z, x, y: (_log_ratio(x, y) + 1, np.where(x != 0, -x / y, 0)), domain=POSITIVE)
+singular(
     kl_div,
     lambda z, x, y: (_log_ratio(x, y), np.where(x != 0, (y - x) / np.where(x != 0, y, 1), 1)),
-    singular=True,
     domain=POSITIVE,
 )
 
@@ -140,27 +124,22 @@ def _pseudo_huber_partials(z, delta, r):
 
 
 special(scipy.special.huber, _huber_partials, domain=((0.3, 1.0), ANY))
-special(scipy.special.pseudo_huber, _pseudo_huber_partials, singular=True, domain=(POSITIVE, ANY))
+singular(scipy.special.pseudo_huber, _pseudo_huber_partials, domain=(POSITIVE, ANY))
 
 # ---- exponentials, powers, angles
 
-special(scipy.special.expm1, lambda y, x: np.exp(x), singular=True, nanoseconds=2.0)
-special(scipy.special.exp2, lambda y, x: LN2 * y, singular=True)
-special(scipy.special.exp10, lambda y, x: LN10 * y, singular=True)
-special(scipy.special.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=UNIT, nanoseconds=1.5)
-special(scipy.special.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE)
+singular(scipy.special.expm1, lambda y, x: np.exp(x), nanoseconds=2.0)
+singular(scipy.special.exp2, lambda y, x: LN2 * y)
+singular(scipy.special.exp10, lambda y, x: LN10 * y)
+singular(scipy.special.log1p, lambda y, x: 1 / (1 + x), domain=UNIT, nanoseconds=1.5)
+singular(scipy.special.cbrt, lambda y, x: 1 / (3 * y * y), domain=POSITIVE)
 special(scipy.special.cosm1, lambda y, x: -np.sin(x))
 special(scipy.special.round, flat)
-special(
-    scipy.special.powm1,
-    lambda z, x, y: _power_partials(np.power(x, y), x, y),
-    singular=True,
-    domain=(POSITIVE, ANY),
-)
+singular(scipy.special.powm1, lambda z, x, y: _power_partials(np.power(x, y), x, y), domain=(POSITIVE, ANY))
 special(sindg, lambda y, x: DEGREE * cosdg(x))
 special(cosdg, lambda y, x: -DEGREE * sindg(x))
-special(scipy.special.tandg, lambda y, x: DEGREE * (1 + y * y), singular=True, domain=UNIT)
-special(scipy.special.cotdg, lambda y, x: -DEGREE * (1 + y * y), singular=True, domain=(20.0, 70.0))
+singular(scipy.special.tandg, lambda y, x: DEGREE * (1 + y * y), domain=UNIT)
+singular(scipy.special.cotdg, lambda y, x: -DEGREE * (1 + y * y), domain=(20.0, 70.0))
 special(scipy.special.radian, lambda y, d, m, s: (DEGREE, DEGREE / 60, DEGREE / 3600))
 
 _EXPREL = [(k + 1) / math.factorial(k + 2) for k in range(20)]
@@ -187,38 +166,30 @@ def _inverse_boxcox(y, log, power):
     return slope, -_boxcox_by_power(y, log, power) * slope
 
 
-special(exprel, _exprel_slope, singular=True)
-special(
+singular(exprel, _exprel_slope)
+singular(
     scipy.special.boxcox,
     lambda y, x, p: (np.power(x, p - 1), _boxcox_by_power(y, np.log(x), p)),
-    singular=True,
     domain=(POSITIVE, ANY),
 )
-special(
+singular(
     scipy.special.boxcox1p,
     lambda y, x, p: (np.exp((p - 1) * np.log1p(x)), _boxcox_by_power(y, np.log1p(x), p)),
-    singular=True,
     domain=(POSITIVE, ANY),
 )
-special(
-    scipy.special.inv_boxcox,
-    lambda x, y, p: _inverse_boxcox(y, np.log(x), p),
-    singular=True,
-    domain=((-0.4, 0.9), (0.2, 1.0)),
-)
-special(
+singular(scipy.special.inv_boxcox, lambda x, y, p: _inverse_boxcox(y, np.log(x), p), domain=((-0.4, 0.9), (0.2, 1.0)))
+singular(
     scipy.special.inv_boxcox1p,
     lambda x, y, p: _inverse_boxcox(y, np.log1p(x), p),
-    singular=True,
     domain=((-0.4, 0.9), (0.2, 1.0)),
 )
 special(scipy.special.wrightomega, lambda y, x: y / (1 + y))
 
 # ---- integrals
 
-special(expi, lambda y, x: np.exp(x) / x, singular=True, domain=POSITIVE)
-special(scipy.special.exp1, lambda y, x: -np.exp(-x) / x, singular=True, domain=POSITIVE)
-special(scipy.special.spence, lambda y, x: -1 / exprel(np.log(x)), singular=True, domain=POSITIVE)
+singular(expi, lambda y, x: np.exp(x) / x, domain=POSITIVE)
+singular(scipy.special.exp1, lambda y, x: -np.exp(-x) / x, domain=POSITIVE)
+singular(scipy.special.spence, lambda y, x: -1 / exprel(np.log(x)), domain=POSITIVE)
 
 
 def _expn_partials(y, n, x):
@@ -229,7 +200,7 @@ def _expn_partials(y, n, x):
     return ORDER, np.where(n == 0, first, -expn(np.maximum(n - 1, 0), x))
 
 
-special(expn, _expn_partials, singular=True, domain=((1.0, 3.0), POSITIVE))
+singular(expn, _expn_partials, domain=((1.0, 3.0), POSITIVE))
 
 _ELLIPK = [math.pi / 2 * (k + 1) * (math.comb(2 * k + 2, k + 1) / 4 ** (k + 1)) ** 2 for k in range(24)]
 _ELLIPE = [-math.pi / 2 * (k + 1) / (2 * k + 1) * (math.comb(2 * k + 2, k + 1) / 4 ** (k + 1)) ** 2 for k in range(24)]
@@ -246,36 +217,28 @@ def _ellipe_slope(y, m):
     return np.where(near, series, (y - ellipk(m)) / (2 * np.where(near, 1, m)))
 
 
-special(ellipk, lambda y, m: _ellipk_slope(y, m, 1 - m), singular=True, domain=UNIT)
-special(scipy.special.ellipkm1, lambda y, p: -_ellipk_slope(y, 1 - p, p), singular=True, domain=POSITIVE)
-special(ellipe, _ellipe_slope, singular=True, domain=UNIT)
+singular(ellipk, lambda y, m: _ellipk_slope(y, m, 1 - m), domain=UNIT)
+singular(scipy.special.ellipkm1, lambda y, p: -_ellipk_slope(y, 1 - p, p), domain=POSITIVE)
+singular(ellipe, _ellipe_slope, domain=UNIT)
 
 # ---- hypergeometric functions (13.3.15, 13.3.22, 15.5.1, 16.3.1)
 
-special(
-    scipy.special.hyp0f1,
-    lambda y, b, x: (parameter("v"), scipy.special.hyp0f1(b + 1, x) / b),
-    singular=True,
-    domain=POSITIVE,
-)
-special(
+singular(scipy.special.hyp0f1, lambda y, b, x: (parameter("v"), scipy.special.hyp0f1(b + 1, x) / b), domain=POSITIVE)
+singular(
     scipy.special.hyp1f1,
     lambda y, a, b, x: (parameter("a"), parameter("b"), a / b * scipy.special.hyp1f1(a + 1, b + 1, x)),
-    singular=True,
     domain=POSITIVE,
 )
-special(
+singular(
     scipy.special.hyperu,
     lambda y, a, b, x: (parameter("a"), parameter("b"), -a * scipy.special.hyperu(a + 1, b + 1, x)),
-    singular=True,
     domain=POSITIVE,
 )
-special(
+singular(
     scipy.special.hyp2f1,
     lambda y, a, b, c, x: (
         parameter("a"), parameter("b"), parameter("c"), a * b / c * scipy.special.hyp2f1(a + 1, b + 1, c + 1, x)
     ),
-    singular=True,
     domain=(POSITIVE, POSITIVE, POSITIVE, (-0.9, 0.5)),
 )  # fmt: skip
 

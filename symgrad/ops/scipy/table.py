@@ -14,6 +14,9 @@ POSITIVE, UNIT, ANY, PROBABILITY = (0.3, 3.0), (-0.9, 0.9), (-2.0, 2.0), (0.1, 0
 special = partial(elementwise, package="scipy.special")
 """An entry for a ufunc of `scipy.special`."""
 
+singular = partial(special, singular=True)
+"""The same for one of which a partial can be infinite or NaN at a finite input."""
+
 ORDER = Unknown("its order", "Keep the order constant.")
 TWICE = Unknown("a parameter once more", "Take at most one derivative by the parameters of an incomplete function.")
 

@@ -9,7 +9,7 @@ from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements_at, operator, registered
-from symgrad.ops.linalg import batch_solver, check_matrix, float_dtype, flow_solve, work
+from symgrad.ops.linalg import batch_solver, check_matrix, float_dtype, flow_solve, work, in_columns, of_matrix, with_right_hand_side
 
 PACKAGE = "scipy.linalg"
 
@@ -17,17 +17,6 @@ PACKAGE = "scipy.linalg"
 def triangle(a, lower, unit_diagonal=False):
     """What is read of a triangular matrix."""
     return np.tril(a, -1 if unit_diagonal else 0) if lower else np.triu(a, 1 if unit_diagonal else 0)
-
-
-def _infer_right_hand_side(name, a, b):
-    """Of one vector for one matrix, or of columns."""
-    if not fits(b.shape[0 if b.ndim == 1 else -2], a.shape[-1]):
-        instead = "A right-hand side of one vector a matrix is b[..., None]." if b.ndim > 1 else ""
-        raise ShapeError(f"{PACKAGE}.{name}: {a} and the right-hand side {b} do not fit", instead)
-    dtype = float_dtype(name, a, b, package=PACKAGE)
-    if b.ndim == 1:
-        return Aval(b.shape, dtype)
-    return Aval((*broadcast_batch(name, a.shape[:-2], b.shape[:-2], package=PACKAGE), *b.shape[-2:]), dtype)
 
 
 def by_columns(solve, a, b):
@@ -61,8 +50,7 @@ def _transposes(function, trans, a):
 
 
 def _infer_triangular(a, b, trans=0, lower=False, unit_diagonal=False):
-    check_matrix("solve_triangular", a, package=PACKAGE)
-    return _infer_right_hand_side("solve_triangular", a, b)
+    return with_right_hand_side("solve_triangular", a, b, PACKAGE)
 
 
 def _vjp_triangular(g, y, a, b, trans, lower, unit_diagonal):
@@ -135,7 +123,6 @@ ROW_ORDER = operator(
     _row_order,
     name="row_order",
     infer=lambda pivots: Aval(pivots.shape, np.dtype(int)),
-    vjp=lambda g, y, pivots: (None,),
     flow=signature("..._->..._"),
     written=True,
 )
@@ -152,8 +139,7 @@ def _in_order(x, order):
 
 
 def _infer_lu_factor(a):
-    check_matrix("lu_factor", a, package=PACKAGE)
-    return Aval(a.shape, float_dtype("lu_factor", a, package=PACKAGE)), Aval(a.shape[:-1], np.dtype(np.int32))
+    return of_matrix("lu_factor", "nn->nn", a, PACKAGE), Aval(a.shape[:-1], np.dtype(np.int32))
 
 
 def _vjp_lu_factor(g, y, a):
