@@ -11,7 +11,7 @@ from symgrad.cli.shapes import Call
 from symgrad.core import tree
 from symgrad.errors import ArgumentError
 from symgrad.export.points import call as arguments_at, some_sizes, usual
-from symgrad.frontend.trace import Spec, bind, dotted_paths
+from symgrad.frontend.arguments import Spec, bind, dotted_paths
 from symgrad.transforms.gradients import compile
 
 

@@ -13,7 +13,7 @@ from symgrad.cli.kinds import Derivative
 from symgrad.cli.shapes import Call
 from symgrad.errors import ArgumentError
 from symgrad.export.target import copy_of, find, load_module, split_target
-from symgrad.frontend.trace import bind
+from symgrad.frontend.arguments import bind
 from symgrad.transforms.wrt import Choice
 
 PEERS = ("autograd", "jax")

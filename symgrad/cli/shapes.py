@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError
-from symgrad.frontend.trace import signature, spec
+from symgrad.frontend.arguments import signature, spec
 
 _STEP = re.compile(r"""\.?([^\W\d]\w*)|\.?(\d+)|\[(\d+)\]|\[(['"])(.*?)\4\]""")
 _PIECES = re.compile(r"""'[^']*'|"[^"]*"|.""", re.DOTALL)

@@ -14,10 +14,11 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, needed
-from symgrad.core.interpret import at_sizes
+from symgrad.core.interpret import at_sizes, like
 from symgrad.core.sizes import evaluate, symbols_of
+from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.static import Static
-from symgrad.frontend.trace import Leaf, Program
+from symgrad.frontend.trace import Program
 from symgrad.targets.numpy.guard import readable_bounds
 
 SizesAt = Mapping[str, int]
@@ -220,13 +221,5 @@ def _numbers(aval: Aval, u: np.ndarray, kind: str, index: int, seed: int) -> np.
 def _changed(point: Point, kind: str, change: Callable[[np.ndarray], np.ndarray], places: Sequence[int]) -> Point:
     leaves = list(point.leaves)
     for i in places:
-        value = change(np.asarray(leaves[i]))
-        leaves[i] = _alike(value, leaves[i])
+        leaves[i] = like(leaves[i], change(np.asarray(leaves[i])))
     return Point(kind, point.sizes, leaves, point.kinds)
-
-
-def _alike(value: np.ndarray, leaf: Any) -> Any:
-    """A number where the leaf is one, of its type."""
-    if isinstance(leaf, np.ndarray):
-        return np.asarray(value, leaf.dtype)
-    return value.item() if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic) else value[()]

@@ -18,12 +18,13 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
-from symgrad.core.interpret import at_sizes, interpret
+from symgrad.core.interpret import at_sizes, interpret, like
 from symgrad.core.sizes import Dim, evaluate
 from symgrad.core.text import Group, displayed, double_quoted, key_literal, laid_out, literal
 from symgrad.export.points import counts, some_sizes
 from symgrad.export.selftest import _numbers, _summaries, _worst
-from symgrad.frontend.trace import Leaf, Program
+from symgrad.frontend.arguments import Leaf
+from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.loops.loop import Block
 from symgrad.spelling import spell_dtype
@@ -294,8 +295,7 @@ def _nudged(x: Any) -> Any:
     if dtype.kind not in "fc":
         return x
     steps = 4 * np.finfo(dtype).eps * _numbers(np.shape(x), -1, 1, 7)
-    moved = np.asarray(x + x * steps, dtype)
-    return moved.item() if type(x) in (float, complex) else moved if isinstance(x, np.ndarray) else moved[()]
+    return like(x, np.asarray(x + x * steps, dtype))
 
 
 def _quietly(call: Callable[[], Any]) -> Any:

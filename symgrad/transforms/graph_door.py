@@ -19,7 +19,8 @@ from symgrad.core.sizes import Sizes
 from symgrad.core.text import is_name
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, GraphError
-from symgrad.frontend.trace import Leaf, Program, input_aval, is_array, spec
+from symgrad.frontend.arguments import Leaf, input_aval, is_array, spec
+from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.transforms.run import described, matching, zeros
 
