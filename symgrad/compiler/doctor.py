@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.compiler.remedies import Failure, remedy
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Graph, Node, depends, needed
-from symgrad.core.interpret import evaluate, values_of
+from symgrad.core.interpret import evaluate, like, values_of
 from symgrad.core.provenance import UNKNOWN, Where
 from symgrad.errors import NonFiniteError
 
@@ -147,6 +147,10 @@ class Run(NamedTuple):
     values: Values
 
     @property
+    def nodes(self) -> list[Node]:
+        return needed(self.graph.outputs, self.feeds)
+
+    @property
     def results(self) -> list[Any]:
         return [self.values[y] for y in self.graph.outputs]
 
@@ -175,7 +179,7 @@ def diagnose(
         run = _chosen(graphs, args, sizes)
         finite = all(map(is_finite, run.results))
         argument = next((_place(path, x) for path, x in args.items() if not is_finite(x)), "")
-        origins = [node for node in needed(run.graph.outputs, run.feeds) if _makes_trouble(node, run.values)]
+        origins = [node for node in run.nodes if _makes_trouble(node, run.values)]
         cause = _first_of_all(run, origins) if finite else _first_that_matters(run, origins)
         if cause is None:
             return Diagnosis(finite, argument)
@@ -261,10 +265,9 @@ def _first_that_matters(run: Run, origins: Sequence[Node]) -> Cause | None:
     All others that do not follow from it are made finite for that, arguments as well, and what depends on them is
     evaluated again.
     """
-    everything = needed(run.graph.outputs, run.feeds)
     given = [x for x, value in run.feeds.items() if not is_finite(value)]
     for node in origins:
-        after = depends(everything, [node])
+        after = depends(run.nodes, [node])
         others = {x: _made_finite(run.values[x]) for x in (*given, *origins) if x not in after}
         if not others or _fails(run, others):
             return Cause(node, _index_that_matters(run, node, others))
@@ -291,7 +294,7 @@ def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:
     mended = np.where(np.isfinite(array), array, array.dtype.type(1))
     for place in but:
         mended[tuple(place)] = array[tuple(place)]
-    return mended if isinstance(x, np.ndarray) else type(x)(mended)
+    return like(x, mended)
 
 
 # ---- what is said of it
@@ -301,7 +304,7 @@ def _turned_nan(cause: Cause, run: Run, origins: Sequence[Node], lines: Mapping[
     """Where the infinity becomes a NaN; what avoids the one avoids the other."""
     if _has_nan(run.values[cause.node]):
         return None
-    after = depends(needed(run.graph.outputs, run.feeds), [cause.node]) - {cause.node}
+    after = depends(run.nodes, [cause.node]) - {cause.node}
     then = _first_of_all(run, [node for node in origins if node in after and _has_nan(run.values[node])])
     return then and replace(_finding(then, run, lines), instead="")
 

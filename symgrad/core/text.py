@@ -203,3 +203,13 @@ def duration(seconds: float) -> str:
         if seconds >= 0.9995 * size:  # which is rounded to one
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.0f} ns"
+
+
+def counted(x: Any) -> str:
+    """How many: a number with commas, or an expression as it is."""
+    return f"{x:,}" if isinstance(x, int) else str(x)
+
+
+def cut_to(text: str, width: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, SIZE, Graph, Node, needed
-from symgrad.core.interpret import evaluate
+from symgrad.core.interpret import evaluate, like
 
 SAMPLES = 3
 _BITS = {2: 2, 4: 3, 8: 4}  # the last bits of a number that are others, by its size in bytes
@@ -134,7 +134,7 @@ def rounded(x: Any, seed: int) -> Any:
     """Numbers near by, as another way of rounding has them; zeros, infinities, NaNs and integers stay."""
     array = np.asarray(x)
     if array.dtype.kind == "c":
-        return _alike(x, rounded(array.real, seed) + 1j * rounded(array.imag, seed))
+        return like(x, rounded(array.real, seed) + 1j * rounded(array.imag, seed))
     width = array.dtype.itemsize
     if array.dtype.kind != "f" or width not in _BITS:
         return x
@@ -145,12 +145,7 @@ def rounded(x: Any, seed: int) -> Any:
     mixed = ((bits & unsigned(mantissa >> last << last)) + unsigned(1 << last)) * factor
     near = bits >> unsigned(last) << unsigned(last) | mixed >> unsigned(8 * width - last)
     near = near.view(array.dtype).reshape(array.shape)
-    return _alike(x, np.where((array == 0) | ~np.isfinite(array), array, near))
-
-
-def _alike(x: Any, array: np.ndarray) -> Any:
-    """An array, or a number where `x` is one, of its type."""
-    return array if isinstance(x, np.ndarray) else type(x)(array[()])
+    return like(x, np.where((array == 0) | ~np.isfinite(array), array, near))
 
 
 def distance(a: Any, b: Any) -> np.ndarray:
