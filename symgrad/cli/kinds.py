@@ -24,17 +24,10 @@ KINDS = (*_TRANSFORMS, "function")
 
 
 class Derivative(NamedTuple):
-    """What is asked for of a function.
+    """What is asked for of a function, with respect to what as in `symgrad.grad`.
 
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`; ``"function"`` is the function itself.
-    wrt : str or tuple of str, optional
-        As in `symgrad.grad`, as is `argnums`.
-    order : int
-        Of ``"grad"``: 2 is the Hessian, each order above it the Jacobian of the one below. For a scalar argument these
-        are the derivatives of these orders.
+    The kind ``"function"`` is the function itself. Of ``"grad"`` the order 2 is the Hessian, each order above it the
+    Jacobian of the one below; for a scalar argument these are the derivatives of these orders.
     """
 
     kind: str = "grad"

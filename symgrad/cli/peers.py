@@ -21,13 +21,7 @@ KINDS = ("grad", "value_and_grad", "hessian", "jacobian")
 
 
 def peer_of(name: str, target: str, derivative: Derivative, call: Call) -> Callable[[], Any]:
-    """A call of the derivative as a package computes it, for arguments at hand, tried once.
-
-    Raises
-    ------
-    ArgumentError
-        The package is not installed, has no such derivative, or cannot run the model.
-    """
+    """A call of the derivative as a package computes it, for arguments at hand; tried once, and refused if it fails."""
     try:
         package = importlib.import_module(name)
         other = importlib.import_module({"autograd": "autograd.numpy", "jax": "jax.numpy"}[name])

@@ -31,13 +31,7 @@ class Call(NamedTuple):
 
 
 def call_of(function: Callable[..., Any], entries: Mapping[str, Any]) -> Call:
-    """The arguments of a function: what is given, what its annotations say, its defaults.
-
-    Raises
-    ------
-    ArgumentError
-        A parameter has none of these, or an entry belongs to none.
-    """
+    """The arguments of a function: what is given, what its annotations say, its defaults; each has one of these."""
     takes = signature(function)
     given = _trees(entries, takes)
     bound = inspect.BoundArguments(takes, {})

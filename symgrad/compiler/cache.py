@@ -33,16 +33,10 @@ class Entry:
 
 
 class Cache:
-    """The programs of a function. Calls read `recent` without a lock: it is replaced, never edited.
-
-    Attributes
-    ----------
-    recent : tuple of Entry
-        What was used last, newest first.
-    """
+    """The programs of a function. Calls read `recent` without a lock: it is replaced, never edited."""
 
     def __init__(self) -> None:
-        self.recent: tuple[Entry, ...] = ()
+        self.recent: tuple[Entry, ...] = ()  # what was used last, newest first
         self._exact: dict[Described, Entry] = {}  # under each call that was looked up
         self._groups: dict[tuple[Any, ...], list[Entry]] = {}  # by kinds
         self._history: list[Described] = []

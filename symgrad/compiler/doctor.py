@@ -163,17 +163,9 @@ def diagnose(
 ) -> Diagnosis:
     """Evaluate a program node by node and find what makes its results NaN or infinite.
 
-    Parameters
-    ----------
-    graphs : sequence of Graph
-        The program in several forms, of which the last is what runs. The first form counts that fails where that does:
-        nodes know their lines best as they were traced.
-    args : dict of str to array
-        What the inputs are, by the path that messages write.
-    sizes : dict of str to int
-        Symbols that no shape tells.
-    lines : callable
-        Gives the lines of the nodes of a graph.
+    `graphs` are forms of the program, of which the last is what runs. The first form counts that fails where that does:
+    nodes know their lines best as they were traced. `args` are the inputs by the paths that messages write, `sizes` the
+    symbols that no shape tells, and `lines` gives the lines of the nodes of a graph.
     """
     with np.errstate(all="ignore"):
         run = _chosen(graphs, args, sizes)

@@ -25,34 +25,18 @@ SizesAt = Mapping[str, int]
 
 
 class Point(NamedTuple):
-    """Arguments of one call.
+    """Arguments of one call."""
 
-    Attributes
-    ----------
-    kind : str
-        What is said of the numbers.
-    sizes : dict of str to int
-    leaves : list
-        In the order of the program's.
-    kinds : list of str
-        The kind of the usual numbers in each leaf, of which these were made.
-    """
-
-    kind: str
+    kind: str  # what is said of the numbers
     sizes: SizesAt
-    leaves: Sequence[Any]
-    kinds: Sequence[str]
+    leaves: Sequence[Any]  # in the order of the program's
+    kinds: Sequence[str]  # of the usual numbers in each leaf, of which these were made
 
 
 def usual(program: Program, sizes: SizesAt, seed: int = 0) -> Iterator[Point]:
     """Points of usual numbers, of one kind after the other and then mixed; the caller takes those in the domain.
 
-    Parameters
-    ----------
-    sizes : mapping of str to int
-        As `some_sizes` gives them.
-    seed : int
-        Which of many points of the same kinds.
+    `sizes` are such as `some_sizes` gives; another `seed` gives other points of the same kinds.
     """
     count = len(program.leaves)
     for i, kind in enumerate(KINDS):
@@ -99,16 +83,8 @@ def some_sizes(
 ) -> dict[str, int]:
     """A number for each symbol among the sizes of the arguments, all different, for which the program may run.
 
-    They differ from those that are numbers as well: so axes that change places are seen.
-
-    Parameters
-    ----------
-    smallest : int
-        What they begin with, where nothing larger is assumed.
-    large : mapping of str to int, optional
-        Symbols that shall be at least so large.
-    reverse : bool
-        Whether the last one is the smallest.
+    They differ from those that are numbers as well: so axes that change places are seen. They begin with `smallest`
+    where nothing larger is assumed, or asked for in `large`; with `reverse` the last one is the smallest.
     """
     shapes = [leaf.node.aval.shape for leaf in program.leaves if leaf.node]
     sizes = [n for shape in shapes for n in shape] + [leaf.size for leaf in program.leaves if leaf.size is not None]

@@ -72,20 +72,8 @@ def tolerance_of(program: Program) -> float:
 def vectors_of(program: Program, graph: Graph, name: str, run: Callable[..., Any]) -> list[Vector]:
     """Test vectors: of small sizes, of others and wider ranges, and one of several blocks where there is a loop.
 
-    Parameters
-    ----------
-    program : Program
-        As it was traced; what it gives is right.
-    graph : Graph
-        What runs.
-    name : str
-        What the function is called in its module.
-    run : callable
-
-    Raises
-    ------
-    NoVectorsError
-        Saying why there are none.
+    What the program gives as it was traced is right. `graph` is what runs, by `run`; its module calls it `name`.
+    Where there are none, the NoVectorsError says why.
     """
     case = Case(program, name, run, tolerance_of(program))
     sizes = some_sizes(program, 3)

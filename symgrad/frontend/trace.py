@@ -88,25 +88,11 @@ def trace(
     values: Mapping[str, int] | None = None,
     numbers: Collection[int] = (),
 ) -> Program:
-    """Run `function` on Variables that stand for the arguments.
+    """Run `function` on Variables for its arguments: arrays, `Spec`, or anything with a shape and a dtype, in trees.
 
-    Parameters
-    ----------
-    args, kwargs
-        Trees of arrays, `Spec`, or anything with a shape and a dtype. Python floats and complex numbers are inputs,
-        too; other leaves are part of the program.
-    name : str, optional
-        What to call the program; by default the function's own name.
-    shapes : mapping of int to tuple, optional
-        For leaves by number, sizes as text where they shall be symbols, instead of those of the array.
-    values : mapping of str to int, optional
-        The number that each such symbol has in the call at hand.
-    numbers : collection of int, optional
-        The leaves that are ints and shall be symbols, too.
-
-    Returns
-    -------
-    Program
+    Python floats and complex numbers are inputs, too; other leaves are part of the program. By the number of a leaf,
+    `shapes` gives its sizes instead of those of the array, as text where they shall be symbols; `values` are what such
+    symbols are in the call at hand, and `numbers` the leaves that are ints and shall be symbols, too.
     """
     bound = bind(function, args, kwargs or {}, name)
     graph = Graph()

@@ -228,13 +228,7 @@ def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
 def cut(
     graph: Nodes, feeds: Sequence[Node], outputs: Sequence[Node], names: Sequence[str]
 ) -> tuple[Nodes, dict[Node, Node]]:
-    """A new graph from `feeds`, which become inputs, to `outputs`; and the image of each node.
-
-    Raises
-    ------
-    GraphError
-        If outputs need an input of the graph that is not fed.
-    """
+    """A new graph from `feeds`, which become inputs, to `outputs`, which need no other; and the image of each node."""
     new = Nodes()
     image: dict[Node, Node] = {}
     for node, name in zip(feeds, names, strict=True):

@@ -51,13 +51,7 @@ class _Part(NamedTuple):
 class Run:
     """One run of the user's function on Variables, appended to the graph that is being traced.
 
-    Attributes
-    ----------
-    graph : Graph
-    out, aux : tree
-        What the function returned.
-    chosen : list of Variable
-        The leaves to differentiate by.
+    `out` and `aux` are what the function returned, `chosen` the leaves to differentiate by.
     """
 
     def __init__(

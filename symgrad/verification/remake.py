@@ -25,13 +25,7 @@ _NUMBERS = {"float": 1.0, "complex": 1j}
 
 
 def model_of(path: Path, text: str, function: Function | Compiled | Program | None) -> Model:
-    """What a saved module is to compute.
-
-    Raises
-    ------
-    ArgumentError
-        If the manifest does not say enough to make the program again, or the model is not where it says.
-    """
+    """What a saved module is to compute; an ArgumentError where its manifest does not say enough to make that again."""
     if isinstance(function, (Compiled, Program)):
         return compiled_model(function if isinstance(function, Compiled) else Compiled(function))
     if function is not None and not isinstance(function, Function):

@@ -32,15 +32,7 @@ class Values(NamedTuple):
 
 
 class Rounding:
-    """A graph to evaluate with its rounding.
-
-    Parameters
-    ----------
-    graph : Graph
-    feeds : list of array
-        Usual values of the inputs. They tell which operations only move numbers, and so do not round.
-    sizes : dict of str to int
-    """
+    """A graph to evaluate with its rounding; usual `feeds` tell which operations only move numbers, and do not."""
 
     def __init__(self, graph: Graph, feeds: Sequence[Any], sizes: Sizes) -> None:
         self.graph, self._moving = graph, set[Node]()
@@ -50,18 +42,10 @@ class Rounding:
         self._moving.update(node for node in self._nodes if _moves(values[node], [values[x] for x in node.inputs]))
 
     def at(self, feeds: Sequence[Any], sizes: Sizes, samples: int = SAMPLES, special: bool = False) -> Values:
-        """The results, evaluated node by node.
+        """The results, evaluated node by node; a ValueError or IndexError where NumPy refuses the numbers.
 
-        Parameters
-        ----------
-        special : bool
-            Whether what cancels may have cancelled for the choice of the numbers, as it does where they are equal. In
-            an equivalent program it may not, and so the largest number on the way says how far rounding moves a result.
-
-        Raises
-        ------
-        ValueError, IndexError
-            Where NumPy refuses the numbers; its ``LinAlgError`` is a ValueError.
+        With `special` what cancels may have cancelled for the choice of the numbers, as it does where they are equal.
+        In an equivalent program it may not, and so the largest number on the way says how far rounding moves a result.
         """
         told: set[str] = set()
         with _telling(told):
