@@ -21,7 +21,7 @@ from symgrad.compiler.cache import Cache, Described, Entry
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import Graph, tracing
-from symgrad.core.options import Options, checked, current, in_force, resolve
+from symgrad.core.options import Options, checked, in_force, in_use, resolve
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError, SymgradError
@@ -76,10 +76,10 @@ class Function:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._static:
+        if self._static.names:
             args, kwargs = self._static.wrapped(args, kwargs)
         if tracing.get() is None:
-            options = current()
+            options = in_use.get()
             for entry in self._cache.recent:
                 if entry.options is options:
                     compiled = entry.compiled
@@ -207,7 +207,7 @@ class Function:
             leaves = list(map(plain, leaves, dotted_paths(bound.arguments)[0]))
             bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
             args, kwargs = bound.args, bound.kwargs
-        options = current()
+        options = in_use.get()
         described = _described(options, bound, leaves, structure)
         with self._lock:
             entry = self._cache.find(described, args, kwargs)  # another thread may have been first

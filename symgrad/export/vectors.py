@@ -20,7 +20,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.interpret import at_sizes, interpret, like
 from symgrad.core.sizes import Dim, evaluate
-from symgrad.core.text import Group, displayed, double_quoted, key_literal, laid_out, literal
+from symgrad.core.text import Group, displayed, double_quoted, laid_out, literal
 from symgrad.export.points import counts, some_sizes
 from symgrad.export.selftest import _numbers, _summaries, _worst
 from symgrad.frontend.arguments import Leaf
@@ -224,36 +224,31 @@ def _value(text: str) -> Any:
 
 def call_of(program: Program, name: str, texts: Mapping[Node, str], sizes: Mapping[str, int]) -> Group:
     """The call of the program with these arguments, as source."""
+
+    def leaf(x: Any) -> str:
+        if isinstance(x, Variable):
+            return texts[x.node]
+        if isinstance(x, Dim):
+            return str(evaluate(x, sizes))
+        if not tree.is_leaf(x):
+            raise _no_form(p, x)
+        return literal(x) or "None"  # a constant of the program, which reads no argument for it
+
     items: list[str | Group] = []
     for p in program.parameters:
-        given = program.inputs[p.name]
-        if p.kind is p.VAR_POSITIONAL:
-            items += [_spelled(x, texts, sizes, p) for x in given]
-        else:
-            prefix = f"{p.name}=" if p.kind is p.KEYWORD_ONLY else "**" if p.kind is p.VAR_KEYWORD else ""
-            items.append(_spelled(given, texts, sizes, p, prefix))
+        given, prefix = program.inputs[p.name], ""
+        if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD):
+            prefix = f"{p.name}=" if p.kind is p.KEYWORD_ONLY else "**"
+        for x in given if p.kind is p.VAR_POSITIONAL else (given,):
+            text = displayed(x, prefix, leaf)
+            if text is None:
+                raise _no_form(p, x)
+            items.append(text)
     return Group(f"{name}(", items, ")")
 
 
-def _spelled(
-    x: Any, texts: Mapping[Node, str], sizes: Mapping[str, int], parameter: inspect.Parameter, before: str = ""
-) -> str | Group:
-    """The source of an argument."""
-    if isinstance(x, Variable):
-        return before + texts[x.node]
-    if isinstance(x, Dim):
-        return before + str(evaluate(x, sizes))
-    if type(x) is dict:
-        keys = [key for key in map(key_literal, x) if key is not None]
-        if len(keys) == len(x):
-            pairs = zip(map(double_quoted, keys), x.values(), strict=True)
-            return Group(f"{before}{{", [_spelled(y, texts, sizes, parameter, f"{k}: ") for k, y in pairs], "}")
-    elif type(x) in (list, tuple):
-        open, close = "[]" if type(x) is list else ("(", ",)" if len(x) == 1 else ")")
-        return Group(before + open, [_spelled(y, texts, sizes, parameter) for y in x], close)
-    elif tree.is_leaf(x):
-        return before + (literal(x) or "None")  # a constant of the program, which reads no argument for it
-    raise NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
+def _no_form(parameter: inspect.Parameter, x: Any) -> NoVectorsError:
+    return NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
 
 
 # ---- what comes of it
