@@ -50,7 +50,7 @@ class Cache:
         entry = self._exact.get(described)
         if entry is None:
             group = self._groups.get(described.kinds, ())
-            entry = next((e for e in reversed(group) if _accepts(e.compiled, args, kwargs)), None)
+            entry = next((e for e in reversed(group) if e.compiled.takes(args, kwargs)), None)
         if entry is not None:
             self._exact[described] = entry
             self._use(entry)
@@ -132,10 +132,3 @@ def _changing(leaves: Sequence[tuple[Any, tuple[int, ...], int | None]]) -> tupl
         "values or dtypes",
         "Pass a value that changes as an array; what is part of the program should stay the same.",
     )
-
-
-def _accepts(compiled: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    try:
-        return bool(compiled.accepts(*args, **kwargs))
-    except TypeError:  # compiled for other parameters
-        return False

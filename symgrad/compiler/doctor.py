@@ -138,7 +138,7 @@ def watched(run: Callable[..., Any], debug: Callable[..., Diagnosis], name: str)
     return checked
 
 
-class Run(NamedTuple):
+class Evaluated(NamedTuple):
     """A program with the values of all of its nodes for one call."""
 
     graph: Graph
@@ -179,7 +179,7 @@ def diagnose(
         return Diagnosis(finite, argument, _finding(cause, run, text), _turned_nan(cause, run, origins, text))
 
 
-def _chosen(graphs: Sequence[Graph], args: Mapping[str, Any], sizes: Mapping[str, int]) -> Run:
+def _chosen(graphs: Sequence[Graph], args: Mapping[str, Any], sizes: Mapping[str, int]) -> Evaluated:
     """The first form of a program that fails where the last does."""
     *others, graph = graphs
     run = _run(graph, args, sizes)
@@ -191,12 +191,12 @@ def _chosen(graphs: Sequence[Graph], args: Mapping[str, Any], sizes: Mapping[str
     return run
 
 
-def _run(graph: Graph, args: Mapping[str, Any], sizes: Mapping[str, int]) -> Run:
+def _run(graph: Graph, args: Mapping[str, Any], sizes: Mapping[str, int]) -> Evaluated:
     feeds = dict(zip(graph.inputs, args.values(), strict=True))
-    return Run(graph, feeds, sizes, values_of(graph.outputs, feeds, sizes))
+    return Evaluated(graph, feeds, sizes, values_of(graph.outputs, feeds, sizes))
 
 
-def _fail_alike(a: Run, b: Run) -> bool:
+def _fail_alike(a: Evaluated, b: Evaluated) -> bool:
     """Whether the same numbers of the results are finite."""
     return all(np.array_equal(np.isfinite(x), np.isfinite(y)) for x, y in zip(a.results, b.results, strict=True))
 
@@ -247,11 +247,11 @@ class Cause(NamedTuple):
     place: tuple[int, ...]
 
 
-def _first_of_all(run: Run, origins: Sequence[Node]) -> Cause | None:
+def _first_of_all(run: Evaluated, origins: Sequence[Node]) -> Cause | None:
     return next((Cause(node, _first_bad(run.values[node])[0]) for node in origins), None)
 
 
-def _first_that_matters(run: Run, origins: Sequence[Node]) -> Cause | None:
+def _first_that_matters(run: Evaluated, origins: Sequence[Node]) -> Cause | None:
     """The first that makes a result NaN or infinite by itself: `np.where` and the like leave others out.
 
     All others that do not follow from it are made finite for that, arguments as well, and what depends on them is
@@ -266,7 +266,7 @@ def _first_that_matters(run: Run, origins: Sequence[Node]) -> Cause | None:
     return None if given else _first_of_all(run, origins)
 
 
-def _index_that_matters(run: Run, node: Node, others: Values) -> tuple[int, ...]:
+def _index_that_matters(run: Evaluated, node: Node, others: Values) -> tuple[int, ...]:
     """Where in a value the first number stands that makes a result NaN or infinite without those behind it."""
     value = run.values[node]
     places = np.argwhere(~np.isfinite(np.asarray(value)))
@@ -274,7 +274,7 @@ def _index_that_matters(run: Run, node: Node, others: Values) -> tuple[int, ...]
     return tuple(int(i) for i in places[bisect_left(range(1, len(places)), True, key=fails)])
 
 
-def _fails(run: Run, changed: Values) -> bool:
+def _fails(run: Evaluated, changed: Values) -> bool:
     """Whether results are NaN or infinite where some values are others."""
     values = values_of(run.graph.outputs, {**run.feeds, **changed}, run.sizes)
     return not all(is_finite(values[y]) for y in run.graph.outputs)
@@ -292,7 +292,7 @@ def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:
 # ---- what is said of it
 
 
-def _turned_nan(cause: Cause, run: Run, origins: Sequence[Node], lines: Mapping[Node, str]) -> Finding | None:
+def _turned_nan(cause: Cause, run: Evaluated, origins: Sequence[Node], lines: Mapping[Node, str]) -> Finding | None:
     """Where the infinity becomes a NaN; what avoids the one avoids the other."""
     if _has_nan(run.values[cause.node]):
         return None
@@ -301,7 +301,7 @@ def _turned_nan(cause: Cause, run: Run, origins: Sequence[Node], lines: Mapping[
     return then and replace(_finding(then, run, lines), instead="")
 
 
-def _finding(cause: Cause, run: Run, lines: Mapping[Node, str]) -> Finding:
+def _finding(cause: Cause, run: Evaluated, lines: Mapping[Node, str]) -> Finding:
     node, index = cause
     made_by = node.inputs[0] if node.op is ITEM else node
     value = np.asarray(run.values[node])
@@ -331,7 +331,7 @@ def _operands(node: Node, values: Values, index: tuple[int, ...], shape: tuple[i
         yield from given
 
 
-def _overflows(node: Node, run: Run) -> bool:
+def _overflows(node: Node, run: Evaluated) -> bool:
     """Whether a number became too large, rather than that of a pole: NumPy says so, but for products by BLAS."""
     told: list[str] = []
     with np.errstate(all="ignore", over="call", call=lambda kind, flag: told.append(kind)):

@@ -35,7 +35,7 @@ USUAL = ((-1, 1), (0.5, 2), (0.1, 0.9), (1.1, 3))  # ranges, of which one is in 
 WIDER = ((-3, 3), (0.1, 5), (0.02, 0.98), (1.01, 9))
 
 
-class Choice(NamedTuple):
+class Range(NamedTuple):
     """What numbers an argument has: from where to where; "sorted", or "definite" if it is square; ints below `most`."""
 
     low: float
@@ -48,7 +48,7 @@ class Vector(NamedTuple):
     """A test vector as source: what it is called, what its numbers are, the source of the call, and each result."""
 
     label: str
-    choices: Sequence[Choice]
+    ranges: Sequence[Range]
     call: Group
     expected: Any
 
@@ -84,7 +84,7 @@ def vectors_of(program: Program, graph: Graph, name: str, run: Callable[..., Any
             found.append(case.vector(sizes, _candidates(program.leaves, sizes, (*WIDER, *USUAL))))
     if rows := _rows_of_blocks(graph):
         with suppress(NoVectorsError):
-            found.append(case.vector(some_sizes(program, 3, rows), [found[0].choices]))
+            found.append(case.vector(some_sizes(program, 3, rows), [found[0].ranges]))
     return found
 
 
@@ -96,7 +96,7 @@ class Case(NamedTuple):
     run: Callable[..., Any]
     tolerance: float
 
-    def vector(self, sizes: Mapping[str, int], candidates: Iterable[Sequence[Choice]]) -> Vector:
+    def vector(self, sizes: Mapping[str, int], candidates: Iterable[Sequence[Range]]) -> Vector:
         """A test vector for these sizes, of the first numbers that will do."""
         made = sum(counts(self.program, sizes))
         if made > MOST:
@@ -105,14 +105,14 @@ class Case(NamedTuple):
             )
         tries = min(TRIES, IN_ALL // max(made, 1))
         reason = "no numbers were found for which all results are finite and do not hang on rounding"
-        for choices in itertools.islice(candidates, tries):
-            texts = _sources(self.program.leaves, sizes, choices)
+        for ranges in itertools.islice(candidates, tries):
+            texts = _sources(self.program.leaves, sizes, ranges)
             call = call_of(self.program, self.name, texts, sizes)
             expected = _expected(self.program, texts, sizes, self.tolerance / 10)
             error = 0.0 if expected is None else self._error(call, expected)
             if expected is not None and error <= self.tolerance / 10:
                 rounded = [(shape, _rounded(numbers, self.tolerance)) for shape, numbers in expected]
-                return Vector(_label(sizes, choices), choices, call, rounded)
+                return Vector(_label(sizes, ranges), ranges, call, rounded)
             if error > self.tolerance:
                 reason = f"the function is off its graph by {error:.0e}, of the largest number of a result"
         raise NoVectorsError(reason)
@@ -134,11 +134,11 @@ def _rounded(numbers: Sequence[complex], tolerance: float) -> list[complex]:
     return [complex(*part) if isinstance(x, complex) else part[0] for x, part in zip(numbers, parts, strict=True)]
 
 
-def _label(sizes: Mapping[str, int], choices: Sequence[Choice]) -> str:
+def _label(sizes: Mapping[str, int], ranges: Sequence[Range]) -> str:
     """What a test vector is called: by its sizes, or where these are numbers by the range of its numbers."""
-    if sizes or not choices:
+    if sizes or not ranges:
         return ", ".join(f"{size} = {n}" for size, n in sizes.items()) or "without arguments"
-    return f"numbers from {choices[0].low} to {choices[0].high}"
+    return f"numbers from {ranges[0].low} to {ranges[0].high}"
 
 
 # ---- sizes
@@ -159,48 +159,48 @@ def _rows_of_blocks(graph: Graph) -> dict[str, int]:
 
 def _candidates(
     leaves: Sequence[Leaf], sizes: Mapping[str, int], ranges: Sequence[tuple[float, float]]
-) -> Iterator[list[Choice]]:
-    """Choices for all leaves: alike at first, then all but one."""
+) -> Iterator[list[Range]]:
+    """Ranges for all leaves: alike at first, then all but one."""
     avals = [leaf.node.aval for leaf in leaves if leaf.node is not None]
     square = any(_is_square(at_sizes(aval.shape, sizes)) for aval in avals if aval.dtype.kind == "f")
     forms = ["", *["definite"] * square, *["sorted"] * any(aval.shape for aval in avals)]
     for most in (3, 2, 1) if any(aval.dtype.kind in "iu" for aval in avals) else (3,):
         for form, (low, high) in itertools.product(forms, ranges):
-            yield [Choice(low, high, form, most)] * len(leaves)
+            yield [Range(low, high, form, most)] * len(leaves)
     for usual, other, i in itertools.product(ranges, ranges, range(len(leaves))):
         if usual != other:
-            yield [Choice(*(other if i == j else usual)) for j in range(len(leaves))]
+            yield [Range(*(other if i == j else usual)) for j in range(len(leaves))]
 
 
 def _is_square(shape: Sequence[int]) -> bool:
     return len(shape) > 1 and shape[-1] == shape[-2]
 
 
-def _sources(leaves: Sequence[Leaf], sizes: Mapping[str, int], choices: Sequence[Choice]) -> dict[Node, str]:
+def _sources(leaves: Sequence[Leaf], sizes: Mapping[str, int], ranges: Sequence[Range]) -> dict[Node, str]:
     """The source of each array among the arguments, no two alike."""
     texts, first = {}, 1
-    for leaf, choice in zip(leaves, choices, strict=True):
+    for leaf, chosen in zip(leaves, ranges, strict=True):
         if leaf.node is not None:
             shape = at_sizes(leaf.node.aval.shape, sizes)
-            text = _array(leaf.node.aval, shape, choice, first)
+            text = _array(leaf.node.aval, shape, chosen, first)
             texts[leaf.node] = text if shape else _number(leaf, _value(text))
             first += math.prod(shape)
     return texts
 
 
-def _array(aval: Aval, shape: tuple[int, ...], choice: Choice, first: int) -> str:
+def _array(aval: Aval, shape: tuple[int, ...], chosen: Range, first: int) -> str:
     """The source of an array."""
     kind = aval.dtype.kind
-    low, high = (0, choice.most) if kind in "iu" else (0, 1) if kind == "b" else choice[:2]
+    low, high = (0, chosen.most) if kind in "iu" else (0, 1) if kind == "b" else chosen[:2]
     text = f"_numbers({literal(shape)}, {low}, {high}, {first})"
     if kind == "b":
         return f"{text} < 0.5"
     if kind == "c":
         text = f"((0.8 + 0.6j) * {text})"
-    elif kind == "f" and choice.form == "definite" and _is_square(shape):
+    elif kind == "f" and chosen.form == "definite" and _is_square(shape):
         n = shape[-1]
         text = f"(lambda a: a + a.swapaxes(-1, -2) + {4 * n} * np.eye({n}))({text})"
-    elif choice.form == "sorted" and shape:
+    elif chosen.form == "sorted" and shape:
         text = f"np.sort({text})"
     return text if aval.dtype in (np.dtype(float), np.dtype(complex)) else f"{text}.astype({spell_dtype(aval.dtype)})"
 
