@@ -10,7 +10,8 @@ from symgrad.derivatives import mapped as _mapped  # noqa: F401  its operators b
 from symgrad.derivatives.checkpoint import checkpoint as checkpoint
 from symgrad.derivatives.hooks import on_gradient as on_gradient
 from symgrad.export.load import Saved as Saved, load as load
-from symgrad.frontend.trace import Program as Program, spec as spec
+from symgrad.frontend.arguments import spec as spec
+from symgrad.frontend.trace import Program as Program
 from symgrad.frontend.variable import Variable as Variable
 from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
 from symgrad.ops.define import operator as operator

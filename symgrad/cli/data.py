@@ -11,7 +11,7 @@ from symgrad.cli.shapes import Call
 from symgrad.core import tree
 from symgrad.errors import ArgumentError
 from symgrad.export.points import call as arguments_at, some_sizes, usual
-from symgrad.frontend.trace import Spec, bind, dotted_paths
+from symgrad.frontend.arguments import Spec, bind, dotted_paths
 from symgrad.transforms.gradients import compile
 
 
@@ -30,13 +30,7 @@ def parse_sizes(text: str) -> dict[str, int]:
 
 
 def with_numbers(f: Callable[..., Any], call: Call, sizes: Mapping[str, int]) -> Call:
-    """The call with arrays for its specs: usual numbers, the first of them for which the function is finite.
-
-    Raises
-    ------
-    ArgumentError
-        There are none among those that are tried, or a size belongs to no spec.
-    """
+    """The call with arrays for its specs: of usual numbers, the first for which the function is finite."""
     given = tree.flatten(tuple(bind(f, call.args, call.kwargs).arguments.values()))[0]
     if not any(isinstance(x, Spec) for x in given):
         _check_sizes(sizes, {})

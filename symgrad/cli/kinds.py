@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from symgrad.cli.shapes import Call, call_of
 from symgrad.compiler.function import Function
 from symgrad.errors import ArgumentError
-from symgrad.frontend.trace import bind, dotted_paths
+from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.transforms.gradients import compile, grad, value_and_grad
 from symgrad.transforms.jacobians import hessian, hvp, jacobian, with_vector
-from symgrad.transforms.wrt import Choice, part_at
+from symgrad.transforms.wrt import Choice, below, part_at
 
 _TRANSFORMS: dict[str, Callable[..., Function]] = {
     "grad": grad,
@@ -24,17 +24,10 @@ KINDS = (*_TRANSFORMS, "function")
 
 
 class Derivative(NamedTuple):
-    """What is asked for of a function.
+    """What is asked for of a function, with respect to what as in `symgrad.grad`.
 
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`; ``"function"`` is the function itself.
-    wrt : str or tuple of str, optional
-        As in `symgrad.grad`, as is `argnums`.
-    order : int
-        Of ``"grad"``: 2 is the Hessian, each order above it the Jacobian of the one below. For a scalar argument these
-        are the derivatives of these orders.
+    The kind ``"function"`` is the function itself. Of ``"grad"`` the order 2 is the Hessian, each order above it the
+    Jacobian of the one below; for a scalar argument these are the derivatives of these orders.
     """
 
     kind: str = "grad"
@@ -73,7 +66,7 @@ class Derivative(NamedTuple):
         paths = choice.dotted(f, bound)
         known = dotted_paths(bound.arguments)[0]
         for path in paths:
-            if not any(f"{leaf}.".startswith(f"{path}.") for leaf in known):
+            if not below(path, known):
                 raise ArgumentError(
                     f"the vector of hvp has the shape of an argument, and {path!r} is none",
                     f"The arguments are {', '.join(known)}.",

@@ -13,7 +13,7 @@ from symgrad.cli.kinds import Derivative
 from symgrad.cli.shapes import Call
 from symgrad.errors import ArgumentError
 from symgrad.export.target import copy_of, find, load_module, split_target
-from symgrad.frontend.trace import bind
+from symgrad.frontend.arguments import bind
 from symgrad.transforms.wrt import Choice
 
 PEERS = ("autograd", "jax")
@@ -21,13 +21,7 @@ KINDS = ("grad", "value_and_grad", "hessian", "jacobian")
 
 
 def peer_of(name: str, target: str, derivative: Derivative, call: Call) -> Callable[[], Any]:
-    """A call of the derivative as a package computes it, for arguments at hand, tried once.
-
-    Raises
-    ------
-    ArgumentError
-        The package is not installed, has no such derivative, or cannot run the model.
-    """
+    """A call of the derivative as a package computes it, for arguments at hand; tried once, and refused if it fails."""
     try:
         package = importlib.import_module(name)
         other = importlib.import_module({"autograd": "autograd.numpy", "jax": "jax.numpy"}[name])

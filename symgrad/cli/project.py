@@ -18,26 +18,14 @@ FILE = "pyproject.toml"
 
 
 class Kept(NamedTuple):
-    """A derivative that a project keeps as a file.
+    """A derivative that a project keeps as a file."""
 
-    Attributes
-    ----------
-    root : Path
-        The folder of the project.
-    function, target : str
-        The model as in ``symgrad grad``, and the file of its derivative; both from the root on.
-    entries : dict
-        The arguments that have a spec or a value, by path.
-    options : dict
-        Of the compiler.
-    """
-
-    root: Path
-    function: str
-    target: str
+    root: Path  # the folder of the project
+    function: str  # the model as in ``symgrad grad``, from the root on
+    target: str  # the file of its derivative, from the root on
     derivative: Derivative
     entries: Entries
-    options: dict[str, Any]
+    options: dict[str, Any]  # of the compiler
 
     @property
     def path(self) -> Path:
@@ -64,13 +52,7 @@ def find_project(folder: Path) -> Path:
 
 
 def kept_by(path: Path) -> list[Kept]:
-    """The derivatives that a project keeps.
-
-    Raises
-    ------
-    ArgumentError
-        A key is unknown or has another kind of value, or two derivatives are kept in one file.
-    """
+    """The derivatives that a project keeps, in files of their own each; unknown keys and values are refused."""
     section = _section(path)
     if not isinstance(section, dict):
         raise ArgumentError("tool.symgrad is no table", "Write [[tool.symgrad.gradients]] above each.")

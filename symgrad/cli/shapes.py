@@ -14,11 +14,12 @@ import numpy as np
 
 from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError
-from symgrad.frontend.trace import signature, spec
+from symgrad.frontend.arguments import signature, spec
 
 _STEP = re.compile(r"""\.?([^\W\d]\w*)|\.?(\d+)|\[(\d+)\]|\[(['"])(.*?)\4\]""")
 _PIECES = re.compile(r"""'[^']*'|"[^"]*"|.""", re.DOTALL)
 _DTYPES = {"Float": "float64", "Int": "int64", "UInt": "uint64", "Bool": "bool", "Complex": "complex128"}
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _ANY_FLOAT = ("Inexact", "Num", "Real", "Shaped")
 Entries = dict[str, Any]  # by path, "params.W": a Spec, an array, or a value that is part of the program
 
@@ -31,13 +32,7 @@ class Call(NamedTuple):
 
 
 def call_of(function: Callable[..., Any], entries: Mapping[str, Any]) -> Call:
-    """The arguments of a function: what is given, what its annotations say, its defaults.
-
-    Raises
-    ------
-    ArgumentError
-        A parameter has none of these, or an entry belongs to none.
-    """
+    """The arguments of a function: what is given, what its annotations say, its defaults; each has one of these."""
     takes = signature(function)
     given = _trees(entries, takes)
     bound = inspect.BoundArguments(takes, {})
@@ -47,13 +42,10 @@ def call_of(function: Callable[..., Any], entries: Mapping[str, Any]) -> Call:
             bound.arguments[name] = _as_annotated(given[name], parameter)
         elif (annotated := annotation_spec(parameter.annotation)) is not None:
             bound.arguments[name] = spec(annotated)
-        elif parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        ):
-            missing.append(name)
+        elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
+            missing.append(parameter)
     if missing:
-        raise _missing(function, [takes.parameters[name] for name in missing])
+        raise _missing(function, missing)
     return Call(bound.args, {**bound.kwargs, **_behind_a_gap(bound)})
 
 
@@ -274,8 +266,7 @@ def _from_json(x: Any) -> Any:
     if isinstance(x, dict):
         return {key: _from_json(value) for key, value in x.items()}
     if isinstance(x, list):
-        array = np.array(x) if x and _is_rectangular(x) else None
-        return array if array is not None else [_from_json(value) for value in x]
+        return np.array(x) if x and _is_rectangular(x) else [_from_json(value) for value in x]
     return x
 
 

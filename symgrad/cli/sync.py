@@ -27,23 +27,15 @@ BY_OTHERS = ("edited", "wrong", "foreign")
 class State(NamedTuple):
     """What is found of a file, or was done with it.
 
-    Attributes
-    ----------
-    word : str
-        ``"current"``, ``"written"``, ``"missing"``; ``"stale"``: the model, its entry or symgrad changed; ``"edited"``
-        by hand and right, ``"wrong"``; ``"foreign"``: symgrad did not write it; or ``"error"`` of the model.
-    verified : bool
-        Whether the file was compared with the model, and agrees.
-    line : int, optional
-        Of one that is wrong, the first line whose value differs.
-    detail : str
+    In a word it is current, written, missing; stale: the model, its entry or symgrad changed; edited by hand and right,
+    wrong; foreign: symgrad did not write it; or an error of the model.
     """
 
     target: str
     word: str
     detail: str = ""
-    verified: bool = False
-    line: int | None = None
+    verified: bool = False  # compared with the model, with which it agrees
+    line: int | None = None  # of one that is wrong, the first whose value differs
 
     @property
     def code(self) -> int:

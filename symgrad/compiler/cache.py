@@ -32,16 +32,10 @@ class Entry:
 
 
 class Cache:
-    """The programs of a function. Calls read `recent` without a lock: it is replaced, never edited.
-
-    Attributes
-    ----------
-    recent : tuple of Entry
-        What was used last, newest first.
-    """
+    """The programs of a function. Calls read `recent` without a lock: it is replaced, never edited."""
 
     def __init__(self) -> None:
-        self.recent: tuple[Entry, ...] = ()
+        self.recent: tuple[Entry, ...] = ()  # what was used last, newest first
         self._exact: dict[Described, Entry] = {}  # under each call that was looked up
         self._groups: dict[tuple[Any, ...], list[Entry]] = {}  # by kinds
         self._history: list[Described] = []
@@ -56,7 +50,7 @@ class Cache:
         entry = self._exact.get(described)
         if entry is None:
             group = self._groups.get(described.kinds, ())
-            entry = next((e for e in reversed(group) if _accepts(e.compiled, args, kwargs)), None)
+            entry = next((e for e in reversed(group) if e.compiled.takes(args, kwargs)), None)
         if entry is not None:
             self._exact[described] = entry
             self._use(entry)
@@ -138,10 +132,3 @@ def _changing(leaves: Sequence[tuple[Any, tuple[int, ...], int | None]]) -> tupl
         "values or dtypes",
         "Pass a value that changes as an array; what is part of the program should stay the same.",
     )
-
-
-def _accepts(compiled: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    try:
-        return bool(compiled.accepts(*args, **kwargs))
-    except TypeError:  # compiled for other parameters
-        return False

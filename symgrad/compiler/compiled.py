@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,11 +96,14 @@ class Compiled:
         """The arguments as the generated function takes them."""
         if self._static:
             args, kwargs = self._static.wrapped(args, kwargs)
+        return (args, kwargs) if self.takes(args, kwargs) else self.guard.converted(args, kwargs)
+
+    def takes(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether it may run on these arguments as they are."""
         try:
-            accepted = self.accepts(*args, **kwargs)
-        except TypeError:
-            accepted = False
-        return (args, kwargs) if accepted else self.guard.converted(args, kwargs)
+            return bool(self.accepts(*args, **kwargs))
+        except TypeError:  # compiled for other parameters
+            return False
 
     def __repr__(self) -> str:
         return f"<Compiled {self.header.function}: {self.signature}>"
@@ -210,9 +213,7 @@ class Compiled:
         """
         from symgrad.compiler.doctor import diagnose
 
-        if self._static:
-            args, kwargs = self._static.wrapped(args, kwargs)
-        arrays, sizes = self.guard.taken_apart(args, kwargs)
+        arrays, sizes = self.guard.taken_apart(*self._as_called(args, kwargs))
         graphs = (optimise(self.program.graph, 0), self.whole)
         return diagnose(graphs, arrays, sizes, lambda graph: lines_of(graph, _header(self.program, graph)[0]))
 

@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.compiler.remedies import Failure, remedy
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Graph, Node, depends, needed
-from symgrad.core.interpret import evaluate, values_of
+from symgrad.core.interpret import evaluate, like, values_of
 from symgrad.core.provenance import UNKNOWN, Where
 from symgrad.errors import NonFiniteError
 
@@ -138,13 +138,17 @@ def watched(run: Callable[..., Any], debug: Callable[..., Diagnosis], name: str)
     return checked
 
 
-class Run(NamedTuple):
+class Evaluated(NamedTuple):
     """A program with the values of all of its nodes for one call."""
 
     graph: Graph
     feeds: Values
     sizes: Mapping[str, int]
     values: Values
+
+    @property
+    def nodes(self) -> list[Node]:
+        return needed(self.graph.outputs, self.feeds)
 
     @property
     def results(self) -> list[Any]:
@@ -159,23 +163,15 @@ def diagnose(
 ) -> Diagnosis:
     """Evaluate a program node by node and find what makes its results NaN or infinite.
 
-    Parameters
-    ----------
-    graphs : sequence of Graph
-        The program in several forms, of which the last is what runs. The first form counts that fails where that does:
-        nodes know their lines best as they were traced.
-    args : dict of str to array
-        What the inputs are, by the path that messages write.
-    sizes : dict of str to int
-        Symbols that no shape tells.
-    lines : callable
-        Gives the lines of the nodes of a graph.
+    `graphs` are forms of the program, of which the last is what runs. The first form counts that fails where that does:
+    nodes know their lines best as they were traced. `args` are the inputs by the paths that messages write, `sizes` the
+    symbols that no shape tells, and `lines` gives the lines of the nodes of a graph.
     """
     with np.errstate(all="ignore"):
         run = _chosen(graphs, args, sizes)
         finite = all(map(is_finite, run.results))
         argument = next((_place(path, x) for path, x in args.items() if not is_finite(x)), "")
-        origins = [node for node in needed(run.graph.outputs, run.feeds) if _makes_trouble(node, run.values)]
+        origins = [node for node in run.nodes if _makes_trouble(node, run.values)]
         cause = _first_of_all(run, origins) if finite else _first_that_matters(run, origins)
         if cause is None:
             return Diagnosis(finite, argument)
@@ -183,7 +179,7 @@ def diagnose(
         return Diagnosis(finite, argument, _finding(cause, run, text), _turned_nan(cause, run, origins, text))
 
 
-def _chosen(graphs: Sequence[Graph], args: Mapping[str, Any], sizes: Mapping[str, int]) -> Run:
+def _chosen(graphs: Sequence[Graph], args: Mapping[str, Any], sizes: Mapping[str, int]) -> Evaluated:
     """The first form of a program that fails where the last does."""
     *others, graph = graphs
     run = _run(graph, args, sizes)
@@ -195,12 +191,12 @@ def _chosen(graphs: Sequence[Graph], args: Mapping[str, Any], sizes: Mapping[str
     return run
 
 
-def _run(graph: Graph, args: Mapping[str, Any], sizes: Mapping[str, int]) -> Run:
+def _run(graph: Graph, args: Mapping[str, Any], sizes: Mapping[str, int]) -> Evaluated:
     feeds = dict(zip(graph.inputs, args.values(), strict=True))
-    return Run(graph, feeds, sizes, values_of(graph.outputs, feeds, sizes))
+    return Evaluated(graph, feeds, sizes, values_of(graph.outputs, feeds, sizes))
 
 
-def _fail_alike(a: Run, b: Run) -> bool:
+def _fail_alike(a: Evaluated, b: Evaluated) -> bool:
     """Whether the same numbers of the results are finite."""
     return all(np.array_equal(np.isfinite(x), np.isfinite(y)) for x, y in zip(a.results, b.results, strict=True))
 
@@ -251,27 +247,26 @@ class Cause(NamedTuple):
     place: tuple[int, ...]
 
 
-def _first_of_all(run: Run, origins: Sequence[Node]) -> Cause | None:
+def _first_of_all(run: Evaluated, origins: Sequence[Node]) -> Cause | None:
     return next((Cause(node, _first_bad(run.values[node])[0]) for node in origins), None)
 
 
-def _first_that_matters(run: Run, origins: Sequence[Node]) -> Cause | None:
+def _first_that_matters(run: Evaluated, origins: Sequence[Node]) -> Cause | None:
     """The first that makes a result NaN or infinite by itself: `np.where` and the like leave others out.
 
     All others that do not follow from it are made finite for that, arguments as well, and what depends on them is
     evaluated again.
     """
-    everything = needed(run.graph.outputs, run.feeds)
     given = [x for x, value in run.feeds.items() if not is_finite(value)]
     for node in origins:
-        after = depends(everything, [node])
+        after = depends(run.nodes, [node])
         others = {x: _made_finite(run.values[x]) for x in (*given, *origins) if x not in after}
         if not others or _fails(run, others):
             return Cause(node, _index_that_matters(run, node, others))
     return None if given else _first_of_all(run, origins)
 
 
-def _index_that_matters(run: Run, node: Node, others: Values) -> tuple[int, ...]:
+def _index_that_matters(run: Evaluated, node: Node, others: Values) -> tuple[int, ...]:
     """Where in a value the first number stands that makes a result NaN or infinite without those behind it."""
     value = run.values[node]
     places = np.argwhere(~np.isfinite(np.asarray(value)))
@@ -279,7 +274,7 @@ def _index_that_matters(run: Run, node: Node, others: Values) -> tuple[int, ...]
     return tuple(int(i) for i in places[bisect_left(range(1, len(places)), True, key=fails)])
 
 
-def _fails(run: Run, changed: Values) -> bool:
+def _fails(run: Evaluated, changed: Values) -> bool:
     """Whether results are NaN or infinite where some values are others."""
     values = values_of(run.graph.outputs, {**run.feeds, **changed}, run.sizes)
     return not all(is_finite(values[y]) for y in run.graph.outputs)
@@ -291,22 +286,22 @@ def _made_finite(x: Any, but: Iterable[Any] = ()) -> Any:
     mended = np.where(np.isfinite(array), array, array.dtype.type(1))
     for place in but:
         mended[tuple(place)] = array[tuple(place)]
-    return mended if isinstance(x, np.ndarray) else type(x)(mended)
+    return like(x, mended)
 
 
 # ---- what is said of it
 
 
-def _turned_nan(cause: Cause, run: Run, origins: Sequence[Node], lines: Mapping[Node, str]) -> Finding | None:
+def _turned_nan(cause: Cause, run: Evaluated, origins: Sequence[Node], lines: Mapping[Node, str]) -> Finding | None:
     """Where the infinity becomes a NaN; what avoids the one avoids the other."""
     if _has_nan(run.values[cause.node]):
         return None
-    after = depends(needed(run.graph.outputs, run.feeds), [cause.node]) - {cause.node}
+    after = depends(run.nodes, [cause.node]) - {cause.node}
     then = _first_of_all(run, [node for node in origins if node in after and _has_nan(run.values[node])])
     return then and replace(_finding(then, run, lines), instead="")
 
 
-def _finding(cause: Cause, run: Run, lines: Mapping[Node, str]) -> Finding:
+def _finding(cause: Cause, run: Evaluated, lines: Mapping[Node, str]) -> Finding:
     node, index = cause
     made_by = node.inputs[0] if node.op is ITEM else node
     value = np.asarray(run.values[node])
@@ -336,7 +331,7 @@ def _operands(node: Node, values: Values, index: tuple[int, ...], shape: tuple[i
         yield from given
 
 
-def _overflows(node: Node, run: Run) -> bool:
+def _overflows(node: Node, run: Evaluated) -> bool:
     """Whether a number became too large, rather than that of a pole: NumPy says so, but for products by BLAS."""
     told: list[str] = []
     with np.errstate(all="ignore", over="call", call=lambda kind, flag: told.append(kind)):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import inspect
-import itertools
 import pickle
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import chain, count
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,24 +21,15 @@ from symgrad.compiler.cache import Cache, Described, Entry
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import Graph, tracing
-from symgrad.core.options import Options, checked, current, in_force, resolve
+from symgrad.core.options import Options, checked, in_force, in_use, resolve
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError, SymgradError
+from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec
 from symgrad.frontend.foreign import is_foreign, plain
 from symgrad.frontend.interception import held, inside
 from symgrad.frontend.static import StaticArguments
-from symgrad.frontend.trace import (
-    Program,
-    bind,
-    dotted_paths,
-    is_array,
-    is_static,
-    is_zero_dimensional,
-    signature,
-    spec,
-    trace,
-)
+from symgrad.frontend.trace import Program, trace
 from symgrad.frontend.variable import Variable
 
 if TYPE_CHECKING:
@@ -84,10 +76,10 @@ class Function:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._static:
+        if self._static.names:
             args, kwargs = self._static.wrapped(args, kwargs)
         if tracing.get() is None:
-            options = current()
+            options = in_use.get()
             for entry in self._cache.recent:
                 if entry.options is options:
                     compiled = entry.compiled
@@ -215,7 +207,7 @@ class Function:
             leaves = list(map(plain, leaves, dotted_paths(bound.arguments)[0]))
             bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
             args, kwargs = bound.args, bound.kwargs
-        options = current()
+        options = in_use.get()
         described = _described(options, bound, leaves, structure)
         with self._lock:
             entry = self._cache.find(described, args, kwargs)  # another thread may have been first
@@ -294,29 +286,15 @@ def generalised(
     A size of 0 or 1 stays a number, since it broadcasts.
     """
     alike = [shapes for shapes in seen if _comparable(shapes, here)]
-    names: dict[tuple[int, ...], str] = {}
-    free = (name for name in _letters() if name not in taken)
+    free = (name for name in chain("nmpqrs", map("n{}".format, count(1))) if name not in taken)
+    names: dict[tuple[int, ...], str] = defaultdict(lambda: next(free))
     shapes: dict[int, tuple[int | str, ...]] = {}
     for i, shape in enumerate(here):
         histories = [(*(before[i][j] for before in alike), n) for j, n in enumerate(shape)]
-        if all(len(set(history)) == 1 for history in histories):
-            continue
-        shapes[i] = tuple(
-            history[0] if len(set(history)) == 1 else names.setdefault(history, "") or _name(names, history, free)
-            for history in histories
-        )
+        varied = [len(set(history)) > 1 for history in histories]
+        if any(varied):
+            shapes[i] = tuple([names[h] if varies else h[0] for h, varies in zip(histories, varied, strict=True)])
     return shapes, {name: history[-1] for history, name in names.items()}
-
-
-def _name(names: dict[tuple[int, ...], str], history: tuple[int, ...], free: Iterator[str]) -> str:
-    names[history] = next(free)
-    return names[history]
-
-
-def _letters() -> Iterator[str]:
-    yield from "nmpqrs"
-    for i in itertools.count(1):
-        yield f"n{i}"
 
 
 def _comparable(before: Sizes, here: Sizes) -> bool:

@@ -68,3 +68,8 @@ def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
         items = [at_sizes(item, sizes) for item in value]
         return tuple(items) if type(value) is tuple else type(value)(*items)
     return value
+
+
+def like(x: Any, array: np.ndarray) -> Any:
+    """Numbers in the dtype of `x`: an array for an array, and for a number one of its type."""
+    return np.asarray(array, x.dtype) if isinstance(x, np.ndarray) else type(x)(array[()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from symgrad.core.text import visible
+from symgrad.core.text import cut_to, visible
 from symgrad.errors import ArgumentError
 from symgrad.spelling import spell_param
 
@@ -135,8 +135,7 @@ def _spelled(value: Any) -> str:
 
 def shortened(text: str) -> str:
     """A text on one line, and no longer than a person reads at one glance."""
-    text = visible(text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return cut_to(visible(text), LONGEST)
 
 
 def nested_graphs(node: Node) -> Sequence[tuple[str, Graph]]:

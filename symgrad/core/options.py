@@ -39,17 +39,18 @@ class Options:
 
 
 _DEFAULT = Options()
-_current: ContextVar[Options] = ContextVar("options", default=_DEFAULT)
+in_use: ContextVar[Options] = ContextVar("options", default=_DEFAULT)
+"""The options in force; `current` gives them."""
 
 
 def current() -> Options:
     """The options in force here."""
-    return _current.get()
+    return in_use.get()
 
 
 def resolve(explicit: Mapping[str, Any]) -> Options:
     """The options in force, but for those that were given explicitly."""
-    return replace(_current.get(), **explicit) if explicit else _current.get()
+    return replace(in_use.get(), **explicit) if explicit else in_use.get()
 
 
 def checked(explicit: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,11 +66,11 @@ def checked(explicit: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def in_force(chosen: Options) -> Iterator[None]:
     """What is traced inside the block goes by these options."""
-    token = _current.set(chosen)
+    token = in_use.set(chosen)
     try:
         yield
     finally:
-        _current.reset(token)
+        in_use.reset(token)
 
 
 @contextmanager
@@ -103,5 +104,5 @@ def options(**changed: Any) -> Iterator[None]:
     ...     sg.grad(np.sin)(0.0)
     np.float64(1.0)
     """
-    with in_force(replace(_current.get(), **checked(changed))):
+    with in_force(replace(in_use.get(), **checked(changed))):
         yield

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Step(NamedTuple):
+class StageRun(NamedTuple):
     """A stage that has run: the function, what it gave, and how long it took."""
 
     function: Callable[..., Any]
@@ -43,7 +43,7 @@ class Log:
 
     Attributes
     ----------
-    steps : list of Step
+    stages : list of StageRun
     rewrites : list of Applied
     reasons : list
         Values whose text says why something was done or not.
@@ -51,7 +51,7 @@ class Log:
         The stage that is running.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    stages: list[StageRun] = field(default_factory=list)
     rewrites: list[Applied] = field(default_factory=list)
     reasons: list[Any] = field(default_factory=list)
     running: Callable[..., Any] | None = None
@@ -82,7 +82,7 @@ def staged(function: Callable[..., _T], subject: Any, *args: Any, **kwargs: Any)
     log.running, known = function, len(log.rewrites)
     start = perf_counter()
     result = function(subject, *args, **kwargs)
-    log.steps.append(Step(function, result, perf_counter() - start))
+    log.stages.append(StageRun(function, result, perf_counter() - start))
     if result is subject:
         del log.rewrites[known:]
     return result

@@ -124,18 +124,21 @@ class Group(NamedTuple):
     close: str
 
 
-def displayed(value: Any, name: str = "") -> str | Group | None:
-    """Source of a tree of dicts, lists, tuples and literals, behind a name; None where it is no literal for Python."""
+def displayed(value: Any, name: str = "", leaf: Callable[[Any], str | None] | None = None) -> str | Group | None:
+    """Source of a tree of dicts, lists and tuples, behind a name; None where it has none.
+
+    By default leaves are literals, as `ast.literal_eval` reads them.
+    """
     kind = type(value)
     if kind is dict:
         keys = [_evaluable(key_literal(key)) for key in value]
-        items = [displayed(x, f"{key}: ") for key, x in zip(keys, value.values(), strict=True)]
+        items = [displayed(x, f"{key}: ", leaf) for key, x in zip(keys, value.values(), strict=True)]
         return None if None in (*keys, *items) else Group(f"{name}{{", items, "}")  # type: ignore[arg-type]
     if kind in (list, tuple):
-        items = [displayed(x) for x in value]
+        items = [displayed(x, "", leaf) for x in value]
         open, close = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
         return None if None in items else Group(f"{name}{open}", items, close)  # type: ignore[arg-type]
-    text = _evaluable(literal(value))
+    text = _evaluable(literal(value)) if leaf is None else leaf(value)
     return text and name + text
 
 
@@ -203,3 +206,13 @@ def duration(seconds: float) -> str:
         if seconds >= 0.9995 * size:  # which is rounded to one
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.0f} ns"
+
+
+def counted(x: Any) -> str:
+    """How many: a number with commas, or an expression as it is."""
+    return f"{x:,}" if isinstance(x, int) else str(x)
+
+
+def cut_to(text: str, width: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."

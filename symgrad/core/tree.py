@@ -60,6 +60,20 @@ def render(spec: TreeSpec) -> str:
     return re.sub(r"^PyTreeSpec\(|, NoneIsLeaf|, namespace='\w*'|\)$", "", str(spec))
 
 
+class _Text(str):
+    """The text of a leaf, which stands without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def written(spec: TreeSpec, leaves: Iterable[str]) -> str:
+    """The tree as Python writes it, with a text for each leaf."""
+    return repr(unflatten(spec, map(_Text, leaves)))
+
+
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """The tree with `function` applied to each leaf; `rest` are trees of the same structure."""
     leaves, spec = flatten(tree)

@@ -9,7 +9,8 @@ from typing import Any
 
 from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
-from symgrad.frontend.trace import graph_at_hand, signature
+from symgrad.frontend.arguments import signature
+from symgrad.frontend.trace import graph_at_hand
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import LEAVE, Segment, entered
 

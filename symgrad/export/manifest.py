@@ -117,14 +117,14 @@ def is_as_written(text: str) -> bool:
     """Whether nobody has edited the text of a module since symgrad wrote it; blank lines do not matter."""
     try:
         statement = _statement(ast.parse(text))
-        manifest = ast.literal_eval(statement.value) if statement else None
     except UNREADABLE:
         return False
-    if statement is None:
+    manifest = _literal(statement.value) if statement is not None else None
+    if statement is None or not isinstance(manifest, dict):
         return False
     lines = text.split("\n")
     rest = [*lines[: statement.lineno - 1], *lines[statement.end_lineno :]]
-    return isinstance(manifest, dict) and manifest.get("text") == digest("\n".join(rest))
+    return bool(manifest.get("text") == digest("\n".join(rest)))
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:
@@ -195,11 +195,16 @@ def _statement(module: ast.Module) -> ast.Assign | None:
     return None
 
 
-def _checked(path: Path, value: ast.expr) -> dict[str, Any]:
+def _literal(value: ast.expr) -> Any:
+    """The value of a literal; None of what is none."""
     try:
-        manifest = ast.literal_eval(value)
+        return ast.literal_eval(value)
     except UNREADABLE:
-        manifest = None
+        return None
+
+
+def _checked(path: Path, value: ast.expr) -> dict[str, Any]:
+    manifest = _literal(value)
     known = isinstance(manifest, dict) and manifest.get("format")
     if type(known) is not int or known < 1:
         raise ArgumentError(f"{path.name!r} has a {NAME} that is no manifest", "Save the module again.")

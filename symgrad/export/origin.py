@@ -27,30 +27,14 @@ Transform = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a program comes from.
+    """Where a program comes from."""
 
-    Attributes
-    ----------
-    file : str or None
-        The file of the model; None of one that has none of its own: from a package, a notebook, a graph.
-    module : str or None
-        Of a model in a package, the module.
-    name : str or None
-        The qualified name, ``loss`` or ``Model.loss``.
-    sha256 : str or None
-        Of the source of the model, see `hash_of`; None where the file has changed since it was imported.
-    transforms : tuple of (str, dict) or None
-        The transforms and their arguments, outermost first. None where nobody could make the function again.
-    reasons : dict of str to str
-        For what is None why it is.
-    """
-
-    file: str | None
-    module: str | None
-    name: str | None
-    sha256: str | None
-    transforms: tuple[Transform, ...] | None
-    reasons: Mapping[str, str]
+    file: str | None  # of the model; None of one that has none of its own: from a package, a notebook, a graph
+    module: str | None  # of a model in a package
+    name: str | None  # the qualified name, ``loss`` or ``Model.loss``
+    sha256: str | None  # of its source, see `hash_of`; None where the file has changed since it was imported
+    transforms: tuple[Transform, ...] | None  # outermost first; None where nobody could make the function again
+    reasons: Mapping[str, str]  # for what is None why it is
 
 
 def origin_of(recipe: Recipe | None) -> Origin:
@@ -152,17 +136,11 @@ class _Statement(NamedTuple):
 
 
 def hash_of(text: str, model: int | str) -> str | None:
-    """The SHA-256 of a model's source, in hexadecimal digits; None where the text has no such model.
+    """The SHA-256 of a model's source, in hexadecimal digits; None where the text of the file has no such model.
 
     It covers the statement of the file that defines the model, and those that define what it reads by name: functions,
-    constants and imports, and what these read in turn, with comments; but not what stands in other files.
-
-    Parameters
-    ----------
-    text : str
-        Of the file.
-    model : int or str
-        A line of the model, or its qualified name.
+    constants and imports, and what these read in turn, with comments; but not what stands in other files. The model is
+    given by one of its lines, or by its qualified name.
     """
     statements = list(_statements(ast.parse(text)))
     name = model.split(".")[0] if isinstance(model, str) else None

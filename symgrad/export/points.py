@@ -14,44 +14,29 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, needed
-from symgrad.core.interpret import at_sizes
+from symgrad.core.interpret import at_sizes, like
 from symgrad.core.sizes import evaluate, symbols_of
+from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.static import Static
-from symgrad.frontend.trace import Leaf, Program
+from symgrad.frontend.trace import Program
 from symgrad.targets.numpy.guard import readable_bounds
 
 SizesAt = Mapping[str, int]
 
 
 class Point(NamedTuple):
-    """Arguments of one call.
+    """Arguments of one call."""
 
-    Attributes
-    ----------
-    kind : str
-        What is said of the numbers.
-    sizes : dict of str to int
-    leaves : list
-        In the order of the program's.
-    kinds : list of str
-        The kind of the usual numbers in each leaf, of which these were made.
-    """
-
-    kind: str
+    kind: str  # what is said of the numbers
     sizes: SizesAt
-    leaves: Sequence[Any]
-    kinds: Sequence[str]
+    leaves: Sequence[Any]  # in the order of the program's
+    kinds: Sequence[str]  # of the usual numbers in each leaf, of which these were made
 
 
 def usual(program: Program, sizes: SizesAt, seed: int = 0) -> Iterator[Point]:
     """Points of usual numbers, of one kind after the other and then mixed; the caller takes those in the domain.
 
-    Parameters
-    ----------
-    sizes : mapping of str to int
-        As `some_sizes` gives them.
-    seed : int
-        Which of many points of the same kinds.
+    `sizes` are such as `some_sizes` gives; another `seed` gives other points of the same kinds.
     """
     count = len(program.leaves)
     for i, kind in enumerate(KINDS):
@@ -98,16 +83,8 @@ def some_sizes(
 ) -> dict[str, int]:
     """A number for each symbol among the sizes of the arguments, all different, for which the program may run.
 
-    They differ from those that are numbers as well: so axes that change places are seen.
-
-    Parameters
-    ----------
-    smallest : int
-        What they begin with, where nothing larger is assumed.
-    large : mapping of str to int, optional
-        Symbols that shall be at least so large.
-    reverse : bool
-        Whether the last one is the smallest.
+    They differ from those that are numbers as well: so axes that change places are seen. They begin with `smallest`
+    where nothing larger is assumed, or asked for in `large`; with `reverse` the last one is the smallest.
     """
     shapes = [leaf.node.aval.shape for leaf in program.leaves if leaf.node]
     sizes = [n for shape in shapes for n in shape] + [leaf.size for leaf in program.leaves if leaf.size is not None]
@@ -220,13 +197,5 @@ def _numbers(aval: Aval, u: np.ndarray, kind: str, index: int, seed: int) -> np.
 def _changed(point: Point, kind: str, change: Callable[[np.ndarray], np.ndarray], places: Sequence[int]) -> Point:
     leaves = list(point.leaves)
     for i in places:
-        value = change(np.asarray(leaves[i]))
-        leaves[i] = _alike(value, leaves[i])
+        leaves[i] = like(leaves[i], change(np.asarray(leaves[i])))
     return Point(kind, point.sizes, leaves, point.kinds)
-
-
-def _alike(value: np.ndarray, leaf: Any) -> Any:
-    """A number where the leaf is one, of its type."""
-    if isinstance(leaf, np.ndarray):
-        return np.asarray(value, leaf.dtype)
-    return value.item() if isinstance(leaf, (float, complex)) and not isinstance(leaf, np.generic) else value[()]

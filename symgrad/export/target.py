@@ -18,19 +18,10 @@ from symgrad.errors import ArgumentError
 
 
 def load_function(target: str, root: Path | None = None) -> Callable[..., Any]:
-    """The function that a target names; its module is run, and what that prints goes to standard error.
+    """The function that a target names: ``curve/model.py:loss``, ``curve.model:loss``, ``model.py:Model.loss``.
 
-    Parameters
-    ----------
-    target : str
-        ``curve/model.py:loss``, ``curve.model:loss`` or, of a class, ``model.py:Model.loss``.
-    root : Path, optional
-        What a relative file, and a module, are looked up in; by default the folder at hand.
-
-    Raises
-    ------
-    ArgumentError
-        There is no such file, module or function.
+    Its module is run, and what that prints goes to standard error. A relative file, and a module, are looked up in
+    `root`, by default the folder at hand.
     """
     place, name = split_target(target)
     return find(load_module(place, root), place, name)

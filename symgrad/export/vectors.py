@@ -18,12 +18,13 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
-from symgrad.core.interpret import at_sizes, interpret
+from symgrad.core.interpret import at_sizes, interpret, like
 from symgrad.core.sizes import Dim, evaluate
-from symgrad.core.text import Group, displayed, double_quoted, key_literal, laid_out, literal
+from symgrad.core.text import Group, displayed, double_quoted, laid_out, literal
 from symgrad.export.points import counts, some_sizes
 from symgrad.export.selftest import _numbers, _summaries, _worst
-from symgrad.frontend.trace import Leaf, Program
+from symgrad.frontend.arguments import Leaf
+from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.loops.loop import Block
 from symgrad.spelling import spell_dtype
@@ -34,7 +35,7 @@ USUAL = ((-1, 1), (0.5, 2), (0.1, 0.9), (1.1, 3))  # ranges, of which one is in 
 WIDER = ((-3, 3), (0.1, 5), (0.02, 0.98), (1.01, 9))
 
 
-class Choice(NamedTuple):
+class Range(NamedTuple):
     """What numbers an argument has: from where to where; "sorted", or "definite" if it is square; ints below `most`."""
 
     low: float
@@ -47,7 +48,7 @@ class Vector(NamedTuple):
     """A test vector as source: what it is called, what its numbers are, the source of the call, and each result."""
 
     label: str
-    choices: Sequence[Choice]
+    ranges: Sequence[Range]
     call: Group
     expected: Any
 
@@ -71,20 +72,8 @@ def tolerance_of(program: Program) -> float:
 def vectors_of(program: Program, graph: Graph, name: str, run: Callable[..., Any]) -> list[Vector]:
     """Test vectors: of small sizes, of others and wider ranges, and one of several blocks where there is a loop.
 
-    Parameters
-    ----------
-    program : Program
-        As it was traced; what it gives is right.
-    graph : Graph
-        What runs.
-    name : str
-        What the function is called in its module.
-    run : callable
-
-    Raises
-    ------
-    NoVectorsError
-        Saying why there are none.
+    What the program gives as it was traced is right. `graph` is what runs, by `run`; its module calls it `name`.
+    Where there are none, the NoVectorsError says why.
     """
     case = Case(program, name, run, tolerance_of(program))
     sizes = some_sizes(program, 3)
@@ -95,7 +84,7 @@ def vectors_of(program: Program, graph: Graph, name: str, run: Callable[..., Any
             found.append(case.vector(sizes, _candidates(program.leaves, sizes, (*WIDER, *USUAL))))
     if rows := _rows_of_blocks(graph):
         with suppress(NoVectorsError):
-            found.append(case.vector(some_sizes(program, 3, rows), [found[0].choices]))
+            found.append(case.vector(some_sizes(program, 3, rows), [found[0].ranges]))
     return found
 
 
@@ -107,7 +96,7 @@ class Case(NamedTuple):
     run: Callable[..., Any]
     tolerance: float
 
-    def vector(self, sizes: Mapping[str, int], candidates: Iterable[Sequence[Choice]]) -> Vector:
+    def vector(self, sizes: Mapping[str, int], candidates: Iterable[Sequence[Range]]) -> Vector:
         """A test vector for these sizes, of the first numbers that will do."""
         made = sum(counts(self.program, sizes))
         if made > MOST:
@@ -116,14 +105,14 @@ class Case(NamedTuple):
             )
         tries = min(TRIES, IN_ALL // max(made, 1))
         reason = "no numbers were found for which all results are finite and do not hang on rounding"
-        for choices in itertools.islice(candidates, tries):
-            texts = _sources(self.program.leaves, sizes, choices)
+        for ranges in itertools.islice(candidates, tries):
+            texts = _sources(self.program.leaves, sizes, ranges)
             call = call_of(self.program, self.name, texts, sizes)
             expected = _expected(self.program, texts, sizes, self.tolerance / 10)
             error = 0.0 if expected is None else self._error(call, expected)
             if expected is not None and error <= self.tolerance / 10:
                 rounded = [(shape, _rounded(numbers, self.tolerance)) for shape, numbers in expected]
-                return Vector(_label(sizes, choices), choices, call, rounded)
+                return Vector(_label(sizes, ranges), ranges, call, rounded)
             if error > self.tolerance:
                 reason = f"the function is off its graph by {error:.0e}, of the largest number of a result"
         raise NoVectorsError(reason)
@@ -145,11 +134,11 @@ def _rounded(numbers: Sequence[complex], tolerance: float) -> list[complex]:
     return [complex(*part) if isinstance(x, complex) else part[0] for x, part in zip(numbers, parts, strict=True)]
 
 
-def _label(sizes: Mapping[str, int], choices: Sequence[Choice]) -> str:
+def _label(sizes: Mapping[str, int], ranges: Sequence[Range]) -> str:
     """What a test vector is called: by its sizes, or where these are numbers by the range of its numbers."""
-    if sizes or not choices:
+    if sizes or not ranges:
         return ", ".join(f"{size} = {n}" for size, n in sizes.items()) or "without arguments"
-    return f"numbers from {choices[0].low} to {choices[0].high}"
+    return f"numbers from {ranges[0].low} to {ranges[0].high}"
 
 
 # ---- sizes
@@ -170,48 +159,48 @@ def _rows_of_blocks(graph: Graph) -> dict[str, int]:
 
 def _candidates(
     leaves: Sequence[Leaf], sizes: Mapping[str, int], ranges: Sequence[tuple[float, float]]
-) -> Iterator[list[Choice]]:
-    """Choices for all leaves: alike at first, then all but one."""
+) -> Iterator[list[Range]]:
+    """Ranges for all leaves: alike at first, then all but one."""
     avals = [leaf.node.aval for leaf in leaves if leaf.node is not None]
     square = any(_is_square(at_sizes(aval.shape, sizes)) for aval in avals if aval.dtype.kind == "f")
     forms = ["", *["definite"] * square, *["sorted"] * any(aval.shape for aval in avals)]
     for most in (3, 2, 1) if any(aval.dtype.kind in "iu" for aval in avals) else (3,):
         for form, (low, high) in itertools.product(forms, ranges):
-            yield [Choice(low, high, form, most)] * len(leaves)
+            yield [Range(low, high, form, most)] * len(leaves)
     for usual, other, i in itertools.product(ranges, ranges, range(len(leaves))):
         if usual != other:
-            yield [Choice(*(other if i == j else usual)) for j in range(len(leaves))]
+            yield [Range(*(other if i == j else usual)) for j in range(len(leaves))]
 
 
 def _is_square(shape: Sequence[int]) -> bool:
     return len(shape) > 1 and shape[-1] == shape[-2]
 
 
-def _sources(leaves: Sequence[Leaf], sizes: Mapping[str, int], choices: Sequence[Choice]) -> dict[Node, str]:
+def _sources(leaves: Sequence[Leaf], sizes: Mapping[str, int], ranges: Sequence[Range]) -> dict[Node, str]:
     """The source of each array among the arguments, no two alike."""
     texts, first = {}, 1
-    for leaf, choice in zip(leaves, choices, strict=True):
+    for leaf, chosen in zip(leaves, ranges, strict=True):
         if leaf.node is not None:
             shape = at_sizes(leaf.node.aval.shape, sizes)
-            text = _array(leaf.node.aval, shape, choice, first)
+            text = _array(leaf.node.aval, shape, chosen, first)
             texts[leaf.node] = text if shape else _number(leaf, _value(text))
             first += math.prod(shape)
     return texts
 
 
-def _array(aval: Aval, shape: tuple[int, ...], choice: Choice, first: int) -> str:
+def _array(aval: Aval, shape: tuple[int, ...], chosen: Range, first: int) -> str:
     """The source of an array."""
     kind = aval.dtype.kind
-    low, high = (0, choice.most) if kind in "iu" else (0, 1) if kind == "b" else choice[:2]
+    low, high = (0, chosen.most) if kind in "iu" else (0, 1) if kind == "b" else chosen[:2]
     text = f"_numbers({literal(shape)}, {low}, {high}, {first})"
     if kind == "b":
         return f"{text} < 0.5"
     if kind == "c":
         text = f"((0.8 + 0.6j) * {text})"
-    elif kind == "f" and choice.form == "definite" and _is_square(shape):
+    elif kind == "f" and chosen.form == "definite" and _is_square(shape):
         n = shape[-1]
         text = f"(lambda a: a + a.swapaxes(-1, -2) + {4 * n} * np.eye({n}))({text})"
-    elif choice.form == "sorted" and shape:
+    elif chosen.form == "sorted" and shape:
         text = f"np.sort({text})"
     return text if aval.dtype in (np.dtype(float), np.dtype(complex)) else f"{text}.astype({spell_dtype(aval.dtype)})"
 
@@ -235,36 +224,31 @@ def _value(text: str) -> Any:
 
 def call_of(program: Program, name: str, texts: Mapping[Node, str], sizes: Mapping[str, int]) -> Group:
     """The call of the program with these arguments, as source."""
+
+    def leaf(x: Any) -> str:
+        if isinstance(x, Variable):
+            return texts[x.node]
+        if isinstance(x, Dim):
+            return str(evaluate(x, sizes))
+        if not tree.is_leaf(x):
+            raise _no_form(p, x)
+        return literal(x) or "None"  # a constant of the program, which reads no argument for it
+
     items: list[str | Group] = []
     for p in program.parameters:
-        given = program.inputs[p.name]
-        if p.kind is p.VAR_POSITIONAL:
-            items += [_spelled(x, texts, sizes, p) for x in given]
-        else:
-            prefix = f"{p.name}=" if p.kind is p.KEYWORD_ONLY else "**" if p.kind is p.VAR_KEYWORD else ""
-            items.append(_spelled(given, texts, sizes, p, prefix))
+        given, prefix = program.inputs[p.name], ""
+        if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD):
+            prefix = f"{p.name}=" if p.kind is p.KEYWORD_ONLY else "**"
+        for x in given if p.kind is p.VAR_POSITIONAL else (given,):
+            text = displayed(x, prefix, leaf)
+            if text is None:
+                raise _no_form(p, x)
+            items.append(text)
     return Group(f"{name}(", items, ")")
 
 
-def _spelled(
-    x: Any, texts: Mapping[Node, str], sizes: Mapping[str, int], parameter: inspect.Parameter, before: str = ""
-) -> str | Group:
-    """The source of an argument."""
-    if isinstance(x, Variable):
-        return before + texts[x.node]
-    if isinstance(x, Dim):
-        return before + str(evaluate(x, sizes))
-    if type(x) is dict:
-        keys = [key for key in map(key_literal, x) if key is not None]
-        if len(keys) == len(x):
-            pairs = zip(map(double_quoted, keys), x.values(), strict=True)
-            return Group(f"{before}{{", [_spelled(y, texts, sizes, parameter, f"{k}: ") for k, y in pairs], "}")
-    elif type(x) in (list, tuple):
-        open, close = "[]" if type(x) is list else ("(", ",)" if len(x) == 1 else ")")
-        return Group(before + open, [_spelled(y, texts, sizes, parameter) for y in x], close)
-    elif tree.is_leaf(x):
-        return before + (literal(x) or "None")  # a constant of the program, which reads no argument for it
-    raise NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
+def _no_form(parameter: inspect.Parameter, x: Any) -> NoVectorsError:
+    return NoVectorsError(f"{parameter.name} has a {type(x).__name__}, which has no form in Python source")
 
 
 # ---- what comes of it
@@ -294,8 +278,7 @@ def _nudged(x: Any) -> Any:
     if dtype.kind not in "fc":
         return x
     steps = 4 * np.finfo(dtype).eps * _numbers(np.shape(x), -1, 1, 7)
-    moved = np.asarray(x + x * steps, dtype)
-    return moved.item() if type(x) in (float, complex) else moved if isinstance(x, np.ndarray) else moved[()]
+    return like(x, np.asarray(x + x * steps, dtype))
 
 
 def _quietly(call: Callable[[], Any]) -> Any:

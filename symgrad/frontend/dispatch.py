@@ -292,14 +292,15 @@ _BINARY = {
 _COMPARE = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal
 }  # fmt: skip
+_ATTRIBUTES = {"T": np.transpose, "mT": np.matrix_transpose, "real": np.real, "imag": np.imag}
 _METHODS = (
     "all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min "
     "nonzero prod ptp put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split()
 
 
-def _methods() -> dict[str, Callable[..., Any]]:
-    found: dict[str, Callable[..., Any]] = {
+def _methods() -> dict[str, Any]:
+    found: dict[str, Any] = {
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
     }
@@ -312,6 +313,7 @@ def _methods() -> dict[str, Callable[..., Any]]:
         found[f"__r{name}__"] = _operator(ufunc, reflected=True)
         found[f"__i{name}__"] = _in_place(ufunc)
     found["__pow__"] = _power
+    found |= {name: property(function) for name, function in _ATTRIBUTES.items()}
     for name in _METHODS:
         if getattr(np, name, None) in TABLE:
             found[name] = _method(getattr(np, name))

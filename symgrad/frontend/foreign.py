@@ -20,10 +20,7 @@ def is_foreign(x: Any) -> bool:
 def plain(x: Any, path: str = "an argument") -> Any:
     """An argument as NumPy has it: of a pandas Series, a memory map or a tensor the array of its values.
 
-    Raises
-    ------
-    UnsupportedError
-        If it computes in another way than arrays do, or holds no numbers.
+    What computes in another way than arrays do, or holds no numbers, is refused.
     """
     if not is_foreign(x):
         return x

@@ -167,9 +167,7 @@ class Held(np.ndarray):
 
     def __getitem__(self, key: Any) -> Any:
         graph = tracing.get()
-        items = [y for x in (key if isinstance(key, tuple) else (key,)) for y in _parts(x)]
-        traced = graph is not None and any(map(_holds_traced, items))
-        return constant(graph, self)[key] if graph is not None and traced else super().__getitem__(key)
+        return constant(graph, self)[key] if graph is not None and _holds_traced(key) else super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if tracing.get() is not None and (_holds_traced(value) or _holds_traced(key)):
@@ -182,11 +180,6 @@ class Held(np.ndarray):
     def copy(self, order: str = "C") -> Any:
         graph, result = tracing.get(), super().copy(order)
         return result if graph is None else constant(graph, result)
-
-
-def _parts(item: Any) -> tuple[Any, ...]:
-    """Of an index, what may be traced or symbolic."""
-    return (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
 
 
 def held(static: Any) -> Any:

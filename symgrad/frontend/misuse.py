@@ -69,8 +69,11 @@ def _takes(signature: inspect.Signature) -> str:
 
 def _wrong_argument(path: str, given: Mapping[str, Any]) -> SymgradError | None:
     """The error for a dtype or an axis that is none."""
-    if "dtype" in given and not is_dtype(given["dtype"]):
-        return no_dtype(path, given["dtype"])
+    if "dtype" in given:
+        try:
+            checked_dtype(path, given["dtype"])
+        except DTypeError as error:
+            return error
     for name in ("axis", "axes", "axis1", "axis2"):
         value = given.get(name)
         for axis in value if isinstance(value, (tuple, list)) else (value,):
@@ -81,27 +84,14 @@ def _wrong_argument(path: str, given: Mapping[str, Any]) -> SymgradError | None:
     return None
 
 
-def is_dtype(x: Any) -> bool:
-    """Whether NumPy takes an object for a dtype."""
-    try:
-        np.dtype(x)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def checked_dtype(path: str, x: Any) -> np.dtype:
-    """A dtype, as NumPy takes it."""
-    if not is_dtype(x):
-        raise no_dtype(path, x)
-    return np.dtype(x)
-
-
-def no_dtype(path: str, x: Any) -> DTypeError:
-    """The error for what is no dtype; one of another library is named as NumPy names it."""
-    last = str(x).rpartition(".")[2]
-    known = last if hasattr(np, last) and is_dtype(last) else "float64"
-    return DTypeError(f"{path}: dtype={x!r} is no dtype of NumPy", f"Write dtype=np.{known}.")
+    """A dtype, as NumPy takes it; one of another library is named as NumPy names it."""
+    try:
+        return np.dtype(x)
+    except (TypeError, ValueError):
+        last = str(x).rpartition(".")[2]
+        known = last if last in np.sctypeDict and hasattr(np, last) else "float64"
+        raise DTypeError(f"{path}: dtype={x!r} is no dtype of NumPy", f"Write dtype=np.{known}.") from None
 
 
 def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Exception | None:

@@ -6,105 +6,31 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import optree
 
 from symgrad.core import tree
-from symgrad.core.graph import SEED, Aval, Graph, Node, reached, tracing
+from symgrad.core.graph import SEED, Graph, reached, tracing
 from symgrad.core.listing import listing, node_names, types
 from symgrad.core.provenance import UNKNOWN, Where, boundary
 from symgrad.core.sizes import Dim, Sizes
-from symgrad.core.specs import parse_size, parse_spec, size_texts
-from symgrad.core.text import double_quoted, is_name, key_literal, visible, word
-from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
-from symgrad.frontend.foreign import plain
+from symgrad.core.text import visible
+from symgrad.errors import ArgumentError, GraphError, SymgradError, refused
+from symgrad.frontend.arguments import (
+    Arguments,
+    Leaf,
+    Order,
+    bind,
+    input_aval,
+    is_array,
+    is_static,
+    is_zero_dimensional,
+)
 from symgrad.frontend.interception import held, inside
 from symgrad.frontend.reach import reads
 from symgrad.frontend.variable import Variable
 from symgrad.ops.masks import Selected
-
-LONGEST = 40  # characters of a key that make a name
-
-
-class Spec:  # no dataclass, which would be a tree
-    """Shape and dtype of an array that is not at hand; made by `spec`.
-
-    Attributes
-    ----------
-    shape : tuple of int or str
-        Sizes; a string is a symbolic size, the same for all specs of one call.
-    dtype : numpy.dtype
-    """
-
-    def __init__(self, shape: tuple[int | str, ...], dtype: np.dtype) -> None:
-        self.shape, self.dtype = shape, dtype
-
-    def __repr__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-
-def spec(text: str) -> Spec:
-    """Describe an array by dtype and sizes.
-
-    Parameters
-    ----------
-    text : str
-        Such as ``"float64[n, 3]"``, ``"float32[]"`` or ``"int64[2*n + 1]"``. The same letter is the same size in all
-        specs of one call; ``_`` is a size of its own.
-
-    Returns
-    -------
-    Spec
-
-    Raises
-    ------
-    ArgumentError
-        If the text is not a spec.
-
-    Examples
-    --------
-    >>> import symgrad as sg
-    >>> sg.spec("float32[batch, 784]").shape
-    ('batch', 784)
-    """
-    shape, dtype = parse_spec(text, Sizes())
-    return Spec(tuple(n if isinstance(n, int) else t for n, t in zip(shape, size_texts(text), strict=True)), dtype)
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One leaf of the arguments: an input of the graph, or a value that is part of the program."""
-
-    parameter: str
-    below: str  # where in the parameter it is, as Python source: ``["W"]``; "" for the parameter itself
-    path: str  # Python expression for it, as messages write it, ``params['W']``
-    name: str
-    node: Node | None = None
-    static: Any = None
-    size: Dim | None = None  # of an int that is computed with as sizes are
-    ignored: bool = False  # an int that the function does not read
-    is_array: bool | None = None  # of no dimensions: an array, into which one can write, or a number; None of a spec
-
-
-class _Shown(str):
-    """A result in the text of a program: its name, without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-class Order(NamedTuple):
-    """The keys of a dict among the arguments, in their order, which a function may see."""
-
-    parameter: str
-    below: str
-    keys: tuple[Any, ...]
 
 
 @dataclass(repr=False)
@@ -146,8 +72,8 @@ class Program:
         names = node_names(self.graph)
         taken = ", ".join(f"{names[x]}: {types(x)}" for x in self.graph.inputs)
         leaves, structure = tree.flatten(self.outputs)
-        results = [_Shown(names[x.node] if isinstance(x, Variable) else repr(x)) for x in leaves]
-        returned = visible(repr(tree.unflatten(structure, results)))
+        results = [names[x.node] if isinstance(x, Variable) else repr(x) for x in leaves]
+        returned = visible(tree.written(structure, results))
         return f"{visible(self.name)}({taken}):\n{listing(self.graph, returned)}"
 
     def _repr_html_(self) -> str:
@@ -172,30 +98,13 @@ def trace(
     values: Mapping[str, int] | None = None,
     numbers: Collection[int] = (),
 ) -> Program:
-    """Run `function` on Variables that stand for the arguments.
+    """Run `function` on Variables for its arguments: arrays, `Spec`, or anything with a shape and a dtype, in trees.
 
-    Parameters
-    ----------
-    args, kwargs
-        Trees of arrays, `Spec`, or anything with a shape and a dtype. Python floats and complex numbers are inputs,
-        too; other leaves are part of the program.
-    name : str, optional
-        What to call the program; by default the function's own name.
-    shapes : mapping of int to tuple, optional
-        For leaves by number, sizes as text where they shall be symbols, instead of those of the array.
-    values : mapping of str to int, optional
-        The number that each such symbol has in the call at hand.
-    numbers : collection of int, optional
-        The leaves that are ints and shall be symbols, too.
-
-    Returns
-    -------
-    Program
+    Python floats and complex numbers are inputs, too; other leaves are part of the program. By the number of a leaf,
+    `shapes` gives its sizes instead of those of the array, as text where they shall be symbols; `values` are what such
+    symbols are in the call at hand, and `numbers` the leaves that are ints and shall be symbols, too.
     """
     bound = bind(function, args, kwargs or {}, name)
-    for parameter in bound.arguments:
-        if not is_name(parameter):
-            raise ArgumentError(f"the parameter {parameter!r} is not a Python name", "Give it another name.")
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
     where = definition(function)
@@ -251,88 +160,10 @@ def _check_seeds(graph: Graph) -> None:
         )
 
 
-def bind(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str | None = None
-) -> inspect.BoundArguments:
-    """The arguments by parameter, or an error that says what the function takes."""
-    takes = signature(function)
-    try:
-        return takes.bind(*args, **kwargs)
-    except TypeError as error:
-        called = name or getattr(function, "__name__", "the function")
-        raise ArgumentError(f"{called}: {error}", f"It takes {takes}.") from None
-
-
-def signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a function; of one that has none to tell (some built in C), ``*args``."""
-    if not callable(function):
-        raise ArgumentError(f"{function!r} is not a function", "Give a function of arrays.")
-    try:
-        return inspect.signature(function)
-    except ValueError:
-        return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
-
-
 def definition(function: Callable[..., Any]) -> Where:
     """Where a function is defined."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return UNKNOWN if code is None else Where(code.co_filename, code.co_firstlineno)
-
-
-def is_array(x: Any) -> bool:
-    """Whether a leaf is an input of the program rather than part of it."""
-    if isinstance(x, (np.ndarray, np.generic, float, complex, Spec)):
-        return True
-    return hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, type)  # np.float64 has both
-
-
-def is_zero_dimensional(x: Any) -> bool:
-    """Whether it is an array, and not a number, of no dimensions."""
-    return type(x) is np.ndarray and x.ndim == 0
-
-
-_FIXED = (type(None), type(...), type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc, partial)
-
-
-def is_static(x: Any) -> bool:
-    """Whether a leaf may be part of the program: it compares by value, so that another value is another program."""
-    if type(x).__hash__ is object.__hash__:  # type: ignore[comparison-overlap]
-        return isinstance(x, _FIXED) or hasattr(x, "__wrapped__")
-    try:
-        hash(x)
-    except TypeError:
-        return False
-    return True
-
-
-class Arguments:
-    """The arguments of a call by parameter, leaf by leaf."""
-
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._given = tuple(arguments.values())
-        self._paths, self.values, self.structure = tree.flatten_with_paths(self._given)
-        self._steps = _steps(arguments, self._paths)
-
-    def places(self) -> list[tuple[tuple[str, str, str], str]]:
-        """Of each leaf its parameter, where it is below that, and its path; and its name."""
-        names = _short_names([[word(str(step))[:LONGEST] for step in path] for path in self._steps])
-        places = [self._place(path, steps[0]) for path, steps in zip(self._paths, self._steps, strict=True)]
-        return list(zip(places, names, strict=True))
-
-    def orders(self) -> list[Order]:
-        """The dicts among the arguments that have an order to be seen."""
-        found: dict[tuple[str, str], Order] = {}
-        for path, steps in zip(self._paths, self._steps, strict=True):
-            for i in range(1, len(path)):
-                if isinstance(path[i], optree.MappingEntry):
-                    parameter, below, _ = self._place(path[:i], steps[0])
-                    found.setdefault((parameter, below), Order(parameter, below, tuple(path[:i](self._given))))
-        return [order for order in found.values() if len(order.keys) > 1]
-
-    @staticmethod
-    def _place(path: optree.PyTreeAccessor, parameter: str) -> tuple[str, str, str]:
-        below = _below(parameter, path[1:])
-        return parameter, "".join(map(double_quoted, below)), parameter + "".join(below)
 
 
 class _Traced(Arguments):
@@ -382,34 +213,6 @@ class _Traced(Arguments):
         return Leaf(*place, name, static=value, ignored=ignored), held(value)
 
 
-def dotted_paths(arguments: Mapping[str, Any]) -> tuple[list[str], list[Any], tree.TreeSpec]:
-    """The leaves of the arguments with a dotted path for each, ``params.W``, and the structure of the tuple of them."""
-    paths, values, structure = tree.flatten_with_paths(tuple(arguments.values()))
-    return [".".join(map(str, steps)) for steps in _steps(arguments, paths)], values, structure
-
-
-def _steps(arguments: Mapping[str, Any], paths: Sequence[Any]) -> list[list[Any]]:
-    parameters = list(arguments)
-    return [[parameters[path[0].entry], *map(_entry, path[1:])] for path in paths]
-
-
-def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = None, path: str = "an argument") -> Aval:
-    """What is known of an argument."""
-    if type(value) in (float, complex):
-        return Aval((), np.dtype(type(value)), True)
-    value = plain(value, path)
-    dtype = np.dtype(value.dtype)
-    if dtype.kind not in "biufc":
-        raise UnsupportedError(
-            f"{path} has dtype {dtype}", "Only boolean, integer, floating and complex arrays can be traced."
-        )
-    entries = value.shape if shape is None else shape
-    known = [parse_size(n, sizes) if isinstance(n, str) else n if isinstance(n, Dim) else int(n) for n in entries]
-    for n in known:
-        sizes.assume(n)  # an argument cannot be of another size
-    return Aval(tuple(known), dtype)
-
-
 def graph_at_hand(arguments: Any) -> Graph | None:
     """The graph to append to: that of the trace that is running, or of the Variables among the arguments."""
     return tracing.get() or next((x.graph for x in tree.flatten(arguments)[0] if isinstance(x, Variable)), None)
@@ -436,43 +239,3 @@ def _as_result(graph: Graph, x: Any) -> Any:
         raise x.refusal()
     numeric = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
     return Variable(graph, graph.constant(x)) if numeric else x
-
-
-def _entry(entry: Any) -> Any:
-    """The key, index or attribute of one step of a path."""
-    return entry.field if isinstance(entry, optree.NamedTupleEntry) else entry.entry
-
-
-def _below(parameter: str, path: optree.PyTreeAccessor) -> list[str]:
-    """How Python gets from a parameter to a leaf, step by step."""
-    texts: list[str] = []
-    for step in path:
-        if isinstance(step, optree.GetAttrEntry | optree.NamedTupleEntry):
-            texts.append(f".{_entry(step)}")
-            continue
-        key = key_literal(step.entry) if isinstance(step, optree.GetItemEntry) else None
-        if key is None:
-            raise ArgumentError(
-                f"{parameter}{''.join(texts)} has the key {step.entry!r}, which has no form in Python source",
-                "Use strings or numbers as keys.",
-            )
-        texts.append(f"[{key}]")
-    return texts
-
-
-def _short_names(paths: list[list[str]]) -> list[str]:
-    """For each path the shortest ending that is a name and belongs to it alone; parameters keep theirs."""
-    names: list[str] = []
-    taken = {path[0] for path in paths if len(path) == 1}
-    for path in paths:
-        for start in range(len(path) - 1, -1, -1):
-            ending = path[start:]
-            alone = sum(other[-len(ending) :] == ending for other in paths) == 1
-            if start == 0 or (alone and ending[0].isidentifier()):
-                break
-        name = "_".join(ending)
-        while len(path) > 1 and name in taken:  # "a b" and "a_b" are one name
-            name += "_"
-        taken.add(name)
-        names.append(name)
-    return names

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import builtins
-import math
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import partial
-from operator import index as index_of
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,27 +14,25 @@ import numpy as np
 from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, is_view
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim, no_number
+from symgrad.core.sizes import Dim
 from symgrad.errors import (
-    ConcreteValueError,
     DTypeError,
     GraphError,
     ScalarError,
     UnknownAttributeError,
     UnsupportedError,
 )
-from symgrad.frontend import advice
-from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.concrete import Concrete
 from symgrad.frontend.dispatch import Operators, array_method, call_function, call_ufunc, explaining
 from symgrad.frontend.misuse import checked_dtype
-from symgrad.ops import create, index, marks, shape
+from symgrad.ops import create, index, shape
 from symgrad.ops.define import as_input, no_operand
-from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
+from symgrad.ops.known import is_constant
 
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
-class Variable(Memory, Operators):
+class Variable(Concrete, Operators):
     """An array-like value of a graph, known by shape and dtype; what is done to it is recorded.
 
     It takes part in NumPy's functions, ufuncs, operators, methods, indexing and in-place assignment as an
@@ -167,96 +163,6 @@ class Variable(Memory, Operators):
         self.node  # noqa: B018  up to date before it is overwritten
         self.rebind(lift(self.graph, value))
 
-    # ---- where Python asks for a value: known is that of what is made of constants, or of sizes that are at hand
-
-    def known_value(self, asked: str = "for the number that was computed with it") -> Any:
-        """The value, an array of the caller's own or a number; None where it has none before the program runs.
-
-        Symbolic sizes that it was made of are pinned to the numbers at hand.
-        """
-        node = self.node
-        if not (is_constant(self) or known(node) is Known.SIZED):
-            return None
-        sizes = sizes_of(node)
-        if sizes and sizes[0].scope.value(sizes[0]) is None:
-            raise no_number(sizes[0], asked, "for int(n / 2) write n // 2, for math.ceil(n / 2) -(-n // 2)")
-        value = value_of(node)
-        return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
-
-    def _number(self, what: str) -> Any:
-        """The value, or an error that says for what it was needed."""
-        value = self.known_value()
-        if value is None:
-            fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
-            raise ConcreteValueError(fact, advice.on_number(what))
-        return value
-
-    def __bool__(self) -> bool:
-        value = self.known_value("for the truth of what was computed with it")
-        if value is None:
-            raise ConcreteValueError(
-                f"Python needs the truth of a {self._described()}, which has no value before the program runs",
-                advice.on_truth(),
-            )
-        return bool(value)
-
-    def _described(self) -> str:
-        name = self._name()
-        return f"traced {self.aval}" + (f" named {name!r}" if name else "")
-
-    def _name(self) -> str | None:
-        """What the user calls the value; a mark on an argument goes under the name of the argument."""
-        node, names = self._node, self.graph.names
-        while node.op in (marks.ALIAS, marks.ENTER) and node not in names:
-            node = node.inputs[0]
-        name = names.get(node)
-        return name if isinstance(name, str) else None
-
-    def __float__(self) -> float:
-        return float(self._number("float()"))
-
-    def __int__(self) -> int:
-        return int(self._number("int()"))
-
-    def __complex__(self) -> complex:
-        return complex(self._number("complex()"))
-
-    def __index__(self) -> int:
-        return index_of(self._number(advice.INDEX))
-
-    def __round__(self, ndigits: int | None = None) -> Any:
-        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))
-
-    def __trunc__(self) -> int:
-        return math.trunc(self._number("math.trunc()"))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool(np.any(self == value))
-
-    def __format__(self, spec: str) -> str:
-        return format(self._number(f"format() by {spec!r}"), spec) if spec else str(self)
-
-    @array_method
-    def item(self, *args: Any) -> Any:
-        return np.asarray(self._number(".item()")).item(*args)
-
-    @array_method
-    def tolist(self) -> Any:
-        return np.asarray(self._number(".tolist()")).tolist()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        value = self.known_value()
-        if value is None:
-            raise ConcreteValueError(
-                f"np.array() or np.asarray() needs the value of a {self._described()}, "
-                "which has none before the program runs",
-                "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
-                "to index one, np.take(a, i); to write into one, make it inside of the function: np.zeros(shape).",
-            )
-        array = np.array(value, dtype)
-        array.flags.writeable = copy is True  # what shared its memory would write into it in vain
-        return array
-
     # ---- attributes and methods of arrays
 
     @property
@@ -280,22 +186,6 @@ class Variable(Memory, Operators):
             aligned=True,
             owndata=self.owner is self,
         )
-
-    @property
-    def T(self) -> Variable:
-        return np.transpose(self)
-
-    @property
-    def mT(self) -> Variable:
-        return np.matrix_transpose(self)
-
-    @property
-    def real(self) -> Variable:
-        return np.real(self)
-
-    @property
-    def imag(self) -> Variable:
-        return np.imag(self)
 
     @array_method
     def astype(

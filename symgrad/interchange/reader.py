@@ -20,7 +20,8 @@ from symgrad.core.provenance import UNKNOWN, Where
 from symgrad.core.sizes import Dim, Size, Sizes
 from symgrad.core.text import is_name
 from symgrad.errors import ArgumentError, SymgradError
-from symgrad.frontend.trace import Arguments, Leaf, Program
+from symgrad.frontend.arguments import Arguments, Leaf
+from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.interchange.cursor import Cursor
 from symgrad.interchange.values import LARGEST, Reader, Symbols, type_of

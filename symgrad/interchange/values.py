@@ -49,13 +49,7 @@ class Writer:
     segments: dict[Segment, int] = field(default_factory=dict)  # by number
 
     def value(self, x: Any) -> Any:
-        """A value as JSON.
-
-        Raises
-        ------
-        ArgumentError
-            If it is of a kind that files do not hold.
-        """
+        """A value as JSON; an ArgumentError for a kind that files do not hold."""
         if type(x) in _PLAIN:
             return x
         if type(x) is float:

@@ -14,8 +14,9 @@ from symgrad.core.saving import MARK
 from symgrad.core.sizes import Sizes
 from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
+from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.static import Static
-from symgrad.frontend.trace import Leaf, Program
+from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.interchange.values import Writer, size_text, type_of
 from symgrad.ops.define import OPERATORS

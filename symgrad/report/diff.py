@@ -13,7 +13,7 @@ from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node
 from symgrad.core.listing import hinted, is_input, number, types
-from symgrad.core.text import visible
+from symgrad.core.text import cut_to, visible
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
@@ -248,8 +248,8 @@ class _Writer:
         return visible(f"{self._name(node)} = {on_its_inputs(node, self._used).text}")
 
     def returned(self, leaves: Iterable[Any], structure: tree.TreeSpec) -> str:
-        texts = [_Text(self._used(x.node).text if isinstance(x, Variable) else repr(x)) for x in leaves]
-        return visible(f"return {tree.unflatten(structure, texts)!r}")
+        texts = [self._used(x.node).text if isinstance(x, Variable) else repr(x) for x in leaves]
+        return visible(f"return {tree.written(structure, texts)}")
 
     def _name(self, node: Node) -> str:
         """The user's name of a value, or one that is made up, the same in both programs."""
@@ -269,8 +269,7 @@ class _Writer:
         code = at_a_glance(node, self._plain, SHOWN)
         if len(code.text) <= INLINE and CUT.text not in code.text:
             return code
-        text = visible(code.text)
-        self.common.setdefault(self._name(node), text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}...")
+        self.common.setdefault(self._name(node), cut_to(visible(code.text), LONGEST))
         return Code(self._name(node))
 
     def _plain(self, node: Node) -> Code | None:
@@ -279,15 +278,6 @@ class _Writer:
             return Code(self._name(node))
         is_given = is_input(node) or number(node) is not None
         return on_its_inputs(node, self._used) if is_given else None
-
-
-class _Text(str):
-    """A value in the text of a result, without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 # ---- text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.analysis.cost import Cost, as_expr, flops_of, operations, traffic_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
 from symgrad.core.listing import node_names, place as listed_place
-from symgrad.core.recording import Applied, Log, Step
+from symgrad.core.recording import Applied, Log, StageRun
 from symgrad.core.text import visible
 from symgrad.loops.buffer_allocation import scratch_bytes
 from symgrad.loops.cost_model import whole_seconds
@@ -225,7 +225,7 @@ def explained(made: Compiled, log: Log) -> Report:
         f"{made.header.function}: {made.signature}",
         made.options.of_source(),
         len(reached(made.program.graph.outputs)),
-        list(map(_stage, log.steps)),
+        list(map(_stage, log.stages)),
         rewrites_of(made, log),
         _lines(made.whole),
         made.cost,
@@ -235,11 +235,11 @@ def explained(made: Compiled, log: Log) -> Report:
     )
 
 
-def _stage(step: Step) -> Stage:
-    about = (inspect.getdoc(step.function) or "").partition("\n")[0].partition(". ")[0].rstrip(".")
-    nodes = len(reached(step.result.outputs)) if isinstance(step.result, Graph) else 0
-    lines = step.result.text.count("\n") if isinstance(step.result, Source) else 0
-    return Stage(step.function.__name__.strip("_"), about, nodes, lines, step.seconds * 1e3)
+def _stage(run: StageRun) -> Stage:
+    about = (inspect.getdoc(run.function) or "").partition("\n")[0].partition(". ")[0].rstrip(".")
+    nodes = len(reached(run.result.outputs)) if isinstance(run.result, Graph) else 0
+    lines = run.result.text.count("\n") if isinstance(run.result, Source) else 0
+    return Stage(run.function.__name__.strip("_"), about, nodes, lines, run.seconds * 1e3)
 
 
 # ---- rewrites

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from symgrad.core.text import duration, visible
+from symgrad.core.text import counted, cut_to, duration, visible
 from symgrad.loops.tiling import WORTH_THREADS
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
     """On several lines, none of which breaks a name."""
     then = f"{indent}    "
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=then, break_long_words=False)
-
-
-def _shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 # ---- stages
@@ -74,7 +70,7 @@ def _rewrites(report: Report) -> Iterator[str]:
 def _rewrite(each: Rewrite) -> Iterator[str]:
     times = f", {each.times} times" if each.times > 1 else ""
     head = f"    {each.rule}{times}"
-    where = _shortened(each.where, WIDTH - len(head) - 2)
+    where = cut_to(each.where, WIDTH - len(head) - 2)
     yield f"{head}{where:>{WIDTH - len(head)}}" if where else head
     both = f"{each.before}  ->  {each.after}"
     if len(both) <= WIDTH - 8:
@@ -95,10 +91,11 @@ def _lines(report: Report) -> Iterator[str]:
     left = max(24, WIDTH - 2 - sum(w + 2 for w in widths[1:]))
     yield f"  {'':<{left}}{_columns(titles[1:], widths[1:])}"
     for row in rows:
-        yield f"  {_shortened(row[0], left):<{left}}{_columns(row[1:], widths[1:])}"
+        yield f"  {cut_to(row[0], left):<{left}}{_columns(row[1:], widths[1:])}"
     cost = report.cost
-    yield f"  in all {_count(cost.flops)} operations and {_count(cost.bytes)} bytes in {cost.calls} calls as it is run;"
-    yield f"  at most {_count(cost.peak)} bytes at one time, {_count(cost.scratch)} of them kept from call to call"
+    flops, traffic = counted(cost.flops), counted(cost.bytes)
+    yield f"  in all {flops} operations and {traffic} bytes in {cost.calls} calls as it is run;"
+    yield f"  at most {counted(cost.peak)} bytes at one time, {counted(cost.scratch)} of them kept from call to call"
 
 
 def _columns(texts: Sequence[str], widths: Sequence[int]) -> str:
@@ -107,12 +104,8 @@ def _columns(texts: Sequence[str], widths: Sequence[int]) -> str:
 
 def _row(line: LineCost) -> tuple[str, ...]:
     text = f"  {line.text}" if line.text and not line.where.startswith("derivative") else ""
-    counts = (f"{line.operations}", _count(line.flops), _count(line.bytes), f"{line.share:.0%}")
+    counts = (f"{line.operations}", counted(line.flops), counted(line.bytes), f"{line.share:.0%}")
     return (f"{line.where or 'elsewhere'}{text}", *counts)
-
-
-def _count(x: Any) -> str:
-    return f"{x:,}" if isinstance(x, int) else str(x)
 
 
 # ---- loops
@@ -131,12 +124,12 @@ def _loops(report: Report) -> Iterator[str]:
 def _loop(i: int, loop: Loop, most: int | None) -> Iterator[str]:
     halo = f" and {loop.halo} of its neighbours" if loop.halo else ""
     yield from _wrapped(f"{i}. {loop.rows:,} of {loop.size} rows{halo} at a time, of {', '.join(loop.over)}", "  ")
-    kept = f"{loop.buffers} buffers, {_count(loop.scratch)} bytes a thread" if loop.buffers else "no buffers"
+    kept = f"{loop.buffers} buffers, {counted(loop.scratch)} bytes a thread" if loop.buffers else "no buffers"
     sums = f", {loop.sums} of them summed over the blocks" if loop.sums else ""
     yield f"     {loop.operations} operations{sums}; {kept}"
     yield f"     {_threads(loop, most)}"
     for text in loop.hoisted:
-        yield _shortened(f"     computed once, before it: {text}", WIDTH)
+        yield cut_to(f"     computed once, before it: {text}", WIDTH)
 
 
 def _threads(loop: Loop, most: int | None) -> str:

@@ -16,17 +16,7 @@ Key = tuple[Any, ...]
 
 
 class Matching:
-    """Two graphs side by side.
-
-    Attributes
-    ----------
-    exact : dict of Node to int
-        A number for each node: two have the same one if they compute the same from the same inputs.
-    pairs : dict of Node to Node
-        Nodes that do not, but that have the same name or the same place in the program: both ways.
-    kind : dict of Node to int
-        A number for each node: as `exact`, but for what is made of paired nodes alike.
-    """
+    """Two graphs side by side."""
 
     def __init__(self, a: Graph, b: Graph) -> None:
         self.graphs = a, b
@@ -34,10 +24,10 @@ class Matching:
         self.inputs = dict(_paired_inputs(a, b))
         self._numbers: dict[Key, int] = {}
         self._symbols = _paired_symbols(self.inputs)
-        self.pairs: dict[Node, Node] = {}
-        self.exact = self._numbered()
+        self.pairs: dict[Node, Node] = {}  # both ways: changed, but of the same name or place in the program
+        self.exact = self._numbered()  # by node: the same number for what computes the same from the same inputs
         self._pair_up()
-        self.kind = self._numbered()
+        self.kind = self._numbered()  # by node: as `exact`, but for what is made of paired nodes alike
 
     def changed(self, x: Node, y: Node) -> bool:
         """Whether two paired nodes are made in another way."""

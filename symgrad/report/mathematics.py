@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from symgrad.core.graph import CONSTANT, ITEM, Node
 from symgrad.core.listing import is_input, number, spelled_params
@@ -16,16 +16,6 @@ WIDEST = 8  # operands of which each is shown where a value is to be read at one
 CUT = Code("...")
 
 
-def code_of(node: Node, names: Mapping[Node, str], codes: Mapping[Node, Code]) -> Code:
-    """How a node reads on the code of its inputs."""
-    text = number(node)
-    if text is not None:
-        return Code(text, UNARY if text.startswith("-") else ATOM if text.isalnum() or "." in text else SUM)
-    if is_input(node):
-        return Code(names[node])
-    return _spelled(node, [codes[x] for x in node.inputs])
-
-
 def at_a_glance(node: Node, known: Callable[[Node], Code | None], depth: int) -> Code:
     """How a value reads down to what is known by a name or the like, and no deeper than so many operations."""
     code = known(node)
@@ -36,10 +26,14 @@ def at_a_glance(node: Node, known: Callable[[Node], Code | None], depth: int) ->
     return on_its_inputs(node, lambda x: at_a_glance(x, known, depth - 1))
 
 
-def on_its_inputs(node: Node, read: Callable[[Node], Code]) -> Code:
-    """How a value reads, made of what its inputs read as."""
-    names = {node: visible(str(dict(node.params)["name"]))} if is_input(node) else {}
-    return code_of(node, names, {x: read(x) for x in node.inputs})
+def on_its_inputs(node: Node, read: Callable[[Node], Code], name: str = "") -> Code:
+    """How a value reads, made of what its inputs read as; an argument goes by its own name or this one."""
+    text = number(node)
+    if text is not None:
+        return Code(text, UNARY if text.startswith("-") else ATOM if text.isalnum() or "." in text else SUM)
+    if is_input(node):
+        return Code(name or visible(str(dict(node.params)["name"])))
+    return _spelled(node, [read(x) for x in node.inputs])
 
 
 def _spelled(node: Node, inputs: Sequence[Code]) -> Code:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from symgrad.core.graph import INPUT, Graph, Node
 from symgrad.core.listing import node_names, number
 from symgrad.core.recording import Applied
-from symgrad.core.text import visible
+from symgrad.core.text import cut_to, visible
 from symgrad.report.mathematics import CUT, at_a_glance
 from symgrad.spelling import Code
 
@@ -72,8 +72,7 @@ class _Writer:
 
     def _text(self, root: Node, is_leaf: Callable[[Node], bool]) -> str:
         known = lambda x: self._named(self._became(x)) if is_leaf(x) and number(x) is None else None
-        text = at_a_glance(root, known, DEEPEST).text
-        return visible(text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}...")
+        return visible(cut_to(at_a_glance(root, known, DEEPEST).text, WIDEST))
 
     def _named(self, y: Node) -> Code:
         """A part under its name, or as what it is made of if that is short, or as a letter."""

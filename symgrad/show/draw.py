@@ -22,7 +22,7 @@ def _picture(x: Any) -> Picture:
     graph, outputs = shown(x, ())
     if isinstance(x, Compiled):
         return picture(graph, outputs, Picture(x.program.name, x.program.summary, x.signature, code=x.lines))
-    return picture(graph, outputs, Picture(x.name, x.summary) if isinstance(x, Program) else None)
+    return picture(graph, outputs, Picture(x.name, x.summary) if isinstance(x, Program) else Picture())
 
 
 def _markdown(drawn: Picture) -> str:

@@ -8,7 +8,7 @@ from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Node, reached
 from symgrad.core.listing import node_names
 from symgrad.core.text import visible
-from symgrad.report.mathematics import code_of
+from symgrad.report.mathematics import on_its_inputs
 from symgrad.show.subject import shown
 from symgrad.spelling import Code
 
@@ -51,7 +51,7 @@ def pp(x: Any, *args: Any) -> str:
     atoms = set(names.values())
     shared = []
     for node in nodes:
-        code = code_of(node, names, codes)
+        code = on_its_inputs(node, codes.__getitem__, names[node])
         if uses[node] > 1 and code.text not in atoms:
             shared.append(f"{names[node]} = {code.text}")
             code = Code(names[node])

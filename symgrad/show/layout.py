@@ -100,14 +100,9 @@ class _Layers:
 def layout(
     widths: Sequence[float], height: float, arrows: Sequence[tuple[int, int]], labels: Sequence[float]
 ) -> Layout:
-    """Places for boxes of these widths and one height.
+    """Places for boxes of these widths and one height; `labels` say how wide a reference to each box is.
 
-    Parameters
-    ----------
-    arrows : sequence of (int, int)
-        From a box to one with a greater number.
-    labels : sequence of float
-        How wide a reference to each box is.
+    An arrow goes from a box to one with a greater number.
     """
     layers = _Layers(widths, arrows, labels)
     layers.order()

@@ -11,7 +11,7 @@ from typing import Any
 from symgrad.analysis.cost import flops_of, is_work, traffic_of
 from symgrad.core.graph import CONSTANT, Node
 from symgrad.core.listing import is_input, number, shortened, spelled_params
-from symgrad.core.text import visible
+from symgrad.core.text import counted, visible
 from symgrad.show.diagram import MADE
 from symgrad.show.markup import markup_text, script_data
 from symgrad.show.picture import COLOURS, Box, Picture, behind_marks
@@ -102,8 +102,7 @@ def _derived(node: Node, numbers: dict[Node, int]) -> dict[str, Any] | None:
 def _cost(node: Node) -> str:
     if is_input(node) or not is_work(node):
         return ""
-    flops, traffic = (f"{x:,}" if isinstance(x, int) else str(x) for x in (flops_of(node), traffic_of(node)))
-    return f"{flops} operations, {traffic} bytes"
+    return f"{counted(flops_of(node))} operations, {counted(traffic_of(node))} bytes"
 
 
 class _Groups:

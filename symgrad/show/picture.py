@@ -11,7 +11,7 @@ from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.listing import is_input, nested_graphs, node_names, number, place, shortened, types
 from symgrad.core.provenance import Where
 from symgrad.core.text import visible
-from symgrad.report.mathematics import MARKS, code_of
+from symgrad.report.mathematics import MARKS, on_its_inputs
 from symgrad.spelling import Code
 
 COLOURS = {
@@ -66,11 +66,10 @@ class Picture:
         return found if len(found.keys() - {""}) > 1 else {"": [i for members in found.values() for i in members]}
 
 
-def picture(graph: Graph, outputs: list[Node], into: Picture | None = None) -> Picture:
-    """The boxes of what `outputs` need. Numbers stand in the boxes that use them; marks are not drawn."""
-    drawn = into or Picture()
-    _draw(drawn, graph, outputs, "", (), {})
-    return drawn
+def picture(graph: Graph, outputs: list[Node], about: Picture) -> Picture:
+    """The boxes of what `outputs` need, put into a picture. Numbers stand in the boxes that use them, marks in none."""
+    _draw(about, graph, outputs, "", (), {})
+    return about
 
 
 def _draw(
@@ -124,9 +123,11 @@ def _box(node: Node, names: dict[Node, str], groups: tuple[str, ...], result: bo
 
 
 def _formula(node: Node, names: dict[Node, str]) -> str:
-    inputs = {x: behind_marks(x) for x in node.inputs}
-    codes = {x: Code(names[y]) if number(y) is None else code_of(y, names, {}) for x, y in inputs.items()}
-    return code_of(node, names, codes).text
+    def read(x: Node) -> Code:
+        x = behind_marks(x)
+        return Code(names[x]) if number(x) is None else on_its_inputs(x, read)
+
+    return on_its_inputs(node, read, names[node]).text
 
 
 def kind_of(node: Node) -> str:

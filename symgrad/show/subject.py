@@ -13,13 +13,7 @@ from symgrad.ops.define import is_traced
 
 
 def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:
-    """The graph that `x` belongs to or has, and the nodes of it that are asked for.
-
-    Raises
-    ------
-    ArgumentError
-        If `x` is nothing that has a graph, or arguments are given to what has no parameters.
-    """
+    """The graph that `x` belongs to or has, and the nodes of it that are asked for; `args` are those of a Function."""
     if isinstance(x, Function):
         return shown(x.graph(*args), ())
     if args:

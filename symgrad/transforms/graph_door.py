@@ -19,7 +19,8 @@ from symgrad.core.sizes import Sizes
 from symgrad.core.text import is_name
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, GraphError
-from symgrad.frontend.trace import Leaf, Program, input_aval, is_array, spec
+from symgrad.frontend.arguments import Leaf, input_aval, is_array, spec
+from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.transforms.run import described, matching, zeros
 
@@ -227,13 +228,7 @@ def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
 def cut(
     graph: Nodes, feeds: Sequence[Node], outputs: Sequence[Node], names: Sequence[str]
 ) -> tuple[Nodes, dict[Node, Node]]:
-    """A new graph from `feeds`, which become inputs, to `outputs`; and the image of each node.
-
-    Raises
-    ------
-    GraphError
-        If outputs need an input of the graph that is not fed.
-    """
+    """A new graph from `feeds`, which become inputs, to `outputs`, which need no other; and the image of each node."""
     new = Nodes()
     image: dict[Node, Node] = {}
     for node, name in zip(feeds, names, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 from symgrad.compiler.function import Function
 from symgrad.errors import ArgumentError
-from symgrad.frontend.trace import bind, signature
+from symgrad.frontend.arguments import bind, signature
 from symgrad.transforms.making import made_of, remembered, standing_for, transform
 from symgrad.transforms.products_with_vectors import pushed
 from symgrad.transforms.run import Run

@@ -8,7 +8,8 @@ from typing import Any, ParamSpec
 
 from symgrad.compiler.function import Function
 from symgrad.core.text import is_name
-from symgrad.frontend.trace import definition, signature
+from symgrad.frontend.arguments import signature
+from symgrad.frontend.trace import definition
 from symgrad.transforms.run import Run
 from symgrad.transforms.wrt import Choice
 

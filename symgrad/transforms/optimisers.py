@@ -13,7 +13,7 @@ from symgrad.compiler.function import Function
 from symgrad.core import tree
 from symgrad.core.options import checked
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
-from symgrad.frontend.trace import dotted_paths
+from symgrad.frontend.arguments import dotted_paths
 from symgrad.frontend.variable import Variable
 from symgrad.transforms.gradients import compile, value_and_grad
 from symgrad.transforms.jacobians import hessian, hvp, jacobian, with_vector

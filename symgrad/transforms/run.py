@@ -19,8 +19,9 @@ from symgrad.core.text import identifier
 from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError, SymgradError
+from symgrad.frontend.arguments import bind, dotted_paths, signature
 from symgrad.frontend.foreign import plain
-from symgrad.frontend.trace import bind, definition, dotted_paths, of_graph, signature
+from symgrad.frontend.trace import definition, of_graph
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops import marks
 from symgrad.ops.masks import Selected
@@ -50,13 +51,7 @@ class _Part(NamedTuple):
 class Run:
     """One run of the user's function on Variables, appended to the graph that is being traced.
 
-    Attributes
-    ----------
-    graph : Graph
-    out, aux : tree
-        What the function returned.
-    chosen : list of Variable
-        The leaves to differentiate by.
+    `out` and `aux` are what the function returned, `chosen` the leaves to differentiate by.
     """
 
     def __init__(

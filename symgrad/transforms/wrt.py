@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import ArgumentError
-from symgrad.frontend.trace import signature
+from symgrad.frontend.arguments import signature
 
 
 class Choice:

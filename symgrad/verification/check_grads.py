@@ -11,11 +11,12 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import tracing
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
+from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.frontend.interception import constant
-from symgrad.frontend.trace import bind, dotted_paths
 from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
 from symgrad.transforms.run import described
+from symgrad.transforms.wrt import below
 from symgrad.verification.compare_grads import Compared, GradientComparison
 
 Arrays = list[Any]
@@ -174,13 +175,17 @@ def _prepared(
 
 def _chosen(paths: list[str], wrt: str | Sequence[str] | None) -> list[int]:
     """The numbers of the leaves at or below these paths."""
-    wanted = [""] if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
-    for path in wanted:
-        if path and not any(f"{known}.".startswith(f"{path}.") for known in paths):
+    if wrt is None:
+        return list(range(len(paths)))
+    found: set[int] = set()
+    for path in [wrt] if isinstance(wrt, str) else wrt:
+        leaves = below(path, paths)
+        if not leaves:
             raise ArgumentError(
                 f"wrt={path!r}: no floating argument has that name", f"There is {', '.join(map(repr, paths))}."
             )
-    return [i for i, known in enumerate(paths) if any(not p or f"{known}.".startswith(f"{p}.") for p in wanted)]
+        found.update(leaves)
+    return sorted(found)
 
 
 def _of_floats(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Flat, Arrays, list[str]]:

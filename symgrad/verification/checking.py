@@ -53,8 +53,7 @@ class _Check:
             return self._failed(verdict, f"it cannot be loaded: {_said(error)}", self._line_of(error))
         fact = self._unlike(function)
         if fact:
-            line = next((s.lineno for s in self._definitions() if s.name == self.model.function), None)
-            return self._failed(verdict, fact, line)
+            return self._failed(verdict, fact, self._definition.lineno if self._definition else None)
         known, worst = self.model.known(points, seed, _steps(self.script)), 0.0
         self._check_told(known)
         for each in known:
@@ -103,8 +102,11 @@ class _Check:
             return f"{name} takes ({', '.join(taken)}), the model takes ({', '.join(wanted)})"
         return ""
 
-    def _definitions(self) -> list[ast.FunctionDef]:
-        return [node for node in self.script.nodes if isinstance(node, ast.FunctionDef)]
+    @property
+    def _definition(self) -> ast.FunctionDef | None:
+        """The function in the file, if it is one that is defined there."""
+        found = (x for x in self.script.nodes if isinstance(x, ast.FunctionDef) and x.name == self.model.function)
+        return next(found, None)
 
     # ---- the line
 
@@ -146,9 +148,8 @@ class _Check:
 
     def _end(self) -> int | None:
         """The line of the last ``return`` of the function."""
-        function = next((f for f in self._definitions() if f.name == self.model.function), None)
-        returns = [node.lineno for node in ast.walk(function) if isinstance(node, ast.Return)] if function else []
-        return max(returns, default=None)
+        nodes = ast.walk(self._definition) if self._definition else ()
+        return max((node.lineno for node in nodes if isinstance(node, ast.Return)), default=None)
 
     def _failed(self, verdict: Verdict, fact: str, line: int | None) -> Verdict:
         return with_line(replace(verdict, fact=fact), self.script.text, line)

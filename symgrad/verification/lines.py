@@ -16,36 +16,20 @@ NEAR, FAR = 1e-9, 64  # of the largest number; and so many times as far as round
 
 
 class Line(NamedTuple):
-    """Where an edited module first goes another way.
+    """Where an edited module first goes another way."""
 
-    Attributes
-    ----------
-    statement : Statement
-        The first whose value differs.
-    cause : Statement
-        The one that was changed: the same, or where that is as symgrad writes it one before it.
-    got, expected : ndarray
-        What it gives, and its counterpart; of shapes that may differ.
-    missing : tuple of str
-        Statements before its counterpart that are gone from the edited module.
-    """
-
-    statement: Statement
-    cause: Statement
-    got: np.ndarray
-    expected: np.ndarray
-    missing: tuple[str, ...]
+    statement: Statement  # the first whose value differs
+    cause: Statement  # the one that was changed: the same, or where that is as symgrad writes it one before it
+    got: np.ndarray  # what it gives
+    expected: np.ndarray  # what its counterpart does, perhaps of another shape
+    missing: tuple[str, ...]  # statements before its counterpart that are gone from the edited module
 
 
 def first_difference(edited: Recorded, written: Recorded, moved: Sequence[Event]) -> Line | None:
     """Go through the events of an edited module until one differs from that of its counterpart.
 
-    Parameters
-    ----------
-    edited, written : Recorded
-        Of one call; that of the edited module may have ended early.
-    moved : list of Event
-        Those of what symgrad writes where the arguments are rounded otherwise.
+    Both are of one call, of the edited module perhaps only its beginning. `moved` are the events of what symgrad writes
+    where the arguments are rounded otherwise.
     """
     counterparts = aligned(edited.statements, written.statements)
     expected, spread = _by_statement(written.events), _by_statement(moved)

@@ -34,18 +34,10 @@ class Known(NamedTuple):
 
 
 class Model:
-    """The program that a file is to compute.
+    """The program that a file is to compute: as it was traced, without rewrites as far as that could be had: the truth.
 
-    Parameters
-    ----------
-    program : Program
-        As it was traced, without rewrites as far as that could be had: the truth.
-    function : str
-        The name that its function has in the file.
-    written : callable
-        Gives the program compiled as the file was.
-    notes : tuple of str
-        What is to be said of the model.
+    `function` is the name that its function has in the file, `written` gives the program compiled as the file was, and
+    `notes` are what is to be said of the model.
     """
 
     def __init__(
@@ -93,12 +85,7 @@ class Model:
     def known(self, points: int, seed: int, steps: tuple[int, ...]) -> list[Known]:
         """What the model gives at points: usual ones of several sizes, the edges of blocks, the ends of ranges.
 
-        Parameters
-        ----------
-        points : int
-            How many usual ones, if they are not too much work.
-        steps : tuple of int
-            How many rows the blocks of loops have in the file.
+        There are `points` usual ones, if they are not too much work. In the file blocks of loops have `steps` rows.
         """
         key = points, seed, steps
         if key not in self._known:

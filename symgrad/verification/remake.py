@@ -10,7 +10,6 @@ from typing import Any
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.function import Function
-from symgrad.core import tree
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.export.manifest import manifest_in
 from symgrad.export.origin import hash_of, text_of, unwound
@@ -25,13 +24,7 @@ _NUMBERS = {"float": 1.0, "complex": 1j}
 
 
 def model_of(path: Path, text: str, function: Function | Compiled | Program | None) -> Model:
-    """What a saved module is to compute.
-
-    Raises
-    ------
-    ArgumentError
-        If the manifest does not say enough to make the program again, or the model is not where it says.
-    """
+    """What a saved module is to compute; an ArgumentError where its manifest does not say enough to make that again."""
     if isinstance(function, (Compiled, Program)):
         return compiled_model(function if isinstance(function, Compiled) else Compiled(function))
     if function is not None and not isinstance(function, Function):
@@ -105,36 +98,23 @@ def arguments_of(takes: inspect.Signature, path: Path, manifest: Mapping[str, An
     if given is None:
         why = manifest["reasons"].get("arguments", "it does not say")
         raise ArgumentError(f"{path.name!r} does not say what its arguments are: {why}", GIVE_COMPILED)
-    values = {key: tree.tree_map(_given, _leaves_marked(value)) for key, value in given.items()}
-    return inspect.BoundArguments(takes, values)
+    return inspect.BoundArguments(takes, _given(given))
 
 
 def _said(error: Exception) -> str:
     return error.fact if isinstance(error, SymgradError) else f"{type(error).__name__}: {error}"
 
 
-class _Static:
-    """A value in a tree of specs that is part of the program."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def _leaves_marked(specs: Any) -> Any:
-    """The tree of specs with its values that are part of the program as leaves."""
-    if specs == ("static",):
-        raise ArgumentError("an argument is part of the program, and has no form in a file", GIVE_COMPILED)
-    if type(specs) is tuple and len(specs) == 2 and specs[0] == "static":
-        return _Static(specs[1])
-    if type(specs) in (tuple, list):
-        return type(specs)(map(_leaves_marked, specs))
-    return {key: _leaves_marked(x) for key, x in specs.items()} if type(specs) is dict else specs
-
-
 def _given(spec: Any) -> Any:
-    """What a Function takes for a spec of the manifest."""
-    if isinstance(spec, _Static):
-        return spec.value
+    """What a Function takes for a tree of specs of the manifest."""
+    if spec == ("static",):
+        raise ArgumentError("an argument is part of the program, and has no form in a file", GIVE_COMPILED)
+    if type(spec) is tuple and len(spec) == 2 and spec[0] == "static":
+        return spec[1]
+    if type(spec) in (tuple, list):
+        return type(spec)(map(_given, spec))
+    if type(spec) is dict:
+        return {key: _given(x) for key, x in spec.items()}
     if spec in ("int", "bool"):
         raise ArgumentError(f"an argument is a symbol for an {spec}", GIVE_COMPILED)
     return _NUMBERS.get(spec, spec)

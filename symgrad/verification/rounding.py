@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, SIZE, Graph, Node, needed
-from symgrad.core.interpret import evaluate
+from symgrad.core.interpret import evaluate, like
 
 SAMPLES = 3
 _BITS = {2: 2, 4: 3, 8: 4}  # the last bits of a number that are others, by its size in bytes
@@ -32,15 +32,7 @@ class Values(NamedTuple):
 
 
 class Rounding:
-    """A graph to evaluate with its rounding.
-
-    Parameters
-    ----------
-    graph : Graph
-    feeds : list of array
-        Usual values of the inputs. They tell which operations only move numbers, and so do not round.
-    sizes : dict of str to int
-    """
+    """A graph to evaluate with its rounding; usual `feeds` tell which operations only move numbers, and do not."""
 
     def __init__(self, graph: Graph, feeds: Sequence[Any], sizes: Sizes) -> None:
         self.graph, self._moving = graph, set[Node]()
@@ -50,18 +42,10 @@ class Rounding:
         self._moving.update(node for node in self._nodes if _moves(values[node], [values[x] for x in node.inputs]))
 
     def at(self, feeds: Sequence[Any], sizes: Sizes, samples: int = SAMPLES, special: bool = False) -> Values:
-        """The results, evaluated node by node.
+        """The results, evaluated node by node; a ValueError or IndexError where NumPy refuses the numbers.
 
-        Parameters
-        ----------
-        special : bool
-            Whether what cancels may have cancelled for the choice of the numbers, as it does where they are equal. In
-            an equivalent program it may not, and so the largest number on the way says how far rounding moves a result.
-
-        Raises
-        ------
-        ValueError, IndexError
-            Where NumPy refuses the numbers; its ``LinAlgError`` is a ValueError.
+        With `special` what cancels may have cancelled for the choice of the numbers, as it does where they are equal.
+        In an equivalent program it may not, and so the largest number on the way says how far rounding moves a result.
         """
         told: set[str] = set()
         with _telling(told):
@@ -134,7 +118,7 @@ def rounded(x: Any, seed: int) -> Any:
     """Numbers near by, as another way of rounding has them; zeros, infinities, NaNs and integers stay."""
     array = np.asarray(x)
     if array.dtype.kind == "c":
-        return _alike(x, rounded(array.real, seed) + 1j * rounded(array.imag, seed))
+        return like(x, rounded(array.real, seed) + 1j * rounded(array.imag, seed))
     width = array.dtype.itemsize
     if array.dtype.kind != "f" or width not in _BITS:
         return x
@@ -145,12 +129,7 @@ def rounded(x: Any, seed: int) -> Any:
     mixed = ((bits & unsigned(mantissa >> last << last)) + unsigned(1 << last)) * factor
     near = bits >> unsigned(last) << unsigned(last) | mixed >> unsigned(8 * width - last)
     near = near.view(array.dtype).reshape(array.shape)
-    return _alike(x, np.where((array == 0) | ~np.isfinite(array), array, near))
-
-
-def _alike(x: Any, array: np.ndarray) -> Any:
-    """An array, or a number where `x` is one, of its type."""
-    return array if isinstance(x, np.ndarray) else type(x)(array[()])
+    return like(x, np.where((array == 0) | ~np.isfinite(array), array, near))
 
 
 def distance(a: Any, b: Any) -> np.ndarray:

@@ -19,21 +19,11 @@ _RECORD = "_symgrad_record"
 
 
 class Statement(NamedTuple):
-    """A statement, or what stands before the body of one, such as ``for i in range(n):``.
+    """A statement, or what stands before the body of one, such as ``for i in range(n):``."""
 
-    Attributes
-    ----------
-    line : int
-        In the file.
-    text : str
-        As Python itself would write it, so that spaces and comments do not count.
-    targets : str
-        What it gives values to; ``return`` where it returns them, "" where it does neither.
-    """
-
-    line: int
-    text: str
-    targets: str
+    line: int  # in the file
+    text: str  # as Python itself would write it, so that spaces and comments do not count
+    targets: str  # what it gives values to; ``return`` where it returns them, "" where it does neither
 
 
 class Event(NamedTuple):
@@ -46,17 +36,8 @@ class Event(NamedTuple):
 class Script:
     """A generated module. What it has from the runtime of symgrad is not run again, but taken from there.
 
-    Parameters
-    ----------
-    text : str
-    file : str
-        What tracebacks call it, and what it finds as ``__file__``.
-    given : dict
-        Names that it finds defined: constants kept beside it, functions of operators.
-
-    Raises
-    ------
-    SyntaxError
+    Tracebacks call it `file`, which it finds as ``__file__``. `given` are names that it finds defined: constants kept
+    beside it, functions of operators. A text that is no Python raises a SyntaxError.
     """
 
     def __init__(self, text: str, file: str, given: Mapping[str, Any] | None = None) -> None:

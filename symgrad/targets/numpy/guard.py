@@ -13,8 +13,8 @@ from symgrad.core.shapes import render_shape
 from symgrad.core.sizes import Bound, Dim, Size, Sizes, evaluate, renamed, symbols_of
 from symgrad.core.text import double_quoted, literal
 from symgrad.errors import ArgumentError
+from symgrad.frontend.arguments import Leaf, Order
 from symgrad.frontend.foreign import plain
-from symgrad.frontend.trace import Leaf, Order
 
 FAR = 100  # so many times as large or small, and a program compiled with a size at hand is compiled again
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from symgrad.core.graph import Aval, Node
 from symgrad.core.text import CALLED
-from symgrad.frontend.trace import Leaf
+from symgrad.frontend.arguments import Leaf
 from symgrad.targets.numpy.hints import IMPORTS, Hint, hint_of, signature_text
 from symgrad.targets.numpy.names import Names
 

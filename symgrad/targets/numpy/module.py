@@ -19,7 +19,7 @@ from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import CALLED, double_quoted, identifier, key_literal, literal, prose
 from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
-from symgrad.frontend.trace import Leaf
+from symgrad.frontend.arguments import Leaf
 from symgrad.loops.loop import Block, with_nested
 from symgrad.spelling import ATOM, spell_dtype
 from symgrad.targets.numpy import preamble

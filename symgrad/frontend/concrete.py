@@ -1,0 +1,111 @@
+"""Where Python asks for a value: of what is made of constants, or of sizes that are at hand, there is one."""
+
+from __future__ import annotations
+
+import math
+from operator import index as index_of
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.sizes import no_number
+from symgrad.errors import ConcreteValueError
+from symgrad.frontend import advice
+from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.dispatch import array_method
+from symgrad.ops import marks
+from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
+
+
+class Concrete(Memory):
+    """A node that gives Python its value where it has one, and else says what to write instead."""
+
+    __slots__ = ()
+
+    def known_value(self, asked: str = "for the number that was computed with it") -> Any:
+        """The value, an array of the caller's own or a number; None where it has none before the program runs.
+
+        Symbolic sizes that it was made of are pinned to the numbers at hand.
+        """
+        node = self.node
+        if not (is_constant(self) or known(node) is Known.SIZED):
+            return None
+        sizes = sizes_of(node)
+        if sizes and sizes[0].scope.value(sizes[0]) is None:
+            raise no_number(sizes[0], asked, "for int(n / 2) write n // 2, for math.ceil(n / 2) -(-n // 2)")
+        value = value_of(node)
+        return np.array(value) if isinstance(value, np.ndarray) and self.writes_in_place else value
+
+    def _number(self, what: str) -> Any:
+        """The value, or an error that says for what it was needed."""
+        value = self.known_value()
+        if value is None:
+            fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
+            raise ConcreteValueError(fact, advice.on_number(what))
+        return value
+
+    def __bool__(self) -> bool:
+        value = self.known_value("for the truth of what was computed with it")
+        if value is None:
+            raise ConcreteValueError(
+                f"Python needs the truth of a {self._described()}, which has no value before the program runs",
+                advice.on_truth(),
+            )
+        return bool(value)
+
+    def _described(self) -> str:
+        name = self._name()
+        return f"traced {self.aval}" + (f" named {name!r}" if name else "")
+
+    def _name(self) -> str | None:
+        """What the user calls the value; a mark on an argument goes under the name of the argument."""
+        node, names = self._node, self.graph.names
+        while node.op in (marks.ALIAS, marks.ENTER) and node not in names:
+            node = node.inputs[0]
+        name = names.get(node)
+        return name if isinstance(name, str) else None
+
+    def __float__(self) -> float:
+        return float(self._number("float()"))
+
+    def __int__(self) -> int:
+        return int(self._number("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex()"))
+
+    def __index__(self) -> int:
+        return index_of(self._number(advice.INDEX))
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))
+
+    def __trunc__(self) -> int:
+        return math.trunc(self._number("math.trunc()"))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(self == value))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._number(f"format() by {spec!r}"), spec) if spec else str(self)
+
+    @array_method
+    def item(self, *args: Any) -> Any:
+        return np.asarray(self._number(".item()")).item(*args)
+
+    @array_method
+    def tolist(self) -> Any:
+        return np.asarray(self._number(".tolist()")).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        value = self.known_value()
+        if value is None:
+            raise ConcreteValueError(
+                f"np.array() or np.asarray() needs the value of a {self._described()}, "
+                "which has none before the program runs",
+                "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
+                "to index one, np.take(a, i); to write into one, make it inside of the function: np.zeros(shape).",
+            )
+        array = np.array(value, dtype)
+        array.flags.writeable = copy is True  # what shared its memory would write into it in vain
+        return array
