@@ -11,7 +11,7 @@ from typing import Any
 from symgrad.core.graph import Aval, Node
 from symgrad.core.text import CALLED
 from symgrad.frontend.trace import Leaf
-from symgrad.targets.numpy.hints import IMPORTS, Hint, hint_of, signature_text
+from symgrad.targets.numpy.hints import IMPORTS, Hint, hint_of, signature_lines
 from symgrad.targets.numpy.names import Names
 
 
@@ -54,12 +54,12 @@ class Header:
     def result_hint(self) -> Hint:
         return hint_of(self.results)
 
-    def signature_line(self) -> str:
+    def signature_lines(self) -> list[str]:
         """How the function begins."""
         if self.hints is None:
-            return f"def {self.function}{inspect.Signature(_bare(self.parameters))}:"
+            return [f"def {self.function}{inspect.Signature(_bare(self.parameters))}:"]
         hinted = [p.replace(annotation=self.hints[p.name]) for p in _bare(self.parameters)]
-        return signature_text(self.function, hinted, self.result_hint)
+        return signature_lines(self.function, hinted, self.result_hint)
 
     def hint_imports(self) -> list[str]:
         """What type hints need, of the standard library first."""
@@ -81,6 +81,10 @@ class Header:
         arguments += [f"{leaf.path}: int" for leaf in self.numbers.values()]
         results = ", ".join(_described(y.aval) for y in _leaves(self.results))
         return f"{', '.join([*arguments, *self.assumed])} -> {results}"
+
+
+def plain_parameter(name: str) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _bare(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:

@@ -37,6 +37,7 @@ class Names:
         self.unused = self.fresh("unused") if "_" in taken else "_"
         self._names: dict[Node, str] = {}
         self._temporaries = 0
+        self._locals: dict[str, str] = {}
 
     def given(self, node: Node, name: str) -> None:
         """Fix the name of an input."""
@@ -66,6 +67,12 @@ class Names:
             self._used[name] = 1
         self._used[base] = count
         return name
+
+    def local(self, name: str) -> str:
+        """A name for the same purpose in all loops."""
+        if name not in self._locals:
+            self._locals[name] = self.fresh(name)
+        return self._locals[name]
 
     def _new(self, node: Node) -> str:
         hint = self.hints.get(node)
