@@ -39,8 +39,7 @@ def standalone(compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path) ->
     _check_alone(compiled)
     program, options = compiled.program, compiled.options
     header = replace(compiled.header, hints=parameter_hints(program.parameters, program.inputs))
-    checks = compiled.guard.checks(header.local)
-    source = emit(compiled.graph, header, options.optimize, checks, options.threads)
+    source = emit(compiled.graph, header, options.optimize, compiled.guard.checks, options.threads)
     vectors, reasons = _vectors(compiled)
     tests = [_tests(vectors), *map(_text, SHARED), _COMMAND]
     manifest = _manifest(compiled, rewrites, folder, reasons) | {"text": digest("\n".join([source.text, *tests]))}

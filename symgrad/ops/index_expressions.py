@@ -216,7 +216,7 @@ def spell_key(key, arrays):
 def spell_key_argument(key, arrays):
     """The same as a value: an index array by itself, several in a tuple, or what `np.s_` makes of slices."""
     text = spell_key(key, arrays)
-    kept = key[: max((i for i, item in enumerate(key) if item != FULL), default=0) + 1]
+    kept = key[: max((i for i, item in enumerate(key) if item != EVERYTHING), default=0) + 1]
     if len(kept) == 1:
         return text
     return f"np.s_[{text}]" if any(isinstance(item, Slice) or item is Ellipsis for item in kept) else f"({text})"

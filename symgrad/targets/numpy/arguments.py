@@ -8,7 +8,6 @@ from typing import Any
 from symgrad.core.graph import INPUT, Node
 from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import identifier
-from symgrad.errors import ArgumentError
 from symgrad.loops.loop import Block
 from symgrad.spelling import Code, Name, call, several
 from symgrad.targets.numpy.header import Header
@@ -19,17 +18,10 @@ from symgrad.targets.numpy.statements import Assign
 def name_inputs(names: Names, header: Header) -> None:
     """Parameters go by their names in the body, parts of them by names that are free."""
     for node, leaf in header.inputs.items():
-        names.given(node, names.fresh(identifier(leaf.name)) if leaf.below else header.local[leaf.parameter])
-
-
-def reserve(names: Names, symbols: Iterable[str], header: Header) -> None:
-    """Keep the names of symbolic sizes for them."""
-    for symbol in symbols:
-        if symbol in header.numbers and symbol in header.local:
-            continue
-        if symbol in header.local:
-            raise ArgumentError(f"{symbol} is the name of a size and of an argument", "Give the size another letter.")
-        names.fresh(symbol)
+        if leaf.below:
+            names.given(node, names.fresh(identifier(leaf.name)))
+        else:
+            names.given(node, header.local[leaf.parameter], leaf.parameter)
 
 
 def lengths(nodes: Iterable[Node]) -> Iterator[str]:

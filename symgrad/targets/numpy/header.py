@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,8 @@ class Header:
     """What the module says of itself, and how its function is called.
 
     `inputs` gives the place of each input node in the parameters; `results` is the tree of the results, a Node or a
-    value in each place; `assumed` says what sizes are at least, ``n >= 2``.
+    value in each place; `assumed` says what sizes are at least, ``n >= 2``; `needed` are the names of sizes and of
+    packages that the body uses.
     """
 
     function: str
@@ -31,24 +32,35 @@ class Header:
     assumed: Sequence[str] = ()
     numbers: Mapping[str, Leaf] = field(default_factory=dict)  # by symbol the int arguments that are computed with
     hints: Mapping[str, Hint] | None = None  # the types of parameters, where they are written
+    needed: frozenset[str] = frozenset()
+
+    def using(self, sizes: Iterable[str], packages: Iterable[str]) -> Header:
+        """The header of a body that reads these sizes and calls functions of these packages."""
+        return replace(self, needed=frozenset([*sizes, *(package.partition(".")[0] for package in packages)]))
 
     @cached_property
     def local(self) -> dict[str, str]:
-        """What the body calls the parameters: as the user does, unless it calls a function of that name."""
-        names = Names({}, self._given)
-        return {p.name: names.fresh(p.name) if p.name in CALLED else p.name for p in self.parameters}
+        """What the body calls the parameters: as the user does, unless it needs that name for something else."""
+        names = Names({}, [*self._given, *self.needed])
+        return {name: names.fresh(name) if name in self.clashes else name for name in self._parameters}
+
+    @cached_property
+    def clashes(self) -> list[str]:
+        """The names of parameters that the body needs for itself; an int argument may be a size of its name."""
+        sizes = {leaf.parameter for name, leaf in self.numbers.items() if leaf.parameter + leaf.below == name}
+        return sorted((CALLED | self.needed - sizes).intersection(self._parameters))
 
     @cached_property
     def inner(self) -> str:
         """The function that has the body."""
-        if CALLED.isdisjoint(self.local):
+        if not self.clashes:
             return self.function
         return Names({}, [*self._given, *self.local.values()]).fresh(f"{self.function}_body")
 
     @cached_property
     def taken(self) -> tuple[str, ...]:
         """Names that nothing else in the body may have."""
-        return (*self._given, *self.local.values(), self.inner)
+        return (*self._given, *self.local.values(), self.inner, *self.needed)
 
     @cached_property
     def result_hint(self) -> Hint:
@@ -68,7 +80,11 @@ class Header:
 
     @property
     def _given(self) -> list[str]:
-        return [self.function, *(p.name for p in self.parameters)]
+        return [self.function, *self._parameters]
+
+    @property
+    def _parameters(self) -> list[str]:
+        return [p.name for p in self.parameters]
 
     def place(self, node: Node) -> str:
         """The Python expression for an input in terms of the parameters, as the body calls them."""

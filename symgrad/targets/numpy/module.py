@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.cost import Step
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.saving import loading
-from symgrad.core.text import CALLED, prose
+from symgrad.core.text import prose
 from symgrad.core.version import VERSION
 from symgrad.frontend.trace import Leaf
 from symgrad.loops.loop import LOOP, with_nested
 from symgrad.ops.elementwise import ADD, CLIP, DIVIDE, EXP, MINIMUM
 from symgrad.spelling import call
 from symgrad.targets.numpy import runtime
-from symgrad.targets.numpy.arguments import lengths, name_inputs, numbers, reserve, sizes, symbols, unpacked
+from symgrad.targets.numpy.arguments import lengths, name_inputs, numbers, sizes, symbols, unpacked
 from symgrad.targets.numpy.body import Body, Scope
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
 from symgrad.targets.numpy.expressions import spell_array
@@ -35,6 +35,9 @@ CALLED_OTHERWISE = {"scipy": "SciPy"}
 TYPES = ["# Type checkers read the signature; the body is generated.", "# mypy: ignore-errors", ""]
 EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
+
+
+Checks = Callable[[Mapping[str, str]], Sequence[Statement]]  # by what the body calls the parameters
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def emit(
     graph: Graph,
     header: Header,
     level: int,
-    checks: Sequence[Statement] | None = None,
+    checks: Checks | None = None,
     threads: int | None = None,
 ) -> Source:
     """The source of a program.
@@ -104,33 +107,34 @@ def emit(
     ----------
     level : int
         0 writes one line a node, 1 and above nests and releases.
-    checks : list of Statement, optional
-        They refuse wrong arguments, for a module that stands on its own.
+    checks : callable, optional
+        Gives statements that refuse wrong arguments, by what the body calls the parameters, for a module that stands on
+        its own.
     threads : int, optional
         How many may share a loop; by default as many as there are cores where the module runs.
     """
     if level > 1 and is_scalar(graph):
-        return _scalar_module(graph, header, checks or ())
+        return _scalar_module(graph, header, checks)
+    nodes = reached(graph.outputs)
+    everything = list(with_nested(nodes))
+    wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
+    header = header.using(wanted, packages)
     scope = Scope(Names(graph.names, header.taken), threads=threads)
-    body = Looping(graph.outputs, scope, nested=level > 0, quick=level > 1)
-    everything = list(with_nested(body.nodes))
-    wanted = symbols([*graph.inputs, *everything], of_inputs=checks is not None)
-    reserve(scope.names, wanted, header)
-    for length in lengths(body.nodes):
+    for length in lengths(nodes):
         scope.names.reserve(length)
     name_inputs(scope.names, header)
+    body = Looping(graph.outputs, scope, nested=level > 0, quick=level > 1)
     body.write()
     live = [node for node in graph.inputs if node in body.uses]
     statements = [
         *unpacked(live, scope.names, header),
         *sizes(graph.inputs, header, wanted),
         *numbers(header, wanted),
-        *(checks or ()),
+        *(checks(header.local) if checks else ()),
         *body.statements,
         returned(header.results, spelled_results(body, graph.outputs), made_at_return(body, graph.outputs)),
     ]
     written, kept = _constants(scope.constants)
-    packages = _packages(everything)
     own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     defined = {name: getattr(runtime, name) for name in scope.called}
     defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}
@@ -156,10 +160,11 @@ def _laid_out(top: Sequence[Statement], *functions: Sequence[Statement]) -> tupl
 
 def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     """The line of each node where every node has one, under the names that level 0 gives."""
+    nodes = reached(graph.outputs)
+    header = header.using(symbols(nodes, of_inputs=False), _packages(nodes))
     names = Names(graph.names, header.taken)
-    body = Body(graph.outputs, Scope(names), nested=False)
-    reserve(names, symbols([*graph.inputs, *body.nodes], of_inputs=False), header)
     name_inputs(names, header)
+    body = Body(graph.outputs, Scope(names), nested=False)
     body.write()
     return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
 
@@ -176,13 +181,16 @@ def _definition(
     quietly = [QUIETLY] if _overflows_harmlessly(nodes) else []
     if header.inner == header.function:
         return [[Suite([*quietly, *header.signature_lines()], statements)]]
-    why = Comment(f"the body needs {' and '.join(sorted(CALLED.intersection(header.local)))} for itself")
+    why = Comment(f"the body needs {' and '.join(header.clashes)} for itself")
     outer = Suite(header.signature_lines(), [why, Return(call(header.inner, list(header.local)))])
     return [[outer], [Suite([*quietly, f"def {header.inner}({', '.join(header.local.values())}):"], statements)]]
 
 
-def _scalar_module(graph: Graph, header: Header, checks: Sequence[Statement]) -> Source:
+def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Source:
     """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
+    nodes = reached(graph.outputs)
+    packages = _packages(nodes)
+    header = header.using((), packages)
     scope = Scope(Names(graph.names, header.taken))
     name_inputs(scope.names, header)
     by_numpy = scope.names.fresh(f"{header.function}_by_numpy")
@@ -193,14 +201,13 @@ def _scalar_module(graph: Graph, header: Header, checks: Sequence[Statement]) ->
     results = {y: (body.result(y), body.result(y)) for y in graph.outputs}
     statements = [
         *unpacked(called, scope.names, header, as_floats=True),
-        *checks,
+        *(checks(header.local) if checks else ()),
         Suite(["try:"], [*body.statements, returned(header.results, results, made_at_return(body, graph.outputs))]),
         Suite([EXCEPT], [Return(call(by_numpy, given))]),
     ]
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
     parameters = list(map(plain_parameter, called.values()))
     flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves, hints=None)
-    packages = _packages(body.nodes)
     top = [*_docstring(header, graph.inputs, packages), *_imports(["import math"], packages, header)]
     lines, first = _laid_out(
         [Verbatim(top)],

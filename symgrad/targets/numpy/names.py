@@ -36,12 +36,14 @@ class Names:
         self._used.update(dict.fromkeys(taken, 1))
         self.unused = self.fresh("unused") if "_" in taken else "_"
         self._names: dict[Node, str] = {}
+        self._known: dict[Node, str] = {}
         self._temporaries = 0
         self._locals: dict[str, str] = {}
 
-    def given(self, node: Node, name: str) -> None:
-        """Fix the name of an input."""
+    def given(self, node: Node, name: str, known: str = "") -> None:
+        """Fix the name of an input, which the user knows by another perhaps."""
         self._names[node] = name
+        self._known[node] = known or name
         self._used[name] = 1
 
     def of(self, node: Node) -> str:
@@ -81,5 +83,5 @@ class Names:
             return self.fresh(f"t{self._temporaries}")
         if isinstance(hint, tuple):
             pattern, of = hint
-            hint = derived_name(pattern, self.of(of))
+            hint = derived_name(pattern, self._known.get(of) or self.of(of))
         return self.fresh(identifier(hint))
