@@ -7,7 +7,6 @@ import keyword
 from collections.abc import Collection, Mapping
 
 from symgrad.core.graph import Node
-from symgrad.core.listing import derived_name
 from symgrad.core.text import CALLED, identifier
 from symgrad.targets.numpy import runtime
 
@@ -83,5 +82,5 @@ class Names:
             return self.fresh(f"t{self._temporaries}")
         if isinstance(hint, tuple):
             pattern, of = hint
-            hint = derived_name(pattern, self._known.get(of) or self.of(of))
+            hint = pattern.format(self._known.get(of) or self.of(of))
         return self.fresh(identifier(hint))
