@@ -56,9 +56,9 @@ class BlockBody(Body):
         """The buffers, as long as what is kept in them, and where the rows lie that the body mentions."""
         first: list[Statement] = []
         if self.buffers:
-            value = buffers
+            value, each = buffers, self.names.local("s")
             if self.length is not None:
-                value = f"(s[: {self.extents.of(self.length).size}] for s in {buffers})"
+                value = f"({each}[: {self.extents.of(self.length).size}] for {each} in {buffers})"
             first = [Assign((several(list(map(Name, self.buffers))),), Code(value))]
         return [*self.extents.definitions([*first, *self.written]), *first]
 
