@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from symgrad.core.sizes import Dim, Rows
-from symgrad.core.text import key_literal
+from symgrad.core.sizes import Dim, Rows, Size
+from symgrad.core.text import key_literal, literal
 from symgrad.errors import ArgumentError
 
 # Python's precedences, from the loosest; only what generated code uses
@@ -18,7 +21,8 @@ PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "
 PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%"), PRODUCT) | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE)
 
 
-class Code(NamedTuple):
+@dataclass(frozen=True)
+class Code:
     """An expression in Python source, and how tightly it binds."""
 
     text: str
@@ -27,6 +31,34 @@ class Code(NamedTuple):
     def at(self, level: int) -> str:
         """The text, in parentheses where it binds less tightly than `level`."""
         return self.text if self.level >= level else f"({self.text})"
+
+    @property
+    def names(self) -> set[str]:
+        """The names that it mentions."""
+        return {x.id for x in ast.walk(ast.parse(self.text)) if isinstance(x, ast.Name)}
+
+
+class Name(Code):
+    """A name by itself."""
+
+
+@dataclass(frozen=True)
+class Negative(Code):
+    """Minus an operand."""
+
+    operand: Code = Code("0")
+
+
+@dataclass(frozen=True)
+class Call(Code):
+    """The call of a function."""
+
+    function: str = ""
+    arguments: Sequence[str] = ()
+
+    def into(self, out: Code) -> Call:
+        """The same call, which writes its result into memory that is there."""
+        return call(self.function, [*self.arguments, f"out={out.text}"])
 
 
 def infix(symbol: str, a: Code, b: Code) -> Code:
@@ -43,8 +75,39 @@ def infix(symbol: str, a: Code, b: Code) -> Code:
     return Code(f"{a.at(left)} {symbol} {b.at(level + 1)}", level)
 
 
-def call(function: str, arguments: Iterable[str]) -> Code:
-    return Code(f"{function}({', '.join(arguments)})")
+def negative(x: Code) -> Negative:
+    return Negative(f"-{x.at(POWER)}", UNARY, x)
+
+
+def call(function: str, arguments: Sequence[str]) -> Call:
+    return Call(f"{function}({', '.join(arguments)})", ATOM, function, arguments)
+
+
+def several(parts: Sequence[Code]) -> Code:
+    """Values or targets in a row: ``a, b`` and ``a,``."""
+    return Code(", ".join(x.text for x in parts) + "," * (len(parts) == 1), CHOICE)
+
+
+def spell_number(value: Any, weak: bool) -> Code:
+    """A number as source; a NumPy scalar keeps its dtype."""
+    number = value if weak else value[()]
+    plain = number if weak else number.item()
+    text = literal(plain)
+    assert text is not None, f"{value!r} is no number"
+    if not weak and not isinstance(plain, bool):
+        return call(f"np.{number.dtype.name}", [text])
+    return negative(spell_number(-plain, weak=True)) if _is_below_zero(plain) else Code(text)
+
+
+def _is_below_zero(x: Any) -> bool:
+    return not isinstance(x, complex) and (x < 0 or (x == 0 and math.copysign(1, x) < 0))
+
+
+def spell_size(size: Size) -> Code:
+    """A size as source: a number, the name of a symbol or of a number of rows, or an expression in symbols."""
+    if isinstance(size, Dim):
+        return Name(str(size)) if size.expr.is_Symbol else Code(str(size), COMPARE)
+    return Name(str(size)) if isinstance(size, Rows) else Code(str(size))
 
 
 def spell_param(value: Any) -> str:

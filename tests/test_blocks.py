@@ -29,7 +29,7 @@ from symgrad.loops.loop import LOOP
 from symgrad.loops.plan import plan_for
 from symgrad.ops.define import TABLE
 from symgrad.targets.numpy import runtime
-from symgrad.targets.numpy.body import INSTEAD
+from symgrad.targets.numpy.expressions import INSTEAD
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SPECS = f"float64[n, {M}]", f"float64[{M}]", "float64[]"

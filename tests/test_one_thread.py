@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 import symgrad as sg
 from symgrad.targets.numpy import runtime
-from symgrad.targets.numpy.preamble import imports_for, text_for
+from symgrad.targets.numpy.excerpts import excerpt, imports_of, text_of
 
 MANY = 3  # as many threads as BLAS has outside, on a machine of any size
 
@@ -46,7 +46,8 @@ def threads():
 def copy_of_runtime():
     """The functions as a saved module has them."""
     module = types.ModuleType("copy_of_runtime")
-    text = "\n".join([*imports_for(["_blas_on_one_thread"]), text_for(["_blas_on_one_thread"])])
+    functions = excerpt([runtime._blas_on_one_thread])
+    text = "\n".join([*imports_of(functions), text_of(functions)])
     exec(compile(text, "copy_of_runtime", "exec"), vars(module))
     return module._blas_on_one_thread
 

@@ -26,11 +26,11 @@ from symgrad.frontend.variable import Variable
 from symgrad.loops.loop import with_nested
 from symgrad.loops.scratch import scratch_of
 from symgrad.pipeline import optimise, schedule
+from symgrad.targets.numpy.excerpts import excerpt, names_of
 from symgrad.targets.numpy.guard import Guard, readable_bounds
 from symgrad.targets.numpy.header import Header
 from symgrad.targets.numpy.module import Source, emit, lines_of
 from symgrad.targets.numpy.names import global_name
-from symgrad.targets.numpy.preamble import defined
 
 if TYPE_CHECKING:
     from symgrad.compiler.doctor import Diagnosis
@@ -123,7 +123,8 @@ class Compiled:
     @cached_property
     def lines(self) -> dict[Node, str]:
         """The line of the source that makes a value of the graph, where one does."""
-        return {node: text for text, node in reversed(self.emitted.origins())}
+        lines = self.emitted.lines
+        return {node: lines[i - 1].text for i, node in reversed(self.emitted.origins.items())}
 
     @cached_property
     def signature(self) -> str:
@@ -287,7 +288,7 @@ def _header(program: Program, graph: Graph) -> tuple[Header, tree.TreeSpec | Non
     traced = (leaf for leaf in program.leaves if leaf.node is not None)
     inputs = dict(zip(graph.inputs, traced, strict=True))
     written = (node.op.evaluate for node in with_nested(graph.nodes) if node.op.written)
-    name = global_name(program.name, defined(written))
+    name = global_name(program.name, names_of(excerpt(written)))
     assumed = [str(bound) for bound in readable_bounds(program.leaves, program.sizes)]
     tree_of_results = spelled if plain else tuple(results)
     numbers = {str(leaf.size): leaf for leaf in program.leaves if leaf.size is not None}

@@ -69,24 +69,12 @@ def node_names(graph: Graph, within: str = "") -> dict[Node, str]:
 
 def hinted(graph: Graph, node: Node) -> str | None:
     """The user's name of a node; that of a derivative is made of the name of what it derives."""
-    patterns = []
-    while isinstance(hint := graph.names.get(node), tuple):
-        pattern, node = hint
-        patterns.append(pattern)
-    if hint is None and is_input(node):
-        hint = dict(node.params).get("name")
-    if hint is None:
-        return None
-    for pattern in reversed(patterns):
-        hint = derived_name(pattern, hint)
-    return hint
-
-
-def derived_name(pattern: str, name: str) -> str:
-    """``d2_x`` of the pattern ``d2_{}`` and ``d_x``: a second derivative is named after what the first is of."""
-    head, _, tail = name.partition("_")
-    derived = tail and head[:1] == "d" and (head == "d" or head[1:].isdigit())
-    return pattern.format(tail if derived else name)
+    hint = graph.names.get(node)
+    if isinstance(hint, tuple):
+        pattern, of = hint
+        name = hinted(graph, of)
+        return name and pattern.format(name)
+    return dict(node.params).get("name") if hint is None and is_input(node) else hint
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:

@@ -45,7 +45,8 @@ def pullback(
     wrt : list of Node
         Floating inputs or intermediates, already in `graph`.
     named : bool
-        Whether cotangents are called after their primals: ``d_x``, at the second order ``d2_x``.
+        Whether cotangents are called after what they are of: ``d_x``; ``d2_x`` where `wrt` has an x and ``d_x`` is what
+        is differentiated; of a cotangent ``d_h`` that is the tangent ``h_dot``.
     stop : list of Node
         Taken as constants.
     forward : bool
@@ -101,13 +102,15 @@ class _Pullback:
     def run(self, outputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node | None]:
         graph = self.graph
         nodes = reached(outputs)
-        self.prefix = _prefix(graph, nodes) if self.named else ""
+        self.wanted = set(self.wrt)
+        if self.named:
+            self.order, self.labels = _order(graph, nodes), set(graph.names.values())
         self.stop |= {node for node in nodes if node.op is STOP}
         self.needed = depends(nodes, self.wrt, self.stop)
         for y, seed in zip(outputs, cotangents, strict=True):
             if y in self.needed:
                 self.accumulate(y, Cotangent(Variable(graph, seed)))
-        wanted, found = set(self.wrt), dict[Node, Node]()
+        found = dict[Node, Node]()
         for node in reversed(nodes):
             if node not in self.needed:
                 continue
@@ -115,7 +118,7 @@ class _Pullback:
             g = self.arrived(node)
             if g is None and node not in self.parts:
                 continue
-            if node in wanted and g is not None:
+            if node in self.wanted and g is not None:
                 g = Cotangent(g.settled(), g.mask)
                 found[node] = g.value.node
             if g is not None:
@@ -134,10 +137,21 @@ class _Pullback:
         return Cotangent(made, flow_through(made, g, arrived.mask, self.forward))
 
     def name(self, g: Cotangent, node: Node) -> None:
-        while node.op is ALIAS and node not in self.graph.names:  # a mark on an argument
-            node = node.inputs[0]
-        if self.prefix and g.valid is None and node in self.graph.names:
-            self.graph.label(g.value.node, (self.prefix + "{}", node))
+        """Call a cotangent after what it is of, where that has a name."""
+        if not self.named or g.valid is not None:
+            return
+        marks = [node]
+        while marks[-1].op is ALIAS and marks[-1] not in self.graph.names:  # on an argument
+            marks.append(marks[-1].inputs[0])
+        node, names = marks[-1], self.graph.names
+        name = names.get(node)
+        if isinstance(name, tuple) and name[0].startswith("d"):
+            if node.where.of is not None:  # else it is a value of the user's as well
+                self.graph.label(g.value.node, ("{}_dot", name[1]))
+        elif name is not None:
+            again = ("d_{}", node) in self.labels and not self.wanted.isdisjoint(marks)
+            pattern = f"d{self.order}_{{}}" if again and self.order > 1 else "d_{}"
+            self.graph.label(g.value.node, (pattern, node))
 
     def propagate_from(self, node: Node, g: Cotangent | None) -> None:
         """`propagate`; an error of a rule names the line of the operator, not that of the call of `grad`."""
@@ -321,14 +335,13 @@ class _Pullback:
         return Cotangent(a.settled() + b.settled())
 
 
-def _prefix(graph: Graph, nodes: Sequence[Node]) -> str:
-    """What to put before the names of primals: ``d_``, or with the order of the derivative where `nodes` have one."""
+def _order(graph: Graph, nodes: Sequence[Node]) -> int:
+    """The order of a derivative of some nodes: one more than theirs."""
     orders: dict[Node, int] = {}
     for node in graph.nodes[: nodes[-1].id + 1]:
         of = node.where.of
         orders[node] = 0 if of is None else 1 + orders.get(of, 0)
-    order = 1 + max(orders[node] for node in nodes)
-    return "d_" if order == 1 else f"d{order}_"
+    return 1 + max(orders[node] for node in nodes)
 
 
 def _and(a: Mask, b: Mask) -> Mask:

@@ -39,13 +39,11 @@ def standalone(compiled: Compiled, rewrites: Iterable[Rewrite], folder: Path) ->
     _check_alone(compiled)
     program, options = compiled.program, compiled.options
     header = replace(compiled.header, hints=parameter_hints(program.parameters, program.inputs))
-    checks = compiled.guard.checks(header.local)
-    source = emit(compiled.graph, header, options.optimize, checks, options.threads)
+    source = emit(compiled.graph, header, options.optimize, compiled.guard.checks, options.threads)
     vectors, reasons = _vectors(compiled)
-    text, tests = source.text.rstrip(), [_tests(vectors), *map(_text, SHARED), _COMMAND]
-    manifest = _manifest(compiled, rewrites, folder, reasons) | {"text": digest("\n".join([text, *tests]))}
-    source.text = "\n\n\n".join([text, manifest_text(manifest), *tests])
-    return source
+    tests = [_tests(vectors), *map(_text, SHARED), _COMMAND]
+    manifest = _manifest(compiled, rewrites, folder, reasons) | {"text": digest("\n".join([source.text, *tests]))}
+    return replace(source, behind=(*source.behind, manifest_text(manifest), *tests))
 
 
 def _check_alone(compiled: Compiled) -> None:
@@ -126,5 +124,4 @@ def _text(name: str) -> str:
 _COMMAND = """if __name__ == "__main__":
     import sys
 
-    sys.exit(_main(sys.argv[1:]))
-"""
+    sys.exit(_main(sys.argv[1:]))"""

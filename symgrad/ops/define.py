@@ -22,7 +22,7 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Node, Op
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, SymgradError, UnsupportedError
-from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, spell_param
+from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, negative, spell_param
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
@@ -283,7 +283,7 @@ def _spell_infix(symbol: str, name: str) -> Callable[..., Code]:
 
 
 def _spell_prefix(symbol: str) -> Callable[..., Code]:
-    return lambda node, x: Code(f"{symbol}{x.at(POWER)}", UNARY)
+    return lambda node, x: negative(x) if symbol == "-" else Code(f"{symbol}{x.at(POWER)}", UNARY)
 
 
 _PYTHON_SCALAR = {"i": int, "f": float, "c": complex}

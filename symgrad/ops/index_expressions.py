@@ -213,6 +213,15 @@ def spell_key(key, arrays):
     return shortened([arrays[item.input].text if isinstance(item, Slot) else _spell_item(item) for item in key])
 
 
+def spell_key_argument(key, arrays):
+    """The same as a value: an index array by itself, several in a tuple, or what `np.s_` makes of slices."""
+    text = spell_key(key, arrays)
+    kept = key[: max((i for i, item in enumerate(key) if item != EVERYTHING), default=0) + 1]
+    if len(kept) == 1:
+        return text
+    return f"np.s_[{text}]" if any(isinstance(item, Slice) or item is Ellipsis for item in kept) else f"({text})"
+
+
 def _spell_item(item):
     return "..." if item is Ellipsis else str(item)
 

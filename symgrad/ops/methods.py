@@ -6,8 +6,8 @@ from symgrad.core.axes import Flow, axis_numbers
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.accumulate import along
-from symgrad.ops.define import TABLE, as_input, axis_index, implements, operator, refuse, ufunc_dtypes
 from symgrad.ops.arguments import refuse_given
+from symgrad.ops.define import TABLE, as_input, axis_index, implements, operator, refuse, ufunc_dtypes
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.reduce import sum_dtype
 from symgrad.spelling import call

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from symgrad.report.layout import rendered_profile
-from symgrad.report.provenance import place_of
+from symgrad.report.provenance import place
 from symgrad.targets.numpy.module import Source
 
 SHORTEST = 2e-3  # seconds that are timed at once: as many calls
@@ -134,12 +134,10 @@ def _function(source: Source, tree: ast.Module, tick: Callable[[int], None] | No
 
 def _lines(source: Source, seconds: Sequence[float], calls: Sequence[float]) -> list[TimedLine]:
     """The lines of the functions in a module; before them stand imports and constants."""
-    texts = source.own.rstrip("\n").split("\n")
-    first = next(i for i, text in enumerate(texts) if text.startswith(("def ", "@")))
-    wheres, total = place_of(source), sum(seconds) or 1.0
+    wheres, total = {i: place(node) for i, node in source.origins.items()}, sum(seconds) or 1.0
     return [
-        TimedLine(i, texts[i - 1], seconds[i], seconds[i] / total, calls[i], wheres.get(i, ""))
-        for i in range(first + 1, len(texts) + 1)
+        TimedLine(i, str(source.lines[i - 1]), seconds[i], seconds[i] / total, calls[i], wheres.get(i, ""))
+        for i in range(source.first, len(source.lines) + 1)
     ]
 
 

@@ -38,26 +38,26 @@ def function(x):
                 # derivative of graph_door.py:19
                 d_h = np.multiply(3.0, t1, out=s3)  # float64[rows]
                 # derivative of graph_door.py:18
-                d2_h = np.cos(x_, out=s4)  # float64[rows]
-                np.multiply(d2_h, d_h, out=d_x[i:j])
+                h_dot = np.cos(x_, out=s4)  # float64[rows]
+                np.multiply(h_dot, d_h, out=d_x[i:j])
                 t2 = np.multiply(h, d_h, out=s5)  # float64[rows]
                 # derivative of graph_door.py:19
-                t3 = np.multiply(6.0, d2_h, out=s6)  # float64[rows]
-                d2_h_2 = np.multiply(h, t3, out=s7)  # float64[rows]
+                t3 = np.multiply(6.0, h_dot, out=s6)  # float64[rows]
+                d_h_2 = np.multiply(h, t3, out=s7)  # float64[rows]
                 # derivative of graph_door.py:18
-                t4 = np.multiply(d2_h, d2_h_2, out=s8)  # float64[rows]
+                t4 = np.multiply(h_dot, d_h_2, out=s8)  # float64[rows]
                 np.subtract(t4, t2, out=d2_x[i:j])
                 # derivative of graph_door.py:19
-                t5 = np.multiply(d2_h, t3, out=s6)  # float64[rows]
+                t5 = np.multiply(h_dot, t3, out=s6)  # float64[rows]
                 # derivative of graph_door.py:18
                 t6 = np.subtract(t5, d_h, out=s6)  # float64[rows]
-                t7 = np.add(d2_h_2, d2_h_2, out=s7)  # float64[rows]
+                t7 = np.add(d_h_2, d_h_2, out=s7)  # float64[rows]
                 t8 = np.multiply(h, t7, out=s1)  # float64[rows]
                 # derivative of graph_door.py:19
                 t9 = np.multiply(-6.0, t1, out=s2)  # float64[rows]
-                d3_h = np.add(t6, t9, out=s6)  # float64[rows]
+                d_h_3 = np.add(t6, t9, out=s6)  # float64[rows]
                 # derivative of graph_door.py:18
-                t10 = np.multiply(d2_h, d3_h, out=s4)  # float64[rows]
+                t10 = np.multiply(h_dot, d_h_3, out=s4)  # float64[rows]
                 np.subtract(t10, t8, out=d3_x[i:j])
         return y
 

@@ -9,7 +9,13 @@ from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import broadcast_batch, fits, transposed
 from symgrad.ops.define import as_input, implements_at, operator, registered
-from symgrad.ops.linalg import batch_solver, check_matrix, float_dtype, flow_solve, work, in_columns, of_matrix, with_right_hand_side
+from symgrad.ops.linalg import (
+    batch_solver,
+    flow_solve,
+    of_matrix,
+    with_right_hand_side,
+    work,
+)
 
 PACKAGE = "scipy.linalg"
 

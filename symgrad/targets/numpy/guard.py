@@ -15,6 +15,7 @@ from symgrad.core.text import double_quoted, literal
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import Leaf, Order
 from symgrad.frontend.foreign import plain
+from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 
 FAR = 100  # so many times as large or small, and a program compiled with a size at hand is compiled again
 
@@ -161,7 +162,7 @@ class Guard:
                 return ArgumentError(f"{rendered}, where * is an array or a number", ANOTHER)
         return ArgumentError(f"{len(bound.arguments)} arguments were given", f"The program takes {self.signature}.")
 
-    def checks(self, local: Mapping[str, str]) -> list[str]:
+    def checks(self, local: Mapping[str, str]) -> list[Statement]:
         """Statements for a module on its own that refuse arguments of other sizes; `local` names its parameters."""
         tests: list[tuple[str, str]] = []
         for leaf in self.leaves:
@@ -180,7 +181,8 @@ class Guard:
             (f"{n} < {least}", f"{n} must be at least {least}") for n, least in (*self._at_least_one(), *self.bounds)
         ]
         facts = [double_quoted(repr(fact)) for _, fact in tests]
-        return [f"if {test}:\n        raise ValueError({fact})" for (test, _), fact in zip(tests, facts, strict=True)]
+        raised = [Verbatim([f"raise ValueError({fact})"]) for fact in facts]
+        return [Suite([f"if {test}:"], [error]) for (test, _), error in zip(tests, raised, strict=True)]
 
     def _at_least_one(self) -> list[Bound]:
         """What holds of every symbol, where nothing stronger is assumed."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from symgrad.core.graph import Aval, Node
 from symgrad.core.text import CALLED
 from symgrad.frontend.arguments import Leaf
-from symgrad.targets.numpy.hints import IMPORTS, Hint, hint_of, signature_text
+from symgrad.targets.numpy.hints import IMPORTS, Hint, hint_of, signature_lines
 from symgrad.targets.numpy.names import Names
 
 
@@ -20,7 +20,8 @@ class Header:
     """What the module says of itself, and how its function is called.
 
     `inputs` gives the place of each input node in the parameters; `results` is the tree of the results, a Node or a
-    value in each place; `assumed` says what sizes are at least, ``n >= 2``.
+    value in each place; `assumed` says what sizes are at least, ``n >= 2``; `needed` are the names of sizes and of
+    packages that the body uses.
     """
 
     function: str
@@ -31,35 +32,46 @@ class Header:
     assumed: Sequence[str] = ()
     numbers: Mapping[str, Leaf] = field(default_factory=dict)  # by symbol the int arguments that are computed with
     hints: Mapping[str, Hint] | None = None  # the types of parameters, where they are written
+    needed: frozenset[str] = frozenset()
+
+    def using(self, sizes: Iterable[str], packages: Iterable[str]) -> Header:
+        """The header of a body that reads these sizes and calls functions of these packages."""
+        return replace(self, needed=frozenset([*sizes, *(package.partition(".")[0] for package in packages)]))
 
     @cached_property
     def local(self) -> dict[str, str]:
-        """What the body calls the parameters: as the user does, unless it calls a function of that name."""
-        names = Names({}, self._given)
-        return {p.name: names.fresh(p.name) if p.name in CALLED else p.name for p in self.parameters}
+        """What the body calls the parameters: as the user does, unless it needs that name for something else."""
+        names = Names({}, [*self._given, *self.needed])
+        return {name: names.fresh(name) if name in self.clashes else name for name in self._parameters}
+
+    @cached_property
+    def clashes(self) -> list[str]:
+        """The names of parameters that the body needs for itself; an int argument may be a size of its name."""
+        sizes = {leaf.parameter for name, leaf in self.numbers.items() if leaf.parameter + leaf.below == name}
+        return sorted((CALLED | self.needed - sizes).intersection(self._parameters))
 
     @cached_property
     def inner(self) -> str:
         """The function that has the body."""
-        if CALLED.isdisjoint(self.local):
+        if not self.clashes:
             return self.function
         return Names({}, [*self._given, *self.local.values()]).fresh(f"{self.function}_body")
 
     @cached_property
     def taken(self) -> tuple[str, ...]:
         """Names that nothing else in the body may have."""
-        return (*self._given, *self.local.values(), self.inner)
+        return (*self._given, *self.local.values(), self.inner, *self.needed)
 
     @cached_property
     def result_hint(self) -> Hint:
         return hint_of(self.results)
 
-    def signature_line(self) -> str:
+    def signature_lines(self) -> list[str]:
         """How the function begins."""
         if self.hints is None:
-            return f"def {self.function}{inspect.Signature(_bare(self.parameters))}:"
+            return [f"def {self.function}{inspect.Signature(_bare(self.parameters))}:"]
         hinted = [p.replace(annotation=self.hints[p.name]) for p in _bare(self.parameters)]
-        return signature_text(self.function, hinted, self.result_hint)
+        return signature_lines(self.function, hinted, self.result_hint)
 
     def hint_imports(self) -> list[str]:
         """What type hints need, of the standard library first."""
@@ -68,7 +80,11 @@ class Header:
 
     @property
     def _given(self) -> list[str]:
-        return [self.function, *(p.name for p in self.parameters)]
+        return [self.function, *self._parameters]
+
+    @property
+    def _parameters(self) -> list[str]:
+        return [p.name for p in self.parameters]
 
     def place(self, node: Node) -> str:
         """The Python expression for an input in terms of the parameters, as the body calls them."""
@@ -81,6 +97,10 @@ class Header:
         arguments += [f"{leaf.path}: int" for leaf in self.numbers.values()]
         results = ", ".join(_described(y.aval) for y in _leaves(self.results))
         return f"{', '.join([*arguments, *self.assumed])} -> {results}"
+
+
+def plain_parameter(name: str) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _bare(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:

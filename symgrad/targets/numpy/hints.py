@@ -70,13 +70,13 @@ def _common(hints: Iterable[Hint]) -> Hint:
     return different.pop() if len(different) == 1 else Hint("Any")
 
 
-def signature_text(name: str, parameters: Sequence[inspect.Parameter], result: Hint) -> str:
+def signature_lines(name: str, parameters: Sequence[inspect.Parameter], result: Hint) -> list[str]:
     """The first line of a function with type hints, or its first lines where one would be too long."""
     parts = list(_parts(parameters))
     line = f"def {name}({', '.join(parts)}) -> {result}:"
     if len(line) <= WIDEST or not parts:
-        return line
-    return "\n".join([f"def {name}(", *(f"    {part}," for part in parts), f") -> {result}:"])
+        return [line]
+    return [f"def {name}(", *(f"    {part}," for part in parts), f") -> {result}:"]
 
 
 def _parts(parameters: Sequence[inspect.Parameter]) -> Iterator[str]:

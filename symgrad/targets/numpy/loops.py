@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -12,26 +13,16 @@ import numpy as np
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import render_tuple
 from symgrad.loops.loop import LOOP, Block
+from symgrad.spelling import Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
-from symgrad.targets.numpy.body import Body, Line
+from symgrad.targets.numpy.body import Body, Scope
+from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Return, Statement, Suite, Verbatim
 
-INDENT = "    "
 WIDEST = 100
 
 
 class Looping(Body):
     """Writes programs with loops."""
-
-    def __init__(self, *args: Any, threads: int | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.threads = threads
-        self.preamble: set[str] = set()
-        self._locals: dict[str, str] = {}
-        self._loops: dict[Node, Loop] = {}
-
-    def local(self, name: str) -> str:
-        """A name for the same purpose in all loops."""
-        return self._locals.get(name) or self._locals.setdefault(name, self.names.fresh(name))
 
     def assign_items(self, node: Node) -> None:
         if node.op is not LOOP:
@@ -41,26 +32,12 @@ class Looping(Body):
         inputs = [self.identifier(x) for x in node.inputs]
         items = [self.items[node].get(i) for i in range(len(block.avals))]
         results = [self.names.fresh("unused") if item is None else self.names.of(item) for item in items]
-        loop = self._loops[node] = Loop(self, block, inputs, results)
-        for item, line in loop.allocated(items):
-            self._lines.append(Line(line, item))
-        *before, last = loop.lines()
-        for line in before:
-            self._lines.append(Line(line, None, node.inputs))
-        self._lines.append(Line(last, node, node.inputs))
-        self.preamble.update(loop.preamble)
-
-    @property
-    def origins(self) -> list[tuple[str, Node]]:
-        found = []
-        for text, node in super().origins:  # for the call of a loop what it computes of a block
-            found += self._loops[node].body.origins if node in self._loops else [(text, node)]
-        return found
+        self.written += Loop(self.scope, block, inputs, results).statements(node, items)
 
     def identifier(self, x: Node) -> str:
         """The name of a value, which gets one if it has none yet."""
         expr = self.pending.get(x)
-        if expr is not None and not expr.code.text.isidentifier():
+        if expr is not None and not isinstance(expr.code, Name):
             self.flush(x)
         return self.code(x).text
 
@@ -72,57 +49,58 @@ class Loop:
     the sums; and the call of that function.
     """
 
-    def __init__(self, outer: Looping, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
-        self.outer, self.block, self.results = outer, block, results
-        self.body = BlockBody(outer, block, inputs, results)
+    def __init__(self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
+        names = scope.names
+        self.block, self.results, self.threads = block, results, scope.threads
+        self.body = BlockBody(scope, block, inputs, results)
         self.body.write()
-        self.sums = [name for name, join in zip(results, block.joins, strict=True) if not isinstance(join, int)]
-        self.share = outer.names.fresh("share")
-        self.start, self.stop, self.buffers = (outer.local(name) for name in ("start", "stop", "buffers"))
+        pairs = list(zip(results, block.joins, block.avals, strict=True))
+        self.sums = [(name, join, aval) for name, join, aval in pairs if not isinstance(join, int)]
+        self.names = [Name(name) for name, _, _ in self.sums]
+        self.returned = self.names[0] if len(self.names) == 1 else several(self.names)
+        self.share = names.fresh("share")
+        self.start, self.stop, self.buffers = (names.local(name) for name in ("start", "stop", "buffers"))
         self.blas = any(x.op.contracts and len(x.inputs) > 1 for x in block.graph.nodes)
-        self.threaded = block.threads
-        self.preamble = {"_scratch"} if block.layout.buffers else set()
-        if self.threaded:
-            self.preamble |= {"_in_parts"} | ({"_blas_on_one_thread"} if self.blas else set())
+        used = {
+            "_scratch": block.layout.buffers,
+            "_in_parts": block.threads,
+            "_blas_on_one_thread": block.threads and self.blas,
+        }
+        scope.called.update(name for name, is_used in used.items() if is_used)
 
-    def allocated(self, items: Sequence[Node | None]) -> list[tuple[Node | None, str]]:
-        """The results that are filled block by block."""
+    def statements(self, node: Node, items: Sequence[Node | None]) -> list[Statement]:
+        """The results that are filled block by block, the function, and what joins its results."""
+        rows = self.block.layout.rows
+        says = f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
+        head = f"def {self.share}({self.start}, {self.stop}):"
+        function = Suite([head], [Verbatim([says]), *self._begin(), *self._loop()], reads=node.inputs)
+        *joins, last = self._call()
+        call = replace(last, makes=node, reads=node.inputs)
+        return [*self._allocated(items), Verbatim(), function, Verbatim(), *joins, call]
+
+    def _allocated(self, items: Sequence[Node | None]) -> list[Statement]:
         return [
-            (item, f"{name} = np.empty({_shape(aval)}{_dtype(aval)})  # {aval}")
+            Assign((Name(name),), call("np.empty", _spec(aval)), note=str(aval), makes=item)
             for item, name, aval, join in zip(items, self.results, self.block.avals, self.block.joins, strict=True)
             if isinstance(join, int)
         ]
 
-    def lines(self) -> list[str]:
-        rows = self.block.layout.rows
-        says = f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
-        body = [says, *self._start(), *self._loop()]
-        return ["", f"def {self.share}({self.start}, {self.stop}):", *_indented(body), "", *self._call()]
-
-    def _start(self) -> list[str]:
+    def _begin(self) -> list[Statement]:
         """Where the sums start."""
-        starts = [
-            _start_of(join, aval)
-            for join, aval in zip(self.block.joins, self.block.avals, strict=True)
-            if not isinstance(join, int)
-        ]
-        if not starts:
-            return []
-        return (
-            [f"{' = '.join(self.sums)} = {starts[0]}"]
-            if len(set(starts)) == 1
-            else [f"{name} = {start}" for name, start in zip(self.sums, starts, strict=True)]
-        )
+        starts = [_start_of(join, aval) for _, join, aval in self.sums]
+        if len(set(starts)) == 1:
+            return [Assign(self.names, Code(starts[0]))]
+        return [Assign((name,), Code(start)) for name, start in zip(self.names, starts, strict=True)]
 
-    def _loop(self) -> list[str]:
-        rows = self.block.layout.rows
-        i, j = self.body.i, self.body.j
-        lines = [*self.body.header(self.buffers), *self.body.block_lines]
-        body = [f"{j} = min({i} + {rows}, {self.stop})", *self.body.spans.lines(lines), *lines]
-        loop = [f"for {i} in range({self.start}, {self.stop}, {rows}):", *_indented(body)]
+    def _loop(self) -> list[Statement]:
+        rows, body = self.block.layout.rows, self.body
+        i, j = body.extents.i, body.extents.j
+        end = Assign((Name(j),), call("min", [f"{i} + {rows}", self.stop]))
+        head = f"for {i} in range({self.start}, {self.stop}, {rows}):"
+        loop: Statement = Suite([head], [end, *body.beginning(self.buffers), *body.written])
         if self.block.layout.buffers:
-            loop = [*self._scratch(), *_indented(loop)]
-        return [*loop, f"return {', '.join(self.sums)}"] if self.sums else loop
+            loop = Suite(self._scratch(), [loop])
+        return [loop, Return(self.returned)] if self.sums else [loop]
 
     def _scratch(self) -> list[str]:
         """The call for the buffers, on several lines where one is too long."""
@@ -135,37 +113,34 @@ class Loop:
             return [line]
         return ["with _scratch(", *(f"{INDENT}{argument}," for argument in arguments), f") as {self.buffers}:"]
 
-    def _call(self) -> list[str]:
+    def _call(self) -> list[Assign | Evaluate]:
+        """The call of the function for all rows, on one thread or on several."""
         n, rows = str(self.block.size), self.block.layout.rows
-        names = ", ".join(self.sums)
-        if not self.threaded:
-            return [f"{names} = {self.share}(0, {n})" if names else f"{self.share}(0, {n})"]
-        threads = "" if self.outer.threads is None else f", threads={self.outer.threads}"
-        call = "_blas_on_one_thread(_in_parts, " if self.blas else "_in_parts("
-        return self._joined(names, f"{call}{self.share}, {n}, {rows}{threads})")
+        if not self.block.threads:
+            parts = call(self.share, ["0", n])
+            return [Assign((self.returned,), parts) if self.sums else Evaluate(parts)]
+        threads = [] if self.threads is None else [f"threads={self.threads}"]
+        arguments = [self.share, n, str(rows), *threads]
+        parts = call("_blas_on_one_thread", ["_in_parts", *arguments]) if self.blas else call("_in_parts", arguments)
+        return self._joined(parts)
 
-    def _joined(self, names: str, parts: str) -> list[str]:
-        joins = [join for join in self.block.joins if not isinstance(join, int)]
-        if not joins:
-            return [parts]
+    def _joined(self, parts: Call) -> list[Assign | Evaluate]:
+        if not self.sums:
+            return [Evaluate(parts)]
+        joins = [join for _, join, _ in self.sums]
         if len(joins) == 1:
-            return [f"{names} = {_join(joins[0], parts)}"]
+            return [Assign(self.names, _join(joins[0], parts))]
+        zipped = call("zip", [f"*{parts.text}"])
         if set(joins) == {np.add}:
-            return [f"{names} = map(sum, zip(*{parts}))"]
-        joined = [f"{name} = {_join(join, name)}" for name, join in zip(self.sums, joins, strict=True)]
-        return [f"{names} = zip(*{parts})", *joined]
+            return [Assign((self.returned,), call("map", ["sum", zipped.text]))]
+        joined = [Assign((name,), _join(join, name)) for name, join in zip(self.names, joins, strict=True)]
+        return [Assign((self.returned,), zipped), *joined]
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [INDENT + line if line else "" for line in lines]
-
-
-def _shape(aval: Aval) -> str:
-    return str(aval.shape[0]) if aval.ndim == 1 else render_tuple(aval.shape)
-
-
-def _dtype(aval: Aval) -> str:
-    return "" if aval.dtype == float else f", np.{aval.dtype.name}"
+def _spec(aval: Aval) -> list[str]:
+    """The arguments of `np.empty`."""
+    dtype = [] if aval.dtype == float else [f"np.{aval.dtype.name}"]
+    return [spell_param(aval.shape[0] if aval.ndim == 1 else aval.shape), *dtype]
 
 
 @cache  # NumPy puts the name together each time
@@ -186,5 +161,5 @@ def _start_of(join: Any, aval: Aval) -> str:
     return f"np.iinfo(np.{aval.dtype.name}).{'max' if largest else 'min'}"
 
 
-def _join(join: Any, parts: str) -> str:
-    return f"sum({parts})" if join is np.add else f"np.{join.__name__}.reduce({parts})"
+def _join(join: np.ufunc, parts: Code) -> Call:
+    return call("sum" if join is np.add else f"np.{join.__name__}.reduce", [parts.text])

@@ -1,86 +1,105 @@
-"""The generated module: docstring, constants, signature, unpacking, body, return."""
+"""The generated module: docstring, imports and constants, the function, and what stands behind it."""
 
 from __future__ import annotations
 
-import inspect
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from symgrad.analysis.aliases import is_read_only
 from symgrad.analysis.cost import Step
 from symgrad.analysis.overflow import overflows_harmlessly
-from symgrad.core.graph import CONSTANT, INPUT, Graph, Node
+from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.saving import loading
-from symgrad.core.sizes import Dim, symbols_of
-from symgrad.core.text import CALLED, double_quoted, identifier, key_literal, literal, prose
+from symgrad.core.text import prose
 from symgrad.core.version import VERSION
-from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import Leaf
-from symgrad.loops.loop import Block, with_nested
-from symgrad.spelling import ATOM, spell_dtype
-from symgrad.targets.numpy import preamble
-from symgrad.targets.numpy.body import Body
-from symgrad.targets.numpy.header import Header
+from symgrad.loops.loop import LOOP, with_nested
+from symgrad.spelling import call
+from symgrad.targets.numpy import runtime
+from symgrad.targets.numpy.arguments import lengths, name_inputs, numbers, sizes, symbols, unpacked
+from symgrad.targets.numpy.body import Body, Scope
+from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
+from symgrad.targets.numpy.expressions import spell_array
+from symgrad.targets.numpy.header import Header, plain_parameter
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names
+from symgrad.targets.numpy.results import made_at_return, returned, spelled_results
 from symgrad.targets.numpy.scalars import ScalarBody, is_scalar
+from symgrad.targets.numpy.statements import Comment, Line, Return, Statement, Suite, Verbatim, printed
 
-SMALL = 64  # elements of a constant array that are still written out
 WIDTH = 118
 CALLED_OTHERWISE = {"scipy": "SciPy"}
 TYPES = ["# Type checkers read the signature; the body is generated.", "# mypy: ignore-errors", ""]
+EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
 
 
-@dataclass
+Checks = Callable[[Mapping[str, str]], Sequence[Statement]]  # by what the body calls the parameters
+
+
+@dataclass(frozen=True)
 class Source:
     """A generated module.
 
     Attributes
     ----------
-    text : str
     function : str
         The name of the function in it.
+    lines : sequence of Line
+        Those of the function, and of what stands before it.
+    first : int
+        The line, from 1 on, in which the first function begins.
     constants : dict of str to ndarray
         Arrays too large to be written out, by the name that the module knows them under.
     functions : dict of str to callable
         Functions of the user's own operators, likewise.
     steps : callable
         Gives what the lines make and release; None for the program node by node.
-    end : str
-        The text at the end of the module that defines functions which its own calls.
+    behind : tuple of str
+        What stands behind: functions that its own calls, by name, and what makes a module of its own.
     defined : dict of str to callable
         Those functions.
-    origins : callable
-        Gives the statements in their order, each with the value that it makes.
     """
 
-    text: str
     function: str
+    lines: Sequence[Line]
+    first: int
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     steps: Callable[[], list[Step] | None] = lambda: None
-    end: str = ""
+    behind: tuple[str, ...] = ()
     defined: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    origins: Callable[[], list[tuple[str, Node]]] = list
 
     @property
     def own(self) -> str:
-        """The text but for the functions at its end."""
-        return self.text.removesuffix(f"{self.end}\n") if self.end else self.text
+        """The text but for what stands behind."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join([self.own, *(f"{part}\n" for part in self.behind)])
+
+    @property
+    def origins(self) -> dict[int, Node]:
+        """The lines that make a value of the user's program, from 1 on."""
+        found = ((i, line.makes) for i, line in enumerate(self.lines, start=1))
+        return {i: node for i, node in found if node is not None and node.op is not LOOP}
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """What the text finds under its names where it runs under symgrad: the functions at its end, as they are."""
+        """What the text finds under its names where it runs under symgrad: the functions behind it, as they are."""
         return {**self.constants, **self.functions, **self.defined}
 
 
 def emit(
-    graph: Graph, header: Header, level: int, checks: Sequence[str] | None = None, threads: int | None = None
+    graph: Graph,
+    header: Header,
+    level: int,
+    checks: Checks | None = None,
+    threads: int | None = None,
 ) -> Source:
     """The source of a program.
 
@@ -88,61 +107,66 @@ def emit(
     ----------
     level : int
         0 writes one line a node, 1 and above nests and releases.
-    checks : list of str, optional
-        Statements that refuse wrong arguments, for a module that stands on its own.
+    checks : callable, optional
+        Gives statements that refuse wrong arguments, by what the body calls the parameters, for a module that stands on
+        its own.
     threads : int, optional
         How many may share a loop; by default as many as there are cores where the module runs.
     """
     if level > 1 and is_scalar(graph):
-        return _scalar_module(graph, header, checks or ())
-    names = Names(graph.names, header.taken)
-    body = Looping(graph.outputs, names, graph.names, nested=level > 0, quick=level > 1, threads=threads)
-    everything = list(with_nested(body.nodes))
-    symbols = _symbols([*graph.inputs, *everything], of_inputs=checks is not None)
-    _reserve(names, symbols, header)
-    for length in _lengths(body.nodes):
-        names.reserve(length)
-    _name_inputs(names, header)
+        return _scalar_module(graph, header, checks)
+    nodes = reached(graph.outputs)
+    everything = list(with_nested(nodes))
+    wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
+    header = header.using(wanted, packages)
+    scope = Scope(Names(graph.names, header.taken), threads=threads)
+    for length in lengths(nodes):
+        scope.names.reserve(length)
+    name_inputs(scope.names, header)
+    body = Looping(graph.outputs, scope, nested=level > 0, quick=level > 1)
     body.write()
     live = [node for node in graph.inputs if node in body.uses]
-    lines = [
-        *_unpacking(live, names, header),
-        *_sizes(graph.inputs, header, symbols),
-        *_numbers(header, symbols),
-        *(checks or ()),
-        *body.lines,
-        f"return {_spell_tree(header.results, _results(body, graph.outputs))}",
+    statements = [
+        *unpacked(live, scope.names, header),
+        *sizes(graph.inputs, header, wanted),
+        *numbers(header, wanted),
+        *(checks(header.local) if checks else ()),
+        *body.statements,
+        returned(header.results, spelled_results(body, graph.outputs), made_at_return(body, graph.outputs)),
     ]
-    written, kept = _constants(body.constants)
-    packages = _packages(everything)
-    own = {name: op.evaluate for op, name in body.functions.items() if not op.written}
-    defined = {name: op.evaluate for op, name in body.functions.items() if op.written}
-    end = _end(body.preamble, defined)
-    parts = [
-        _docstring(header, graph.inputs, body.preamble, packages),
-        _top(header, written, kept, own, body.preamble, packages, standalone=checks is not None),
-        "",
-        _definition(header, lines, everything),
-        *(["", end, ""] if end else []),
+    written, kept = _constants(scope.constants)
+    own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
+    defined = {name: getattr(runtime, name) for name in scope.called}
+    defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}
+    called = excerpt(defined.values())
+    top = [
+        *_docstring(header, graph.inputs, [*packages, *packages_of(called)]),
+        *_top(header, written, kept, own, imports_of(called), packages, standalone=checks is not None),
     ]
-    defined |= preamble.shared(body.preamble)
-    origins = lambda: [*body.origins, *_origin_of_return(body, lines[-1], graph.outputs)]
-    return Source("\n".join(parts), header.function, kept, own, lambda: body.steps, end, defined, origins)
+    lines, first = _laid_out([Verbatim(top)], *_definition(header, statements, everything))
+    again = [f"{name} = {f.__name__}" for name, f in defined.items() if name != f.__name__]
+    behind = tuple(filter(None, [text_of(called), *again]))
+    return Source(header.function, lines, first, kept, own, lambda: body.steps, behind, defined)
 
 
-def _origin_of_return(body: Body, line: str, outputs: Sequence[Node]) -> list[tuple[str, Node]]:
-    """The value that is computed where it is returned, if there is one."""
-    return [(line, y) for y in outputs if y in body.pending and body.pending[y].depth][:1]
+def _laid_out(top: Sequence[Statement], *functions: Sequence[Statement]) -> tuple[list[Line], int]:
+    """The lines of a module, with two empty ones before each function, and where the first function begins."""
+    lines = list(printed(top))
+    first = len(lines) + 3
+    for function in functions:
+        lines += [Line(), Line(), *printed(function)]
+    return lines, first
 
 
 def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     """The line of each node where every node has one, under the names that level 0 gives."""
+    nodes = reached(graph.outputs)
+    header = header.using(symbols(nodes, of_inputs=False), _packages(nodes))
     names = Names(graph.names, header.taken)
-    body = Body(graph.outputs, names, graph.names, nested=False)
-    _reserve(names, _symbols([*graph.inputs, *body.nodes], of_inputs=False), header)
-    _name_inputs(names, header)
+    name_inputs(names, header)
+    body = Body(graph.outputs, Scope(names), nested=False)
     body.write()
-    return body.line_of
+    return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
 
 
 def _packages(nodes: Iterable[Node]) -> list[str]:
@@ -150,92 +174,57 @@ def _packages(nodes: Iterable[Node]) -> list[str]:
     return sorted({node.op.package for node in nodes} - {""})
 
 
-def _end(called: Collection[str], defined: Mapping[str, Callable[..., Any]]) -> str:
-    """What defines the functions of the runtime, and those of operators, which arguments may share a name with."""
-    again = [f"{name} = {f.__name__}" for name, f in defined.items() if name != f.__name__]
-    return "\n\n\n".join(filter(None, [preamble.text_for(called), preamble.definitions(defined.values()), *again]))
-
-
-def _definition(header: Header, lines: Iterable[str], nodes: Collection[Node] = ()) -> str:
+def _definition(
+    header: Header, statements: Sequence[Statement], nodes: Collection[Node] = ()
+) -> list[Sequence[Statement]]:
     """The function; where the body needs names of its parameters for itself, it is a function of other names."""
-    line = header.signature_line()
-    first = [QUIETLY] if overflows_harmlessly(nodes) else []
-    if header.inner != header.function:
-        why = f"    # the body needs {' and '.join(sorted(CALLED.intersection(header.local)))} for itself"
-        call = f"    return {header.inner}({', '.join(header.local)})"
-        first = [line, why, call, "", "", *first]
-        line = f"def {header.inner}({', '.join(header.local.values())}):"
-    body = [f"    {line}" if line else "" for line in lines]
-    return "\n".join([*first, line, *body, ""])
+    quietly = [QUIETLY] if overflows_harmlessly(nodes) else []
+    if header.inner == header.function:
+        return [[Suite([*quietly, *header.signature_lines()], statements)]]
+    why = Comment(f"the body needs {' and '.join(header.clashes)} for itself")
+    outer = Suite(header.signature_lines(), [why, Return(call(header.inner, list(header.local)))])
+    return [[outer], [Suite([*quietly, f"def {header.inner}({', '.join(header.local.values())}):"], statements)]]
 
 
-def _plain_parameter(name: str) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def _scalar_module(graph: Graph, header: Header, checks: Iterable[str]) -> Source:
+def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Source:
     """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
-    names = Names(graph.names, header.taken)
-    _name_inputs(names, header)
-    by_numpy = names.fresh(f"{header.function}_by_numpy")
-    body = ScalarBody(graph.outputs, names, graph.names)
+    nodes = reached(graph.outputs)
+    packages = _packages(nodes)
+    header = header.using((), packages)
+    scope = Scope(Names(graph.names, header.taken))
+    name_inputs(scope.names, header)
+    by_numpy = scope.names.fresh(f"{header.function}_by_numpy")
+    body = ScalarBody(graph.outputs, scope)
     body.write()
-    live = [node for node in graph.inputs if node in body.uses]
-    given = [names.of(x) if x.aval.weak else f"np.float64({names.of(x)})" for x in live]
-    texts = {y: (body.result(y), body.result(y)) for y in graph.outputs}
-    lines = [
-        *_unpacking(live, names, header, as_floats=True),
-        *checks,
-        "try:",
-        *(f"    {line}" for line in (*body.lines, f"return {_spell_tree(header.results, texts)}")),
-        "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these",
-        f"    return {by_numpy}({', '.join(given)})",
+    called = {x: scope.names.of(x) for x in graph.inputs if x in body.uses}
+    given = [name if x.aval.weak else f"np.float64({name})" for x, name in called.items()]
+    results = {y: (body.result(y), body.result(y)) for y in graph.outputs}
+    statements = [
+        *unpacked(called, scope.names, header, as_floats=True),
+        *(checks(header.local) if checks else ()),
+        Suite(["try:"], [*body.statements, returned(header.results, results, made_at_return(body, graph.outputs))]),
+        Suite([EXCEPT], [Return(call(by_numpy, given))]),
     ]
-    called = {x: names.of(x) for x in live}
-    parameters = [_plain_parameter(name) for name in called.values()]
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
+    parameters = list(map(plain_parameter, called.values()))
     flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves, hints=None)
-    plain = Body(graph.outputs, Names(graph.names, flat.taken), graph.names, nested=True)
-    _name_inputs(plain.names, flat)
-    plain.write()
-    numpy_lines = [*plain.lines, f"return {_spell_tree(header.results, _results(plain, graph.outputs))}"]
-    packages = _packages(body.nodes)
-    imports = "\n".join([*_imports(["import math"], packages, header), ""])
-    parts = [
-        f"{_docstring(header, graph.inputs, (), packages)}\n{imports}",
-        *body.definitions,
-        _definition(header, lines),
-        _definition(flat, numpy_lines, plain.nodes),
-    ]
-    origins = lambda: [
-        *body.origins,
-        *_origin_of_return(body, lines[-3].strip(), graph.outputs),
-        *plain.origins,
-        *_origin_of_return(plain, numpy_lines[-1], graph.outputs),
-    ]
-    return Source("\n\n".join(parts), header.function, origins=origins)
+    top = [*_docstring(header, graph.inputs, packages), *_imports(["import math"], packages, header)]
+    lines, first = _laid_out(
+        [Verbatim(top)],
+        *([each] for each in body.definitions),
+        *_definition(header, statements),
+        *_by_numpy(graph, flat),
+    )
+    return Source(header.function, lines, first)
 
 
-def _name_inputs(names: Names, header: Header) -> None:
-    """Parameters go by their names in the body, parts of them by names that are free."""
-    for node, leaf in header.inputs.items():
-        names.given(node, names.fresh(identifier(leaf.name)) if leaf.below else header.local[leaf.parameter])
-
-
-def _reserve(names: Names, symbols: Iterable[str], header: Header) -> None:
-    """Keep the names of symbolic sizes for them."""
-    for symbol in symbols:
-        if symbol in header.numbers and symbol in header.local:
-            continue
-        if symbol in header.local:
-            raise ArgumentError(f"{symbol} is the name of a size and of an argument", "Give the size another letter.")
-        names.fresh(symbol)
-
-
-def _lengths(nodes: Iterable[Node]) -> Iterator[str]:
-    """What the bodies of loops call how many rows a block has."""
-    for block in (value for node in nodes for _, value in node.params if isinstance(value, Block)):
-        yield from map(str, (block.rows, *(bounds.rows for bounds in block.bounds)))
+def _by_numpy(graph: Graph, header: Header) -> list[Sequence[Statement]]:
+    """The program of scalars as it would be on arrays."""
+    body = Body(graph.outputs, Scope(Names(graph.names, header.taken)), nested=True)
+    name_inputs(body.names, header)
+    body.write()
+    results = returned(header.results, spelled_results(body, graph.outputs), made_at_return(body, graph.outputs))
+    return _definition(header, [*body.statements, results], body.nodes)
 
 
 def _top(
@@ -243,15 +232,14 @@ def _top(
     written: Iterable[str],
     kept: Mapping[str, np.ndarray],
     functions: Iterable[str],
-    called: Collection[str],
+    standard: Sequence[str],
     packages: Iterable[str],
     standalone: bool,
-) -> str:
+) -> list[str]:
     """Imports, and constants: written out, or where they come from."""
-    standard = preamble.imports_for(called)
     described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
-    standard += ["from pathlib import Path"] * (bool(kept) and standalone)
-    imports = _imports(standard, packages, header)
+    paths = ["from pathlib import Path"] if kept and standalone else []
+    imports = _imports([*standard, *paths], packages, header)
     if kept and standalone:
         loaded = [loading(kept)]
         loaded += [f'    {name} = _constants["{name}"]  # {text}' for name, text in described.items()]
@@ -259,7 +247,7 @@ def _top(
         loaded = [f"# {name}: {text}, a constant kept beside this source" for name, text in described.items()]
     own = [f"# {name}: the function of your operator, kept beside this source" for name in functions]
     definitions = [*loaded, *written, *own]
-    return "\n".join([*imports, *([""] if definitions else []), *definitions, ""])
+    return [*imports, *([""] if definitions else []), *definitions]
 
 
 def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -> list[str]:
@@ -275,100 +263,6 @@ def _import_order(line: str) -> tuple[bool, str]:
     return line.startswith("from"), line
 
 
-def _results(body: Body, outputs: Sequence[Node]) -> dict[Node, tuple[str, str]]:
-    """How each result is returned, and how once more: as an array of its own."""
-    taken: set[Node] = set()
-    texts = {}
-    for y in outputs:
-        if y in texts:
-            continue
-        root = body.roots[y]
-        shared = root in taken or root.op in (INPUT, CONSTANT) or is_read_only(y)
-        taken.add(root)
-        code = body.code(y)
-        number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
-        copy = code.text if number else f"{code.at(ATOM)}.copy()"
-        texts[y] = (copy if shared else code.text, copy)
-    return texts
-
-
-def _spell_tree(tree: Any, texts: dict[Node, tuple[str, str]], top: bool = True) -> str:
-    """A tree of results as a Python expression."""
-    if isinstance(tree, Node):
-        text, again = texts[tree]
-        texts[tree] = again, again
-        return text
-    if isinstance(tree, dict):
-        return "{" + ", ".join(f"{_key(key)}: {_spell_tree(value, texts, False)}" for key, value in tree.items()) + "}"
-    if isinstance(tree, list):
-        return "[" + ", ".join(_spell_tree(x, texts, False) for x in tree) + "]"
-    if isinstance(tree, tuple):
-        inner = ", ".join(_spell_tree(x, texts, False) for x in tree) + "," * (len(tree) == 1)
-        return inner if top and tree else f"({inner})"
-    value = literal(tree)
-    assert value is not None, f"{tree!r} is no result of a program"
-    return double_quoted(value)
-
-
-def _key(key: Any) -> str:
-    return double_quoted(key_literal(key) or "")
-
-
-def _unpacking(inputs: Iterable[Node], names: Names, header: Header, as_floats: bool = False) -> list[str]:
-    lines = []
-    for node in inputs:
-        name, place = names.of(node), header.place(node)
-        if as_floats and not node.aval.weak:
-            lines.append(f"{name} = float({place})")
-        elif name != place:
-            lines.append(f"{name} = {place}")
-    return lines
-
-
-def _symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
-    """The symbolic sizes that the body mentions, or all of them."""
-    found: dict[str, None] = {}
-    for node in nodes:
-        if node.op is not INPUT:
-            found.update(dict.fromkeys(name for _, value in node.params for name in _symbols_in(value)))
-        elif of_inputs:
-            found.update(dict.fromkeys(_symbols_in(node.aval.shape)))
-    return sorted(found)
-
-
-def _symbols_in(value: Any) -> Iterable[str]:
-    if isinstance(value, Dim):
-        return symbols_of(value)
-    if isinstance(value, Block):
-        return _symbols_in(value.sizes)
-    if isinstance(value, tuple):
-        return [name for item in value for name in _symbols_in(item)]
-    return ()
-
-
-def _sizes(inputs: Iterable[Node], header: Header, symbols: Iterable[str]) -> list[str]:
-    """Lines that read the symbolic sizes off the shapes of the inputs."""
-    missing, lines = set(symbols), []
-    for node in inputs:
-        sizes = [n.expr.name if isinstance(n, Dim) and n.expr.is_Symbol else "_" for n in node.aval.shape]
-        found = missing.intersection(sizes)
-        if not found:
-            continue
-        place = header.place(node)
-        if found == set(sizes) and len(found) == len(sizes) > 1:
-            lines.append(f"{', '.join(sizes)} = {place}.shape")
-        else:
-            lines += [f"{name} = {place}.shape[{sizes.index(name)}]" for name in sorted(found)]
-        missing -= found
-    return lines
-
-
-def _numbers(header: Header, symbols: Iterable[str]) -> list[str]:
-    """Lines that read int arguments under the names of their symbols."""
-    places = {name: header.local[leaf.parameter] + leaf.below for name, leaf in header.numbers.items()}
-    return [f"{name} = {places[name]}" for name in symbols if places.get(name, name) != name]
-
-
 def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.ndarray]]:
     """Lines that define constant arrays, and those that are too large to be written out, by name."""
     lines, kept = [], {}
@@ -382,31 +276,10 @@ def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.n
     return lines, kept
 
 
-def spell_array(value: np.ndarray) -> str | None:
-    """An array as source: as the call that makes it, or number by number while it is small."""
-    dtype = f"dtype={spell_dtype(value.dtype)}"
-    of_float, of_int = ("" if value.dtype == usual else f", {dtype}" for usual in (float, int))
-    if not value.size:
-        return f"np.empty({literal(value.shape)}{of_float})"
-    if value.ndim == 1 and value.dtype.kind == "i" and value.size > 2 and np.array_equal(value, np.arange(value.size)):
-        return f"np.arange({value.size}{of_int})"
-    if value.ndim == 2 and value.size > 1 and _is_identity(value):
-        return f"np.eye({', '.join(map(str, dict.fromkeys(value.shape)))}{of_float})"
-    numbers = None if value.size > SMALL else literal(value.tolist())
-    if numbers is None:
-        return None
-    usual = value.dtype in (np.dtype(int), np.dtype(float), np.dtype(bool))
-    return f"np.array({numbers}{'' if usual else f', {dtype}'})"
-
-
-def _is_identity(value: np.ndarray) -> bool:
-    return value.tobytes() == np.eye(*value.shape, dtype=value.dtype).tobytes()  # zeros have signs
-
-
-def _docstring(header: Header, inputs: Sequence[Node], called: Collection[str], packages: Iterable[str]) -> str:
-    lines = textwrap.wrap(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
-    described = "\n".join(map(prose, lines))
+def _docstring(header: Header, inputs: Sequence[Node], packages: Iterable[str]) -> list[str]:
+    described = textwrap.wrap(header.signature(inputs), WIDTH, break_long_words=False, break_on_hyphens=False)
     tops = dict.fromkeys(package.split(".")[0] for package in packages)
-    *others, last = ["NumPy", *(CALLED_OTHERWISE.get(top, top) for top in tops), *preamble.packages_for(called)]
+    *others, last = ["NumPy", *(CALLED_OTHERWISE.get(top, top) for top in tops)]
     needs = f"{', '.join(others)} and {last}" if others else last
-    return f'"""{prose(header.summary)}\n\n{described}\n\nGenerated by symgrad {VERSION}. Needs {needs}.\n"""\n'
+    made = f"Generated by symgrad {VERSION}. Needs {needs}."
+    return [f'"""{prose(header.summary)}', "", *map(prose, described), "", made, '"""', ""]

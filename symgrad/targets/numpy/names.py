@@ -7,7 +7,6 @@ import keyword
 from collections.abc import Collection, Mapping
 
 from symgrad.core.graph import Node
-from symgrad.core.listing import derived_name
 from symgrad.core.text import CALLED, identifier
 from symgrad.targets.numpy import runtime
 
@@ -36,11 +35,14 @@ class Names:
         self._used.update(dict.fromkeys(taken, 1))
         self.unused = self.fresh("unused") if "_" in taken else "_"
         self._names: dict[Node, str] = {}
+        self._known: dict[Node, str] = {}
         self._temporaries = 0
+        self._locals: dict[str, str] = {}
 
-    def given(self, node: Node, name: str) -> None:
-        """Fix the name of an input."""
+    def given(self, node: Node, name: str, known: str = "") -> None:
+        """Fix the name of an input, which the user knows by another perhaps."""
         self._names[node] = name
+        self._known[node] = known or name
         self._used[name] = 1
 
     def of(self, node: Node) -> str:
@@ -67,6 +69,12 @@ class Names:
         self._used[base] = count
         return name
 
+    def local(self, name: str) -> str:
+        """A name for the same purpose in all loops."""
+        if name not in self._locals:
+            self._locals[name] = self.fresh(name)
+        return self._locals[name]
+
     def _new(self, node: Node) -> str:
         hint = self.hints.get(node)
         if hint is None:
@@ -74,5 +82,5 @@ class Names:
             return self.fresh(f"t{self._temporaries}")
         if isinstance(hint, tuple):
             pattern, of = hint
-            hint = derived_name(pattern, self.of(of))
+            hint = pattern.format(self._known.get(of) or self.of(of))
         return self.fresh(identifier(hint))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import ast
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from symgrad.ops.define import flat
 from symgrad.ops.elementwise import WHERE
 from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
 from symgrad.ops.shape import ASTYPE
-from symgrad.spelling import Code, call
-from symgrad.targets.numpy.body import Body, Expr, spell_number
-from symgrad.targets.numpy.names import Names, global_name
+from symgrad.spelling import Code, call, spell_number
+from symgrad.targets.numpy.body import Body, Expr, Scope
+from symgrad.targets.numpy.names import global_name
+from symgrad.targets.numpy.statements import Return, Statement, Suite
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
@@ -62,15 +63,16 @@ def _source(node: Node) -> Node:
 class ScalarBody(Body):
     """Statements on Python floats."""
 
-    def __init__(self, outputs: Sequence[Node], names: Names, hints: Mapping[Node, Any]) -> None:
-        super().__init__(outputs, names, hints, nested=True)
+    def __init__(self, outputs: Sequence[Node], scope: Scope) -> None:
+        super().__init__(outputs, scope, nested=True)
         self.own: dict[Op, str] = {}
-        self.definitions: list[str] = []  # of the functions of NumPy that `math` does not have
+        self.definitions: list[Statement] = []  # of the functions of NumPy that `math` does not have
         for node in self.nodes:
-            if _is_expression(node.op.scalar) and node.op not in self.own:
-                name = self.own[node.op] = names.fresh(global_name(node.op.name))
-                arguments = ", ".join("abc"[: len(node.inputs)])
-                self.definitions.append(f"def {name}({arguments}):\n    return {node.op.scalar}\n")
+            form = node.op.scalar
+            if isinstance(form, str) and not _is_path(form) and node.op not in self.own:
+                name = self.own[node.op] = self.names.fresh(global_name(node.op.name))
+                head = f"def {name}({', '.join('abc'[: len(node.inputs)])}):"
+                self.definitions.append(Suite([head], [Return(Code(form))]))
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         form = node.op.scalar
@@ -83,16 +85,18 @@ class ScalarBody(Body):
         value = node.params[0][1].value
         return Expr(spell_number(bool(value) if node.aval.dtype == BOOL else float(value), weak=True), 0, ())
 
-    def result(self, node: Node) -> str:
+    def result(self, node: Node) -> Code:
         """A result as what NumPy makes of it."""
         if node.op is CONSTANT:
-            return super().constant(node).code.text
-        text = self.code(node).text
+            return super().constant(node).code
+        code = self.code(node)
         if node.aval.weak:
-            return text
+            return code
         kind = "array" if _source(node).op is WHERE else "bool_" if node.aval.dtype == BOOL else "float64"
-        return f"np.{kind}({text})"
+        return call(f"np.{kind}", [code.text])
 
 
-def _is_expression(form: Any) -> bool:
-    return isinstance(form, str) and not re.fullmatch(r"[\w.]+", form)
+@cache
+def _is_path(form: str) -> bool:
+    """Whether a form names a function, rather than being an expression in a, b and c."""
+    return isinstance(ast.parse(form, mode="eval").body, (ast.Name, ast.Attribute))
