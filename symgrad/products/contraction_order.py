@@ -88,7 +88,7 @@ def _cheapest(c: Contraction, which: tuple[int, ...], known: dict[tuple[int, ...
         return 0.0, which[0]
     if which not in known:
         known[which] = min((_in_halves(c, left, which, known) for left in _halves(which)), key=lambda found: found[0])
-    return known[which]  # type: ignore[no-any-return]
+    return known[which]
 
 
 def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:

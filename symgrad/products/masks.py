@@ -93,7 +93,7 @@ def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
         return None
     z, axes = x.inputs[0], reduced_axes(node)
     if z.aval.dtype.kind != "b" or not all(is_one(z.aval.shape[i]) for i in axes):
-        return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)  # type: ignore[no-any-return]
+        return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)
     return z if keepdims else without(graph, z, axes)
 
 

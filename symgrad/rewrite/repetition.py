@@ -102,12 +102,11 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
         return x.inputs[0]
     if not depth or x.op not in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
         return None
-    inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
-    if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
+    found = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
+    inputs = tuple([y for y in found if y is not None and y.aval.dtype.kind in "if"])
+    if len(inputs) < len(found) or raises_at_zero(x):
         return None
-    if raises_at_zero(x):
-        return None
-    return graph.add(x.op, tuple(inputs), x.params)
+    return graph.add(x.op, inputs, x.params)
 
 
 @exact

@@ -61,7 +61,9 @@ def _replacements(family: list[Member], stable: bool) -> Instead:
     if values and not by_absolute:
         sign = values[0].sign
     negative = any(m.sign == sign for m in slopes)
-    form = _softplus_by_absolute if by_absolute else _softplus_cut_late if negative else _softplus
+    form: Callable[..., Variable] = (
+        _softplus_by_absolute if by_absolute else _softplus_cut_late if negative else _softplus
+    )
     found = {m.node: _made(form, m, first, sign) for m in values}
     if stable and clips and ((values and not by_absolute) or len({m.sign for m in slopes}) > 1):
         form = _slope_cut_late if negative else _slope
@@ -113,7 +115,7 @@ def _softplus_by_absolute(x: Variable, same: bool) -> Variable:
     return tail - (np.clip(x, -np.inf, 0) if many else np.minimum(x, 0))
 
 
-def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Variable] = _exp_cut) -> Variable:
+def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Any] = _exp_cut) -> Variable:
     """``a / (1 + exp(x))``, or that of -x."""
     if same:
         return a / (1 + np.exp(x))
