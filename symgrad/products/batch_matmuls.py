@@ -21,7 +21,7 @@ from symgrad.ops.elementwise import ADD
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.products.contractions import plain
-from symgrad.rewrite.engine import Replacements, copied
+from symgrad.rewrite.engine import Made, copied
 
 SEVERAL = 4
 """So many products make one worth while."""
@@ -170,7 +170,7 @@ class Addends:
                 return row
         return None
 
-    def replacements(self) -> Replacements:
+    def replacements(self) -> dict[Node, Made]:
         """How the sums are made without what was taken."""
         return {end: self._without(end, row) for end, row in self._taken.items()}
 

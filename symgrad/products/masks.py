@@ -18,7 +18,7 @@ from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
-from symgrad.products.contractions import Contraction, contraction_of
+from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of
 from symgrad.rewrite.rules import Procedure
 from symgrad.rewrite.structure import with_axes, without
 
@@ -40,7 +40,7 @@ def mask_from_numbers(graph: Graph, node: Node) -> Variable | Node | None:
     moved = _moved(graph, x)
     if moved is not None:
         return moved
-    c = contraction_of(x)
+    c = contraction_of(x) if x.op in CONTRACTIONS else None
     return _any(graph, c) if c is not None and len(c.terms) == 2 else None
 
 

@@ -6,7 +6,7 @@ of the filter, and its rows of a few numbers lie far apart. Made alone, a strip 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from symgrad.analysis.cost import numbers
@@ -16,7 +16,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of, plain
-from symgrad.rewrite.engine import copied
+from symgrad.rewrite.engine import Made, copied
 
 WIDEST = 512
 """Bytes of a row of a strip: a longer one takes no longer where it stands."""
@@ -45,7 +45,7 @@ def split_columns(graph: Graph, numerics: str = "stable") -> Graph:
     return copied(graph, instead) if instead else graph
 
 
-def _in_strips(node: Node, users: Sequence[Node]) -> dict[Node, Callable[[Graph, Mapping[Node, Node]], Variable]]:
+def _in_strips(node: Node, users: Sequence[Node]) -> dict[Node, Made]:
     """What is read of a product, each by a product of its own, where that pays."""
     found = [_strip(user) for user in users]
     c, shape = contraction_of(node), node.aval.shape
@@ -73,7 +73,7 @@ def _strip(user: Node) -> Strip | None:
     return Strip(start, stop) if 0 <= start < stop <= size else None
 
 
-def _product(c: Contraction, i: int, strip: Strip) -> Callable[[Graph, Mapping[Node, Node]], Variable]:
+def _product(c: Contraction, i: int, strip: Strip) -> Made:
     """The contraction with so much of the operand that has the columns."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:

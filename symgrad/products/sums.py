@@ -27,7 +27,6 @@ from symgrad.products.contractions import (
     contraction_of,
     less,
     plain,
-    product_of,
     summed_first,
     trimmed,
 )
@@ -192,7 +191,7 @@ def sum_of_product(graph: Graph, node: Node) -> Variable | None:
     x, axes = node.inputs[0], reduced_axes(node)
     if not axes or not alone(graph, x) or x.aval.dtype != node.aval.dtype or not x.inputs or not plain(*x.inputs):
         return None
-    c = product_of(x) if x.op is MULTIPLY else contraction_of(x)
+    c = contraction_of(x)
     if c is None:
         return None
     before = c.work() + numbers(x.aval.shape)

@@ -231,11 +231,11 @@ def _renewed(node: Node, segments: dict[Segment, Segment]) -> Node:
     return replace(node, params=(("segment", own),))
 
 
-Replacements = Mapping[Node, Callable[[Graph, Mapping[Node, Node]], Variable]]
-"""How some nodes are made in another graph, out of the images of earlier ones."""
+Made = Callable[[Graph, Mapping[Node, Node]], Variable]
+"""How a value is made in another graph, out of the images of earlier ones."""
 
 
-def copied(graph: Graph, instead: Replacements | None = None) -> Graph:
+def copied(graph: Graph, instead: Mapping[Node, Made] | None = None) -> Graph:
     """A new graph of what the outputs need, and of the inputs, only; some nodes made in another way."""
     new = Graph()
     image: dict[Node, Node] = {}

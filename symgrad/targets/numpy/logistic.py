@@ -20,13 +20,12 @@ from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGADDEXP, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.rewrite.engine import copied
+from symgrad.rewrite.engine import Made, copied
 from symgrad.targets.numpy.idioms import MANY, VERY_MANY
 
 HIGHEST = {4: (88.0, 1e38), 8: (709.0, 1e308)}
 """By the bytes of the dtype: about the largest number with a finite exponential, and about the largest number."""
 
-Made: TypeAlias = Callable[[Graph, Mapping[Node, Node]], Variable]
 Instead: TypeAlias = dict[Node, Made]
 
 
