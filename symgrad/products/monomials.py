@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -58,6 +59,18 @@ def monomial_of(node: Node, inner: Callable[[Monomial, Node], Monomial | None]) 
         part = Monomial(Scale(float(c)), ()) if c is not None else inner(found, x)
         found = found.times(Monomial(ONE, (x,)) if part is None else part)
     return found
+
+
+def terms_of(end: Node, uses: Mapping[Node, int], deepest: float = math.inf) -> list[Node]:
+    """The terms of a sum from left to right, those of sums that nothing else needs among them."""
+    terms, stack = [], [(end, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if node.op is ADD and depth < deepest and (node is end or uses[node] == 1):
+            stack += [(x, depth + 1) for x in reversed(node.inputs)]
+        else:
+            terms.append(node)
+    return terms
 
 
 def _by_id(node: Node) -> int:

@@ -20,8 +20,9 @@ from symgrad.core.sizes import Dim, Shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EMPTY
 from symgrad.ops.define import is_small
-from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.products.slices import along
 from symgrad.rewrite.rules import Procedure, exact
 
 MOST = 8  # segments that an array is cut into
@@ -202,12 +203,7 @@ def _part(graph: Graph, piece: Piece, axis: int, start: int, stop: int) -> Varia
         return value
     before = sum(isinstance(item, Slice) for item in piece.key[:axis])
     item = _item(start - places.start, stop - places.start, len(places))
-    return Variable(
-        graph,
-        graph.add(
-            GET, (piece.value,), (("key", (*(EVERYTHING,) * before, item, *(EVERYTHING,) * (value.ndim - before - 1))),)
-        ),
-    )
+    return along(value, before, item)
 
 
 def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
