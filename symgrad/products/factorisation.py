@@ -125,7 +125,7 @@ class Plan:
         first, *rest = [self._value(i, graph, image) for i in (*scales, *(i for i in left if i not in scales))]
         return reduce(_times, rest, first)
 
-    def _value(self, i: int, graph: Graph, image: Mapping[Node, Node]) -> Variable | float:
+    def _value(self, i: int, graph: Graph, image: Mapping[Node, Node]) -> Any:
         atom = self.atoms[i]
         if isinstance(atom, Scale):
             return atom.written(graph, image)

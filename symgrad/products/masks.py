@@ -6,6 +6,8 @@ not zero. Nothing in it is negative, so that nothing cancels.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from symgrad.analysis.values import is_zeros, number
@@ -22,7 +24,7 @@ from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction
 from symgrad.rewrite.rules import Procedure
 from symgrad.rewrite.structure import with_axes, without
 
-NOT_EQUAL = TABLE[np.not_equal]
+NOT_EQUAL: Any = TABLE[np.not_equal]
 
 DEEPEST = 12
 _MOVING = frozenset({TRANSPOSE, RESHAPE, BROADCAST_TO, GET})

@@ -97,7 +97,7 @@ def added_twice(graph: Graph, node: Node) -> Variable | None:
         small, large = sorted(y.inputs, key=lambda x: numbers(x.aval.shape))
         if small.aval.dtype == y.aval.dtype and SMALLER * numbers(small.aval.shape) <= numbers(y.aval.shape):
             x = inner.inputs[inner.inputs[0] is y]
-            return Variable(graph, x) + (2 * Variable(graph, small)) * Variable(graph, large)
+            return Variable(graph, x) + MULTIPLY(2, Variable(graph, small)) * Variable(graph, large)
     return None
 
 

@@ -20,7 +20,7 @@ from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, reached
 from symgrad.core.provenance import UNKNOWN, Where
 from symgrad.core.recording import note_rewrites
 from symgrad.core.shapes import same_shape
-from symgrad.errors import SymgradError
+from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import ALIAS, BOUNDARIES, Segment
 from symgrad.rewrite.pattern import identical
@@ -29,6 +29,9 @@ from symgrad.rewrite.rules import Procedure, Rule
 
 DEEPEST = 12
 """How long a chain of rules may get before it is taken for two rules undoing each other."""
+
+UNDEFINED = (ShapeError, DTypeError, UnsupportedError, SymbolicSizeError)
+"""What says that the right side of a rule does not exist for some values; any other error is one of the rule."""
 
 
 class _NotThisRule(Exception):
@@ -133,7 +136,7 @@ class Rewriting(Graph):
         try:
             _, after = r(**arguments)
             return after if all(_holds(x, aval) for x in self._built) else NotImplemented
-        except SymgradError as error:
+        except UNDEFINED as error:
             error.forget()
             return NotImplemented
         except (ArithmeticError, _NotThisRule):

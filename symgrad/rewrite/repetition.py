@@ -13,7 +13,7 @@ from symgrad.analysis.values import hits_once, number, raises_at_zero
 from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
-from symgrad.errors import SymgradError
+from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.define import common_dtype
@@ -84,7 +84,7 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
                 continue
             try:
                 aval = node.op.infer(*[y.aval for y in trial])
-            except SymgradError as error:
+            except (DTypeError, UnsupportedError) as error:
                 error.forget()
                 continue
             if aval == node.aval and common_dtype(*[y.aval for y in trial]) == common_dtype(*[y.aval for y in inputs]):
