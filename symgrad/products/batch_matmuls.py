@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import times_used, users_of
@@ -18,10 +18,10 @@ from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.elementwise import ADD
-from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.products.contractions import plain
-from symgrad.rewrite.engine import Replacements, copied
+from symgrad.products.monomials import terms_of
+from symgrad.products.slices import along, places, run_of
+from symgrad.rewrite.engine import Made, copied
 
 SEVERAL = 4
 """So many products make one worth while."""
@@ -36,40 +36,8 @@ WIDER = 4
 """How many times as large as the array that is sliced the product may be, since it is kept as a whole."""
 
 
-class Sliced(NamedTuple):
-    """``array[..., place, ...]``, one place along an axis."""
-
-    array: Node
-    axis: int
-    place: int
-
-
-def sliced(x: Node) -> Sliced | None:
-    """A value as one slice of an array of known length."""
-    if x.op is not GET or len(x.inputs) != 1:
-        return None
-    array, key = x.inputs[0], dict(x.params)["key"]
-    found = [i for i, item in enumerate(key) if item != EVERYTHING]
-    if len(found) != 1 or not isinstance(key[found[0]], int) or not isinstance(array.aval.shape[found[0]], int):
-        return None
-    axis = found[0]
-    return Sliced(array, axis, key[axis] % array.aval.shape[axis])
-
-
-def run_of(array: Variable, axis: int, start: int, stop: int) -> Variable:
-    """The slices from `start` to `stop`."""
-    if start == 0 and stop == array.shape[axis]:
-        return array
-    key = (*(EVERYTHING,) * axis, Slice(start or None, None if stop == array.shape[axis] else stop, None))
-    key += (EVERYTHING,) * (array.ndim - axis - 1)
-    return Variable(array.graph, array.graph.add(GET, (array.node,), (("key", key),)))
-
-
-# ---- products
-
-
-class Factor(NamedTuple):
-    """What the products of a group have in common: the array, the axis that is sliced, and the matrix on one side."""
+class Batch(NamedTuple):
+    """What products of slices have in common: the array, the axis that is sliced, and the matrix on one side."""
 
     array: Node
     axis: int
@@ -84,61 +52,60 @@ Group = Mapping[int, Node]
 def batch_matmuls(graph: Graph, numerics: str = "stable") -> Graph:
     """One product of matrices for those of all slices. It stands before sums of products, which take slices apart."""
     nodes = reached(graph.outputs)
-    groups: dict[Factor, dict[int, Node]] = {}
+    groups: dict[Batch, dict[int, Node]] = {}
     for node in nodes:
-        found = _factor(node) if node.op is MATMUL and plain(node, *node.inputs) else None
+        found = _batch(node) if node.op is MATMUL and plain(node, *node.inputs) else None
         if found is not None:
             groups.setdefault(found[0], {})[found[1]] = node
-    groups = {factor: group for factor, group in groups.items() if _pays(factor, group)}
+    groups = {batch: group for batch, group in groups.items() if _pays(batch, group)}
     if not groups:
         return graph
     addends = Addends(graph, nodes) if numerics == "stable" else None
-    instead: dict[Node, Any] = {}
-    for factor, group in groups.items():
+    instead: dict[Node, Made] = {}
+    for batch, group in groups.items():
         added = addends.taken(list(group.values())) if addends else None
-        whole = Whole(factor, group, added)
+        whole = Whole(batch, group, added)
         instead |= {node: whole.part(place) for place, node in group.items()}
     return copied(graph, instead | dict(addends.replacements() if addends else {}))
 
 
-def _factor(node: Node) -> tuple[Factor, int] | None:
+def _batch(node: Node) -> tuple[Batch, int] | None:
     """Rows times a matrix, or a matrix times one vector."""
-    for x, matrix, turned in ((*node.inputs, False), (*node.inputs[::-1], True)):
-        at = sliced(x) if len(matrix.aval.shape) == 2 and len(x.aval.shape) <= (1 if turned else 2) else None
-        if at is not None and at.axis < len(at.array.aval.shape) - 1:
-            return Factor(at.array, at.axis, matrix, turned), at.place
+    for turned in (False, True):
+        x, matrix = node.inputs[::-1] if turned else node.inputs
+        at = run_of(x) if len(matrix.aval.shape) == 2 and len(x.aval.shape) <= (1 if turned else 2) else None
+        if at is not None and not at.kept and at.axis < len(at.array.aval.shape) - 1:
+            return Batch(at.array, at.axis, matrix, turned), at.start
     return None
 
 
-def _pays(factor: Factor, group: Group) -> bool:
+def _pays(batch: Batch, group: Group) -> bool:
     length, one = max(group) + 1 - min(group), next(iter(group.values()))
-    work = numbers(one.aval.shape) * numbers(factor.array.aval.shape[-1:])
-    wide = length * numbers(one.aval.shape) > WIDER * numbers(factor.array.aval.shape)
+    work = numbers(one.aval.shape) * numbers(batch.array.aval.shape[-1:])
+    wide = length * numbers(one.aval.shape) > WIDER * numbers(batch.array.aval.shape)
     return len(group) >= max(SEVERAL, DENSE * length) and work < SINGLE and not wide
 
 
 class Whole:
     """The product of all slices from one to another, made where the first of them is needed."""
 
-    def __init__(self, factor: Factor, group: Group, added: Node | None) -> None:
-        self.factor, self.added = factor, added
+    def __init__(self, batch: Batch, group: Group, added: Node | None) -> None:
+        self.batch, self.added = batch, added
         self.start, self.stop = min(group), max(group) + 1
         self._made: Variable | None = None
 
-    def part(self, place: int) -> Any:
+    def part(self, place: int) -> Made:
         def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
             if self._made is None:
                 self._made = self._product(graph, image)
-            axis, y = self.factor.axis, self._made.node
-            key = (*(EVERYTHING,) * axis, place - self.start, *(EVERYTHING,) * (len(y.aval.shape) - axis - 1))
-            return Variable(graph, graph.add(GET, (y,), (("key", key),)))
+            return along(self._made, self.batch.axis, place - self.start)
 
         return made
 
     def _product(self, graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        matrix = Variable(graph, image[self.factor.matrix])
-        array = run_of(Variable(graph, image[self.factor.array]), self.factor.axis, self.start, self.stop)
-        y = array @ (matrix.T if self.factor.turned else matrix)
+        matrix = Variable(graph, image[self.batch.matrix])
+        array = places(Variable(graph, image[self.batch.array]), self.batch.axis, self.start, self.stop)
+        y = array @ (matrix.T if self.batch.turned else matrix)
         if self.added is None:
             return y
         return y + Variable(graph, image.get(self.added) or graph.add(CONSTANT, (), self.added.params))
@@ -162,7 +129,7 @@ class Addends:
         ends = [self._end(x) for x in products]
         if len(set(ends)) < len(ends) or not self._taken.keys().isdisjoint((*ends, *products)):
             return None
-        sums = [self._terms(end) for end in ends]
+        sums = [terms_of(end, self._times, FARTHEST) for end in ends]
         one = min(products, key=lambda x: x.id)
         for row in sums[0]:
             if _is_row_of(one, row) and row not in products and all(terms.count(row) == 1 for terms in sums):
@@ -170,12 +137,12 @@ class Addends:
                 return row
         return None
 
-    def replacements(self) -> Replacements:
+    def replacements(self) -> dict[Node, Made]:
         """How the sums are made without what was taken."""
         return {end: self._without(end, row) for end, row in self._taken.items()}
 
-    def _without(self, end: Node, row: Node) -> Any:
-        left = [x for x in self._terms(end) if x is not row]
+    def _without(self, end: Node, row: Node) -> Made:
+        left = [x for x in terms_of(end, self._times, FARTHEST) if x is not row]
         return lambda graph, image: reduce(operator.add, [Variable(graph, image[x]) for x in left])
 
     def _end(self, x: Node) -> Node:
@@ -185,17 +152,6 @@ class Addends:
                 break
             (x,) = self._users[x]
         return x
-
-    def _terms(self, end: Node) -> list[Node]:
-        """From left to right."""
-        terms, stack = [], [(end, 0)]
-        while stack:
-            node, depth = stack.pop()
-            if node.op is ADD and depth < FARTHEST and (node is end or self._times[node] == 1):
-                stack += [(x, depth + 1) for x in reversed(node.inputs)]
-            else:
-                terms.append(node)
-        return terms
 
 
 def _is_row_of(first: Node, row: Node) -> bool:

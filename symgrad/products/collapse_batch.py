@@ -21,6 +21,7 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.ops.reduce import MAX, MEAN, MIN, SUM, reduced_axes
 from symgrad.ops.shape import RESHAPE
+from symgrad.products.contractions import as_written
 from symgrad.rewrite.engine import copied, rewrite
 from symgrad.rewrite.rule_sets import Rules
 from symgrad.rewrite.rules import Procedure
@@ -64,7 +65,7 @@ class Walk:
         self.merged: dict[Node, int] = {}
         self._packed: dict[Node, bool] = {}
 
-    def procedures(self, op: Op) -> list[Procedure]:
+    def procedures(self, op: Op) -> Sequence[Procedure]:
         if op.elementwise:
             return [self.number_by_number]
         if op in REDUCTIONS:
@@ -160,16 +161,16 @@ class Walk:
         lead = self._lead(node.inputs)
         if not lead:
             return None
-        terms, out = str(dict(node.params)["subscripts"]).split("->")
-        pairs = list(zip(node.inputs, terms.split(","), strict=True))
+        _, terms, out = c = as_written(node)
+        pairs = list(zip(node.inputs, terms, strict=True))
         labels = next(term[:lead] for x, term in pairs if x in self.merged)
         shape = next(x.aval.shape[:lead] for x in node.inputs if x in self.merged)
-        if any(_is_apart(term, labels) is None for term in (out, *(term for _, term in pairs))):
+        if any(_is_apart(term, labels) is None for term in (out, *terms)):
             return None
         if not all(_is_apart(term, labels) or self._fits(x, shape) for x, term in pairs):
             return None
         rows = tuple(x if _is_apart(term, labels) else self._rows(graph, x, lead) for x, term in pairs)
-        text = _renamed(f"{terms}->{out}".replace(labels, labels[0]))
+        text = _renamed(c.subscripts.replace(labels, labels[0]))
         y = graph.add(EINSUM, rows, tuple((k, text if k == "subscripts" else v) for k, v in node.params))
         return y if _is_apart(out, labels) else self._stack(graph, y, node.aval.shape, lead)
 

@@ -5,6 +5,7 @@ Transposes are views, and BLAS takes them as they are. Which form is the fastest
 
 from __future__ import annotations
 
+import math
 import operator
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,14 +14,14 @@ import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node, Op
-from symgrad.core.shapes import is_one, product
+from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.reduce import MEAN, SUM, reduced_axes
 from symgrad.products.contractions import Contraction, contraction_of, plain
+from symgrad.products.sums import as_reduction
 from symgrad.rewrite.rules import Procedure
-from symgrad.rewrite.structure import with_axes
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape
@@ -129,10 +130,7 @@ def short_sums(graph: Graph, node: Node) -> Variable | None:
         return None
     labels = LETTERS[: len(shape)]
     out = "".join(label for i, label in enumerate(labels) if i not in axes)
-    y = EINSUM(Variable(graph, x), subscripts=f"{labels}->{out}")
-    if node.op is MEAN:
-        y = y / product([shape[i] for i in axes])
-    return with_axes(graph, y, axes, len(shape)) if dict(node.params).get("keepdims") else y
+    return as_reduction(graph, EINSUM(Variable(graph, x), subscripts=f"{labels}->{out}"), node)
 
 
 WINDOW, PAIR, NARROW = 16, 4, 32
@@ -143,18 +141,17 @@ def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
     """A sum over axes of few numbers as one of slices, as in pooling: two to ten times as fast as einsum."""
     x, axes = node.inputs[0], reduced_axes(node)
     shape = x.aval.shape
-    sizes = [shape[i] for i in axes]
-    if not plain(x) or not axes or len(axes) == len(shape) or not all(isinstance(n, int) for n in sizes):
+    sizes = [n for i in axes if isinstance(n := shape[i], int)]
+    if not plain(x) or not axes or len(axes) == len(shape) or len(sizes) < len(axes):
         return None
-    count, run = product(sizes), _run(shape, axes)
+    count, run = math.prod(sizes), _run(shape, axes)
     if count < 2 or run is None or numbers(shape) < ROWS * count or not _is_window(axes, len(shape), count, run):
         return None
     y = Variable(graph, x)
     for before, axis in enumerate(axes):  # the first one has the longest rows behind it
         lead = (slice(None),) * (axis - before)
-        y = reduce(operator.add, [y[(*lead, i)] for i in range(shape[axis])])
-    y = y / count if node.op is MEAN else y
-    return with_axes(graph, y, axes, len(shape)) if dict(node.params).get("keepdims") else y
+        y = reduce(operator.add, [y[(*lead, i)] for i in range(sizes[before])])
+    return as_reduction(graph, y, node)
 
 
 def _is_window(axes: tuple[int, ...], ndim: int, count: int, run: int) -> bool:

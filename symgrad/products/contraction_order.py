@@ -24,7 +24,6 @@ from symgrad.products.contractions import (
     Contraction,
     contraction_of,
     plain,
-    product_of,
     summed_first,
     trimmed,
     work_of,
@@ -88,7 +87,7 @@ def _cheapest(c: Contraction, which: tuple[int, ...], known: dict[tuple[int, ...
         return 0.0, which[0]
     if which not in known:
         known[which] = min((_in_halves(c, left, which, known) for left in _halves(which)), key=lambda found: found[0])
-    return known[which]  # type: ignore[no-any-return]
+    return known[which]
 
 
 def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -172,7 +171,7 @@ def _inner(graph: Graph, c: Contraction, i: int) -> Contraction | None:
         x, term = x.inputs[0], "".join(term[order.index(j)] for j in range(len(order)))
     if x.op not in (MULTIPLY, *CONTRACTIONS) or not alone(graph, x) or not plain(x, *x.inputs):
         return None
-    found = product_of(x) if x.op is MULTIPLY else contraction_of(x)
+    found = contraction_of(x)
     found = found and trimmed(graph, found)
     if found is None or len(found.terms) != 2 or any(map(found.own, (0, 1))):
         return None

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.reduce import SUM
 from symgrad.rewrite.structure import with_axes, without
 
@@ -59,6 +60,11 @@ class Contraction(NamedTuple):
         return {label: n for x, term in pairs for label, n in zip(term, x.aval.shape, strict=True)}
 
     @property
+    def subscripts(self) -> str:
+        """The contraction as einsum writes it."""
+        return f"{','.join(self.terms)}->{self.out}"
+
+    @property
     def contracted(self) -> str:
         """Labels that are summed over, in the order in which they are met."""
         return "".join(dict.fromkeys(label for term in self.terms for label in term if label not in self.out))
@@ -81,7 +87,7 @@ class Contraction(NamedTuple):
         xs = [Variable(graph, x) for x in self.operands]
         if len(xs) == 2 and not self.contracted and all(map(self._in_order, self.terms)):
             return np.multiply(*[_placed(x, term, self.out) for x, term in zip(xs, self.terms, strict=True)])
-        return np.einsum(f"{','.join(self.terms)}->{self.out}", *xs)
+        return np.einsum(self.subscripts, *xs)
 
     def _in_order(self, term: str) -> bool:
         return "".join(label for label in self.out if label in term) == term
@@ -97,11 +103,16 @@ def _placed(x: Variable, term: str, out: str) -> Variable:
 
 # ---- what operators contract
 
+CONTRACTIONS = (MATMUL, VECDOT, TENSORDOT, EINSUM, OUTER)
+
 
 def contraction_of(node: Node) -> Contraction | None:
-    """A node as a contraction; None if it is none, or one that stretches axes of size one."""
-    read = _READ.get(node.op)
-    found = read(node) if read is not None else None
+    """A node as a contraction; None if it is none, or one that stretches axes of size one.
+
+    An elementwise product of arrays sums nothing, and has a blank for each axis that it stretches: see `trimmed`.
+    """
+    reader = _READ.get(node.op)
+    found = reader(node) if reader is not None else None
     return found if found is not None and _consistent(found) else None
 
 
@@ -139,24 +150,13 @@ def _tensordot(node: Node) -> Contraction:
     return Contraction(node.inputs, (left, "".join(right)), "".join(free))
 
 
-def _einsum(node: Node) -> Contraction:
+def as_written(node: Node) -> Contraction:
+    """What an einsum says."""
     terms, out = str(dict(node.params)["subscripts"]).split("->")
     return Contraction(node.inputs, tuple(terms.split(",")), out)
 
 
-_READ = {
-    MATMUL: _matmul,
-    VECDOT: _vecdot,
-    TENSORDOT: _tensordot,
-    EINSUM: _einsum,
-    OUTER: lambda node: Contraction(node.inputs, ("i", "j"), "ij"),
-}
-
-CONTRACTIONS = tuple(_READ)
-
-
-def product_of(node: Node) -> Contraction | None:
-    """An elementwise product of arrays as a contraction that sums nothing."""
+def _multiply(node: Node) -> Contraction | None:
     x, y = node.inputs
     if not x.aval.shape or not y.aval.shape:
         return None
@@ -169,6 +169,16 @@ def _spanned(shape: Shape, whole: Shape, labels: str) -> str:
     """A label for each axis; a blank where an axis is stretched."""
     lead = len(whole) - len(shape)
     return "".join(" " if is_one(n) and not is_one(whole[i]) else labels[i] for i, n in enumerate(shape, lead))
+
+
+_READ: dict[Op, Callable[[Node], Contraction | None]] = {
+    MATMUL: _matmul,
+    VECDOT: _vecdot,
+    TENSORDOT: _tensordot,
+    EINSUM: as_written,
+    OUTER: lambda node: Contraction(node.inputs, ("i", "j"), "ij"),
+    MULTIPLY: _multiply,
+}
 
 
 def trimmed(graph: Graph, c: Contraction) -> Contraction:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import functools
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from symgrad.analysis.overflow import NEAR_ONE, Origins, moderate
 from symgrad.analysis.uses import times_used
-from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
-from symgrad.ops.elementwise import ADD, NEGATIVE, SUBTRACT
-from symgrad.products.monomials import MOST, is_product
-from symgrad.rewrite.engine import copied
+from symgrad.ops.elementwise import ADD, SUBTRACT
+from symgrad.products.monomials import MOST, ONE, Monomial, Scale, is_product, monomial_of
+from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
 
@@ -29,18 +28,11 @@ class Rest(NamedTuple):
     sum: Node
 
 
-class Term(NamedTuple):
-    """A number times factors."""
-
-    scale: float
-    factors: Counter[Node | Rest]
-
-
 class Sum(NamedTuple):
     """What two terms have in common, and what is left of each."""
 
-    common: Term
-    rests: tuple[Term, Term]
+    common: Monomial
+    rests: tuple[Monomial, Monomial]
 
 
 @stable_only
@@ -63,53 +55,48 @@ def _sum_of(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], orig
     if not all((is_product(x) or x in sums) and uses[x] == 1 for x in node.inputs):
         return None
     x, y = (_term(x, uses, sums) for x in node.inputs)
-    if any(origins.balance([*t.factors.elements()]) for t in (x, y)):
+    if any(origins.balance(t.factors) for t in (x, y)):
         x, y = (_term(x, uses, sums, 0) for x in node.inputs)
-    if node.op is SUBTRACT:
-        y = y._replace(scale=-y.scale)
-    common = x.factors & y.factors
-    scale = x.scale if x.scale == y.scale or abs(x.scale) == abs(y.scale) != 1 else 1.0
-    if (not common and abs(scale) == 1) or x.factors == y.factors or any(n > 1 for n in common.values()):
+    a, b = x.scale.value, -y.scale.value if node.op is SUBTRACT else y.scale.value
+    left, right = Counter(x.factors), Counter(y.factors)
+    common = left & right
+    scale = a if a == b or abs(a) == abs(b) != 1 else 1.0
+    if (not common and abs(scale) == 1) or left == right or any(n > 1 for n in common.values()):
         return None
-    if not all(moderate(c, NEAR_ONE[node.aval.dtype.itemsize]) for c in (x.scale, y.scale)):
+    if not all(moderate(c, NEAR_ONE[node.aval.dtype.itemsize]) for c in (a, b)):
         return None
-    rests = [Term(t.scale / scale, t.factors - common) for t in (x, y)]
-    return Sum(Term(scale, common), (rests[0], rests[1]))
+    rests = (_monomial(a / scale, left - common), _monomial(b / scale, right - common))
+    return Sum(_monomial(scale, common), rests)
 
 
-def _term(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], depth: int = MOST) -> Term:
+def _monomial(scale: float, factors: Counter[Node | Rest]) -> Monomial:
+    return Monomial(Scale(scale), tuple(factors.elements()))
+
+
+def _term(node: Node, uses: Mapping[Node, int], sums: Mapping[Node, Sum], depth: int = MOST) -> Monomial:
     """What is multiplied in products that nothing else needs."""
     if node in sums:
-        common = sums[node].common
-        return Term(common.scale, common.factors + Counter([Rest(node)]))
-    scale, factors = -1.0 if node.op is NEGATIVE else 1.0, Counter[Node | Rest]()
-    for x in node.inputs:
-        c = number(x)
-        if c is not None:
-            scale *= float(c)
-        elif depth and uses[x] == 1 and (is_product(x) or x in sums):
-            inner = _term(x, uses, sums, depth - 1)
-            scale *= inner.scale
-            factors += inner.factors
-        else:
-            factors[x] += 1
-    return Term(scale, factors)
+        return sums[node].common.times(Monomial(ONE, (Rest(node),)))
+    return monomial_of(
+        node,
+        lambda _, x: (
+            _term(x, uses, sums, depth - 1) if depth and uses[x] == 1 and (is_product(x) or x in sums) else None
+        ),
+    )
 
 
 # ---- as nodes
 
 
-def _writer(node: Node, found: Sum, rests: dict[Node, Variable]) -> Callable[[Graph, Mapping[Node, Node]], Variable]:
+def _writer(node: Node, found: Sum, rests: dict[Node, Variable]) -> Made:
     """Of the whole sum, which may not be needed if another one takes it."""
 
     def make(new: Graph, image: Mapping[Node, Node]) -> Variable:
-        def arrays(factors: Counter[Node | Rest]) -> list[Variable]:
-            return [rests[x.sum] if isinstance(x, Rest) else Variable(new, image[x]) for x in factors.elements()]
+        def arrays(t: Monomial) -> list[Variable]:
+            return [rests[x.sum] if isinstance(x, Rest) else Variable(new, image[x]) for x in t.factors]
 
-        rest = _sum(*[(t.scale, arrays(t.factors)) for t in found.rests])
-        result = _scaled(found.common.scale, [*arrays(found.common.factors), rest])
-        rests[node] = rest
-        return result  # type: ignore[return-value]
+        rests[node] = _sum(*[(t.scale.value, arrays(t)) for t in found.rests])
+        return _scaled(found.common.scale.value, [*arrays(found.common), rests[node]])
 
     return make
 
@@ -118,10 +105,10 @@ def _sum(x: tuple[float, list[Variable]], y: tuple[float, list[Variable]]) -> Va
     """Without a pass for a sign; the scales are not both -1."""
     (a, xs), (b, ys) = (y, x) if x[0] == -1 else (x, y)
     first, second = _scaled(a, xs), _scaled(abs(b), ys)
-    return first - second if b < 0 else first + second  # type: ignore[return-value]
+    return first - second if b < 0 else first + second
 
 
-def _scaled(scale: float, arrays: list[Variable]) -> Variable | float:
+def _scaled(scale: float, arrays: list[Variable]) -> Any:
     if not arrays:
         return scale
     result = functools.reduce(operator.mul, arrays)

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations
+from typing import Any, NamedTuple
 
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.products.monomials import ONE, Products, Scale
-from symgrad.rewrite.engine import copied
+from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
 
@@ -32,7 +33,7 @@ def factorise(graph: Graph, numerics: str = "stable") -> Graph:
     """The products of a graph in fewer passes."""
     products = Products(reached(graph.outputs), graph.outputs)
     products.put_numbers_into_factors()
-    instead = {}
+    instead: dict[Node, Made] = {}
     for group in products.groups():
         plan = Plan(products, group)
         if plan.passes() < products.passes(group):
@@ -42,8 +43,16 @@ def factorise(graph: Graph, numerics: str = "stable") -> Graph:
 
 # ---- how they are made
 
-Atom = Node | Scale | tuple[int, int]
-"""A factor, or what two earlier atoms make."""
+
+class Pair(NamedTuple):
+    """What two earlier atoms make."""
+
+    first: int
+    second: int
+
+
+Atom = Node | Scale | Pair
+"""A factor of a product."""
 
 
 class Plan:
@@ -68,7 +77,7 @@ class Plan:
         """A product without its numbers."""
         parts = products.parts[node]
         made = [self._as_written(products, x) if x in parts else self._atom(x) for x in node.inputs if x.aval.shape]
-        return made[0] if len(made) == 1 else self._atom((min(made), max(made)))
+        return made[0] if len(made) == 1 else self._atom(Pair(min(made), max(made)))
 
     def _atom(self, atom: Atom) -> int:
         if atom not in self._index:
@@ -77,14 +86,14 @@ class Plan:
         return self._index[atom]
 
     def passes(self) -> int:
-        pairs = sum(type(atom) is tuple for atom in self.atoms)
+        pairs = sum(isinstance(atom, Pair) for atom in self.atoms)
         return pairs + sum(len(left) - 1 for left in set(self.left.values()))
 
     def _pair_up(self) -> None:
         """The pair that occurs most often becomes an atom, as long as one occurs twice."""
         lefts = list(dict.fromkeys(self.left.values()))
         now = {left: left for left in lefts}
-        counts = Counter(atom for atom in self.atoms if type(atom) is tuple)  # of products that stay as written
+        counts = Counter(atom for atom in self.atoms if isinstance(atom, Pair))  # of products that stay as written
         for left in lefts:
             counts.update(_pairs(left))
         often = {pair for pair, n in counts.items() if n > 1}
@@ -112,13 +121,11 @@ class Plan:
         return Variable(graph, graph.add(node.op, tuple([image[x] for x in node.inputs]), node.params))
 
     def _product(self, left: Sequence[int], graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        scales = [i for i in left if type(self.atoms[i]) is Scale]
+        scales = [i for i in left if isinstance(self.atoms[i], Scale)]
         first, *rest = [self._value(i, graph, image) for i in (*scales, *(i for i in left if i not in scales))]
-        for x in rest:
-            first = -x if type(first) is float and first == -1 else first * x
-        return first
+        return reduce(_times, rest, first)
 
-    def _value(self, i: int, graph: Graph, image: Mapping[Node, Node]) -> Variable | float:
+    def _value(self, i: int, graph: Graph, image: Mapping[Node, Node]) -> Any:
         atom = self.atoms[i]
         if isinstance(atom, Scale):
             return atom.written(graph, image)
@@ -140,15 +147,19 @@ class Plan:
         return self._terms[y] if y in self._terms else Variable(graph, image[y])
 
 
-def _pairs(left: Sequence[int]) -> Counter[tuple[int, int]]:
+def _times(x: Any, y: Any) -> Any:
+    return -y if type(x) is float and x == -1 else x * y
+
+
+def _pairs(left: Sequence[int]) -> Counter[Pair]:
     """How often each pair can be taken out."""
     n = Counter(left)
-    found = Counter({(i, j): min(n[i], n[j]) for i, j in combinations(sorted(n), 2)})
-    found.update({(i, i): n[i] // 2 for i in n if n[i] > 1})
+    found = Counter({Pair(i, j): min(n[i], n[j]) for i, j in combinations(sorted(n), 2)})
+    found.update({Pair(i, i): n[i] // 2 for i in n if n[i] > 1})
     return found
 
 
-def _with_pair(left: Sequence[int], pair: tuple[int, int], new: int) -> tuple[int, ...]:
+def _with_pair(left: Sequence[int], pair: Pair, new: int) -> tuple[int, ...]:
     rest = list(left)
     for _ in range(_pairs(left)[pair]):
         for i in pair:

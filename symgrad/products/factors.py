@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.analysis.overflow import has_range
 from symgrad.analysis.values import number
-from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError
@@ -67,36 +67,41 @@ def _thin_together(big: Node, *small: Node) -> bool:
         return False
 
 
-class Factor(NamedTuple):
-    """A product or quotient of something large and something small."""
+class Scaled(NamedTuple):
+    """A product or quotient of two values, one of which is seen as the scale of the other."""
 
-    big: Variable
-    small: Variable
-    first: bool  # whether the large one is the first operand
+    rest: Variable
+    scale: Variable
+    first: bool  # whether the scale stands behind
     over: bool  # whether it is a quotient
+    place: Shape  # what has been multiplied by the scale
 
     def times(self, other: Variable, before: bool = False) -> Variable:
         """With one factor more, which stood before it or behind it."""
         if self.over:
-            return self.big * (other / self.small) if self.first else (self.small * other) / self.big
-        small = other * self.small if before else self.small * other
-        return self.big * small if self.first else small * self.big
+            return self.rest * (other / self.scale) if self.first else (self.scale * other) / self.rest
+        scale = other * self.scale if before else self.scale * other
+        return self.rest * scale if self.first else scale * self.rest
 
     def divided(self, other: Variable) -> Variable | None:
         """``(A / v) / w`` stays: what is divided by twice is often tiny, and its square nothing."""
         if not self.over:
-            return self.big * (self.small / other) if self.first else (self.small / other) * self.big
-        return None if self.first else (self.small / other) / self.big
+            return self.rest * (self.scale / other) if self.first else (self.scale / other) * self.rest
+        return None if self.first else (self.scale / other) / self.rest
 
 
-def _factors(graph: Graph, node: Node, *others: Node) -> Iterator[Factor]:
-    """A product read as something large times something small, if `others` can meet the small one first."""
+def scaled_of(graph: Graph, node: Node) -> tuple[Scaled, ...]:
+    """The two ways to see a product or a quotient that may be taken apart."""
     if node.op not in (MULTIPLY, DIVIDE) or not _apart(graph, node):
-        return
-    for first in (True, False):
-        big, small = node.inputs if first else node.inputs[::-1]
-        if _thin_together(big, small, *others):
-            yield Factor(Variable(graph, big), Variable(graph, small), first, node.op is DIVIDE)
+        return ()
+    a, b = (Variable(graph, x) for x in node.inputs)
+    over, place = node.op is DIVIDE, node.aval.shape
+    return Scaled(a, b, True, over, place), Scaled(b, a, False, over, place)
+
+
+def _thin_scales(graph: Graph, node: Node, *others: Node) -> Iterator[Scaled]:
+    """A product read as something large times something small, if `others` can meet the small one first."""
+    return (f for f in scaled_of(graph, node) if _thin_together(f.rest.node, f.scale.node, *others))
 
 
 # ---- small ones meet first
@@ -104,28 +109,27 @@ def _factors(graph: Graph, node: Node, *others: Node) -> Iterator[Factor]:
 
 def product_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) * w`` and ``(A / v) * w``."""
-    for p, w, before in ((*node.inputs, False), (*node.inputs[::-1], True)):
-        if p.op is not MULTIPLY and p.op is not DIVIDE:
-            continue
-        for f in _factors(graph, p, w):
-            return f.times(Variable(graph, w), before)
+    for i, p in enumerate(node.inputs):
+        w = node.inputs[1 - i]
+        for f in _thin_scales(graph, p, w):
+            return f.times(Variable(graph, w), before=i == 1)
     return None
 
 
 def quotient_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) / w`` and ``(v / A) / w``."""
     p, w = node.inputs
-    return next((y for f in _factors(graph, p, w) if (y := f.divided(Variable(graph, w))) is not None), None)
+    return next((y for f in _thin_scales(graph, p, w) if (y := f.divided(Variable(graph, w))) is not None), None)
 
 
 @exact
 def negative_of_product(graph: Graph, node: Node) -> Variable | None:
     """``-(A * v)`` and ``-(v / A)``."""
-    for f in _factors(graph, node.inputs[0]):
+    for f in _thin_scales(graph, node.inputs[0]):
         if not f.over:
-            return f.big * -f.small if f.first else -f.small * f.big
+            return f.rest * -f.scale if f.first else -f.scale * f.rest
         if not f.first:
-            return -f.small / f.big
+            return -f.scale / f.rest
     return None
 
 
@@ -134,11 +138,11 @@ def common_factor(graph: Graph, node: Node) -> Variable | None:
     x, y = node.inputs
     if x is y or not all(p.op is MULTIPLY and alone(graph, p) for p in (x, y)):
         return None
-    for f in _factors(graph, x):
-        others = [p for p in y.inputs if p is not f.big.node]
-        if len(others) == 1 and f.big.node in y.inputs and _thin_together(f.big.node, f.small.node, *others):
-            small = node.op(f.small, Variable(graph, others[0]))
-            return f.big * small if f.first else small * f.big
+    for f in _thin_scales(graph, x):
+        others = [p for p in y.inputs if p is not f.rest.node]
+        if len(others) == 1 and f.rest.node in y.inputs and _thin_together(f.rest.node, f.scale.node, *others):
+            small = node.op(f.scale, Variable(graph, others[0]))
+            return f.rest * small if f.first else small * f.rest
     return None
 
 
@@ -147,10 +151,10 @@ def transpose_of_product(graph: Graph, node: Node) -> Variable | None:
     p = node.inputs[0]
     if len(node.aval.shape) != 2 or dict(node.params)["axes"] != (1, 0):
         return None
-    for f in _factors(graph, p):
-        if f.big.node.op is TRANSPOSE:
-            small = f.small[:, None] if f.small.ndim == 1 else f.small.T
-            big = f.big.T
+    for f in _thin_scales(graph, p):
+        if f.rest.node.op is TRANSPOSE:
+            small = f.scale[:, None] if f.scale.ndim == 1 else f.scale.T
+            big = f.rest.T
             return p.op(big, small) if f.first else p.op(small, big)
     return None
 
@@ -158,38 +162,27 @@ def transpose_of_product(graph: Graph, node: Node) -> Variable | None:
 # ---- numbers leave
 
 
-class Pulled(NamedTuple):
-    """A value as ``scale * rest``, or ``rest / scale``."""
-
-    scale: Node
-    over: bool
-    rest: Variable
-    place: Shape  # what has been multiplied by the number so far
-
-
-def pulled(graph: Graph, x: Node, depth: int = 1000) -> Pulled | None:
-    """A number that is a factor of `x`, and the rest."""
-    if not depth or x.op not in (MULTIPLY, DIVIDE) or not _apart(graph, x) or not has_range(x.aval.dtype):
+def pulled(graph: Graph, x: Node, depth: int = 1000) -> Scaled | None:
+    """A value as ``scale * rest``, or ``rest / scale``, with a scale that is a number."""
+    if not depth or not has_range(x.aval.dtype):
         return None
-    a, b = x.inputs
-    found: Pulled | None = None
-    if _is_scale(b, a):
-        found = Pulled(b, x.op is DIVIDE, Variable(graph, a), x.aval.shape)
-    elif x.op is MULTIPLY and _is_scale(a, b):
-        found = Pulled(a, False, Variable(graph, b), x.aval.shape)
-    elif x.op is DIVIDE and _is_scale(a, b) and number(a) != 1:
-        found = Pulled(a, False, 1 / Variable(graph, b), x.aval.shape)
-    elif (p := pulled(graph, a, depth - 1)) is not None:
-        found = p._replace(rest=x.op(p.rest, Variable(graph, b)))
-    elif x.op is MULTIPLY and (p := pulled(graph, b, depth - 1)) is not None:
-        found = p._replace(rest=x.op(Variable(graph, a), p.rest))
+    ways = scaled_of(graph, x)
+    found = next((f for f in ways if _by_number(f)), None)
+    if found is None:
+        for f in ways[:1] if x.op is DIVIDE else ways:  # the factors of a divisor stay
+            if (p := pulled(graph, f.rest.node, depth - 1)) is not None:
+                found = p._replace(rest=x.op(*((p.rest, f.scale) if f.first else (f.scale, p.rest))))
+                break
+    elif found.over and not found.first:
+        found = found._replace(rest=DIVIDE(1, found.rest), over=False)
     if found is None or found.rest.dtype != x.aval.dtype or not same_shape(found.rest.shape, x.aval.shape):
         return None
     return found
 
 
-def _is_scale(c: Node, x: Node) -> bool:
-    return type(c.aval) is Aval and not c.aval.shape and bool(x.aval.shape)
+def _by_number(f: Scaled) -> bool:
+    """One over something is no multiple of it."""
+    return not f.scale.shape and bool(f.rest.shape) and (f.first or not f.over or number(f.scale.node) != 1)
 
 
 def _no_larger(result: Shape, place: Shape) -> bool:
@@ -209,13 +202,13 @@ def numbers_leave(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
-def _scaled(graph: Graph, y: Variable, p: Pulled) -> Variable:
-    scale = Variable(graph, p.scale)
+def _scaled(graph: Graph, y: Variable, p: Scaled) -> Variable:
+    scale = p.scale.node
     if p.over:
-        return y / scale
-    if p.scale.op is DIVIDE and number(p.scale.inputs[0]) == 1:  # one over a size
-        return y / Variable(graph, p.scale.inputs[1])
-    return scale * y
+        return y / p.scale
+    if scale.op is DIVIDE and number(scale.inputs[0]) == 1:  # one over a size
+        return y / Variable(graph, scale.inputs[1])
+    return p.scale * y
 
 
 def multiple_of_part(graph: Graph, node: Node) -> Variable | None:

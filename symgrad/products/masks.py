@@ -6,6 +6,8 @@ not zero. Nothing in it is negative, so that nothing cancels.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from symgrad.analysis.values import is_zeros, number
@@ -18,11 +20,11 @@ from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
-from symgrad.products.contractions import Contraction, contraction_of
+from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of
 from symgrad.rewrite.rules import Procedure
 from symgrad.rewrite.structure import with_axes, without
 
-NOT_EQUAL = TABLE[np.not_equal]
+NOT_EQUAL: Any = TABLE[np.not_equal]
 
 DEEPEST = 12
 _MOVING = frozenset({TRANSPOSE, RESHAPE, BROADCAST_TO, GET})
@@ -40,7 +42,7 @@ def mask_from_numbers(graph: Graph, node: Node) -> Variable | Node | None:
     moved = _moved(graph, x)
     if moved is not None:
         return moved
-    c = contraction_of(x)
+    c = contraction_of(x) if x.op in CONTRACTIONS else None
     return _any(graph, c) if c is not None and len(c.terms) == 2 else None
 
 
@@ -93,7 +95,7 @@ def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
         return None
     z, axes = x.inputs[0], reduced_axes(node)
     if z.aval.dtype.kind != "b" or not all(is_one(z.aval.shape[i]) for i in axes):
-        return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)  # type: ignore[no-any-return]
+        return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)
     return z if keepdims else without(graph, z, axes)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from symgrad.analysis.overflow import MODERATE, NEAR_ONE, Origins, moderate
 from symgrad.analysis.uses import users_of
@@ -38,10 +39,38 @@ ONE = Scale(1.0)
 
 
 class Monomial(NamedTuple):
-    """A scale times factors, in the order of their ids."""
+    """A scale times factors: nodes, or what stands for a value that the graph does not have."""
 
     scale: Scale
-    factors: tuple[Node, ...]
+    factors: tuple[Any, ...]
+
+    def times(self, other: Monomial) -> Monomial:
+        return Monomial(self.scale.times(*other.scale), (*self.factors, *other.factors))
+
+
+def monomial_of(node: Node, inner: Callable[[Monomial, Node], Monomial | None]) -> Monomial:
+    """A product or a negative by its factors, in the order in which they stand.
+
+    `inner` gives an operand as a product, if its factors are to meet those that have been found so far.
+    """
+    found = Monomial(Scale(-1.0) if node.op is NEGATIVE else ONE, ())
+    for x in sorted(node.inputs, key=lambda x: number(x) is None):  # numbers first
+        c = number(x)
+        part = Monomial(Scale(float(c)), ()) if c is not None else inner(found, x)
+        found = found.times(Monomial(ONE, (x,)) if part is None else part)
+    return found
+
+
+def terms_of(end: Node, uses: Mapping[Node, int], deepest: float = math.inf) -> list[Node]:
+    """The terms of a sum from left to right, those of sums that nothing else needs among them."""
+    terms, stack = [], [(end, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if node.op is ADD and depth < deepest and (node is end or uses[node] == 1):
+            stack += [(x, depth + 1) for x in reversed(node.inputs)]
+        else:
+            terms.append(node)
+    return terms
 
 
 def _by_id(node: Node) -> int:
@@ -93,20 +122,22 @@ class Products:
         self.wanted = [x for x in self.of if x in wanted and not (x.op is NEGATIVE and x.inputs[0] in wanted)]
 
     def _read(self, node: Node) -> None:
-        scale, factors, parts = Scale(-1.0) if node.op is NEGATIVE else ONE, [], []
+        parts: list[Node] = []
         count = sum(len(self.of[x].factors) if x in self.of else bool(x.aval.shape) for x in node.inputs)
         most = (MODERATE if count == 1 else NEAR_ONE)[node.aval.dtype.itemsize]
-        for x in sorted(node.inputs, key=lambda x: len(x.aval.shape)):  # numbers first
-            known, c = self.of.get(x), number(x)
-            if known and len(factors) + len(known.factors) < MOST and _joined(scale.value, known.scale.value, most):
-                scale = scale.times(*known.scale)
-                factors += known.factors
-                parts.append(x)
-            elif x.aval.shape:
-                factors.append(x)
-            else:
-                scale = scale.times(1.0, [x]) if c is None else scale.times(float(c))
-        self.of[node] = Monomial(scale, tuple(sorted(factors, key=_by_id)))
+
+        def inner(found: Monomial, x: Node) -> Monomial | None:
+            known = self.of.get(x)
+            if known is None or sum(bool(y.aval.shape) for y in found.factors) + len(known.factors) >= MOST:
+                return None
+            if not _joined(found.scale.value, known.scale.value, most):
+                return None
+            parts.append(x)
+            return known
+
+        scale, factors = monomial_of(node, inner)
+        scale = scale.times(1.0, [x for x in factors if not x.aval.shape])
+        self.of[node] = Monomial(scale, tuple(sorted((x for x in factors if x.aval.shape), key=_by_id)))
         self.parts[node] = parts
 
     def keeps_order(self, node: Node) -> bool:
@@ -157,9 +188,10 @@ class Products:
         for node in reversed(self.wanted):
             scale, factors = self.of[node]
             if scale != ONE and not scale.others:
-                x = next((x for x in factors if self._takes(x, scale, having[x])), None)
-                if x is not None:
-                    self._put(scale.value, x, having[x])
+                for x in factors:
+                    if self._takes(x, scale, having[x]):
+                        self._put(scale.value, x, having[x])
+                        break
 
     def _takes(self, x: Node, scale: Scale, products: list[Node]) -> bool:
         """Whether a factor has numbers of its own, and occurs once in each of some products that are so scaled."""

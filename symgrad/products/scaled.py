@@ -12,7 +12,7 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
-from symgrad.products.factors import Pulled, pulled
+from symgrad.products.factors import Scaled, pulled
 from symgrad.rewrite.engine import alone, known
 from symgrad.rewrite.rules import Procedure
 
@@ -43,16 +43,15 @@ def scalars_meet(graph: Graph, node: Node) -> Variable | None:
     if p is None or q is None or not _moderate(p, q):
         return None
     over = q.over != (node.op is DIVIDE)
-    a, b = Variable(graph, p.scale), Variable(graph, q.scale)
-    rest = node.op(p.rest, q.rest)
+    a, b, rest = p.scale, q.scale, node.op(p.rest, q.rest)
     if p.over:
         return rest / (a * b) if over else (b / a) * rest
     return (a / b if over else a * b) * rest
 
 
-def _moderate(*parts: Pulled) -> bool:
+def _moderate(*parts: Scaled) -> bool:
     """Whether numbers joined stay numbers."""
-    known = [abs(float(value)) for p in parts if (value := number(p.scale)) is not None]
+    known = [abs(float(value)) for p in parts if (value := number(p.scale.node)) is not None]
     most = MODERATE.get(parts[0].rest.dtype.itemsize, 1.0) ** 0.5
     return all(1 / most < value < most for value in known)
 
@@ -98,7 +97,7 @@ def added_twice(graph: Graph, node: Node) -> Variable | None:
         small, large = sorted(y.inputs, key=lambda x: numbers(x.aval.shape))
         if small.aval.dtype == y.aval.dtype and SMALLER * numbers(small.aval.shape) <= numbers(y.aval.shape):
             x = inner.inputs[inner.inputs[0] is y]
-            return Variable(graph, x) + (2 * Variable(graph, small)) * Variable(graph, large)
+            return Variable(graph, x) + MULTIPLY(2, Variable(graph, small)) * Variable(graph, large)
     return None
 
 

@@ -6,30 +6,22 @@ of the filter, and its rows of a few numbers lie far apart. Made alone, a strip 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of, plain
-from symgrad.rewrite.engine import copied
+from symgrad.products.slices import Run, places, run_of
+from symgrad.rewrite.engine import Made, copied
 
 WIDEST = 512
 """Bytes of a row of a strip: a longer one takes no longer where it stands."""
 
 ROWS = 500
 """Fewer rows are read as fast as one more product is called for."""
-
-
-class Strip(NamedTuple):
-    """Consecutive columns of a product."""
-
-    start: int
-    stop: int
 
 
 def split_columns(graph: Graph, numerics: str = "stable") -> Graph:
@@ -45,41 +37,28 @@ def split_columns(graph: Graph, numerics: str = "stable") -> Graph:
     return copied(graph, instead) if instead else graph
 
 
-def _in_strips(node: Node, users: Sequence[Node]) -> dict[Node, Callable[[Graph, Mapping[Node, Node]], Variable]]:
+def _in_strips(node: Node, users: Sequence[Node]) -> dict[Node, Made]:
     """What is read of a product, each by a product of its own, where that pays."""
-    found = [_strip(user) for user in users]
     c, shape = contraction_of(node), node.aval.shape
     if c is None or len(c.operands) != 2 or not plain(node, *c.operands) or numbers(shape[:-1]) < ROWS:
         return {}
-    pieces = [strip for strip in found if strip is not None]
-    widths = [strip.stop - strip.start for strip in pieces]
-    if len(pieces) < max(len(users), 2) or max(widths) * node.aval.dtype.itemsize > WIDEST or sum(widths) > shape[-1]:
+    strips = [at for user in users if (at := run_of(user)) is not None and at.kept and at.axis == len(shape) - 1]
+    widths = [strip.stop - strip.start for strip in strips]
+    if len(strips) < max(len(users), 2) or max(widths) * node.aval.dtype.itemsize > WIDEST or sum(widths) > shape[-1]:
         return {}
     having = [i for i, term in enumerate(c.terms) if c.out[-1] in term]
     if len(having) != 1:
         return {}
-    return {user: _product(c, having[0], strip) for user, strip in zip(users, pieces, strict=True)}
+    return {user: _product(c, having[0], strip) for user, strip in zip(users, strips, strict=True)}
 
 
-def _strip(user: Node) -> Strip | None:
-    """Of which columns a node reads all rows."""
-    *rows, columns = dict(user.params)["key"]
-    size = user.inputs[0].aval.shape[-1]
-    if len(user.inputs) > 1 or any(item != EVERYTHING for item in rows) or not isinstance(columns, Slice):
-        return None
-    start, stop = columns.start or 0, size if columns.stop is None else columns.stop
-    if columns.step not in (None, 1) or not all(isinstance(n, int) for n in (start, stop, size)):
-        return None
-    return Strip(start, stop) if 0 <= start < stop <= size else None
-
-
-def _product(c: Contraction, i: int, strip: Strip) -> Callable[[Graph, Mapping[Node, Node]], Variable]:
+def _product(c: Contraction, i: int, strip: Run) -> Made:
     """The contraction with so much of the operand that has the columns."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         operands = [image[x] for x in c.operands]
-        key = tuple(slice(*strip) if label == c.out[-1] else slice(None) for label in c.terms[i])
-        operands[i] = Variable(graph, operands[i])[key].node
+        columns = c.terms[i].index(c.out[-1])
+        operands[i] = places(Variable(graph, operands[i]), columns, strip.start, strip.stop).node
         return c._replace(operands=tuple(operands)).written(graph)
 
     return made

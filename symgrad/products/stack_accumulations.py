@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,20 +22,18 @@ from symgrad.ops.contract import MATMUL, OUTER
 from symgrad.ops.elementwise import ADD
 from symgrad.ops.reduce import SUM, reduced_axes
 from symgrad.ops.shape import TRANSPOSE
-from symgrad.products.batch_matmuls import SINGLE, Sliced, run_of, sliced
-from symgrad.products.contractions import plain
-from symgrad.rewrite.engine import copied
+from symgrad.products.batch_matmuls import SINGLE
+from symgrad.products.contractions import Contraction, plain
+from symgrad.products.monomials import terms_of
+from symgrad.products.slices import Run, places, run_of
+from symgrad.rewrite.engine import Made, copied
 
 SEVERAL = 4
 """So many terms make it worth to copy their operands."""
 
 
-class Term(NamedTuple):
-    """A product to add, by what it has in common with others, and its operands without their transposes."""
-
-    kind: tuple[Any, ...]
-    left: Node
-    right: Node
+Terms = list[tuple[Node, Contraction]]
+"""Terms of a sum, each as what it contracts; see `_stacked`."""
 
 
 def stack_accumulations(graph: Graph, numerics: str = "stable") -> Graph:
@@ -68,77 +66,67 @@ def _ends(nodes: Sequence[Node], uses: Mapping[Node, int]) -> list[Node]:
 
 
 def _terms(end: Node, uses: Mapping[Node, int]) -> list[Node]:
-    """The terms of a sum, from left to right."""
-    terms, stack = [], [end]
-    while stack:
-        node = stack.pop()
-        if node is end or (node.op is ADD and uses[node] == 1):
-            stack += reversed(node.inputs)
-        else:
-            terms.append(node)
+    """The terms of a sum, if all are of its shape."""
+    terms = terms_of(end, uses)
     return terms if plain(end, *terms) and all(same_shape(x.aval.shape, end.aval.shape) for x in terms) else []
 
 
-def _products(terms: Iterable[Node], uses: Mapping[Node, int]) -> list[list[tuple[Node, Term]]]:
+def _products(terms: Iterable[Node], uses: Mapping[Node, int]) -> list[Terms]:
     """Those terms that are products of one kind, where they are several."""
-    kinds: dict[Any, list[tuple[Node, Term]]] = {}
+    kinds: dict[Any, Terms] = {}
     for node in dict.fromkeys(terms):
-        term = _term(node) if uses[node] == 1 else None
-        if term is not None:
-            kinds.setdefault(term.kind, []).append((node, term))
+        c = _stacked(node) if uses[node] == 1 else None
+        if c is not None:
+            kinds.setdefault((c.terms, c.operands[0].aval.shape), []).append((node, c))
     several = [_in_order(group) for group in kinds.values() if len(group) >= SEVERAL]
     return [group for group in several if _copies_pay(group)]
 
 
-def _term(node: Node) -> Term | None:
+def _stacked(node: Node) -> Contraction | None:
+    """A product in the labels of the operands of many: without transposes, and with rows for outer products."""
     if not plain(node, *node.inputs):
         return None
     if node.op is OUTER:
-        return Term((OUTER,), *node.inputs)
-    if node.op is not MATMUL or any(len(x.aval.shape) != 2 for x in node.inputs):
+        return Contraction(node.inputs, ("si", "sj"), "ij")
+    if node.op is not MATMUL or any(x.aval.ndim != 2 for x in node.inputs):
         return None
-    turned = tuple(x.op is TRANSPOSE for x in node.inputs)
-    left, right = (x.inputs[0] if t else x for x, t in zip(node.inputs, turned, strict=True))
-    return Term((MATMUL, turned, left.aval.shape), left, right)
+    left, right = (x.op is TRANSPOSE for x in node.inputs)
+    operands = tuple(x.inputs[0] if x.op is TRANSPOSE else x for x in node.inputs)
+    return Contraction(operands, ("si" if left else "is", "js" if right else "sj"), "ij")
 
 
-def _in_order(group: list[tuple[Node, Term]]) -> list[tuple[Node, Term]]:
+def _in_order(group: Terms) -> Terms:
     """As the slices lie that are multiplied, else as the values are made."""
     for side in _sides(group):
         at = _slices(side)
         if at is not None:
-            return [each for _, each in sorted(zip(at, group, strict=True), key=lambda pair: pair[0].place)]
-    return sorted(group, key=lambda each: each[1].left.id)
+            return [each for _, each in sorted(zip(at, group, strict=True), key=lambda pair: pair[0].start)]
+    return sorted(group, key=lambda each: each[1].operands[0].id)
 
 
-def _copies_pay(group: Sequence[tuple[Node, Term]]) -> bool:
+def _copies_pay(group: Terms) -> bool:
     """Whether to copy the operands takes less than to add the products to a sum."""
-    product, term = group[0]
-    copied = [side[0] for side, axis in zip(_sides(group), _axes(term), strict=True) if not _lie(side, axis)]
-    few = copied or numbers(term.left.aval.shape) * numbers(product.aval.shape[-1:]) < SINGLE
+    product, c = group[0]
+    copied = [side[0] for side, term in zip(_sides(group), c.terms, strict=True) if not _lie(side, term.index("s"))]
+    few = copied or numbers(c.operands[0].aval.shape) * numbers(product.aval.shape[-1:]) < SINGLE
     return bool(few) and 2 * sum(numbers(x.aval.shape) for x in copied) < 3 * numbers(product.aval.shape)
 
 
-def _sides(group: Sequence[tuple[Node, Term]]) -> tuple[list[Node], list[Node]]:
-    return [term.left for _, term in group], [term.right for _, term in group]
+def _sides(group: Terms) -> tuple[list[Node], list[Node]]:
+    return [c.operands[0] for _, c in group], [c.operands[1] for _, c in group]
 
 
-def _axes(term: Term) -> tuple[int, int]:
-    """Along which axes the operands of all terms are joined."""
-    return (0, 0) if term.kind[0] is OUTER else (0 if term.kind[1][0] else 1, 1 if term.kind[1][1] else 0)
-
-
-def _slices(xs: Sequence[Node]) -> list[Sliced] | None:
+def _slices(xs: Sequence[Node]) -> list[Run] | None:
     """Different slices of one array along one axis."""
-    found = [at for x in xs if (at := sliced(x)) is not None]
+    found = [at for x in xs if (at := run_of(x)) is not None and not at.kept]
     one = len(found) == len(xs) and len({(at.array, at.axis) for at in found}) == 1
-    return found if one and len({at.place for at in found}) == len(xs) else None
+    return found if one and len({at.start for at in found}) == len(xs) else None
 
 
-def _lie(xs: Sequence[Node], axis: int) -> list[Sliced] | None:
+def _lie(xs: Sequence[Node], axis: int) -> list[Run] | None:
     """Slices that lie beside each other as they would be joined along an axis."""
     at = _slices(xs)
-    if at is None or at[0].axis != axis or [each.place - at[0].place for each in at] != list(range(len(xs))):
+    if at is None or at[0].axis != axis or [each.start - at[0].start for each in at] != list(range(len(xs))):
         return None
     return at
 
@@ -172,26 +160,26 @@ class Stacking:
         """Matrices below (or beside) each other, vectors as the rows of a matrix."""
         shape, at = xs[0].aval.shape, _lie(xs, axis)
         if at is not None:
-            y = run_of(Variable(graph, image[at[0].array]), axis, at[0].place, at[-1].place + 1)
+            y = places(Variable(graph, image[at[0].array]), axis, at[0].start, at[-1].start + 1)
         else:
             whole, start = self._whole(xs, image) if axis == 0 else (xs, 0)
             y = np.concatenate([Variable(graph, image[x]) for x in whole], axis=axis)
             if len(whole) > len(xs):
-                y = run_of(y, 0, start * shape[0], (start + len(xs)) * shape[0])
+                y = places(y, 0, start * shape[0], (start + len(xs)) * shape[0])
         if len(shape) == 1:
             return np.reshape(y, (len(xs), *shape))
         return np.reshape(y, tuple(n * len(xs) if i == axis else n for i, n in enumerate(shape)))
 
     def _whole(self, xs: Sequence[Node], image: Mapping[Node, Node]) -> tuple[Sequence[Node], int]:
         """The longest series that has this one in it and has been computed, and where."""
-        for ys, places in zip(self._longest, self._places, strict=True):
-            start = places.get(xs[0])
+        for ys, index in zip(self._longest, self._places, strict=True):
+            start = index.get(xs[0])
             if start is not None and list(ys[start : start + len(xs)]) == list(xs) and all(y in image for y in ys):
                 return ys, start
         return xs, 0
 
 
-def _by_products(terms: Sequence[Node], groups: Sequence[Sequence[tuple[Node, Term]]], stacking: Stacking) -> Any:
+def _by_products(terms: Sequence[Node], groups: Sequence[Terms], stacking: Stacking) -> Made:
     taken = {node for group in groups for node, _ in group}
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
@@ -205,17 +193,12 @@ def _by_products(terms: Sequence[Node], groups: Sequence[Sequence[tuple[Node, Te
     return made
 
 
-def _product(
-    group: Sequence[tuple[Node, Term]], graph: Graph, image: Mapping[Node, Node], stacking: Stacking
-) -> Variable:
-    op, *turned = group[0][1].kind
-    of_left, of_right = _axes(group[0][1])
+def _product(group: Terms, graph: Graph, image: Mapping[Node, Node], stacking: Stacking) -> Variable:
+    of_left, of_right = group[0][1].terms
     left, right = _sides(group)
-    a, b = stacking(left, graph, image, of_left), stacking(right, graph, image, of_right)
-    if op is OUTER:
-        return a.T @ b
-    return (a.T if turned[0][0] else a) @ (b.T if turned[0][1] else b)
+    a, b = stacking(left, graph, image, of_left.index("s")), stacking(right, graph, image, of_right.index("s"))
+    return (a.T if of_left == "si" else a) @ (b.T if of_right == "js" else b)
 
 
-def _by_rows(rows: Sequence[Node], stacking: Stacking) -> Any:
+def _by_rows(rows: Sequence[Node], stacking: Stacking) -> Made:
     return lambda graph, image: np.sum(stacking(rows, graph, image), axis=0)

@@ -7,7 +7,7 @@ apart, because what cancels in each of its terms may not cancel in two sums: ``s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from symgrad.products.contractions import (
     contraction_of,
     less,
     plain,
-    product_of,
     summed_first,
     trimmed,
 )
@@ -44,6 +43,13 @@ def _restored(graph: Graph, y: Variable, node: Node) -> Variable:
     """A result with the axes that the sum has kept."""
     kept = dict(node.params).get("keepdims", False)
     return with_axes(graph, y, reduced_axes(node), len(node.aval.shape)) if kept else y
+
+
+def as_reduction(graph: Graph, total: Any, node: Node) -> Variable:
+    """What a sum or a mean gives, from the sum over its axes."""
+    if node.op is MEAN:
+        total = total / product([node.inputs[0].aval.shape[i] for i in reduced_axes(node)])
+    return _restored(graph, total, node)
 
 
 # ---- linear functions
@@ -102,10 +108,10 @@ def _through_negative(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) 
 
 def _through_sum(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear | None:
     """Both terms are linear in the same value."""
-    sides = [_within(z, x, axes) for z in x.inputs]
-    if sides[0] is None or sides[1] is None:
+    sides = [(z, own) for z in x.inputs if (own := _within(z, x, axes)) is not None]
+    if len(sides) < 2:
         return None
-    f, g = (_linear(graph, z, own, depth) for z, own in zip(x.inputs, sides, strict=True))
+    f, g = (_linear(graph, z, own, depth) for z, own in sides)
     if f.source is not g.source or f.axes != g.axes:
         return None
     work = _elementwise_work(x)
@@ -192,7 +198,7 @@ def sum_of_product(graph: Graph, node: Node) -> Variable | None:
     x, axes = node.inputs[0], reduced_axes(node)
     if not axes or not alone(graph, x) or x.aval.dtype != node.aval.dtype or not x.inputs or not plain(*x.inputs):
         return None
-    c = product_of(x) if x.op is MULTIPLY else contraction_of(x)
+    c = contraction_of(x)
     if c is None:
         return None
     before = c.work() + numbers(x.aval.shape)
@@ -203,10 +209,7 @@ def sum_of_product(graph: Graph, node: Node) -> Variable | None:
         after = summed_first(graph, after, dict(early))
     if _adds_long_rows(after) or work + after.work() > GAIN * before:
         return None
-    y = after.written(graph)
-    if node.op is MEAN:
-        y = y / product([x.aval.shape[i] for i in axes])
-    return _restored(graph, y, node)
+    return as_reduction(graph, after.written(graph), node)
 
 
 def _adds_long_rows(c: Contraction) -> bool:

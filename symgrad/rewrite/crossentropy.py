@@ -29,7 +29,7 @@ def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
         if top.op in (STOP, CONSTANT) or not _is_same_along(top, shifted, *reduced_axes(_sum_of(total))):
             continue
         held = (Variable(graph, x) - STOP(Variable(graph, top))).node
-        return node.op(*(Variable(graph, _of(graph, y, shifted, held)) for y in node.inputs))  # type: ignore[no-any-return]
+        return node.op(*(Variable(graph, _of(graph, y, shifted, held)) for y in node.inputs))
     return None
 
 

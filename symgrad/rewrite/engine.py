@@ -20,7 +20,7 @@ from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, reached
 from symgrad.core.provenance import UNKNOWN, Where
 from symgrad.core.recording import note_rewrites
 from symgrad.core.shapes import same_shape
-from symgrad.errors import SymgradError
+from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import ALIAS, BOUNDARIES, Segment
 from symgrad.rewrite.pattern import identical
@@ -29,6 +29,9 @@ from symgrad.rewrite.rules import Procedure, Rule
 
 DEEPEST = 12
 """How long a chain of rules may get before it is taken for two rules undoing each other."""
+
+UNDEFINED = (ShapeError, DTypeError, UnsupportedError, SymbolicSizeError)
+"""What says that the right side of a rule does not exist for some values; any other error is one of the rule."""
 
 
 class _NotThisRule(Exception):
@@ -133,7 +136,7 @@ class Rewriting(Graph):
         try:
             _, after = r(**arguments)
             return after if all(_holds(x, aval) for x in self._built) else NotImplemented
-        except SymgradError as error:
+        except UNDEFINED as error:
             error.forget()
             return NotImplemented
         except (ArithmeticError, _NotThisRule):
@@ -231,11 +234,11 @@ def _renewed(node: Node, segments: dict[Segment, Segment]) -> Node:
     return replace(node, params=(("segment", own),))
 
 
-Replacements = Mapping[Node, Callable[[Graph, Mapping[Node, Node]], Variable]]
-"""How some nodes are made in another graph, out of the images of earlier ones."""
+Made = Callable[[Graph, Mapping[Node, Node]], Variable]
+"""How a value is made in another graph, out of the images of earlier ones."""
 
 
-def copied(graph: Graph, instead: Replacements | None = None) -> Graph:
+def copied(graph: Graph, instead: Mapping[Node, Made] | None = None) -> Graph:
     """A new graph of what the outputs need, and of the inputs, only; some nodes made in another way."""
     new = Graph()
     image: dict[Node, Node] = {}

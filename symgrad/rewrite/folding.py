@@ -33,7 +33,7 @@ def fold(graph: Graph, node: Node) -> Node | None:
     try:
         with np.errstate(all="raise", under="ignore"):
             result = node.op.evaluate(*values, **dict(node.params))
-    except Exception:  # it shall raise when the program runs, as it would have done
+    except Exception:  # whatever it is, users' operators included: the program raises it when it runs
         return None
     if not _keeps_finite(values, result):
         return None

@@ -13,7 +13,7 @@ from symgrad.analysis.values import hits_once, number, raises_at_zero
 from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
-from symgrad.errors import SymgradError
+from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.define import common_dtype
@@ -84,7 +84,7 @@ def number_as_python(graph: Graph, node: Node) -> Node | None:
                 continue
             try:
                 aval = node.op.infer(*[y.aval for y in trial])
-            except SymgradError as error:
+            except (DTypeError, UnsupportedError) as error:
                 error.forget()
                 continue
             if aval == node.aval and common_dtype(*[y.aval for y in trial]) == common_dtype(*[y.aval for y in inputs]):
@@ -102,12 +102,11 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
         return x.inputs[0]
     if not depth or x.op not in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
         return None
-    inputs = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
-    if any(y is None or y.aval.dtype.kind not in "if" for y in inputs):
+    found = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
+    inputs = tuple([y for y in found if y is not None and y.aval.dtype.kind in "if"])
+    if len(inputs) < len(found) or raises_at_zero(x):
         return None
-    if raises_at_zero(x):
-        return None
-    return graph.add(x.op, tuple(inputs), x.params)
+    return graph.add(x.op, inputs, x.params)
 
 
 @exact

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ class Filed(NamedTuple):
 class Entry:
     """The rules whose left side has one operator at its root."""
 
-    procedures: list[Procedure] = field(default_factory=list)
+    procedures: Sequence[Procedure] = field(default_factory=list)
     by_input: dict[Op, list[Filed]] = field(default_factory=dict)
     met: dict[tuple[Op, ...], list[Filed]] = field(default_factory=dict)  # by the inputs' operators, as they come up
     repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
@@ -52,7 +52,7 @@ class Entry:
 class Rules:
     """Rules by the operator at the root of their left side, the larger side first."""
 
-    def __init__(self, rules: Iterable[Rule], procedures: Callable[[Op], list[Procedure]]) -> None:
+    def __init__(self, rules: Iterable[Rule], procedures: Callable[[Op], Sequence[Procedure]]) -> None:
         self.procedures = procedures
         self.entries: dict[Op, Entry] = {}
         # the sort is stable: among equals the order of the tables decides

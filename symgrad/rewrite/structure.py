@@ -59,7 +59,8 @@ def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
 
 def new_axes(graph: Graph, x: Node, shape: Any) -> Node | None:
     """``x[:, None]`` for a reshape that only adds axes of size one."""
-    key, old = [], list(x.aval.shape)
+    key: list[Any] = []
+    old = list(x.aval.shape)
     if not old:
         return None
     for n in shape:

@@ -5,7 +5,8 @@ The gradient of a mean over windows is such a thing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from symgrad.ops.shape import BROADCAST_TO, RESHAPE
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import Procedure
 from symgrad.rewrite.structure import without
+
+if TYPE_CHECKING:
+    from symgrad.core.sizes import Shape, Size
 
 
 def repeat(graph: Graph, node: Node) -> Variable | None:
@@ -29,17 +33,20 @@ def repeat(graph: Graph, node: Node) -> Variable | None:
     ones = [i for i, n in enumerate(x.aval.shape) if is_one(n)]
     new = [i for i in ones if not is_one(shape[i])]
     kept = [i for i in range(len(shape)) if i not in ones]
-    before = {i: max((k for k in kept if k < i), default=None) for i in new}
-    if not new or None in before.values() or len(set(before.values())) < len(new):
+    counts = {max(before): shape[i] for i in new if (before := [k for k in kept if k < i])}
+    if not new or len(counts) < len(new):
         return None
-    counts = {k: shape[i] for i, k in before.items()}
     merged = [shape[k] * counts.get(k, 1) for k in kept]
-    if not same_shape([n for n in node.aval.shape if not is_one(n)], [n for n in merged if not is_one(n)]):
+    if not same_shape(_without_ones(node.aval.shape), _without_ones(merged)):
         return None
     y = Variable(graph, _squeezed(graph, x, ones))
     for k in sorted(counts, reverse=True):
         y = np.repeat(y, counts[k], axis=kept.index(k))
     return np.reshape(y, node.aval.shape)
+
+
+def _without_ones(shape: Iterable[Size]) -> Shape:
+    return tuple(n for n in shape if not is_one(n))
 
 
 def _squeezed(graph: Graph, x: Node, axes: Sequence[int]) -> Node:

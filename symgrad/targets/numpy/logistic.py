@@ -20,13 +20,12 @@ from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGADDEXP, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.rewrite.engine import copied
+from symgrad.rewrite.engine import Made, copied
 from symgrad.targets.numpy.idioms import MANY, VERY_MANY
 
 HIGHEST = {4: (88.0, 1e38), 8: (709.0, 1e308)}
 """By the bytes of the dtype: about the largest number with a finite exponential, and about the largest number."""
 
-Made: TypeAlias = Callable[[Graph, Mapping[Node, Node]], Variable]
 Instead: TypeAlias = dict[Node, Made]
 
 
@@ -61,7 +60,9 @@ def _replacements(family: list[Member], stable: bool) -> Instead:
     if values and not by_absolute:
         sign = values[0].sign
     negative = any(m.sign == sign for m in slopes)
-    form = _softplus_by_absolute if by_absolute else _softplus_cut_late if negative else _softplus
+    form: Callable[..., Variable] = (
+        _softplus_by_absolute if by_absolute else _softplus_cut_late if negative else _softplus
+    )
     found = {m.node: _made(form, m, first, sign) for m in values}
     if stable and clips and ((values and not by_absolute) or len({m.sign for m in slopes}) > 1):
         form = _slope_cut_late if negative else _slope
@@ -113,7 +114,7 @@ def _softplus_by_absolute(x: Variable, same: bool) -> Variable:
     return tail - (np.clip(x, -np.inf, 0) if many else np.minimum(x, 0))
 
 
-def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Variable] = _exp_cut) -> Variable:
+def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Any] = _exp_cut) -> Variable:
     """``a / (1 + exp(x))``, or that of -x."""
     if same:
         return a / (1 + np.exp(x))

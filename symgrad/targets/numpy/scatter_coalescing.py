@@ -16,12 +16,13 @@ import numpy as np
 
 from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import Graph, Node, Op
-from symgrad.core.sizes import Dim
+from symgrad.core.sizes import Dim, Shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EMPTY
 from symgrad.ops.define import is_small
-from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.products.slices import along
 from symgrad.rewrite.rules import Procedure, exact
 
 MOST = 8  # segments that an array is cut into
@@ -44,15 +45,15 @@ class Piece(NamedTuple):
 def assign_pieces(graph: Graph, node: Node) -> Node | None:
     """Pieces that do not meet: assigned, into an array that nothing else was written to if they are all of it."""
     chain = _chain(node)
-    if chain is None or not is_zeros(chain[0]):
+    if chain is None or not is_zeros(chain.array):
         return None
-    _, pieces = chain
+    pieces = chain.pieces
     *earlier, last = pieces
     if not all(_apart(last.box, piece.box) for piece in earlier):
         return None
     if last.op is ADD_AT:
         return graph.add(SET, node.inputs, node.params)
-    if sum(map(_volume, pieces)) != math.prod(node.aval.shape) or not _disjoint(pieces):
+    if sum(map(_volume, pieces)) != math.prod(chain.shape) or not _disjoint(pieces):
         return None
     return _assembled(graph, node, sorted(pieces, key=lambda piece: [axis[0] for axis in piece.box]))
 
@@ -68,7 +69,8 @@ def waits(node: Node) -> bool:
 
 
 def _is_many(node: Node) -> bool:
-    return not any(isinstance(n, Dim) for n in node.aval.shape) and math.prod(node.aval.shape) >= MANY
+    shape = _fixed(node.aval.shape)
+    return shape is not None and math.prod(shape) >= MANY
 
 
 def write_once(graph: Graph, node: Node) -> Node | None:
@@ -77,12 +79,11 @@ def write_once(graph: Graph, node: Node) -> Node | None:
     if found is None:
         return None
     pieces, axis, edges = found
-    size = node.aval.shape[axis]
     segments = []
     for start, stop in itertools.pairwise(edges):
         parts = [_part(graph, piece, axis, start, stop) for piece in pieces if start in piece.box[axis]]
         value = reduce(lambda x, y: x + y, parts).node if parts else graph.constant(0.0)
-        key = (*(EVERYTHING,) * axis, _item(start, stop, size), *(EVERYTHING,) * (node.aval.ndim - axis - 1))
+        key = (*(EVERYTHING,) * axis, _item(start, stop, edges[-1]), *(EVERYTHING,) * (node.aval.ndim - axis - 1))
         segments.append(Piece((), SET, value, key))
     return _assembled(graph, node, segments)
 
@@ -92,37 +93,54 @@ def _segments(node: Node) -> tuple[list[Piece], int, list[int]] | None:
     chain = _chain(node)
     if chain is None or node.op is not ADD_AT or is_small(node) or not node.aval.shape:
         return None
-    pieces = chain[1]
-    axis = _cut_axis(pieces, node.aval.shape)
+    pieces = chain.pieces
+    axis = _cut_axis(pieces, chain.shape)
     if axis is None or not _disjoint(pieces[:-1]) or any(not _fills(piece) for piece in pieces):
         return None
     places = [piece.box[axis] for piece in pieces]
-    edges = sorted({0, node.aval.shape[axis], *(edge for axis in places for edge in (axis.start, axis.stop))})
+    edges = sorted({0, chain.shape[axis], *(edge for axis in places for edge in (axis.start, axis.stop))})
     return (pieces, axis, edges) if len(edges) <= MOST + 1 else None
 
 
 # ---- what the chain of assignments is
 
 
-def _chain(node: Node) -> tuple[Node, list[Piece]] | None:
-    """The new array under a series of assignments, and what they put, in order; None where that is not known."""
+class Chain(NamedTuple):
+    """A series of assignments: the new array under them, and what they put, in order."""
+
+    array: Node
+    shape: tuple[int, ...]
+    pieces: list[Piece]
+
+
+def _fixed(shape: Shape) -> tuple[int, ...] | None:
+    """A shape without symbols."""
+    sizes = tuple(n for n in shape if isinstance(n, int))
+    return sizes if len(sizes) == len(shape) else None
+
+
+def _chain(node: Node) -> Chain | None:
+    """What a value is put together from; None where that is not known."""
     pieces: list[Piece] = []
+    shape = _fixed(node.aval.shape)
+    if shape is None:
+        return None
     while node.op in (ADD_AT, SET):
         if len(node.inputs) != 2 or len(pieces) == LONGEST:
             return None
         key = dict(node.params)["key"]
-        box = _box(key, node.aval.shape)
+        box = _box(key, shape)
         if box is None:
             return None
         pieces.append(Piece(box, node.op, node.inputs[1], key))
         node = node.inputs[0]
-    return (node, pieces[::-1]) if is_zeros(node) or node.op is EMPTY else None
+    return Chain(node, shape, pieces[::-1]) if is_zeros(node) or node.op is EMPTY else None
 
 
 @lru_cache(4 * LONGEST)
-def _box(key: tuple[Any, ...], shape: tuple[Any, ...]) -> Box | None:
+def _box(key: tuple[Any, ...], shape: tuple[int, ...]) -> Box | None:
     items = [item for item in key if item is not None]
-    if len(items) != len(shape) or any(isinstance(n, Dim) for n in shape):
+    if len(items) != len(shape):
         return None
     box = []
     for item, n in zip(items, shape, strict=True):
@@ -185,12 +203,7 @@ def _part(graph: Graph, piece: Piece, axis: int, start: int, stop: int) -> Varia
         return value
     before = sum(isinstance(item, Slice) for item in piece.key[:axis])
     item = _item(start - places.start, stop - places.start, len(places))
-    return Variable(
-        graph,
-        graph.add(
-            GET, (piece.value,), (("key", (*(EVERYTHING,) * before, item, *(EVERYTHING,) * (value.ndim - before - 1))),)
-        ),
-    )
+    return along(value, before, item)
 
 
 def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
