@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.analysis.aliases import copies, is_read_only, roots_of, shares_memory
+from symgrad.analysis.aliases import copies, is_read_only, roots_of, stays_in_place
 from symgrad.analysis.liveness import last_users, released, released_names
 from symgrad.analysis.ranges import Interval, ranges_of
 from symgrad.analysis.uses import live_in, shared_values, times_used, users_of
@@ -55,8 +55,18 @@ def test_a_part_of_a_program_needs_what_it_does_not_compute():
 def test_views_lie_in_the_memory_of_what_they_look_at():
     _, (x, y, rows, held, turned, z) = traced(lambda x: np.exp(sg.stop_gradient(np.exp(x)[1:]).T), X)
     assert roots_of([x, y, rows, held, turned, z]) == {x: x, y: y, rows: y, held: y, turned: y, z: z}
-    in_place = roots_of([x, y, rows, held, turned, z], lambda node: shares_memory(node) or node is z)
-    assert in_place[z] is y
+
+
+def test_what_is_assigned_into_may_stay_where_it_is():
+    def assigned(x):
+        y = np.exp(x)
+        y[0] = 1
+        y[1, [0, 2]] += x[0, :2]
+        return y
+
+    graph, nodes = traced(assigned, X)
+    (y,), exp = graph.outputs, nodes[1]
+    assert roots_of(nodes)[y] is y and roots_of(nodes, stays_in_place)[y] is exp
 
 
 def test_under_index_arrays_numpy_copies():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product as combinations
 from typing import Any, NamedTuple
 
-from symgrad.analysis.memory_profile import GIVEN, Step as Step, memory_profile, nbytes as nbytes, one_by_one
+from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
 from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, symbols_of
