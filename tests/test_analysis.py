@@ -1,5 +1,6 @@
 """Facts about graphs: who reads a value, which values lie in the same memory, and until when that is needed."""
 
+import itertools
 import math
 from dataclasses import replace
 from typing import NamedTuple
@@ -221,6 +222,23 @@ def test_the_numbers_of_random_programs_lie_in_their_intervals():
         assert outside(graph, feeds) == [], seed
         known += sum(r != Interval() for r in ranges_of(reached(graph.outputs)).values())
     assert known > 200
+
+
+ENDS = [-math.inf, -1e308, -30.0, -1.0, 0.0, 1e-300, 0.5, 2.0, 700.0, 720.0, math.inf]
+BOUNDED = [op for op in dict.fromkeys(TABLE.values()) if getattr(op, "interval", None) and op.elementwise]
+
+
+@pytest.mark.parametrize("op", BOUNDED, ids=lambda op: op.name)
+def test_results_lie_in_the_interval_that_an_entry_gives(op):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        ends = [sorted(rng.choice(ENDS, 2, replace=False).tolist()) for _ in range(getattr(op.evaluate, "nin", 3))]
+        given = [Interval(low, high) for low, high in ends]
+        found = Interval(*op.interval) if isinstance(op.interval, tuple) else op.interval(*given)
+        points = [[e for e in ENDS if r.low <= e <= r.high] for r in given]
+        for xs in itertools.product(*points):
+            y = quietly(op.evaluate, *map(np.float64, xs))
+            assert np.isnan(y) or found.low <= y <= found.high, (xs, given)
 
 
 def test_a_wrong_interval_is_found(monkeypatch):

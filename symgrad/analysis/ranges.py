@@ -19,7 +19,7 @@ LARGEST_EXPONENT = math.log(sys.float_info.max)
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The numbers from `low` to `high`; these may be infinite, and a NaN is taken to lie in any interval."""
+    """The numbers from `low`, which may be -inf, to `high`, which may be inf; a NaN is taken to lie in any interval."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -48,7 +48,8 @@ class Interval:
     def __truediv__(self, other: Interval) -> Interval:
         if other.low <= 0 <= other.high:
             return Interval()
-        return self * Interval(1 / other.high, 1 / other.low)
+        ends = [0.0 if math.isinf(y) else x / y for x in (self.low, self.high) for y in (other.low, other.high)]
+        return Interval(min(ends), max(ends))
 
     def minimum(self, other: Interval) -> Interval:
         return Interval(min(self.low, other.low), min(self.high, other.high))
@@ -65,7 +66,7 @@ ANYWHERE = Interval()
 
 
 def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
-    """The interval of each value; that of integers, which wrap around, is known of numbers alone.
+    """The interval of each value, to its rounding; that of integers, which wrap around, is known of numbers alone.
 
     Parameters
     ----------
