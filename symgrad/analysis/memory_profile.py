@@ -37,11 +37,11 @@ def nbytes(aval: Any) -> Any:
 
 def memory_profile(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
     """The bytes that are held after each piece of memory is made; arguments and constants do not count."""
-    memory = Memory()
+    heap = Heap()
     for step in steps:
-        memory.line(step)
-    memory.results(outputs)
-    return memory.totals
+        heap.line(step)
+    heap.results(outputs)
+    return heap.totals
 
 
 def one_by_one(nodes: Sequence[Node], outputs: Sequence[Node]) -> Iterator[Step]:
@@ -62,7 +62,7 @@ def _names(node: Node) -> tuple[str, ...]:
     return tuple(f"{node.id}.{i}" for i in range(len(node.aval)))
 
 
-class Memory:
+class Heap:
     """What is held while a program runs."""
 
     def __init__(self) -> None:
