@@ -1,5 +1,6 @@
 """Facts about graphs: who reads a value, which values lie in the same memory, and until when that is needed."""
 
+import itertools
 import math
 from dataclasses import replace
 from typing import NamedTuple
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.analysis.aliases import copies, is_read_only, roots_of, shares_memory
+from symgrad.analysis.aliases import copies, is_read_only, roots_of, stays_in_place
 from symgrad.analysis.liveness import last_users, released, released_names
 from symgrad.analysis.ranges import Interval, ranges_of
 from symgrad.analysis.uses import live_in, shared_values, times_used, users_of
@@ -55,8 +56,18 @@ def test_a_part_of_a_program_needs_what_it_does_not_compute():
 def test_views_lie_in_the_memory_of_what_they_look_at():
     _, (x, y, rows, held, turned, z) = traced(lambda x: np.exp(sg.stop_gradient(np.exp(x)[1:]).T), X)
     assert roots_of([x, y, rows, held, turned, z]) == {x: x, y: y, rows: y, held: y, turned: y, z: z}
-    in_place = roots_of([x, y, rows, held, turned, z], lambda node: shares_memory(node) or node is z)
-    assert in_place[z] is y
+
+
+def test_what_is_assigned_into_may_stay_where_it_is():
+    def assigned(x):
+        y = np.exp(x)
+        y[0] = 1
+        y[1, [0, 2]] += x[0, :2]
+        return y
+
+    graph, nodes = traced(assigned, X)
+    (y,), exp = graph.outputs, nodes[1]
+    assert roots_of(nodes)[y] is y and roots_of(nodes, stays_in_place)[y] is exp
 
 
 def test_under_index_arrays_numpy_copies():
@@ -211,6 +222,23 @@ def test_the_numbers_of_random_programs_lie_in_their_intervals():
         assert outside(graph, feeds) == [], seed
         known += sum(r != Interval() for r in ranges_of(reached(graph.outputs)).values())
     assert known > 200
+
+
+ENDS = [-math.inf, -1e308, -30.0, -1.0, 0.0, 1e-300, 0.5, 2.0, 700.0, 720.0, math.inf]
+BOUNDED = [op for op in dict.fromkeys(TABLE.values()) if getattr(op, "interval", None) and op.elementwise]
+
+
+@pytest.mark.parametrize("op", BOUNDED, ids=lambda op: op.name)
+def test_results_lie_in_the_interval_that_an_entry_gives(op):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        ends = [sorted(rng.choice(ENDS, 2, replace=False).tolist()) for _ in range(getattr(op.evaluate, "nin", 3))]
+        given = [Interval(low, high) for low, high in ends]
+        found = Interval(*op.interval) if isinstance(op.interval, tuple) else op.interval(*given)
+        points = [[e for e in ENDS if r.low <= e <= r.high] for r in given]
+        for xs in itertools.product(*points):
+            y = quietly(op.evaluate, *map(np.float64, xs))
+            assert np.isnan(y) or found.low <= y <= found.high, (xs, given)
 
 
 def test_a_wrong_interval_is_found(monkeypatch):

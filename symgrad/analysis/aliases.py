@@ -15,6 +15,11 @@ def shares_memory(node: Node) -> bool:
     return is_view(node) or node.op is STOP
 
 
+def stays_in_place(node: Node) -> bool:
+    """Whether a value may lie where its first input does: it shares memory, or is that input with numbers assigned."""
+    return shares_memory(node) or node.op.assigns
+
+
 def is_read_only(node: Node) -> bool:
     """Whether NumPy does not let a value be written into, since it is a view through one that it does not let."""
     while is_view(node):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product as combinations
 from typing import Any, NamedTuple
 
-from symgrad.analysis.memory_profile import GIVEN, Step as Step, memory_profile, nbytes as nbytes, one_by_one
+from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
 from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, symbols_of
@@ -57,7 +57,7 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
         Bytes of buffers that loops keep from call to call: they are there while everything else is.
     """
     reachable = reached(graph.outputs)
-    calls = sum(node.op not in (*GIVEN, *MARKS) for node in reachable)
+    calls = sum(map(is_call, reachable))
     flops = sum((flops_of(node) for node in operations(graph.outputs)), 0)
     if steps is None:
         steps, results = one_by_one(reachable, graph.outputs), graph.outputs
@@ -71,9 +71,14 @@ def operations(outputs: Iterable[Node]) -> list[Node]:
     return [node for node in reached(outputs) if is_work(node)]
 
 
+def is_call(node: Node) -> bool:
+    """Whether a node calls NumPy, rather than being given or marked."""
+    return node.op not in (*GIVEN, *MARKS)
+
+
 def is_work(node: Node) -> bool:
-    """Whether a node works on numbers, rather than being given or looking at them in another way."""
-    return node.op not in (*GIVEN, *MARKS) and not is_view(node)
+    """Whether a node works on numbers, rather than looking at them in another way."""
+    return is_call(node) and not is_view(node)
 
 
 def traffic_of(node: Node) -> Any:

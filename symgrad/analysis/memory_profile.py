@@ -10,7 +10,6 @@ from symgrad.analysis.liveness import last_uses, released
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
-from symgrad.ops.index import ADD_AT, SET
 
 GIVEN = (INPUT, CONSTANT, SIZE)
 ELIDED_FROM = 1 << 18  # bytes from which on NumPy lets operators write over an operand that nobody else can see
@@ -38,11 +37,11 @@ def nbytes(aval: Any) -> Any:
 
 def memory_profile(steps: Iterable[Step], outputs: Sequence[Node]) -> list[Any]:
     """The bytes that are held after each piece of memory is made; arguments and constants do not count."""
-    memory = Memory()
+    heap = Heap()
     for step in steps:
-        memory.line(step)
-    memory.results(outputs)
-    return memory.totals
+        heap.line(step)
+    heap.results(outputs)
+    return heap.totals
 
 
 def one_by_one(nodes: Sequence[Node], outputs: Sequence[Node]) -> Iterator[Step]:
@@ -63,7 +62,7 @@ def _names(node: Node) -> tuple[str, ...]:
     return tuple(f"{node.id}.{i}" for i in range(len(node.aval)))
 
 
-class Memory:
+class Heap:
     """What is held while a program runs."""
 
     def __init__(self) -> None:
@@ -78,7 +77,7 @@ class Memory:
     def line(self, step: Step) -> None:
         if step.node is not None and not isinstance(step.node.aval, Aval):
             self._unpack(step.node, step.names)
-        elif step.node is not None and step.node.op in (SET, ADD_AT) and step.names[0] in self._names:
+        elif step.node is not None and step.node.op.assigns and step.names[0] in self._names:
             self._write(step.node, step.names[0])
         elif step.node is not None:
             self._known[step.node] = self._first(step.node)
@@ -90,7 +89,7 @@ class Memory:
         """The value of a line, which no other has computed."""
         if node.op is ITEM:  # an array that a loop fills
             return self._new(node)
-        if node.op not in (SET, ADD_AT):
+        if not node.op.assigns:
             storage, waits = self._value(node)
             if waits and storage is not None:
                 storage.users -= 1  # the name holds it from now on

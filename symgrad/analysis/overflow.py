@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Hashable, Iterable
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
-from symgrad.analysis.ranges import ranges_of
+from symgrad.analysis.ranges import Interval, ranges_of
 from symgrad.core.graph import Aval, Node
 from symgrad.ops.elementwise import ADD, DIVIDE, EXP
 
@@ -38,24 +38,28 @@ class Origins:
     """
 
     def __init__(self, nodes: Collection[Node]) -> None:
+        self._nodes = nodes
         self._bits: dict[Hashable, int] = {}  # one for each array
-        self._most: dict[Hashable, float] = {node: r.magnitude for node, r in ranges_of(nodes).items()}
         sources = 0
         for node in nodes:
-            self._bits[node] = self._union(node.inputs)
+            self.add(node, node.inputs)
             if not node.inputs and (type(node.aval) is not Aval or node.aval.shape):
                 self._bits[node], sources = 1 << sources, sources + 1
 
     def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
         """What stands for a value that the graph does not have."""
-        self._bits[x], self._most[x] = self._union(made_of), math.inf
+        self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
 
-    def _union(self, xs: Iterable[Hashable]) -> int:
-        return reduce(operator.or_, [self._bits[x] for x in xs], 0)
+    @cached_property
+    def _ranges(self) -> dict[Node, Interval]:  # few programs have products that ask
+        return ranges_of(self._nodes)
 
     def balance(self, factors: Collection[Hashable]) -> bool:
         """Whether a product may be right in the order in which it is written only."""
-        if len(factors) < 3 or math.prod([self._most[x] for x in factors]) < min(MODERATE.values()):
+        if len(factors) < 3:
+            return False
+        most = [self._ranges[x].magnitude if isinstance(x, Node) else math.inf for x in factors]
+        if math.prod(most) < min(MODERATE.values()):
             return False
         seen = 0
         for x in dict.fromkeys(factors):

@@ -6,20 +6,20 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import Node
+from symgrad.core.graph import Node, Op
 
 LARGEST_EXPONENT = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The numbers from `low` to `high`; these may be infinite, and a NaN is taken to lie in any interval."""
+    """The numbers from `low`, which may be -inf, to `high`, which may be inf; a NaN is taken to lie in any interval."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -48,7 +48,8 @@ class Interval:
     def __truediv__(self, other: Interval) -> Interval:
         if other.low <= 0 <= other.high:
             return Interval()
-        return self * Interval(1 / other.high, 1 / other.low)
+        ends = [0.0 if math.isinf(y) else x / y for x in (self.low, self.high) for y in (other.low, other.high)]
+        return Interval(min(ends), max(ends))
 
     def minimum(self, other: Interval) -> Interval:
         return Interval(min(self.low, other.low), min(self.high, other.high))
@@ -65,7 +66,7 @@ ANYWHERE = Interval()
 
 
 def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
-    """The interval of each value; that of integers, which wrap around, is known of numbers alone.
+    """The interval of each value, to its rounding; that of integers, which wrap around, is known of numbers alone.
 
     Parameters
     ----------
@@ -79,22 +80,20 @@ def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
 
 
 def _range_of(node: Node, ranges: dict[Node, Interval]) -> Interval:
-    c, known = number(node), node.op.interval
+    c = number(node)
     if c is not None and node.aval.dtype.kind in "iuf":
         return Interval(float(c), float(c)) if math.isfinite(c) else ANYWHERE
-    if known is None or node.aval.dtype.kind != "f":
+    if node.op.interval is None or node.aval.dtype.kind != "f":
         return ANYWHERE
-    found = Interval(*known) if isinstance(known, tuple) else known(*[ranges[x] for x in node.inputs])
-    return _rounded(found, _largest(node.aval.dtype))
+    return _result(node.op, node.aval.dtype, *[ranges[x] for x in node.inputs])
 
 
-def _rounded(exact: Interval, largest: float) -> Interval:
-    """The interval of what a dtype has for numbers: beyond its largest there is infinity alone."""
+@lru_cache(maxsize=4096)  # most are of values that may be anything
+def _result(op: Op, dtype: np.dtype[Any], *given: Interval) -> Interval:
+    """The interval that an entry gives, of what a dtype has for numbers: beyond its largest there is infinity alone."""
+    entry: Any = op.interval
+    exact = Interval(*entry) if isinstance(entry, tuple) else entry(*given)
+    largest = float(np.finfo(dtype).max)
     low = exact.low if exact.low >= -largest else -math.inf
     high = exact.high if exact.high <= largest else math.inf
     return Interval(low, high) if low <= largest and high >= -largest else ANYWHERE
-
-
-@cache  # NumPy takes its time to say it
-def _largest(dtype: np.dtype[Any]) -> float:
-    return float(np.finfo(dtype).max)

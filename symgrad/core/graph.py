@@ -98,6 +98,7 @@ class Op:
     view: bool = False  # the result may share memory with the first input
     read_only: bool = False  # and NumPy does not let it be written into
     write_back: Callable[..., Any] | None = None  # the first input after the result, a view of it, was written into
+    assigns: bool = False  # gives the first input with other numbers in some places: may be written into it
     out: bool = False  # has `out=` although it is no ufunc
     slow_in_place: bool = False  # takes longer where it writes over its input
     elided: bool = False  # NumPy itself lets it write over a large operand that nobody else can see

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.aliases import roots_of, shares_memory
+from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.analysis.cost import likely
 from symgrad.analysis.liveness import last_users
 from symgrad.analysis.uses import users_of
@@ -21,7 +21,6 @@ from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.regions import PUT
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
-from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
@@ -285,11 +284,6 @@ def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
     return [axis for axis in axes if any(axis.places.get(x, x.aval.ndim) < x.aval.ndim - 2 for x in products)]
 
 
-def _stays_in_place(node: Node) -> bool:
-    """Whether a value lies where its first input does, which an assignment may be written into."""
-    return shares_memory(node) or node.op in (SET, ADD_AT, PUT)
-
-
 class Allocation:
     """Gives buffers to values in the order of their making, those that nobody reads any more first."""
 
@@ -298,7 +292,7 @@ class Allocation:
         self.buffers: list[Buffer] = []
         self.homes: dict[Node, Home] = {}
         self._free: dict[Buffer, list[int]] = {}
-        self._roots = roots_of(graph.nodes, _stays_in_place)
+        self._roots = roots_of(graph.nodes, stays_in_place)
         self._last = last_users(graph.nodes, self._roots)
 
     def visit(self, node: Node, wants: bool) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from symgrad.analysis.cost import flops_of, likely, likely_numbers, nbytes
+from symgrad.analysis.cost import flops_of, likely, likely_numbers
+from symgrad.analysis.memory_profile import nbytes
 from symgrad.core.graph import Aval, Node, per_node
 from symgrad.loops import machine
 from symgrad.loops.buffer_allocation import SHORT

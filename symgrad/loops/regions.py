@@ -45,5 +45,5 @@ def _put(x: Any, value: Any, start: int, stop: int, first: int, adds: bool, by: 
     return y
 
 
-PUT = Op("put", _put, lambda x, *inputs, **params: x, _as_they_are)
+PUT = Op("put", _put, lambda x, *inputs, **params: x, _as_they_are, assigns=True)
 """Rows from `start` to `stop` of a value set, or added, so many places further on in rows from `first` on."""

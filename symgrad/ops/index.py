@@ -243,6 +243,7 @@ SET = operator(
     flow=_flow_put,
     linear=True,
     selects=True,
+    assigns=True,
 )
 ADD_AT = operator(
     _add,
@@ -254,6 +255,7 @@ ADD_AT = operator(
     batch=lambda *args, key: _batch_put(ADD_AT)(*args, key=key),
     flow=_flow_put,
     linear=True,
+    assigns=True,
 )
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
-from symgrad.analysis.cost import MARKS
+from symgrad.analysis.cost import is_call
 from symgrad.analysis.uses import times_used
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
-from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node
+from symgrad.core.graph import Graph, Node
 from symgrad.core.listing import hinted, is_input, number, types
 from symgrad.core.text import cut_to, visible
 from symgrad.errors import ArgumentError
@@ -135,7 +135,7 @@ def diff(a: Any, b: Any) -> Difference:
     writer = _Writer(matching)
     changes = [*_statements(writer), *_results(writer, before, after)]
     there = {matching.exact[x] for x in matching.nodes[0]}
-    kept = [y for y in filter(_is_operation, matching.nodes[1]) if not writer.is_changed(y)]
+    kept = [y for y in filter(is_call, matching.nodes[1]) if not writer.is_changed(y)]
     same = sum(matching.exact[y] in there for y in kept)
     common = dict(sorted(writer.common.items(), key=lambda item: int(item[0][1:])))
     return Difference(list(_inputs(matching)), changes, same, len(kept) - same, common)
@@ -156,10 +156,6 @@ def _subject(x: Any) -> tuple[Graph, Any]:
         f"{type(x).__name__} is no program to compare",
         "Give what Function.compile, Function.trace or sg.trace returns.",
     )
-
-
-def _is_operation(node: Node) -> bool:
-    return node.op not in (INPUT, CONSTANT, SIZE, *MARKS)
 
 
 # ---- inputs
@@ -236,7 +232,7 @@ class _Writer:
         uses = times_used(nodes, graph.outputs)
         heights: dict[Node, int] = {}  # of what is shown in a line of something else
         for node in nodes:
-            if not _is_operation(node) or not self.is_changed(node):
+            if not is_call(node) or not self.is_changed(node):
                 continue
             height = 1 + max((heights.get(x, 0) for x in node.inputs), default=0)
             if node in self.matching.pairs or node in self.names or uses[node] > 1 or height > DEEPEST:
@@ -264,7 +260,7 @@ class _Writer:
         plain = self._plain(node)
         if plain is not None:
             return plain
-        if _is_operation(node) and self.is_changed(node):
+        if is_call(node) and self.is_changed(node):
             return on_its_inputs(node, self._used)
         code = at_a_glance(node, self._plain, SHOWN)
         if len(code.text) <= INLINE and CUT.text not in code.text:

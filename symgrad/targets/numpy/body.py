@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from symgrad.analysis.aliases import roots_of
-from symgrad.analysis.cost import Step, magnitude, nbytes
+from symgrad.analysis.cost import magnitude
 from symgrad.analysis.liveness import last_users, released_names
+from symgrad.analysis.memory_profile import Step, nbytes
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import hits_once
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, reached

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.analysis.cost import Step
+from symgrad.analysis.memory_profile import Step
 from symgrad.analysis.overflow import overflows_harmlessly
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.saving import loading
