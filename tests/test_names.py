@@ -142,7 +142,7 @@ def values_of(source, *args):
     tree = ast.parse(source)
     (function,) = (x for x in tree.body if isinstance(x, ast.FunctionDef))
     function.body[-1] = ast.parse("return locals()").body[0]
-    scope = {}
+    scope = {"np": np}
     exec(compile(ast.fix_missing_locations(tree), "", "exec"), scope)
     return scope[function.name](*args)
 
@@ -179,3 +179,34 @@ def test_a_derivative_is_called_after_what_the_user_calls_an_argument():
     exec("def f(range):\n    return numpy_.sum(numpy_.sin(range) ** 2)", scope)
     for level in (0, 1, 2):
         assert "d_range = " in sg.grad(scope["f"]).source("float64[n]", optimize=level)
+
+
+# ---- what is assigned to several variables
+
+
+def heads(x, w):
+    q, k, v = np.split(x @ w, 3, axis=-1)
+    scores, scale = q @ k.T, np.exp(v)
+    a, b, c = np.sin(scores), 2 * scale, scale.sum()
+    d, e, f, g = np.cos(a), np.tanh(b), c * c, np.linalg.norm(w)
+    whole, rest = np.divmod(x, 0.3)
+    return d.sum() + e.sum() + f + g + (whole + rest).sum()
+
+
+def test_variables_that_several_values_go_to_keep_their_names():
+    x, w = np.linspace(0, 1, 12).reshape(4, 3), np.linspace(-1, 1, 18).reshape(3, 6)
+    found = values_of(sg.compile(heads).source(x, w, optimize=0), x, w)
+    expected = values_of(inspect.getsource(heads), x, w)
+    assert expected.keys() <= found.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, err_msg=name)
+
+
+def test_items_with_branches_get_no_name_of_another():
+    def f(x, positive):
+        y, z = np.sin(x), np.exp(x) if positive else np.cos(x)
+        return y * z
+
+    source = sg.compile(f, optimize=0, static_argnames=["positive"]).source("float64[3]", True)
+    assert "\n    y = np.exp" not in source
+    assert "\n    z = np.sin" not in source

@@ -8,7 +8,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -201,8 +201,8 @@ _RETURN = object()
 
 def forget_code() -> None:
     """Let go of the user's functions that have been looked into."""
-    _target.cache_clear()
-    _raw.cache_clear()
+    for known in (_target, _raw, _items):
+        known.cache_clear()
 
 
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
@@ -231,20 +231,31 @@ def assigned_name() -> str | None:
     return None
 
 
-def unpacked_names() -> list[str]:
-    """The variables that receive the items of what is being unpacked, as in ``x, y = s``, up to any other target."""
+def unpacked_names(returned: bool = False) -> list[str]:
+    """The variables that receive the items of what is being unpacked, as in ``x, y = s``, up to any other target.
+
+    With `returned` of what a function is about to return, as in ``x, y = f(s)``.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and internal(frame.f_code):
         frame = frame.f_back
-    if frame is None or not _unpacks(frame.f_code, frame.f_lasti):
+    if frame is None:
         return []
     code, raw = frame.f_code, _raw(frame.f_code)
+    at = _behind(raw, frame.f_lasti) if returned else frame.f_lasti
+    if not _unpacks(code, at):
+        return []
+    count = raw[at + 1]  # with a starred target, those before it
+    return _stored_run(code, raw, _behind(raw, at))[:count]
+
+
+def _stored_run(code: CodeType, raw: bytes, i: int) -> list[str]:
+    """The names that instructions from the one at `i` on store into, one after the other."""
     names: list[str] = []
-    i, count = _behind(raw, frame.f_lasti), raw[frame.f_lasti + 1]  # with a starred target, those before it
-    while len(names) < count and (stored := _stored_names(code, raw, i)):
+    while i < len(raw) and (stored := _stored_names(code, raw, i)):
         names += stored
         i += 2
-    return names[:count]
+    return names
 
 
 def looks_up(frame: FrameType) -> bool:
@@ -271,7 +282,47 @@ def _target(code: CodeType, last: int) -> object:
         return ""
     if dis.opname[raw[i]] == "RETURN_VALUE":
         return _RETURN
-    return next(iter(_stored_names(code, raw, i)), "")
+    return next(iter(_stored_names(code, raw, i)), "") or _items(code).get(last, "")
+
+
+@cache
+def _items(code: CodeType) -> dict[int, str]:
+    """For ``x, y = a, b``: by the instruction that ends an item, the variable that receives it."""
+    return dict(_find_items(code)) if any(pair in _raw(code)[::2] for pair in _PAIRS) else {}
+
+
+_PAIRS = [bytes((dis.opmap[a], dis.opmap[b])) for a in _STORES for b in _STORES]
+_PAIRS += [bytes([number]) for name, number in dis.opmap.items() if name == "STORE_FAST_STORE_FAST"]
+
+
+def _find_items(code: CodeType) -> Iterator[tuple[int, str]]:
+    steps = list(dis.get_instructions(code))
+    for k in range(1, len(steps)):
+        names, before = _stored_run(code, _raw(code), steps[k].offset), steps[k - 1]
+        if len(names) < 2 or before.opname == "COPY" or before.opname.startswith("STORE"):
+            continue
+        end = k - 1
+        if before.opname == "SWAP":
+            names, end = names[: before.arg], k - 2
+        elif before.opname.startswith("UNPACK"):  # more than three items are a tuple first
+            names, end = (names[: before.arg], k - 3) if steps[k - 2].opname == "BUILD_TUPLE" else ([], k)
+        else:  # the compiler has the last one stored first
+            names = names[::-1]
+        while names and end >= 0:
+            yield steps[end].offset, names.pop()
+            end = _before(steps, end)
+
+
+def _before(steps: Sequence[dis.Instruction], end: int) -> int:
+    """The instruction before the expression that one ends; -1 where it has branches."""
+    missing = 1
+    while missing > 0 and end >= 0:
+        step = steps[end]
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            return -1
+        missing -= dis.stack_effect(step.opcode, step.arg)
+        end -= 1
+    return end
 
 
 def _behind(raw: bytes, last: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import Op
+from symgrad.core.provenance import unpacked_names
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.frontend.misuse import explained
@@ -37,7 +38,16 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dic
         result = _on_values(function, args, kwargs, refusal)
     finally:
         _within.reset(token)
-    return result if out is None else deliver(result, out)
+    return _stored(result) if out is None else deliver(result, out)
+
+
+def _stored(result: Any) -> Any:
+    """What the user's call gives: the parts of a tuple under the names of the variables that receive them."""
+    if isinstance(result, (tuple, list)) and _within.get() is None:
+        for x, name in zip(result, unpacked_names(returned=True), strict=False):
+            if is_traced(x) and x.graph.provenance is None:
+                x.graph.label(x.node, name)
+    return result
 
 
 def explaining(call: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -110,7 +120,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
     if not kwargs:
         weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
         inputs = list(map(strong, inputs)) if weak else inputs  # np.multiply(2.0, 3.0) is no Python float
-        return explaining(call, ufunc, inputs, kwargs)
+        return _stored(explaining(call, ufunc, inputs, kwargs))
 
     def with_options(*inputs: Any, **kwargs: Any) -> Any:
         return _call_with_options(call, ufunc, inputs, **kwargs)
