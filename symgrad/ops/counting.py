@@ -167,7 +167,7 @@ UNRAVEL = operator(
     bind=_bind_unravel,
     evaluate=lambda indices, dims, order="C": np.unravel_index(indices, dims, order),
     spell=lambda node, indices: call("np.unravel_index", [indices.text, *_orders(node)]),
-    flow=signature("...->..."),
+    flow=aligned,
 )
 
 
