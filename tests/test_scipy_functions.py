@@ -160,6 +160,8 @@ def test_products_with_sparse_matrices(form):
     check(lambda x: matrix.T @ x, RNG.standard_normal(5))
     check(lambda x: x @ matrix, RNG.standard_normal((2, 5)), order=1)
     np.testing.assert_allclose(sg.jacobian(lambda x: matrix @ x)(A[0]), DENSE)
+    expected = np.einsum("ij,kl->ikjl", DENSE, np.eye(len(A)))
+    np.testing.assert_allclose(sg.jacobian(lambda x: matrix @ x)(A.T), expected)
     np.testing.assert_allclose(sg.hessian(lambda x: np.sum((matrix @ x) ** 2))(A[0]), 2 * DENSE.T @ DENSE, atol=1e-12)
 
 

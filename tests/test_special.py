@@ -10,6 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from oracle import check_derivatives, check_value, trace
+from sweep import check_batch
 
 import symgrad as sg
 from symgrad.core.graph import Op, reached
@@ -520,3 +521,8 @@ def test_derivatives_by_a_shape_run_with_scipy_alone(tmp_path):
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     np.testing.assert_allclose(float(found), by_steps(lower_gamma, (2.0, 1.5), 0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_several_results_are_batched(name):
+    check_batch(UFUNCS[name], np.array([[0.3, 1.2], [0.7, 0.9]]))

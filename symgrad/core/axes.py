@@ -134,14 +134,13 @@ def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
 def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]:
     """The flow of an operator on the last axes: ``"...ik,...kj->...ij"``.
 
-    An underscore stands for an opaque axis, an ellipsis for any number of axes that broadcast. Of several results the
-    first is described, and the others are like it in what the ellipsis stands for.
+    An underscore stands for an opaque axis, an ellipsis for any number of axes that broadcast.
     """
-    terms, results = (side.split(",") for side in text.split("->"))
-    owns = [term.removeprefix("...") for term in (*terms, results[0])]
+    terms = text.replace("->", ",").split(",")
+    owns = [term.removeprefix("...") for term in terms]
     if any(not (letter.isalpha() or letter == "_") for own in owns for letter in own):
         raise ArgumentError(f"{text!r} is no signature", 'Write letters, and "_" for opaque axes: "...ij,_->...i".')
-    cores = tuple([len(own) if term != own else None for term, own in zip(terms, owns, strict=False)])
+    cores = tuple([len(own) if term != own else None for term, own in zip(terms[:-1], owns[:-1], strict=True)])
 
     def flow(y: Aval, *xs: Aval, **params: Any) -> Flow:
         *inputs, result = [_extended(own, x.ndim) for own, x in zip(owns, (*xs, y), strict=True)]

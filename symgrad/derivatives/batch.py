@@ -127,7 +127,11 @@ def _result(graph: Graph, y: Node, images: Mapping[Node, Any], size: Size, axis:
     if y in images:
         return images[y].at(axis)
     graph.provenance = y.where
-    return np.broadcast_to(spread(Variable(graph, y), axis > 0, axis), _with_axis(y.aval.shape, axis, size))
+    return _repeated(Variable(graph, y), axis, size)
+
+
+def _repeated(x: Variable, axis: int, size: Size) -> Variable:
+    return np.broadcast_to(spread(x, axis > 0, axis), _with_axis(x.shape, axis, size))
 
 
 # ---- one node
@@ -196,11 +200,16 @@ def _unweakened(call: Call, avals: Sequence[Aval]) -> Sequence[Image]:
 
 
 def _along(call: Call) -> Batched:
-    """By other parameters, where the first input alone has one axis more; its label says where the result has it."""
-    axis = call.inputs[0].axis
-    if not call.node.op.axes or axis is None or any(call.batched[1:]) or type(call.node.aval) is not Aval:
+    """By other parameters, where the first input alone or every one has one axis more; the result has it where it has
+    its label."""
+    op, axis = call.node.op, call.inputs[0].axis
+    xs = [x.value for x in call.inputs]
+    if op.joins:
+        axis = next(x.axis for x in call.inputs if x.axis is not None)
+        xs = [_repeated(x.value, axis, call.size) if x.axis is None else x.at(axis) for x in call.inputs]
+    elif not op.axes or axis is None or any(call.batched[1:]) or type(call.node.aval) is not Aval:
         return None
-    result = call.record([x.value for x in call.inputs], axis)
+    result = call.record(xs, axis)
     flow = flow_of(result.node)
     label = flow.inputs[0][axis]
     return (result, flow.result.index(label)) if label is not None and label in flow.result else None

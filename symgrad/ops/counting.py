@@ -9,7 +9,7 @@ from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, implements, operator, refuse
 from symgrad.ops.index_expressions import known_value
-from symgrad.ops.shape import as_size, equal_rows
+from symgrad.ops.shape import as_size
 from symgrad.spelling import Code, call, spell_param
 
 _INTEGER = np.dtype(np.intp)
@@ -35,8 +35,8 @@ def _spell_bincount(node, *inputs):
 
 def _batch_bincount(batched, x, *weights, minlength):
     """All rows into bins of their own; what is in no bin of its row goes beyond the last one, which is an error."""
-    x, *weights = equal_rows(batched, (x, *weights))
-    rows = x.shape[0]
+    rows = next(v.shape[0] for v, b in zip((x, *weights), batched, strict=True) if b)
+    x, *weights = (np.broadcast_to(v, (rows, *v.shape[-1:])) for v in (x, *weights))
     first = np.reshape(np.arange(rows, like=x) * minlength, (rows, 1))
     places = np.where((x >= 0) & (x < minlength), x + first, rows * minlength)
     counts = BINCOUNT([np.ravel(v) for v in (places, *weights)], rows * minlength)
@@ -167,7 +167,7 @@ UNRAVEL = operator(
     bind=_bind_unravel,
     evaluate=lambda indices, dims, order="C": np.unravel_index(indices, dims, order),
     spell=lambda node, indices: call("np.unravel_index", [indices.text, *_orders(node)]),
-    flow=signature("...->..."),
+    flow=aligned,
 )
 
 

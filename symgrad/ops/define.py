@@ -363,6 +363,7 @@ def operator(
     flops: Callable[..., Any] | None = None,
     flow: Callable[..., Flow] | None = None,
     axes: Mapping[str, Callable[..., Any]] | None = None,
+    joins: bool = False,
     linear: bool = False,
     selects: bool = False,
     singular: bool = False,
@@ -412,6 +413,8 @@ def operator(
     axes : mapping of str to callable, optional
         The parameters that speak of axes of the first input, each with how it does so: `axis_numbers`, `axis_order` or
         `result_shape` of `symgrad.core.axes`.
+    joins : bool
+        Whether the inputs are alike but for one axis, as those of `np.concatenate` are.
     linear : bool
         Whether it only moves, repeats or sums numbers.
     selects : bool
@@ -476,6 +479,7 @@ def operator(
         flops=flops,
         flow=flow,
         axes=axes or {},
+        joins=joins,
         linear=linear,
         selects=selects,
         singular=singular,

@@ -132,7 +132,7 @@ SLOGDET = operator(
     infer=_infer_slogdet,
     vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),  # without an inverse it has none
     flops=lambda y, a: work(a, 2, 3),
-    flow=signature("...__->...,..."),
+    flow=signature("...__->..."),
     singular=True,
 )
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from symgrad.core.axes import aligned, signature
+from symgrad.core.axes import aligned
 from symgrad.core.graph import CONSTANT, INPUT, Aval, is_view
 from symgrad.core.shapes import broadcast_shapes, same_shape
 from symgrad.core.sizes import same
@@ -576,20 +576,20 @@ DIVMOD = operator(
     arrays=2,
     infer=lambda x, y: _several(np.divmod, (x, y)),
     vjp=lambda g, results, x, y: (g[1], -g[1] * results[0]),
-    flow=signature("...,...->...,..."),
+    flow=aligned,
     singular=True,
 )
 MODF = operator(
     np.modf,
     infer=lambda x: _several(np.modf, (x,)),
     vjp=lambda g, results, x: (g[0],),
-    flow=signature("...->...,..."),
+    flow=aligned,
 )
 FREXP = operator(
     np.frexp,
     infer=lambda x: _several(np.frexp, (x,)),
     vjp=lambda g, results, x: (np.ldexp(g[0], -results[1]),),
-    flow=signature("...->...,..."),
+    flow=aligned,
 )
 
 # ---- ufunc.outer

@@ -236,7 +236,7 @@ EIGH = operator(
     bind=_bind_eigh,
     vjp=vjp_eigh,
     flops=lambda y, a, UPLO: work(a, 9),
-    flow=signature("...__->..._,...__"),
+    flow=signature("...__->..._"),
     singular=True,
 )
 
@@ -300,7 +300,7 @@ SVD = operator(
     infer=lambda a, full_matrices=True: of_matrix("svd", "mn->mm,k,nn" if full_matrices else "mn->mk,k,kn", a),
     vjp=_vjp_svd,
     flops=lambda y, a, full_matrices: 6 * tall(a) + 20 * small(a),
-    flow=signature("...__->...__,..._,...__"),
+    flow=signature("...__->...__"),
     singular=True,
 )
 
@@ -361,7 +361,7 @@ QR = operator(
     infer=lambda a: of_matrix("qr", "mn->mk,kn", a),
     vjp=_vjp_qr,
     flops=lambda y, a: 4 * tall(a) - 4 * small(a) // 3,
-    flow=signature("...__->...__,...__"),
+    flow=signature("...__->...__"),
     singular=True,
 )
 

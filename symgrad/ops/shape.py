@@ -5,7 +5,7 @@ from operator import index as operator_index
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from symgrad.core.axes import Flow, aligned, axis_order, beside, regrouped, result_shape
+from symgrad.core.axes import Flow, aligned, axis_numbers, axis_order, beside, regrouped, result_shape
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.core.sizes import Dim, same
@@ -407,12 +407,6 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 # ---- joining
 
 
-def equal_rows(batched, inputs):
-    """Inputs of which some have one more axis, the first: now all have it."""
-    size = next(x.shape[0] for x, b in zip(inputs, batched, strict=True) if b)
-    return [x if b else np.broadcast_to(x, (size, *np.shape(x))) for x, b in zip(inputs, batched, strict=True)]
-
-
 def _bind_join(function, new_axis):
     def bind(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
         if out is not None:
@@ -483,10 +477,11 @@ CONCATENATE = operator(
     infer=_infer_concatenate,
     bind=_bind_join("concatenate", 0),
     vjp=_vjp_concatenate,
-    batch=lambda batched, *xs, axis: np.concatenate(equal_rows(batched, xs), axis + 1),
     evaluate=lambda *xs, axis=0: np.concatenate(xs, axis),
     spell=_spell_join("concatenate"),
     flow=lambda y, *xs, axis: beside((axis,), y, *xs),
+    axes={"axis": axis_numbers},
+    joins=True,
     linear=True,
 )
 
@@ -521,10 +516,11 @@ STACK = operator(
     infer=_infer_stack,
     bind=_bind_join("stack", 1),
     vjp=lambda g, y, *xs, axis: [g[(slice(None),) * axis + (i,)] for i in range(len(xs))],
-    batch=lambda batched, *xs, axis: np.stack(equal_rows(batched, xs), axis + 1),
     evaluate=lambda *xs, axis=0: np.stack(xs, axis),
     spell=_spell_join("stack"),
     flow=_flow_stack,
+    axes={"axis": axis_numbers},
+    joins=True,
     quick=_array_of_arrays,
     linear=True,
 )

@@ -114,7 +114,7 @@ EIGH = operator(
     infer=lambda a, lower=True: of_matrix("eigh", "nn->n,nn", a, PACKAGE),
     vjp=lambda g, y, a, lower: vjp_eigh(g, y, a, "L" if lower else "U"),
     flops=lambda y, a, lower: work(a, 9),
-    flow=signature("...__->..._,...__"),
+    flow=signature("...__->..._"),
     singular=True,
     package=PACKAGE,
 )

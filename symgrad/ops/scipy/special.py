@@ -26,7 +26,7 @@ from scipy.special import (
     sindg,
 )  # fmt: skip
 
-from symgrad.core.axes import signature
+from symgrad.core.axes import aligned
 from symgrad.core.graph import Aval
 from symgrad.ops.define import _kind, flat, implements_at, operator, ufunc_dtypes
 from symgrad.ops.elementwise import LN2, LN10, _power_partials, known_number
@@ -250,7 +250,7 @@ def _several(ufunc, vjp):
         ufunc,
         infer=lambda x: tuple(Aval(x.shape, dtype) for dtype in ufunc_dtypes(ufunc, (_kind(x),), "scipy.special")),
         vjp=vjp,
-        flow=signature("...->...,..."),
+        flow=aligned,
         package="scipy.special",
         singular=True,
     )

@@ -166,7 +166,7 @@ LU_FACTOR = operator(
     infer=_infer_lu_factor,
     vjp=_vjp_lu_factor,
     flops=lambda y, a: work(a, 2, 3),
-    flow=signature("...__->...__,..._"),
+    flow=signature("...__->...__"),
     singular=True,
     package=PACKAGE,
 )
