@@ -13,7 +13,7 @@ from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node
 from symgrad.core.listing import hinted, is_input, number, types
-from symgrad.core.text import cut_to, visible
+from symgrad.core.text import cut_to, plain, visible
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
@@ -83,14 +83,7 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """The difference as a dict of plain JSON."""
-        return {
-            "differ": bool(self),
-            "inputs": [x._asdict() for x in self.inputs],
-            "changes": [x._asdict() for x in self.changes],
-            "same": self.same,
-            "follow": self.follow,
-            "common": self.common,
-        }
+        return {"differ": bool(self), **plain(self)}
 
 
 def diff(a: Any, b: Any) -> Difference:

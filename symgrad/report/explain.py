@@ -12,7 +12,7 @@ from symgrad.analysis.cost import Cost, as_expr, flops_of, operations, traffic_o
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
 from symgrad.core.listing import node_names, place as listed_place
 from symgrad.core.recording import Applied, Log, StageRun
-from symgrad.core.text import visible
+from symgrad.core.text import plain, visible
 from symgrad.loops.buffer_allocation import scratch_bytes
 from symgrad.loops.cost_model import whole_seconds
 from symgrad.loops.loop import LOOP, Block
@@ -166,9 +166,9 @@ class Report:
         Those that can change a NaN first.
     lines : list of LineCost
         In the order of the user's program.
+    loops : list of Loop
     cost : Cost
         That of the whole; see `Cost`.
-    loops : list of Loop
     again : list of str
         What is computed again rather than kept.
     reasons : list of str
@@ -181,8 +181,8 @@ class Report:
     stages: list[Stage]
     rewrites: list[Rewrite]
     lines: list[LineCost]
-    cost: Cost
     loops: list[Loop]
+    cost: Cost
     again: list[str]
     reasons: list[str]
 
@@ -194,26 +194,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as a dict of plain JSON; sizes that are expressions are text."""
-        parts = {key: list(map(_plain, getattr(self, key))) for key in ("stages", "rewrites", "lines", "loops")}
-        return {
-            "program": self.program,
-            "options": self.options,
-            "traced": self.traced,
-            **parts,
-            "cost": _plain(self.cost),
-            "again": self.again,
-            "reasons": self.reasons,
-        }
-
-
-def _plain(x: Any) -> dict[str, Any]:
-    return {key: _json(value) for key, value in x._asdict().items()}
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return value if isinstance(value, (bool, int, float, str)) else str(value)
+        return dict(plain(self))
 
 
 def explained(made: Compiled, log: Log) -> Report:
@@ -228,8 +209,8 @@ def explained(made: Compiled, log: Log) -> Report:
         list(map(_stage, log.stages)),
         rewrites_of(made, log),
         _lines(made.whole),
-        made.cost,
         loops,
+        made.cost,
         [*dict.fromkeys(again), *(str(x) for x in log.reasons if isinstance(x, AgainInLoop))],
         _reasons(made, log),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from symgrad.core.text import plain
 from symgrad.report.layout import rendered_profile
 from symgrad.report.provenance import place
 from symgrad.targets.numpy.module import Source
@@ -51,18 +52,18 @@ class Profile:
     Attributes
     ----------
     function : str
-    lines : list of TimedLine
-        Those of the generated functions. What the lines of a function take counts there, not where it is called.
     seconds : float
         One call without timers, on one thread.
     overhead : float
         What the timers took of a call; it is subtracted.
+    lines : list of TimedLine
+        Those of the generated functions. What the lines of a function take counts there, not where it is called.
     """
 
     function: str
-    lines: list[TimedLine]
     seconds: float
     overhead: float
+    lines: list[TimedLine]
 
     @property
     def timed(self) -> float:
@@ -90,12 +91,7 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """The profile as a dict of plain JSON."""
-        return {
-            "function": self.function,
-            "seconds": self.seconds,
-            "overhead": self.overhead,
-            "lines": [line._asdict() for line in self.lines],
-        }
+        return dict(plain(self))
 
 
 def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Profile:
@@ -122,7 +118,7 @@ def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Pro
     tick = seconds_of_a_tick()
     net = [max(0.0, t - n * tick) / calls for t, n in zip(seconds, counts, strict=True)]
     lines = _lines(source, net, [n / calls for n in counts])
-    return Profile(source.function, lines, whole / calls, sum(counts) / calls * tick)
+    return Profile(source.function, whole / calls, sum(counts) / calls * tick, lines)
 
 
 def _function(source: Source, tree: ast.Module, tick: Callable[[int], None] | None = None) -> Callable[..., Any]:
