@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from symgrad.cli.kinds import KINDS, Derivative
 from symgrad.cli.shapes import Entries, value_of
 from symgrad.compiler.compiled import Compiled
+from symgrad.core.options import OF_SOURCE
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
 
@@ -127,7 +128,7 @@ def _kept(root: Path, table: Mapping[str, Any], place: str) -> Kept:
     if not (root / table["target"]).resolve().is_relative_to(root.resolve()):
         raise ArgumentError(f"{place}.target = {table['target']!r} is outside of the project", "Choose a file inside.")
     chosen = {key: _frozen(table[key]) for key in ("kind", "wrt", "argnums", "order") if key in table}
-    options = {key: table[key] for key in ("optimize", "numerics", "threads") if key in table}
+    options = {key: table[key] for key in OF_SOURCE if key in table}
     entries = _entries(table.get("spec", {}), f"{place}.spec")
     return Kept(root, table["function"], table["target"], Derivative(**chosen), entries, {"optimize": 1, **options})
 

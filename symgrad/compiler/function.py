@@ -10,7 +10,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from itertools import chain, count
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +20,7 @@ from symgrad.compiler.cache import Cache, Described, Entry
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import Graph, tracing
-from symgrad.core.options import Options, checked, in_force, in_use, resolve
+from symgrad.core.options import NAMES, Options, checked, in_force, in_use, resolve
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError, SymgradError
@@ -139,7 +138,7 @@ class Function:
         >>> sg.grad(lambda x, k: np.sum(x ** k)).compile("float64[n]", 3, optimize=1)(np.array([1.0, 2.0]), 3)
         array([ 3., 12.])
         """
-        names = {f.name for f in fields(Options)} - set(self.__signature__.parameters)
+        names = NAMES - set(self.__signature__.parameters)
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
         chosen = resolve({**self._explicit, **explicit})
         args, kwargs = self._with_specs(args, kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -123,9 +123,7 @@ def _kind(node: Node) -> Key:
 def _named(graph: Graph, nodes: Sequence[Node]) -> Iterable[tuple[str, Node]]:
     """The nodes that have a name of the user's which no other has."""
     names = [(hinted(graph, node), node) for node in nodes if node.op is not INPUT]
-    counts: dict[str | None, int] = {}
-    for name, _ in names:
-        counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for name, _ in names)
     return ((name, node) for name, node in names if name is not None and counts[name] == 1)
 
 

@@ -6,6 +6,7 @@ import io
 import keyword
 import tokenize
 from collections.abc import Iterator
+from itertools import accumulate
 
 from symgrad.show.markup import markup_text
 
@@ -22,33 +23,24 @@ _KINDS = {tokenize.STRING: "string", tokenize.COMMENT: "comment", tokenize.NUMBE
 
 def highlighted(source: str) -> str:
     """The source between the tags of a ``pre`` element."""
-    lines = source.splitlines(keepends=True)
     return "".join(
         markup_lines(text) if kind is None else f'<span style="color: {COLOURS[kind]}">{markup_lines(text)}</span>'
-        for text, kind in _pieces(source, lines)
+        for text, kind in _pieces(source)
     )
 
 
-def _pieces(source: str, lines: list[str]) -> Iterator[tuple[str, str | None]]:
+def _pieces(source: str) -> Iterator[tuple[str, str | None]]:
     """The text, cut where the kind changes."""
-    done = (1, 0)
+    starts = [0, *accumulate(len(line) + 1 for line in source.split("\n"))]
+    done = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         kind = "keyword" if keyword.iskeyword(token.string) else _KINDS.get(token.type)
         if kind is not None:
-            yield _between(lines, done, token.start), None
+            start, end = (starts[line - 1] + column for line, column in (token.start, token.end))
+            yield source[done:start], None
             yield token.string, kind
-            done = token.end
-    yield _between(lines, done, (len(lines) + 1, 0)), None
-
-
-def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
-    """The text from one place to another: a line, from 1 on, and a column."""
-    (row, column), (last, stop) = start, end
-    if row == last:
-        return lines[row - 1][column:stop] if row <= len(lines) else ""
-    first = lines[row - 1][column:] if row <= len(lines) else ""
-    rest = lines[last - 1][:stop] if last <= len(lines) else ""
-    return "".join([first, *lines[row : last - 1], rest])
+            done = end
+    yield source[done:], None
 
 
 def markup_lines(text: str) -> str:
