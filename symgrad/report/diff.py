@@ -19,7 +19,6 @@ from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.report.matching import Matching
 from symgrad.report.mathematics import CUT, at_a_glance, on_its_inputs
-from symgrad.report.provenance import place
 from symgrad.spelling import Code
 
 INLINE = 24  # up to so many characters what both have stands as it is, without a name
@@ -188,10 +187,10 @@ def _statements(writer: _Writer) -> Iterator[Change]:
             written.add(x)
             if before == after:  # of another dtype or shape
                 before, after = f"{before}  # {types(x)}", f"{after}  # {types(y)}"
-        yield Change(before, after, place(y), visible(y.where.text))
+        yield Change(before, after, y.where.in_words, visible(y.where.text))
     for x in (x for x in first if x in writer.statements):
         if x not in written:
-            yield Change(writer.statement(x), "", place(x), visible(x.where.text))
+            yield Change(writer.statement(x), "", x.where.in_words, visible(x.where.text))
 
 
 def _results(writer: _Writer, before: Any, after: Any) -> Iterator[Change]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.analysis.cost import Cost, as_expr, flops_of, operations, traffic_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
-from symgrad.core.listing import node_names, place as listed_place
+from symgrad.core.listing import node_names, place
 from symgrad.core.recording import Applied, Log, StageRun
 from symgrad.core.text import plain, visible
 from symgrad.loops.buffer_allocation import scratch_bytes
@@ -20,7 +20,6 @@ from symgrad.loops.reasons import AgainInLoop, Chosen
 from symgrad.pipeline import canonicalise, effect_of
 from symgrad.report.layout import rendered
 from symgrad.report.mathematics import at_a_glance
-from symgrad.report.provenance import place
 from symgrad.report.sides import Naming, sides_of
 from symgrad.rewrite.rules import Rule
 from symgrad.spelling import Code
@@ -201,7 +200,7 @@ def explained(made: Compiled, log: Log) -> Report:
     """The report of a compilation that was recorded."""
     loops = [_loop(node, made.graph) for node in reached(made.graph.outputs) if node.op is LOOP]
     names = node_names(made.whole)
-    again = [listed_place(x, names) for x in reached(made.whole.outputs) if x.where.again]
+    again = [place(x, names) for x in reached(made.whole.outputs) if x.where.again]
     return Report(
         f"{made.header.function}: {made.signature}",
         made.options.of_source(),
@@ -239,7 +238,7 @@ def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
         rule, sides = applied.rule, sides_of(applied, naming)
         name = rule.name if isinstance(rule, Rule) else rule.__name__.strip("_")
         changes = effect_of(rule, applied.stage, applied.before.op)
-        yield Rewrite(name, sides.before, sides.after, place(applied.before), changes, applied.stage, 1)
+        yield Rewrite(name, sides.before, sides.after, applied.before.where.in_words, changes, applied.stage, 1)
 
 
 def _merged(found: Iterable[Rewrite]) -> list[Rewrite]:
@@ -262,7 +261,7 @@ def _lines(graph: Graph) -> list[LineCost]:
     by_line: dict[tuple[str, int, str], list[Node]] = {}
     for node in operations(graph.outputs):
         where = node.where
-        by_line.setdefault((where.file, where.line, place(node)), []).append(node)
+        by_line.setdefault((where.file, where.line, where.in_words), []).append(node)
     total = whole_seconds(operations(graph.outputs), 1.0) or 1.0
     own = next(iter(by_line), ("",))[0]  # the user's file comes before those of what it calls
     found = sorted(by_line.items(), key=lambda item: (item[0][0] != own, *item[0][:2], len(item[0][2])))
@@ -298,7 +297,7 @@ def _loop(node: Node, graph: Graph) -> Loop:
         block.seconds,
         len(block.layout.buffers),
         as_expr(scratch_bytes(block.layout.buffers, block.layout.length)),
-        tuple(f"{place(x)}  {_read(x, names)}" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
+        tuple(f"{x.where.in_words}  {_read(x, names)}" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
     )
 
 
