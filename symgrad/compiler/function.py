@@ -10,6 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, count
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,7 +98,8 @@ class Function:
             return str(name)
         if self.recipe is None:
             raise pickle.PicklingError(f"{self!r} was not made by a transform of symgrad, which would make it again")
-        return _made_again, self.recipe
+        transform, args, kwargs = self.recipe
+        return partial(transform, *args, **kwargs), ()
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments, or for specs in their place, before it is simplified.
@@ -248,10 +250,6 @@ class Function:
             program = trace(self._body, args, kwargs, name=self.__name__, **symbols._asdict())
         program.summary = self.summary + "."
         return program
-
-
-def _made_again(transform: Callable[..., Function], args: Any, kwargs: Any) -> Function:
-    return transform(*args, **kwargs)
 
 
 class _Symbols(NamedTuple):

@@ -18,7 +18,7 @@ from symgrad.frontend.trace import Program, graph_at_hand, trace
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import AGAIN
 from symgrad.transforms.graph_door import function
-from symgrad.transforms.run import Run, array_like, leaves_like, matching, zeros
+from symgrad.transforms.run import Run, array_like, leaves_like, matching, or_zeros
 from symgrad.transforms.wrt import Choice
 
 Tree = Any
@@ -146,15 +146,11 @@ def pushed(run: Run, out: Tree, tangents: Tree) -> Tree:
     leaves, structure = tree.flatten(out)
     moving = [y.node for y in leaves if _flows(y)]
     found = iter(pushforward(run.graph, moving, [x.node for x in run.chosen], directions))
-    return tree.unflatten(structure, [_tangent(y, next(found)) if _flows(y) else None for y in leaves])
+    return tree.unflatten(structure, [or_zeros(y, next(found)) if _flows(y) else None for y in leaves])
 
 
 def _flows(y: Any) -> bool:
     return isinstance(y, Variable) and y.aval.differentiable
-
-
-def _tangent(y: Variable, node: Node | None) -> Variable:
-    return zeros(y) if node is None else Variable(y.graph, node)
 
 
 # ---- outside: two compiled functions, and what the second needs of the first
@@ -171,7 +167,10 @@ def _split(program: Program, primals: Sequence[Tree], seeds: Sequence[Variable |
     second = function([*(Variable(graph, x) for x in saved), *given], cotangents)
     out, values = first(*[argument for _, argument in inputs])
     known = {x.node: argument for x, argument in inputs} | dict(zip(computed, values, strict=True))
-    residuals = [_kept(known[x]) if x.op is INPUT else known[x] for x in saved]
+    residuals = [known[x] for x in saved]
+    for i, x in enumerate(saved):
+        if x.op is INPUT and isinstance(known[x], np.ndarray):
+            residuals[i] = known[x].copy()  # the caller may write into it before the pullback runs
 
     def pullback(cotangent: Tree) -> tuple[Tree, ...]:
         gs = leaves_like(structure, cotangent, "vjp: the cotangent", "the result")
@@ -184,11 +183,6 @@ def _fed(program: Program, arguments: Sequence[Tree]) -> list[tuple[Variable, An
     """The inputs of a program, and what they are."""
     pairs = zip(program.leaves, tree.flatten(arguments)[0], strict=True)
     return [(Variable(program.graph, leaf.node), x) for leaf, x in pairs if leaf.node is not None]
-
-
-def _kept(argument: Any) -> Any:
-    """An argument as it is now: the caller may write into it before the pullback runs."""
-    return argument.copy() if isinstance(argument, np.ndarray) else argument
 
 
 def _like(g: Any, seed: Variable) -> Any:

@@ -41,8 +41,9 @@ class Choice:
 def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> str:
     count = len(bound.args)
     if not -count <= i < count:
+        counted = f"{count or 'no'} positional argument{'s' * (count != 1)}"
         raise ArgumentError(
-            f"argnums={i}, but {getattr(f, '__name__', 'the function')} was called with {_counted(count)}",
+            f"argnums={i}, but {getattr(f, '__name__', 'the function')} was called with {counted}",
             "For an argument passed by keyword give its name: wrt=.",
         )
     places = []
@@ -52,10 +53,6 @@ def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> 
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             places.append(name)
     return places[i % count]
-
-
-def _counted(count: int) -> str:
-    return f"{count or 'no'} positional argument{'s' * (count != 1)}"
 
 
 def below(path: str, paths: Sequence[str]) -> list[int]:
