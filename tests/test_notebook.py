@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.show.highlight import highlighted
+from symgrad.show.markup import highlighted
 
 
 def loss(w, X, y):

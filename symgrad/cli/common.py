@@ -10,6 +10,7 @@ from symgrad.cli.kinds import Derivative
 from symgrad.cli.shapes import Call, Entries, arrays_in, parse_entries
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.function import Function
+from symgrad.core.options import OF_SOURCE
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
 from symgrad.frontend.trace import Program
@@ -178,4 +179,4 @@ def one_or_more(items: list[Any]) -> Any:
 
 def compiler_options(options: Namespace) -> dict[str, Any]:
     """Those that were asked for, as keywords of a transform."""
-    return {name: getattr(options, name) for name in ("optimize", "numerics", "threads") if hasattr(options, name)}
+    return {name: getattr(options, name) for name in OF_SOURCE if hasattr(options, name)}

@@ -38,17 +38,13 @@ def peer_of(name: str, target: str, derivative: Derivative, call: Call) -> Calla
     f = find(model, place, function)
     chosen = _positions(f, derivative, call)
     made = getattr(package, derivative.kind)(f, chosen)
-    run = _autograd(made, call) if name == "autograd" else _jax(package, made, call)
+    run = _jax(package, made, call) if name == "jax" else lambda: made(*call.args)
     try:
         run()
     except Exception as error:  # of another package, whatever it does not take
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ArgumentError(f"{name} cannot run {target}: {said}", "Leave it out of --against.") from error
     return run
-
-
-def _autograd(made: Callable[..., Any], call: Call) -> Callable[[], Any]:
-    return lambda: made(*call.args)
 
 
 def _jax(package: Any, made: Callable[..., Any], call: Call) -> Callable[[], Any]:

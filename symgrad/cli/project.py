@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from symgrad.cli.kinds import KINDS, Derivative
 from symgrad.cli.shapes import Entries, value_of
 from symgrad.compiler.compiled import Compiled
+from symgrad.core.options import OF_SOURCE
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
 
@@ -126,14 +127,11 @@ def _kept(root: Path, table: Mapping[str, Any], place: str) -> Kept:
         raise ArgumentError(f"{place} has wrt and argnums", "Give one of them.")
     if not (root / table["target"]).resolve().is_relative_to(root.resolve()):
         raise ArgumentError(f"{place}.target = {table['target']!r} is outside of the project", "Choose a file inside.")
-    chosen = {key: _frozen(table[key]) for key in ("kind", "wrt", "argnums", "order") if key in table}
-    options = {key: table[key] for key in ("optimize", "numerics", "threads") if key in table}
+    chosen = {key: table[key] for key in ("kind", "wrt", "argnums", "order") if key in table}
+    chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items()}
+    options = {key: table[key] for key in OF_SOURCE if key in table}
     entries = _entries(table.get("spec", {}), f"{place}.spec")
     return Kept(root, table["function"], table["target"], Derivative(**chosen), entries, {"optimize": 1, **options})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _check_keys(table: Mapping[str, Any], known: Collection[str], place: str) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from functools import partial
 from itertools import chain, count
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,7 @@ from symgrad.compiler.cache import Cache, Described, Entry
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import Graph, tracing
-from symgrad.core.options import Options, checked, in_force, in_use, resolve
+from symgrad.core.options import NAMES, Options, checked, in_force, in_use, resolve
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError, SymgradError
@@ -98,7 +98,8 @@ class Function:
             return str(name)
         if self.recipe is None:
             raise pickle.PicklingError(f"{self!r} was not made by a transform of symgrad, which would make it again")
-        return _made_again, self.recipe
+        transform, args, kwargs = self.recipe
+        return partial(transform, *args, **kwargs), ()
 
     def trace(self, /, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments, or for specs in their place, before it is simplified.
@@ -139,7 +140,7 @@ class Function:
         >>> sg.grad(lambda x, k: np.sum(x ** k)).compile("float64[n]", 3, optimize=1)(np.array([1.0, 2.0]), 3)
         array([ 3., 12.])
         """
-        names = {f.name for f in fields(Options)} - set(self.__signature__.parameters)
+        names = NAMES - set(self.__signature__.parameters)
         explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
         chosen = resolve({**self._explicit, **explicit})
         args, kwargs = self._with_specs(args, kwargs)
@@ -249,10 +250,6 @@ class Function:
             program = trace(self._body, args, kwargs, name=self.__name__, **symbols._asdict())
         program.summary = self.summary + "."
         return program
-
-
-def _made_again(transform: Callable[..., Function], args: Any, kwargs: Any) -> Function:
-    return transform(*args, **kwargs)
 
 
 class _Symbols(NamedTuple):

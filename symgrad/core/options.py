@@ -35,8 +35,11 @@ class Options:
 
     def of_source(self) -> dict[str, Any]:
         """Those that the source depends on."""
-        return {"optimize": self.optimize, "numerics": self.numerics, "threads": self.threads}
+        return {name: getattr(self, name) for name in OF_SOURCE}
 
+
+NAMES = frozenset(f.name for f in fields(Options))
+OF_SOURCE = ("optimize", "numerics", "threads")
 
 _DEFAULT = Options()
 in_use: ContextVar[Options] = ContextVar("options", default=_DEFAULT)
@@ -55,10 +58,9 @@ def resolve(explicit: Mapping[str, Any]) -> Options:
 
 def checked(explicit: Mapping[str, Any]) -> dict[str, Any]:
     """The explicit options, refusing unknown names and values at once rather than at the first call."""
-    known = {f.name for f in fields(Options)}
     for name in explicit:
-        if name not in known:
-            raise ArgumentError(f"unknown option {name}=", f"Options are {', '.join(sorted(known))}.")
+        if name not in NAMES:
+            raise ArgumentError(f"unknown option {name}=", f"Options are {', '.join(sorted(NAMES))}.")
     replace(Options(), **explicit)
     return dict(explicit)
 

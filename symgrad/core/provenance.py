@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from symgrad.core.text import visible
+
 if TYPE_CHECKING:
     from symgrad.core.graph import Node
 
@@ -41,6 +43,12 @@ class Where(NamedTuple):
     def text(self) -> str:
         """The user's line itself, or "" where Python cannot find it."""
         return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def in_words(self) -> str:
+        """``derivative of logistic.py:7``; "" of what the user has not written."""
+        kind = "" if self.of is None else "computed again: " if self.again else "derivative of "
+        return visible(f"{kind}{self}") if self.line else ""
 
 
 UNKNOWN = Where("<unknown>", 0)

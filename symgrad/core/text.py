@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import keyword
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -216,3 +217,17 @@ def counted(x: Any) -> str:
 def cut_to(text: str, width: int) -> str:
     """A text of at most so many characters."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
+def plain(x: Any) -> Any:
+    """A result as JSON has it: records as objects, and as text what is no number that JSON knows."""
+    if isinstance(x, tuple) and hasattr(x, "_asdict"):
+        return plain(x._asdict())
+    if is_dataclass(x):
+        return plain(vars(x))
+    if isinstance(x, Mapping):
+        return {key: plain(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple)):
+        return list(map(plain, x))
+    known = x is None or isinstance(x, (bool, int, str)) or (isinstance(x, float) and math.isfinite(x))
+    return x if known else str(x)

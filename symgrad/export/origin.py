@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.options import Options
+from symgrad.core.options import NAMES
 from symgrad.core.provenance import package_of
 from symgrad.core.text import displayed
 
@@ -86,14 +86,11 @@ def unwound(recipe: Recipe) -> tuple[tuple[Transform, ...], Any]:
     return (this, *others), f
 
 
-_OPTIONS = {f.name for f in fields(Options)}
-
-
 def _arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
     """The arguments of a transform but for defaults, and for options of the compiler."""
     given = {**bound.arguments, **bound.arguments.get("options", {})}
     defaults = {p.name: p.default for p in bound.signature.parameters.values()}
-    dropped = {"options", *_OPTIONS}
+    dropped = {"options", *NAMES}
     return {k: x for k, x in given.items() if k not in dropped and (k not in defaults or x != defaults[k])}
 
 

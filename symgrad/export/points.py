@@ -150,13 +150,9 @@ KINDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def _large(x: np.ndarray) -> np.ndarray:
-    return x * x.dtype.type(100 if x.dtype.itemsize == 2 else 1000)
-
-
 SPECIAL = ("zeros", "zeros in one argument", "equal", "whole numbers")  # where numbers are alike, and cancel
 EXTREMES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "large": _large,
+    "large": lambda x: x * x.dtype.type(100 if x.dtype.itemsize == 2 else 1000),
     "tiny": lambda x: x * x.dtype.type(1e-3 if x.dtype.itemsize == 2 else 1e-8),
     "negative": lambda x: -np.abs(x),
     "zeros": np.zeros_like,

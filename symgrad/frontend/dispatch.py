@@ -65,12 +65,8 @@ def array_method(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def explaining_method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        except SymgradError:
-            raise
-        except Exception as error:
-            raise explained(f"x.{method.__name__}", partial(method, self), args, kwargs, error) from None
+        bound = partial(method, self)
+        return explaining(bound, bound, args, kwargs)
 
     return explaining_method
 
@@ -121,11 +117,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
         weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
         inputs = list(map(strong, inputs)) if weak else inputs  # np.multiply(2.0, 3.0) is no Python float
         return _stored(explaining(call, ufunc, inputs, kwargs))
-
-    def with_options(*inputs: Any, **kwargs: Any) -> Any:
-        return _call_with_options(call, ufunc, inputs, **kwargs)
-
-    return explaining(with_options, ufunc, inputs, kwargs)
+    return explaining(partial(_call_with_options, call, ufunc), ufunc, inputs, kwargs)
 
 
 def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
@@ -142,7 +134,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any =
 def _call_with_options(
     call: Callable[..., Any],
     ufunc: np.ufunc,
-    inputs: Sequence[Any],
+    *inputs: Any,
     out: Any = None,
     where: Any = True,
     dtype: Any = None,
@@ -153,7 +145,7 @@ def _call_with_options(
     for argument in unknown:
         refuse(ufunc.__name__, argument, package)
     if dtype is not None:
-        inputs = [shape.ASTYPE(x, np.dtype(dtype)) for x in inputs]
+        inputs = tuple([shape.ASTYPE(x, np.dtype(dtype)) for x in inputs])
     result = call(*inputs)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if where is not True:
@@ -191,7 +183,9 @@ def deliver(result: Any, out: Any) -> Any:
 
 
 def _path(function: Callable[..., Any]) -> str:
-    """``np.add``, ``scipy.special.gamma``; of a function whose home is not known, ``the function f``."""
+    """``np.add``, ``scipy.special.gamma``, ``x.astype``; of what has no home that is known, ``the function f``."""
+    if isinstance(function, partial):
+        return f"x.{function.func.__name__}"
     known, name = TABLE.get(function), display_name(function)
     if isinstance(known, Op):
         return known.path

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -337,12 +337,12 @@ def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     names = list(reach(function))
     load({n.code for n in names})
     places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
-    drawn = _Generators(names)
+    generators = [(n, repr(_state(n.value))) for n in names if _state(n.value) is not None]
     token = tracing.set(graph)
     _exchanged.enter(places)
     try:
         yield
-        drawn.check()
+        _warn_of_drawn(generators)
     finally:
         _exchanged.leave(places)
         tracing.reset(token)
@@ -352,18 +352,11 @@ def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
 # ---- random numbers
 
 
-class _Generators:
-    """The random generators that a function can reach, and how far they were."""
-
-    def __init__(self, names: Sequence[Name]) -> None:
-        self._found = [(n, repr(_state(n.value))) for n in names if _state(n.value) is not None]
-
-    def check(self) -> Self:
-        """Warn of those that have been drawn from since."""
-        for name, before in self._found:
-            if repr(_state(name.value)) != before:
-                _warn(f"the random generator {name.name} is drawn from", name.where)
-        return self
+def _warn_of_drawn(before: Sequence[tuple[Name, str]]) -> None:
+    """Warn of random generators that are no longer as they were."""
+    for name, state in before:
+        if repr(_state(name.value)) != state:
+            _warn(f"the random generator {name.name} is drawn from", name.where)
 
 
 def _state(x: Any) -> Any:

@@ -69,15 +69,15 @@ class StaticArguments:
         positional = [
             p.name for p in takes.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
-        self.names = set(_as_list(argnames, str, "static_argnames", "a name or a list of names"))
-        for i in _as_list(argnums, int, "static_argnums", "a number or a list of numbers"):
+        self.names = set(one_or_more(argnames, str, "static_argnames", "a name or a list of names"))
+        for i in one_or_more(argnums, int, "static_argnums", "a number or a list of numbers"):
             if not -len(positional) <= i < len(positional):
                 raise ArgumentError(f"static_argnums={argnums!r}", f"It takes {takes}.")
             self.names.add(positional[i])
         unknown = self.names - set(takes.parameters)
         if unknown and not any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values()):
             raise ArgumentError(f"static_argnames: there is no argument {min(unknown)!r}", f"It takes {takes}.")
-        self._places = [(i, name) for i, name in enumerate(positional) if name in self.names]
+        self._places = {i for i, name in enumerate(positional) if name in self.names}
 
     @classmethod
     def taken_from(cls, options: Mapping[str, Any], takes: inspect.Signature) -> tuple[Self, dict[str, Any]]:
@@ -90,8 +90,7 @@ class StaticArguments:
 
     def wrapped(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with static ones marked as such."""
-        places = {i for i, _ in self._places}
-        positional = tuple(_marked(x) if i in places else x for i, x in enumerate(args))
+        positional = tuple(_marked(x) if i in self._places else x for i, x in enumerate(args))
         return positional, {name: _marked(x) if name in self.names else x for name, x in kwargs.items()}
 
 
@@ -99,8 +98,9 @@ def _marked(x: Any) -> Static:
     return x if isinstance(x, Static) else Static(x)
 
 
-def _as_list(given: Any, kind: type, option: str, takes: str) -> list[Any]:
+def one_or_more(given: Any, kind: type, option: str, takes: str, least: int = 0) -> list[Any]:
+    """An option that is of some kind, or several of it, as a list."""
     items = [given] if isinstance(given, kind) else list(given) if isinstance(given, (list, tuple)) else [None]
-    if not all(isinstance(item, kind) and not isinstance(item, bool) for item in items):
+    if len(items) < least or not all(isinstance(item, kind) and not isinstance(item, bool) for item in items):
         raise ArgumentError(f"{option}={given!r}", f"It is {takes}.")
     return items

@@ -13,13 +13,12 @@ from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
 from symgrad.core.listing import hinted, is_input, number, types
-from symgrad.core.text import cut_to, visible
+from symgrad.core.text import cut_to, plain, visible
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.report.matching import Matching
 from symgrad.report.mathematics import CUT, at_a_glance, on_its_inputs
-from symgrad.report.provenance import place
 from symgrad.spelling import Code
 
 INLINE = 24  # up to so many characters what both have stands as it is, without a name
@@ -83,14 +82,7 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """The difference as a dict of plain JSON."""
-        return {
-            "differ": bool(self),
-            "inputs": [x._asdict() for x in self.inputs],
-            "changes": [x._asdict() for x in self.changes],
-            "same": self.same,
-            "follow": self.follow,
-            "common": self.common,
-        }
+        return {"differ": bool(self), **plain(self)}
 
 
 def diff(a: Any, b: Any) -> Difference:
@@ -191,10 +183,10 @@ def _statements(writer: _Writer) -> Iterator[Change]:
             written.add(x)
             if before == after:  # of another dtype or shape
                 before, after = f"{before}  # {types(x)}", f"{after}  # {types(y)}"
-        yield Change(before, after, place(y), visible(y.where.text))
+        yield Change(before, after, y.where.in_words, visible(y.where.text))
     for x in (x for x in first if x in writer.statements):
         if x not in written:
-            yield Change(writer.statement(x), "", place(x), visible(x.where.text))
+            yield Change(writer.statement(x), "", x.where.in_words, visible(x.where.text))
 
 
 def _results(writer: _Writer, before: Any, after: Any) -> Iterator[Change]:

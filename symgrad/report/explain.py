@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.analysis.cost import Cost, as_expr, flops_of, operations, traffic_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
-from symgrad.core.listing import node_names, place as listed_place
+from symgrad.core.listing import node_names, place
 from symgrad.core.recording import Applied, Log, StageRun
-from symgrad.core.text import visible
+from symgrad.core.text import plain, visible
 from symgrad.loops.buffer_allocation import scratch_bytes
 from symgrad.loops.cost_model import whole_seconds
 from symgrad.loops.loop import LOOP, Block
@@ -20,7 +20,6 @@ from symgrad.loops.reasons import AgainInLoop, Chosen
 from symgrad.pipeline import canonicalise, effect_of
 from symgrad.report.layout import rendered
 from symgrad.report.mathematics import at_a_glance
-from symgrad.report.provenance import place
 from symgrad.report.sides import Naming, sides_of
 from symgrad.rewrite.rules import Rule
 from symgrad.spelling import Code
@@ -166,9 +165,9 @@ class Report:
         Those that can change a NaN first.
     lines : list of LineCost
         In the order of the user's program.
+    loops : list of Loop
     cost : Cost
         That of the whole; see `Cost`.
-    loops : list of Loop
     again : list of str
         What is computed again rather than kept.
     reasons : list of str
@@ -181,8 +180,8 @@ class Report:
     stages: list[Stage]
     rewrites: list[Rewrite]
     lines: list[LineCost]
-    cost: Cost
     loops: list[Loop]
+    cost: Cost
     again: list[str]
     reasons: list[str]
 
@@ -194,33 +193,14 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The report as a dict of plain JSON; sizes that are expressions are text."""
-        parts = {key: list(map(_plain, getattr(self, key))) for key in ("stages", "rewrites", "lines", "loops")}
-        return {
-            "program": self.program,
-            "options": self.options,
-            "traced": self.traced,
-            **parts,
-            "cost": _plain(self.cost),
-            "again": self.again,
-            "reasons": self.reasons,
-        }
-
-
-def _plain(x: Any) -> dict[str, Any]:
-    return {key: _json(value) for key, value in x._asdict().items()}
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return value if isinstance(value, (bool, int, float, str)) else str(value)
+        return dict(plain(self))
 
 
 def explained(made: Compiled, log: Log) -> Report:
     """The report of a compilation that was recorded."""
     loops = [_loop(node, made.graph) for node in reached(made.graph.outputs) if node.op is LOOP]
     names = node_names(made.whole)
-    again = [listed_place(x, names) for x in reached(made.whole.outputs) if x.where.again]
+    again = [place(x, names) for x in reached(made.whole.outputs) if x.where.again]
     return Report(
         f"{made.header.function}: {made.signature}",
         made.options.of_source(),
@@ -228,8 +208,8 @@ def explained(made: Compiled, log: Log) -> Report:
         list(map(_stage, log.stages)),
         rewrites_of(made, log),
         _lines(made.whole),
-        made.cost,
         loops,
+        made.cost,
         [*dict.fromkeys(again), *(str(x) for x in log.reasons if isinstance(x, AgainInLoop))],
         _reasons(made, log),
     )
@@ -258,7 +238,7 @@ def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
         rule, sides = applied.rule, sides_of(applied, naming)
         name = rule.name if isinstance(rule, Rule) else rule.__name__.strip("_")
         changes = effect_of(rule, applied.stage, applied.before.op)
-        yield Rewrite(name, sides.before, sides.after, place(applied.before), changes, applied.stage, 1)
+        yield Rewrite(name, sides.before, sides.after, applied.before.where.in_words, changes, applied.stage, 1)
 
 
 def _merged(found: Iterable[Rewrite]) -> list[Rewrite]:
@@ -281,7 +261,7 @@ def _lines(graph: Graph) -> list[LineCost]:
     by_line: dict[tuple[str, int, str], list[Node]] = {}
     for node in operations(graph.outputs):
         where = node.where
-        by_line.setdefault((where.file, where.line, place(node)), []).append(node)
+        by_line.setdefault((where.file, where.line, where.in_words), []).append(node)
     total = whole_seconds(operations(graph.outputs), 1.0) or 1.0
     own = next(iter(by_line), ("",))[0]  # the user's file comes before those of what it calls
     found = sorted(by_line.items(), key=lambda item: (item[0][0] != own, *item[0][:2], len(item[0][2])))
@@ -317,7 +297,7 @@ def _loop(node: Node, graph: Graph) -> Loop:
         block.seconds,
         len(block.layout.buffers),
         as_expr(scratch_bytes(block.layout.buffers, block.layout.length)),
-        tuple(f"{place(x)}  {_read(x, names)}" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
+        tuple(f"{x.where.in_words}  {_read(x, names)}" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,16 +43,16 @@ class Matching:
         numbers: dict[Node, int] = {}
         for nodes in self.nodes:
             for node in nodes:
-                key = ("pair", self._first(node)) if node in self.pairs else self._made(node, numbers)
-                if node.op in MARKS and node not in self.pairs:
+                key: Key
+                if node in self.pairs:
+                    key = "pair", node if self.is_first(node) else self.pairs[node]
+                elif node.op in MARKS:
                     numbers[node] = numbers[node.inputs[0]]
+                    continue
                 else:
-                    numbers[node] = self._numbers.setdefault(key, len(self._numbers))
+                    key = self._made(node, numbers)
+                numbers[node] = self._numbers.setdefault(key, len(self._numbers))
         return numbers
-
-    def _first(self, node: Node) -> Node:
-        """The one of a pair that is of the first graph."""
-        return node if self.is_first(node) else self.pairs[node]
 
     def is_first(self, node: Node) -> bool:
         """Whether a node is of the first graph."""
@@ -123,9 +123,7 @@ def _kind(node: Node) -> Key:
 def _named(graph: Graph, nodes: Sequence[Node]) -> Iterable[tuple[str, Node]]:
     """The nodes that have a name of the user's which no other has."""
     names = [(hinted(graph, node), node) for node in nodes if node.op is not INPUT]
-    counts: dict[str | None, int] = {}
-    for name, _ in names:
-        counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for name, _ in names)
     return ((name, node) for name, node in names if name is not None and counts[name] == 1)
 
 

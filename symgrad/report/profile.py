@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from symgrad.core.text import plain
 from symgrad.report.layout import rendered_profile
-from symgrad.report.provenance import place
 from symgrad.targets.numpy.module import Source
 
 SHORTEST = 2e-3  # seconds that are timed at once: as many calls
 LONGEST = 1.0  # seconds that all rounds may take, if they are more than the fewest
 FEWEST, MOST = 5, 50  # rounds, of which the fastest counts
-TICK, RESULT = "<tick>", "<result>"  # no names that a program could have
+TICK = "<tick>"  # no name that a program could have
 
 
 class TimedLine(NamedTuple):
@@ -51,18 +51,18 @@ class Profile:
     Attributes
     ----------
     function : str
-    lines : list of TimedLine
-        Those of the generated functions. What the lines of a function take counts there, not where it is called.
     seconds : float
         One call without timers, on one thread.
     overhead : float
         What the timers took of a call; it is subtracted.
+    lines : list of TimedLine
+        Those of the generated functions. What the lines of a function take counts there, not where it is called.
     """
 
     function: str
-    lines: list[TimedLine]
     seconds: float
     overhead: float
+    lines: list[TimedLine]
 
     @property
     def timed(self) -> float:
@@ -90,12 +90,7 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """The profile as a dict of plain JSON."""
-        return {
-            "function": self.function,
-            "seconds": self.seconds,
-            "overhead": self.overhead,
-            "lines": [line._asdict() for line in self.lines],
-        }
+        return dict(plain(self))
 
 
 def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Profile:
@@ -122,10 +117,10 @@ def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Pro
     tick = seconds_of_a_tick()
     net = [max(0.0, t - n * tick) / calls for t, n in zip(seconds, counts, strict=True)]
     lines = _lines(source, net, [n / calls for n in counts])
-    return Profile(source.function, lines, whole / calls, sum(counts) / calls * tick)
+    return Profile(source.function, whole / calls, sum(counts) / calls * tick, lines)
 
 
-def _function(source: Source, tree: ast.Module, tick: Callable[[int], None] | None = None) -> Callable[..., Any]:
+def _function(source: Source, tree: ast.Module, tick: Callable[..., Any] | None = None) -> Callable[..., Any]:
     namespace = {**source.namespace, TICK: tick}
     exec(compile(tree, f"<symgrad {source.function}, timed>", "exec"), namespace)
     function: Callable[..., Any] = namespace[source.function]
@@ -134,7 +129,7 @@ def _function(source: Source, tree: ast.Module, tick: Callable[[int], None] | No
 
 def _lines(source: Source, seconds: Sequence[float], calls: Sequence[float]) -> list[TimedLine]:
     """The lines of the functions in a module; before them stand imports and constants."""
-    wheres, total = {i: place(node) for i, node in source.origins.items()}, sum(seconds) or 1.0
+    wheres, total = {i: node.where.in_words for i, node in source.origins.items()}, sum(seconds) or 1.0
     return [
         TimedLine(i, str(source.lines[i - 1]), seconds[i], seconds[i] / total, calls[i], wheres.get(i, ""))
         for i in range(source.first, len(source.lines) + 1)
@@ -161,10 +156,12 @@ class Timers:
     def start(self) -> None:
         self._last = self._clock()
 
-    def tick(self, line: int) -> None:
+    def tick(self, line: int, value: Any = None) -> Any:
+        """A line has run, and gave this value."""
         self.seconds[line] += self._clock() - self._last
         self.calls[line] += 1
         self._last = self._clock()
+        return value
 
 
 def seconds_of_a_tick() -> float:
@@ -194,7 +191,7 @@ def _instrument(node: ast.AST) -> None:
         block = getattr(node, name, None)
         if block:
             timed = [x for statement in block for x in _with_tick(statement)]
-            setattr(node, name, [_tick(node.lineno), *timed])  # type: ignore[attr-defined]
+            setattr(node, name, [ast.Expr(_tick(node.lineno)), *timed])  # type: ignore[attr-defined]
     for handler in getattr(node, "handlers", ()):
         _instrument(handler)
 
@@ -203,13 +200,11 @@ def _with_tick(statement: ast.stmt) -> list[ast.stmt]:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):  # a docstring
         return [statement]
     if isinstance(statement, ast.Return) and statement.value is not None:
-        keep = ast.Assign([ast.Name(RESULT, ast.Store())], statement.value)
-        back = ast.Return(ast.Name(RESULT, ast.Load()))
-        return [ast.copy_location(keep, statement), _tick(statement.lineno), ast.copy_location(back, statement)]
+        statement.value = _tick(statement.lineno, statement.value)
+        return [statement]
     _instrument(statement)
-    return [statement, _tick(statement.lineno)]
+    return [statement, ast.Expr(_tick(statement.lineno))]
 
 
-def _tick(line: int) -> ast.stmt:
-    call = ast.Call(ast.Name(TICK, ast.Load()), [ast.Constant(line)], [])
-    return ast.Expr(call, lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
+def _tick(line: int, *value: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(TICK, ast.Load()), [ast.Constant(line), *value], [])

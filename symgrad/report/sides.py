@@ -55,7 +55,7 @@ class _Writer:
 
     def sides(self) -> Sides:
         before, after = self.applied.before, self.applied.after
-        left = _near(before)
+        left = list(_walk(before, lambda x: False))
         common = _first_met(after, {self._became(x) for x in left if x is not before and number(x) is None})
         shown: set[Node] = set()  # of the left side: what is made of common parts
         fixed: set[Node] = set()  # and of numbers alone
@@ -91,11 +91,6 @@ class _Writer:
     def _free(self) -> Iterator[str]:
         taken = set(self.names.values())
         return (x for x in chain(ascii_lowercase, map("a{}".format, range(2 * NEAR))) if x not in taken)
-
-
-def _near(root: Node) -> list[Node]:
-    """What a value is made of, nearest first, as far as one looks."""
-    return list(_walk(root, lambda x: False))
 
 
 def _first_met(root: Node, known: set[Node]) -> set[Node]:

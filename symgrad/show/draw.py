@@ -25,16 +25,12 @@ def _picture(x: Any) -> Picture:
     return picture(graph, outputs, Picture(x.name, x.summary) if isinstance(x, Program) else Picture())
 
 
-def _markdown(drawn: Picture) -> str:
-    return f"```mermaid\n{mermaid(drawn)}```\n"
-
-
 FORMATS: dict[str, Callable[[Picture], str]] = {
     ".svg": svg,
     ".dot": dot,
     ".gv": dot,
     ".mmd": mermaid,
-    ".md": _markdown,
+    ".md": lambda drawn: f"```mermaid\n{mermaid(drawn)}```\n",
     ".html": page,
     ".htm": page,
 }

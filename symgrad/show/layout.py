@@ -8,7 +8,7 @@ layer are those of least squares under minimal distances, by isotonic regression
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -60,28 +60,30 @@ class _Layers:
         self.layer.append(layer)
         return len(self.widths) - 1
 
+    def _sweeps(self) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """Down and up in turns each row, and the neighbours of boxes in the direction that it comes from."""
+        for sweep in range(SWEEPS):
+            rows, neighbours = (self.rows[::-1], self.below) if sweep % 2 else (self.rows, self.above)
+            yield from ((row, neighbours) for row in rows)
+
     def order(self) -> None:
         """Fewer crossings: each row in the order of the mean places of its neighbours."""
         place = [0.0] * len(self.widths)
         for row in self.rows:
             for p, i in enumerate(row):
                 place[i] = float(p)
-        for sweep in range(SWEEPS):
-            neighbours = self.below if sweep % 2 else self.above
-            for row in reversed(self.rows) if sweep % 2 else self.rows:
-                row.sort(key=lambda i: _mean([place[j] for j in neighbours[i]], place[i]))
-                for p, i in enumerate(row):
-                    place[i] = p - len(row) / 2
+        for row, neighbours in self._sweeps():
+            row.sort(key=lambda i: _mean([place[j] for j in neighbours[i]], place[i]))
+            for p, i in enumerate(row):
+                place[i] = p - len(row) / 2
 
     def columns(self) -> list[float]:
         """Straighter arrows: each box as near as may be to the mean of its neighbours."""
         x = [0.0] * len(self.widths)
         for row in self.rows:
             self._place(row, x, [0.0] * len(row))
-        for sweep in range(SWEEPS):
-            neighbours = self.below if sweep % 2 else self.above
-            for row in reversed(self.rows) if sweep % 2 else self.rows:
-                self._place(row, x, [_mean([x[j] for j in neighbours[i]], x[i]) for i in row])
+        for row, neighbours in self._sweeps():
+            self._place(row, x, [_mean([x[j] for j in neighbours[i]], x[i]) for i in row])
         left = min((x[i] - w / 2 for i, w in enumerate(self.widths)), default=0.0)
         return [place - left for place in x]
 

@@ -9,7 +9,7 @@ from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.show.algebra import to_sympy
 from symgrad.show.draw import draw
-from symgrad.show.highlight import highlighted, markup_lines
+from symgrad.show.markup import highlighted, markup_lines
 from symgrad.show.subject import shown
 from symgrad.show.svg import svg
 

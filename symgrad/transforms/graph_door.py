@@ -22,7 +22,7 @@ from symgrad.errors import ArgumentError, DTypeError, GraphError
 from symgrad.frontend.arguments import Leaf, input_aval, is_array, spec
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
-from symgrad.transforms.run import described, matching, zeros
+from symgrad.transforms.run import described, matching, or_zeros
 
 
 class Graph(Nodes):
@@ -138,7 +138,7 @@ def gradients(
     found = pullback(
         graph, [y.node for y in ys], cotangents, [x.node for x in xs], True, [x.node for x in stop_gradients]
     )
-    return [zeros(x) if node is None else Variable(graph, node) for x, node in zip(xs, found, strict=True)]
+    return list(map(or_zeros, xs, found))
 
 
 def _cotangent(y: Variable, weight: Any) -> Node:

@@ -14,11 +14,11 @@ from symgrad.core.provenance import boundary
 from symgrad.derivatives.pullback import pushforward
 from symgrad.errors import ArgumentError
 from symgrad.frontend.interception import inside
-from symgrad.frontend.trace import graph_at_hand, trace
+from symgrad.frontend.trace import Program, graph_at_hand, trace
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import AGAIN
 from symgrad.transforms.graph_door import function
-from symgrad.transforms.run import Run, array_like, leaves_like, matching, zeros
+from symgrad.transforms.run import Run, array_like, leaves_like, matching, or_zeros
 from symgrad.transforms.wrt import Choice
 
 Tree = Any
@@ -68,7 +68,7 @@ def vjp(f: Callable[..., Any], *primals: Tree) -> tuple[Tree, Callable[[Tree], t
     leaves, structure = tree.flatten(program.outputs)
     seeds = [Variable(graph, graph.add_input(f"g{i}", y.aval)) if _flows(y) else None for i, y in enumerate(leaves)]
     cotangents = pullback(tree.unflatten(structure, seeds))
-    return _split(program, seeds, cotangents)(primals)
+    return _split(program, primals, seeds, cotangents)
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
@@ -104,10 +104,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]
     if graph is not None:
         return _within(graph, _append_jvp, f, primals, tangents)
     program = trace(lambda primals, tangents: _append_jvp(f, primals, tangents), (tuple(primals), tuple(tangents)))
-    arguments = tree.flatten((tuple(primals), tuple(tangents)))[0]
-    pairs = zip(program.leaves, arguments, strict=True)
-    inputs = [(Variable(program.graph, leaf.node), x) for leaf, x in pairs if leaf.node is not None]
-    return function([v for v, _ in inputs], program.outputs)(*[x for _, x in inputs])
+    inputs = _fed(program, (tuple(primals), tuple(tangents)))
+    return function([x for x, _ in inputs], program.outputs)(*[given for _, given in inputs])
 
 
 # ---- inside a trace
@@ -148,51 +146,43 @@ def pushed(run: Run, out: Tree, tangents: Tree) -> Tree:
     leaves, structure = tree.flatten(out)
     moving = [y.node for y in leaves if _flows(y)]
     found = iter(pushforward(run.graph, moving, [x.node for x in run.chosen], directions))
-    return tree.unflatten(structure, [_tangent(y, next(found)) if _flows(y) else None for y in leaves])
+    return tree.unflatten(structure, [or_zeros(y, next(found)) if _flows(y) else None for y in leaves])
 
 
 def _flows(y: Any) -> bool:
     return isinstance(y, Variable) and y.aval.differentiable
 
 
-def _tangent(y: Variable, node: Node | None) -> Variable:
-    return zeros(y) if node is None else Variable(y.graph, node)
-
-
 # ---- outside: two compiled functions, and what the second needs of the first
 
 
-def _split(program: Any, seeds: Sequence[Variable | None], cotangents: Tree) -> Callable[[Sequence[Tree]], Any]:
-    graph = program.graph
+def _split(program: Program, primals: Sequence[Tree], seeds: Sequence[Variable | None], cotangents: Tree) -> Any:
+    graph, structure = program.graph, tree.flatten(program.outputs)[1]
     given = [g for g in seeds if g is not None]
-    structure = tree.flatten(program.outputs)[1]
     ends = [x.node for x in tree.flatten(cotangents)[0] if isinstance(x, Variable)]
     saved = _residuals(ends, [g.node for g in given])
-    inputs = [(i, Variable(graph, leaf.node)) for i, leaf in enumerate(program.leaves) if leaf.node is not None]
     computed = [x for x in saved if x.op is not INPUT]
-    first = function([x for _, x in inputs], (program.outputs, [Variable(graph, x) for x in computed]))
+    inputs = _fed(program, tuple(primals))
+    first = function([x for x, _ in inputs], (program.outputs, [Variable(graph, x) for x in computed]))
     second = function([*(Variable(graph, x) for x in saved), *given], cotangents)
+    out, values = first(*[argument for _, argument in inputs])
+    known = {x.node: argument for x, argument in inputs} | dict(zip(computed, values, strict=True))
+    residuals = [known[x] for x in saved]
+    for i, x in enumerate(saved):
+        if x.op is INPUT and isinstance(known[x], np.ndarray):
+            residuals[i] = known[x].copy()  # the caller may write into it before the pullback runs
 
-    def run(primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
-        leaves = tree.flatten(tuple(primals))[0]
-        arguments = [leaves[i] for i, _ in inputs]
-        out, values = first(*arguments)
-        known = {x.node: value for (_, x), value in zip(inputs, arguments, strict=True)}
-        known.update(zip(computed, values, strict=True))
-        residuals = [_kept(known[x]) if x.op is INPUT else known[x] for x in saved]
+    def pullback(cotangent: Tree) -> tuple[Tree, ...]:
+        gs = leaves_like(structure, cotangent, "vjp: the cotangent", "the result")
+        return second(*residuals, *[_like(g, y) for g, y in zip(gs, seeds, strict=True) if y is not None])
 
-        def pullback(cotangent: Tree) -> tuple[Tree, ...]:
-            gs = leaves_like(structure, cotangent, "vjp: the cotangent", "the result")
-            return second(*residuals, *[_like(g, y) for g, y in zip(gs, seeds, strict=True) if y is not None])
-
-        return out, pullback
-
-    return run
+    return out, pullback
 
 
-def _kept(argument: Any) -> Any:
-    """An argument as it is now: the caller may write into it before the pullback runs."""
-    return argument.copy() if isinstance(argument, np.ndarray) else argument
+def _fed(program: Program, arguments: Sequence[Tree]) -> list[tuple[Variable, Any]]:
+    """The inputs of a program, and what they are."""
+    pairs = zip(program.leaves, tree.flatten(arguments)[0], strict=True)
+    return [(Variable(program.graph, leaf.node), x) for leaf, x in pairs if leaf.node is not None]
 
 
 def _like(g: Any, seed: Variable) -> Any:

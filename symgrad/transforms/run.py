@@ -195,16 +195,14 @@ class Run:
         """Cotangents of what was chosen, in trees like it."""
         with provenance(self.graph, self._where):
             found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], named)
-            return self._arranged([self._or_zero(i, g) for i, g in enumerate(found)])
+            return self._arranged([self._or_zeros(i, g) for i, g in enumerate(found)])
 
-    def _or_zero(self, i: int, g: Node | None) -> Variable:
-        if g is not None:
-            return Variable(self.graph, g)
-        if self._choice.disconnected == "raise":
+    def _or_zeros(self, i: int, derivative: Node | None) -> Variable:
+        if derivative is None and self._choice.disconnected == "raise":
             raise NotDifferentiableError(
                 f"the value does not depend on {self._paths[i]}", 'disconnected="zero" gives zeros.'
             )
-        return zeros(self.chosen[i])
+        return or_zeros(self.chosen[i], derivative)
 
     def jacobian(self, mode: str, name: str) -> Any:
         """Jacobians of all results, called `name`, in a tree of results of trees of what was chosen."""
@@ -260,8 +258,10 @@ def leaves_like(structure: tree.TreeSpec, given: Any, what: str, of: str) -> lis
     return leaves
 
 
-def zeros(x: Variable) -> Variable:
-    """Zeros in the shape and dtype of `x`: of a scalar a scalar, where np.zeros_like gives an array."""
+def or_zeros(x: Variable, derivative: Node | None) -> Variable:
+    """A derivative, or zeros in the shape and dtype of `x`: of a scalar a scalar, where np.zeros_like gives arrays."""
+    if derivative is not None:
+        return Variable(x.graph, derivative)
     return np.zeros_like(x) if x.shape else Variable(x.graph, x.graph.constant(x.dtype.type(0)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import signature
+from symgrad.frontend.static import one_or_more
 
 
 class Choice:
@@ -18,15 +19,13 @@ class Choice:
     ) -> None:
         if disconnected not in ("zero", "raise"):
             raise ArgumentError(f"disconnected={disconnected!r}", 'It is "zero" or "raise".')
-        given = argnums if wrt is None else wrt
-        self.single = isinstance(given, (int, str))
-        self.items: tuple[Any, ...] = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        self.single = isinstance(argnums if wrt is None else wrt, (int, str))
         self.disconnected = disconnected
-        kind = int if wrt is None else str
-        if not self.items or not all(isinstance(item, kind) and not isinstance(item, bool) for item in self.items):
-            if wrt is None:
-                raise ArgumentError(f"argnums={argnums!r}", "It is a number or a tuple of numbers; names go into wrt=.")
-            raise ArgumentError(f"wrt={wrt!r}", "It is a name or a list of names; numbers go into argnums=.")
+        if wrt is None:
+            takes = "a number or a tuple of numbers; names go into wrt="
+            self.items = one_or_more(argnums, int, "argnums", takes, least=1)
+        else:
+            self.items = one_or_more(wrt, str, "wrt", "a name or a list of names; numbers go into argnums=", least=1)
 
     def described(self, f: Callable[..., Any]) -> str:
         """For the docstring of the generated module."""
@@ -42,8 +41,9 @@ class Choice:
 def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> str:
     count = len(bound.args)
     if not -count <= i < count:
+        counted = f"{count or 'no'} positional argument{'s' * (count != 1)}"
         raise ArgumentError(
-            f"argnums={i}, but {getattr(f, '__name__', 'the function')} was called with {_counted(count)}",
+            f"argnums={i}, but {getattr(f, '__name__', 'the function')} was called with {counted}",
             "For an argument passed by keyword give its name: wrt=.",
         )
     places = []
@@ -53,10 +53,6 @@ def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> 
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             places.append(name)
     return places[i % count]
-
-
-def _counted(count: int) -> str:
-    return f"{count or 'no'} positional argument{'s' * (count != 1)}"
 
 
 def below(path: str, paths: Sequence[str]) -> list[int]:

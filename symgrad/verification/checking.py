@@ -17,10 +17,10 @@ from symgrad.core import tree
 from symgrad.errors import ArgumentError
 from symgrad.export.points import Point, call
 from symgrad.frontend.variable import Variable
-from symgrad.verification.compare import compared, told_apart
+from symgrad.verification.compare import compared, furthest
 from symgrad.verification.lines import Line, changed_at, first_difference
 from symgrad.verification.model import BY_HAND, Known, Model
-from symgrad.verification.rounding import distance, rounded
+from symgrad.verification.rounding import rounded
 from symgrad.verification.scripts import Event, Recorded, Script
 from symgrad.verification.verdict import Verdict, with_line
 
@@ -207,7 +207,5 @@ def _told(found: Line) -> str:
     missing = "".join(f"\nbefore it this is missing: {text}" for text in found.missing)
     if got.shape != expected.shape:
         return f"{line} gives an array of shape {got.shape}, where the model's gives {expected.shape}{missing}"
-    index = np.unravel_index(int(np.argmax(distance(got, expected))), got.shape)
-    place = f" at [{', '.join(map(str, map(int, index)))}]" if index else ""
-    mine, other = told_apart(got[index], expected[index])
-    return f"{line} gives {mine}{place}, where the model's gives {other}{missing}"
+    place, mine, other = furthest(got, expected)
+    return f"{line} gives {mine}{' at ' * bool(place)}{place}, where the model's gives {other}{missing}"

@@ -90,15 +90,20 @@ def _excused(
 
 def _difference(name: str, got: np.ndarray, expected: np.ndarray, right: np.ndarray) -> str:
     """The number that is furthest off, and how many are."""
-    apart = np.where(right, -1.0, distance(got, expected))
-    index = np.unravel_index(int(np.argmax(apart)), apart.shape)
-    place = f"[{', '.join(map(str, map(int, index)))}]" if index else ""
+    place, mine, other = furthest(got, expected, ~right)
     many = f" ({np.sum(~right)} of {right.size} numbers differ)" if right.size > 1 else ""
-    mine, other = told_apart(got[index], expected[index])
     return f"{name}{place} is {mine}, the model's is {other}{many}"
 
 
-def told_apart(a: Any, b: Any) -> tuple[str, str]:
+def furthest(got: np.ndarray, expected: np.ndarray, among: Any = True) -> tuple[str, str, str]:
+    """The place where two arrays are furthest apart, "" of numbers, and what stands there in each."""
+    apart = np.where(among, distance(got, expected), -1.0)
+    index = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    place = f"[{', '.join(map(str, map(int, index)))}]" if index else ""
+    return (place, *_told_apart(got[index], expected[index]))
+
+
+def _told_apart(a: Any, b: Any) -> tuple[str, str]:
     """Two numbers with as many digits as tell them apart, and no fewer than six."""
     if np.asarray(a).dtype.kind != "f":
         return str(a), str(b)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from symgrad.core.listing import columns
+from symgrad.core.text import plain
 
 
 class Compared(NamedTuple):
@@ -69,11 +68,7 @@ class GradientComparison(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain JSON; a number that is not finite is a string."""
-        rows = [{**row._asdict(), "modes": list(row.modes), "at": list(row.at)} for row in self.rows]
-        plain = [
-            {key: str(x) if isinstance(x, float) and not np.isfinite(x) else x for key, x in r.items()} for r in rows
-        ]
-        return {"function": self.name, "right": bool(self), "rows": plain}
+        return {"function": self.name, "right": bool(self), "rows": plain(self.rows)}
 
 
 def _cells(row: Compared) -> tuple[str, ...]:

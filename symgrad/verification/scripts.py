@@ -101,10 +101,6 @@ def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, threads: 
     return [share(start, stop) for start, stop in ((0, cut), (cut, n)) if start < stop or n == 0]
 
 
-def _on_this_thread(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    return function(*args, **options)
-
-
 def _no_threads(process: int) -> None:
     raise RuntimeError("no threads")  # so that parts are computed one after the other
 
@@ -115,7 +111,11 @@ def _zeros(rows: int, *rest: Any) -> Iterator[list[np.ndarray]]:
     yield [np.moveaxis(np.zeros((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
 
 
-_ALONE = {"_in_parts": _in_two_parts, "_blas_on_one_thread": _on_this_thread, "_pool": _no_threads}
+_ALONE = {
+    "_in_parts": _in_two_parts,
+    "_blas_on_one_thread": lambda function, *args, **options: function(*args, **options),
+    "_pool": _no_threads,
+}
 
 # ---- recording
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from textwrap import dedent
 from typing import Any
 
+from symgrad.core.text import plain
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -100,8 +102,7 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """The same as a dict of plain values."""
-        plain = {**vars(self), "agrees": bool(self), "notes": list(self.notes), "sizes": [*map(dict, self.sizes)]}
-        return {**plain, "point": None if self.point is None else dict(self.point)}
+        return {**plain(self), "agrees": bool(self)}
 
 
 def with_line(verdict: Verdict, text: str, line: int | None) -> Verdict:
