@@ -26,6 +26,11 @@ def is_one(n: object) -> bool:
     return isinstance(n, int) and n == 1
 
 
+def with_size(shape: tuple[Any, ...], axis: int, size: Any) -> tuple[Any, ...]:
+    """A shape with another size along one axis."""
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
 def render_shape(shape: Shape) -> str:
     """Python source of the sizes of a shape, without brackets."""
     return ", ".join(map(str, shape))

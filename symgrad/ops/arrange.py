@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.core.axes import ALONG_AXIS, Flow, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import product, same_shape
+from symgrad.core.shapes import product, same_shape, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import margins
@@ -87,7 +87,7 @@ def _vjp_repeat(g, y, x, repeats, axis):
 
 REPEAT = operator(
     np.repeat,
-    infer=lambda x, repeats, axis: Aval((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype),
+    infer=lambda x, repeats, axis: Aval(with_size(x.shape, axis, x.shape[axis] * repeats), x.dtype),
     vjp=_vjp_repeat,
     spell=lambda node, x: call(
         "np.repeat",
@@ -280,8 +280,7 @@ def _vjp_pad(g, y, x, pad_width, mode):
         if same(a, 0) and same(b, 0):
             continue
         places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
-        target = (*g.shape[:axis], x.shape[axis], *g.shape[axis + 1 :])
-        key = (*(EVERYTHING,) * axis, Slot(0), *(EVERYTHING,) * (g.ndim - axis - 1))
+        target, key = with_size(g.shape, axis, x.shape[axis]), with_size((EVERYTHING,) * g.ndim, axis, Slot(0))
         g = ADD_AT(np.full(target, 0, g.dtype, like=g), g, places, key=key)
     return (g,)
 
@@ -393,7 +392,7 @@ def insert(arr, obj, values, axis=None):
         places = inserted[np.argsort(writers[inserted])]
     size = n + len(places)
     like = next(x for x in (arr, values) if is_traced(x))
-    y = np.full((*arr.shape[:axis], size, *arr.shape[axis + 1 :]), 0, arr.dtype, like=like)
+    y = np.full(with_size(arr.shape, axis, size), 0, arr.dtype, like=like)
     full = (slice(None),) * axis
     y = put(y, (*full, np.setdiff1d(np.arange(size), places)), arr)
     return put(y, (*full, places), values)

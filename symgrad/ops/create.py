@@ -380,9 +380,7 @@ def eye(new, N, M=None, k=0, dtype=float, order="C", *, device=None):
     return new(EYE, n=n, m=n if M is None else as_length(M), k=operator_index(k), dtype=np.dtype(dtype))
 
 
-@creates(np.identity)
-def identity(new, n, dtype=None):
-    return eye(new, n, dtype=dtype)
+creates(np.identity)(lambda new, n, dtype=None: eye(new, n, dtype=dtype))
 
 
 @creates(np.tri)

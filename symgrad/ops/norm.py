@@ -122,9 +122,7 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     return np.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(x.shape))) if keepdims else y
 
 
-@implements(np.linalg.matrix_norm)
-def matrix_norm(x, /, *, keepdims=False, ord="fro"):
-    return np.linalg.norm(x, ord, (-2, -1), keepdims)
+implements(np.linalg.matrix_norm)(lambda x, /, *, keepdims=False, ord="fro": np.linalg.norm(x, ord, (-2, -1), keepdims))
 
 
 @implements(np.linalg.cond)

@@ -111,11 +111,6 @@ def _batch_kron(batched, a, b):
     return np.reshape(np.einsum(a, of_a, b, of_b, [0, *letters]), (size, *shape))
 
 
-def _flow_kron(y, a, b):
-    """An axis of one operand where the size of the other is 1: the product of two has another size."""
-    return aligned(y, a, b)._replace(stack=None)
-
-
 KRON = operator(
     np.kron,
     arrays=2,
@@ -123,7 +118,8 @@ KRON = operator(
     infer=lambda a, b: Aval(tuple(m * k for m, k in zip(a.shape, b.shape, strict=True)), common_dtype(a, b)),
     vjp=_vjp_kron,
     batch=_batch_kron,
-    flow=_flow_kron,
+    # an axis of one operand where the size of the other is 1: the product of two has another size
+    flow=lambda y, a, b: aligned(y, a, b)._replace(stack=None),
     linear=True,
 )
 
@@ -162,9 +158,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return y if axisc == y.ndim - 1 else np.transpose(y, (*rest[:axisc], y.ndim - 1, *rest[axisc:]))
 
 
-@implements(np.linalg.cross)
-def linalg_cross(x1, x2, /, *, axis=-1):
-    return np.cross(x1, x2, axis=axis)
+implements(np.linalg.cross)(lambda x1, x2, /, *, axis=-1: np.cross(x1, x2, axis=axis))
 
 
 # ---- convolution and correlation of sequences

@@ -4,6 +4,8 @@ What NumPy has with the same meaning is written with np.linalg, which takes stac
 compute (`overwrite_a`, `check_finite`, `driver`) change nothing. Derivatives as in `symgrad.ops.linalg`.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy import linalg
 
@@ -163,9 +165,7 @@ def _reduced(a, root, kind):
     return SOLVE_TRIANGULAR(root, transposed(half), lower=True)
 
 
-@implements_at(linalg, "eigvalsh")
-def eigvalsh(a, b=None, **kwargs):
-    return eigh(a, b, eigvals_only=True, **kwargs)
+implements_at(linalg, "eigvalsh")(partial(eigh, eigvals_only=True))
 
 
 @implements_at(linalg, "svd")

@@ -75,16 +75,11 @@ def convolve(in1, in2, mode="full", method="auto"):
     return _convolved("convolve", in1, in2, mode)
 
 
-@implements_at(signal, "fftconvolve")
+@implements_at(signal, "fftconvolve", "oaconvolve")
 def fftconvolve(in1, in2, mode="full", axes=None):
     if axes is not None and axis_tuple("fftconvolve", axes, np.ndim(in1)) != tuple(range(np.ndim(in1))):
         refuse("fftconvolve", "axes", PACKAGE)
     return _convolved("fftconvolve", in1, in2, mode)
-
-
-@implements_at(signal, "oaconvolve")
-def oaconvolve(in1, in2, mode="full", axes=None):
-    return fftconvolve(in1, in2, mode, axes)
 
 
 @implements_at(signal, "convolve2d")
