@@ -7,6 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape, with_size
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
+from symgrad.ops.contract import spread
 from symgrad.ops.define import (
     as_input,
     as_method,
@@ -273,8 +274,7 @@ def _widths(f, h, axis):
             f"np.gradient: coordinates of shape {h.shape} for axis {axis} of size {f.shape[axis]}",
             "Give one coordinate for each place along the axis.",
         )
-    widths = np.diff(np.astype(h, float) if h.dtype.kind in "iu" else h)
-    return widths[(slice(None), *[None] * (f.ndim - 1 - axis))]
+    return spread(np.diff(np.astype(h, float) if h.dtype.kind in "iu" else h), f.ndim - 1 - axis)
 
 
 def _slope(f, h, axis, edge_order):
@@ -353,7 +353,4 @@ def _steps(x, dx, axis, ndim):
     if x is None:
         return dx
     x = as_input(x)
-    if x.ndim > 1:
-        return np.diff(x, axis=axis)
-    steps = np.diff(x)
-    return steps[(slice(None), *[None] * (ndim - 1 - axis))]
+    return np.diff(x, axis=axis) if x.ndim > 1 else spread(np.diff(x), ndim - 1 - axis)

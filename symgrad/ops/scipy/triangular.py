@@ -55,10 +55,6 @@ def _transposes(function, trans, a):
 # ---- triangular systems
 
 
-def _infer_triangular(a, b, trans=0, lower=False, unit_diagonal=False):
-    return with_right_hand_side("solve_triangular", a, b, PACKAGE)
-
-
 def _vjp_triangular(g, y, a, b, trans, lower, unit_diagonal):
     gb = SOLVE_TRIANGULAR(a, g, trans=1 - trans, lower=lower, unit_diagonal=unit_diagonal)
     ga = _outer(y, gb) if trans else _outer(gb, y)
@@ -68,7 +64,9 @@ def _vjp_triangular(g, y, a, b, trans, lower, unit_diagonal):
 SOLVE_TRIANGULAR = operator(
     linalg.solve_triangular,
     arrays=2,
-    infer=_infer_triangular,
+    infer=lambda a, b, trans=0, lower=False, unit_diagonal=False: with_right_hand_side(
+        "solve_triangular", a, b, PACKAGE
+    ),
     vjp=_vjp_triangular,
     batch=lambda batched, a, b, **kind: batch_solver(lambda a, b: SOLVE_TRIANGULAR(a, b, **kind), batched, a, b),
     flops=lambda y, a, b, **kind: a.shape[-1] * shapes.product(y.shape),
