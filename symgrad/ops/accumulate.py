@@ -67,10 +67,6 @@ def _accumulation(function, vjp, linear=False):
     return op
 
 
-def _vjp_cumsum(g, y, x, axis):
-    return (_reversed(np.cumsum(_reversed(g, axis), axis=axis), axis),)
-
-
 def _vjp_cumprod(g, y, x, axis):
     """The product before each number times what the numbers behind it make of the cotangent.
 
@@ -99,7 +95,11 @@ def _recurrence(g, factor, axis):
     return h
 
 
-CUMSUM = _accumulation(np.cumsum, _vjp_cumsum, linear=True)
+CUMSUM = _accumulation(
+    np.cumsum,
+    lambda g, y, x, axis: (_reversed(np.cumsum(_reversed(g, axis), axis=axis), axis),),
+    linear=True,
+)
 CUMPROD = _accumulation(np.cumprod, _vjp_cumprod)
 
 

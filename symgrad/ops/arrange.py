@@ -269,13 +269,18 @@ for _name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn 
 # ---- padding
 
 
-def _infer_pad(x, pad_width, mode="constant"):
-    return Aval(tuple(n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)), x.dtype)
+def _padded(shape, widths):
+    return tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
+
+
+def _inside(shape, widths):
+    """The key of what was padded."""
+    return tuple(slice(a, a + n) for n, (a, _) in zip(shape, widths, strict=True))
 
 
 def _vjp_pad(g, y, x, pad_width, mode):
     if mode == "constant":
-        return (g[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width, strict=True))],)
+        return (g[_inside(x.shape, pad_width)],)
     for axis, (a, b) in reversed(list(enumerate(pad_width))):
         if same(a, 0) and same(b, 0):
             continue
@@ -299,7 +304,7 @@ def _flow_pad(y, x, pad_width, mode):
 
 PAD = operator(
     np.pad,
-    infer=_infer_pad,
+    infer=lambda x, pad_width, mode="constant": Aval(_padded(x.shape, pad_width), x.dtype),
     vjp=_vjp_pad,
     spell=_spell_pad,
     flow=_flow_pad,
@@ -340,10 +345,9 @@ def _pad_with(x, widths, fill):
     """Pad with given numbers: the margins of a later axis go over those of an earlier one."""
     values = ((fill, fill),) * len(widths) if is_traced(fill) or np.isscalar(fill) else _widths(fill, len(widths))
     like = next(v for v in (x, *(v for pair in values for v in pair)) if is_traced(v))
-    sizes = tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
     if all(np.ndim(v) == 0 and v is values[0][0] for pair in values for v in pair):
-        y = np.full(sizes, values[0][0], x.dtype, like=like)
-        return put(y, tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True)), x)
+        y = np.full(_padded(x.shape, widths), values[0][0], x.dtype, like=like)
+        return put(y, _inside(x.shape, widths), x)
     y = PAD(x, widths, "constant") if is_traced(x) else np.array(np.pad(x, widths), like=like)
     for axis, ((a, b), (before, after)) in enumerate(zip(widths, values, strict=True)):
         n, full = x.shape[axis], (slice(None),) * axis

@@ -276,20 +276,15 @@ def _vjp_linspace(g, y, start, stop, num, endpoint):
     return np.sum(g * (1 - t), axis=0), np.sum(g * t, axis=0)
 
 
-def _batch_linspace(batched, start, stop, num, endpoint):
-    return np.moveaxis(LINSPACE(*align(batched, start, stop), num=num, endpoint=endpoint), 0, 1)
-
-
 def _spell_linspace(node, start, stop):
     params = {"endpoint": True, **dict(node.params)}
     ends = [] if params["endpoint"] else ["endpoint=False"]
     return call("np.linspace", [start.text, stop.text, str(params["num"]), *ends])
 
 
-def _flow_linspace(y, start, stop, num, endpoint):
+def _flow_linspace(y, *ends, num, endpoint):
     """The axes of the ends, which broadcast; the one of the steps is made as a whole."""
-    labels = [range(-x.ndim, 0) for x in (start, stop)]
-    return matched(y, (start, stop), labels, [None, *range(1 - y.ndim, 0)])
+    return matched(y, ends, [range(-x.ndim, 0) for x in ends], [None, *range(1 - y.ndim, 0)])
 
 
 LINSPACE = operator(
@@ -300,7 +295,7 @@ LINSPACE = operator(
         (num, *broadcast_shapes(start.shape, stop.shape)), np.result_type(start.dtype, stop.dtype, 0.0)
     ),
     vjp=_vjp_linspace,
-    batch=_batch_linspace,
+    batch=lambda batched, start, stop, **steps: np.moveaxis(LINSPACE(*align(batched, start, stop), **steps), 0, 1),
     spell=_spell_linspace,
     flow=_flow_linspace,
     linear=True,

@@ -105,9 +105,7 @@ def compress(condition, a, axis=None, out=None):
     return np.take(a, _places("compress", condition), axis)
 
 
-@implements(np.extract)
-def extract(condition, arr):
-    return np.take(np.ravel(arr), _places("extract", condition))
+implements(np.extract)(lambda condition, arr: np.take(np.ravel(arr), _places("extract", condition)))
 
 
 def _places(function, condition):

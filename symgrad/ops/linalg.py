@@ -256,9 +256,7 @@ EIGVALSH = operator(
 )
 
 
-@implements(np.linalg.eigh)
-def eigh(a, UPLO="L"):
-    return named(EIGH(a, UPLO), np.linalg.eigh)
+implements(np.linalg.eigh)(lambda a, UPLO="L": named(EIGH(a, UPLO), np.linalg.eigh))
 
 
 @implements(np.linalg.eig, np.linalg.eigvals)

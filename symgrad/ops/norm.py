@@ -13,10 +13,6 @@ from symgrad.ops.linalg import real
 # ---- the Euclidean norm over one axis, two axes (Frobenius) or all of them
 
 
-def _infer_norm(x, axis=None, keepdims=False):
-    return Aval(reduced_shape(x.shape, _axes(x, axis), keepdims), real(x.dtype))
-
-
 def _axes(x, axis):
     return axis_tuple("linalg.norm", axis, x.ndim)
 
@@ -37,7 +33,7 @@ def _batch_norm(batched, x, axis, keepdims):
 
 NORM = operator(
     np.linalg.norm,
-    infer=_infer_norm,
+    infer=lambda x, axis=None, keepdims=False: Aval(reduced_shape(x.shape, _axes(x, axis), keepdims), real(x.dtype)),
     bind=lambda x, axis=None, keepdims=False: ((x,), {"axis": axis, "keepdims": bool(keepdims)}),
     evaluate=lambda x, axis=None, keepdims=False: np.linalg.norm(x, axis=axis, keepdims=keepdims),
     vjp=_vjp_norm,

@@ -142,10 +142,6 @@ def _in_order(x, order):
     return np.take_along_axis(x, np.broadcast_to(order[..., None], x.shape), axis=-2)
 
 
-def _infer_lu_factor(a):
-    return of_matrix("lu_factor", "nn->nn", a, PACKAGE), Aval(a.shape[:-1], np.dtype(np.int32))
-
-
 def _vjp_lu_factor(g, y, a):
     """F. de Hoog, R. Anderssen and M. Lukas, *Differentiation of matrix functionals using triangular factorization*
     (2011).
@@ -161,7 +157,7 @@ def _vjp_lu_factor(g, y, a):
 
 LU_FACTOR = operator(
     linalg.lu_factor,
-    infer=_infer_lu_factor,
+    infer=lambda a: (of_matrix("lu_factor", "nn->nn", a, PACKAGE), Aval(a.shape[:-1], np.dtype(np.int32))),
     vjp=_vjp_lu_factor,
     flops=lambda y, a: work(a, 2, 3),
     flow=signature("...__->...__,..._"),
@@ -170,9 +166,7 @@ LU_FACTOR = operator(
 )
 
 
-@implements_at(linalg, "lu_factor")
-def lu_factor(a, overwrite_a=False, check_finite=True):
-    return LU_FACTOR(a)
+implements_at(linalg, "lu_factor")(lambda a, overwrite_a=False, check_finite=True: LU_FACTOR(a))
 
 
 @implements_at(linalg, "lu_solve")
