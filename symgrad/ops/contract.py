@@ -186,8 +186,7 @@ VECDOT = operator(
 
 def to_last(x, axis, name):
     x = as_input(x)
-    axis = axis_index(name, axis, np.ndim(x))
-    return x if axis == np.ndim(x) - 1 else np.transpose(x, (*(i for i in range(np.ndim(x)) if i != axis), axis))
+    return np.moveaxis(x, axis_index(name, axis, np.ndim(x)), -1)
 
 
 implements(np.linalg.matmul)(lambda x1, x2, /: np.matmul(x1, x2))

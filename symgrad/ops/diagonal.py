@@ -19,18 +19,8 @@ def _offset(name, key, k):
     return int(k)
 
 
-def last_two(x, axis1, axis2):
-    """`x` with two axes moved to the end."""
-    return np.transpose(x, _to_last_two(x.ndim, axis1, axis2))
-
-
-def _to_last_two(ndim, axis1, axis2):
-    return [*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2]
-
-
 def _from_last_two(x, axis1, axis2):
-    """The inverse of `last_two`."""
-    return np.transpose(x, np.argsort(_to_last_two(x.ndim, axis1, axis2)))
+    return np.moveaxis(x, (-2, -1), (axis1, axis2))
 
 
 # ---- np.diag of a vector: a matrix
@@ -123,7 +113,8 @@ def _flow_diagonal(y, a, offset, axis1, axis2):
 def _write_back_diagonal(a, content, offset=0, axis1=0, axis2=1):
     """`a` with another main diagonal: np.einsum gives one that can be written into."""
     eye = np.eye(a.shape[axis1], dtype=bool, like=a)
-    return _from_last_two(np.where(eye, content[..., None], last_two(a, axis1, axis2)), axis1, axis2)
+    matrices = np.moveaxis(a, (axis1, axis2), (-2, -1))
+    return _from_last_two(np.where(eye, content[..., None], matrices), axis1, axis2)
 
 
 DIAGONAL = operator(

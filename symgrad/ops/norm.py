@@ -7,7 +7,6 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import reduced_shape
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, operator
-from symgrad.ops.diagonal import last_two
 from symgrad.ops.linalg import real
 
 # ---- the Euclidean norm over one axis, two axes (Frobenius) or all of them
@@ -100,7 +99,7 @@ def _matrix_norm(x, ord, axes, keepdims):
             f"np.linalg.norm: ord={ord!r} is not the norm of a matrix",
             "Write 'fro', 'nuc', 1, 2, np.inf or one of -1, -2, -np.inf.",
         )
-    s = np.linalg.svdvals(last_two(x, *axes))
+    s = np.linalg.svdvals(np.moveaxis(x, axes, (-2, -1)))
     y = (np.sum if ord == "nuc" else np.max if ord == 2 else np.min)(s, axis=-1)
     return np.reshape(y, reduced_shape(x.shape, axes, keepdims=True)) if keepdims else y
 
@@ -111,8 +110,8 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     if axis is not None and not isinstance(axis, tuple):
         return np.linalg.norm(x, ord, axis, keepdims)
     axes = axis_tuple("linalg.vector_norm", axis, x.ndim)
-    rest = [i for i in range(x.ndim) if i not in axes]
-    flat = np.reshape(np.transpose(x, [*axes, *rest]), (-1, *(x.shape[i] for i in rest)))
+    rest = reduced_shape(x.shape, axes, keepdims=False)
+    flat = np.reshape(np.moveaxis(x, axes, range(len(axes))), (-1, *rest))
     y = np.linalg.norm(flat, ord, 0)
     return np.reshape(y, reduced_shape(x.shape, axes, keepdims=True)) if keepdims else y
 

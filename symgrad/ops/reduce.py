@@ -305,11 +305,10 @@ def over_axes(function, x, axes):
         return function(x, axes[0])
     if len(axes) == x.ndim:
         return np.reshape(function(np.ravel(x), 0), x.shape)
-    kept = tuple(i for i in range(x.ndim) if i not in axes)
-    order = kept + axes
-    moved = np.transpose(x, order)
-    flat = np.reshape(moved, (*[x.shape[i] for i in kept], product([x.shape[i] for i in axes])))
-    return np.transpose(np.reshape(function(flat, len(kept)), moved.shape), np.argsort(order))
+    kept = x.ndim - len(axes)
+    moved = np.moveaxis(x, axes, range(kept, x.ndim))
+    flat = np.reshape(moved, (*moved.shape[:kept], product(moved.shape[kept:])))
+    return np.moveaxis(np.reshape(function(flat, kept), moved.shape), range(kept, x.ndim), axes)
 
 
 def _product_of_others(x, axes):
