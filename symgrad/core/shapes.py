@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 from symgrad.core.sizes import Dim, Shape, Size, agree, difference, is_negative, largest, same, scope_of, smallest
@@ -24,6 +24,16 @@ def same_shape(s: Shape, t: Shape) -> bool:
 def is_one(n: object) -> bool:
     """Whether a size is known to be one: an axis of such a size may stand for a longer one."""
     return isinstance(n, int) and n == 1
+
+
+def with_size(shape: tuple[Any, ...], axis: int, size: Any) -> tuple[Any, ...]:
+    """A shape with another size along one axis."""
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def reduced_shape(shape: Shape, axes: Collection[int], keepdims: bool) -> Shape:
+    """A shape without some axes, or with size 1 along them."""
+    return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
 
 
 def render_shape(shape: Shape) -> str:

@@ -4,9 +4,10 @@ import numpy as np
 
 from symgrad.core.axes import ALONG_AXIS
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import same_shape
+from symgrad.core.shapes import same_shape, with_size
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
+from symgrad.ops.contract import spread
 from symgrad.ops.define import (
     as_input,
     as_method,
@@ -49,7 +50,7 @@ def _accumulation(function, vjp, linear=False):
     """Define an operator of the same shape along one axis; NumPy's ``axis=None`` flattens first."""
     op = operator(
         function,
-        quick=as_method if hasattr(np.ndarray, function.__name__) else None,
+        quick=as_method,
         infer=lambda x, axis: Aval(x.shape, sum_dtype(x.dtype)),
         vjp=vjp,
         spell=_spell,
@@ -64,10 +65,6 @@ def _accumulation(function, vjp, linear=False):
         return op(np.ravel(x), axis=0) if axis is None else op(x, axis=axis)
 
     return op
-
-
-def _vjp_cumsum(g, y, x, axis):
-    return (_reversed(np.cumsum(_reversed(g, axis), axis=axis), axis),)
 
 
 def _vjp_cumprod(g, y, x, axis):
@@ -98,7 +95,11 @@ def _recurrence(g, factor, axis):
     return h
 
 
-CUMSUM = _accumulation(np.cumsum, _vjp_cumsum, linear=True)
+CUMSUM = _accumulation(
+    np.cumsum,
+    lambda g, y, x, axis: (_reversed(np.cumsum(_reversed(g, axis), axis=axis), axis),),
+    linear=True,
+)
 CUMPROD = _accumulation(np.cumprod, _vjp_cumprod)
 
 
@@ -113,7 +114,7 @@ def _with_start(function, start):
         y = function(x, axis=axis, dtype=dtype)
         if not include_initial:
             return y
-        longer = np.full((*y.shape[:axis], y.shape[axis] + 1, *y.shape[axis + 1 :]), start, y.dtype, like=y)
+        longer = np.full(with_size(y.shape, axis, y.shape[axis] + 1), start, y.dtype, like=y)
         longer[_key(axis, slice(1, None))] = y
         return longer
 
@@ -130,14 +131,8 @@ def _without_nans(x, number):
     return np.where(np.isnan(x), number, x) if x.dtype.kind == "f" else x
 
 
-@implements(np.nancumsum)
-def nancumsum(a, axis=None, dtype=None, out=None):
-    return np.cumsum(_without_nans(a, 0), axis, dtype, out)
-
-
-@implements(np.nancumprod)
-def nancumprod(a, axis=None, dtype=None, out=None):
-    return np.cumprod(_without_nans(a, 1), axis, dtype, out)
+implements(np.nancumsum)(lambda a, *given, **named: np.cumsum(_without_nans(a, 0), *given, **named))
+implements(np.nancumprod)(lambda a, *given, **named: np.cumprod(_without_nans(a, 1), *given, **named))
 
 
 # ---- ufunc.accumulate
@@ -151,6 +146,11 @@ def _accumulate(ufunc, function):
         return function(array, axis or 0, dtype, out)
 
 
+def _spell_along(node, x):
+    axis = dict(node.params)["axis"]
+    return call(node.op.path, [x.text] if axis == 0 else [x.text, f"axis={axis}"])
+
+
 def _running(ufunc, vjp):
     """Define ``ufunc.accumulate`` as an operator."""
     name = f"{ufunc.__name__}.accumulate"
@@ -159,7 +159,7 @@ def _running(ufunc, vjp):
         name=name,
         infer=lambda x, axis: Aval(x.shape, ufunc_dtypes(ufunc, (x.dtype, x.dtype))[0]),
         vjp=vjp,
-        spell=lambda node, x: call(node.op.path, [x.text, *_unless_first(dict(node.params)["axis"])]),
+        spell=_spell_along,
         **ALONG_AXIS,
     )
 
@@ -171,10 +171,6 @@ def _running(ufunc, vjp):
         return op(x if dtype is None else np.astype(x, np.dtype(dtype)), axis=axis)
 
     _accumulate(ufunc, signed)
-
-
-def _unless_first(axis):
-    return [f"axis={axis}"] * (axis != 0)
 
 
 def _vjp_extreme(g, y, x, axis):
@@ -228,7 +224,7 @@ def _end(a, axis, x):
     if x is _UNSET:
         return None
     x = np.asarray(x) if type(x) in (int, float) else as_input(x)
-    return x if x.ndim else np.broadcast_to(x, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
+    return x if x.ndim else np.broadcast_to(x, with_size(a.shape, axis, 1))
 
 
 @implements(np.ediff1d)
@@ -278,8 +274,7 @@ def _widths(f, h, axis):
             f"np.gradient: coordinates of shape {h.shape} for axis {axis} of size {f.shape[axis]}",
             "Give one coordinate for each place along the axis.",
         )
-    widths = np.diff(np.astype(h, float) if h.dtype.kind in "iu" else h)
-    return widths[(slice(None), *[None] * (f.ndim - 1 - axis))]
+    return spread(np.diff(np.astype(h, float) if h.dtype.kind in "iu" else h), f.ndim - 1 - axis)
 
 
 def _slope(f, h, axis, edge_order):
@@ -358,7 +353,4 @@ def _steps(x, dx, axis, ndim):
     if x is None:
         return dx
     x = as_input(x)
-    if x.ndim > 1:
-        return np.diff(x, axis=axis)
-    steps = np.diff(x)
-    return steps[(slice(None), *[None] * (ndim - 1 - axis))]
+    return np.diff(x, axis=axis) if x.ndim > 1 else spread(np.diff(x), ndim - 1 - axis)

@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.core.axes import ALONG_AXIS, Flow, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import product, same_shape
+from symgrad.core.shapes import product, same_shape, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import margins
@@ -87,7 +87,7 @@ def _vjp_repeat(g, y, x, repeats, axis):
 
 REPEAT = operator(
     np.repeat,
-    infer=lambda x, repeats, axis: Aval((*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :]), x.dtype),
+    infer=lambda x, repeats, axis: Aval(with_size(x.shape, axis, x.shape[axis] * repeats), x.dtype),
     vjp=_vjp_repeat,
     spell=lambda node, x: call(
         "np.repeat",
@@ -269,19 +269,23 @@ for _name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn 
 # ---- padding
 
 
-def _infer_pad(x, pad_width, mode="constant"):
-    return Aval(tuple(n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)), x.dtype)
+def _padded(shape, widths):
+    return tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
+
+
+def _inside(shape, widths):
+    """The key of what was padded."""
+    return tuple(slice(a, a + n) for n, (a, _) in zip(shape, widths, strict=True))
 
 
 def _vjp_pad(g, y, x, pad_width, mode):
     if mode == "constant":
-        return (g[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, pad_width, strict=True))],)
+        return (g[_inside(x.shape, pad_width)],)
     for axis, (a, b) in reversed(list(enumerate(pad_width))):
         if same(a, 0) and same(b, 0):
             continue
         places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
-        target = (*g.shape[:axis], x.shape[axis], *g.shape[axis + 1 :])
-        key = (*(EVERYTHING,) * axis, Slot(0), *(EVERYTHING,) * (g.ndim - axis - 1))
+        target, key = with_size(g.shape, axis, x.shape[axis]), with_size((EVERYTHING,) * g.ndim, axis, Slot(0))
         g = ADD_AT(np.full(target, 0, g.dtype, like=g), g, places, key=key)
     return (g,)
 
@@ -300,7 +304,7 @@ def _flow_pad(y, x, pad_width, mode):
 
 PAD = operator(
     np.pad,
-    infer=_infer_pad,
+    infer=lambda x, pad_width, mode="constant": Aval(_padded(x.shape, pad_width), x.dtype),
     vjp=_vjp_pad,
     spell=_spell_pad,
     flow=_flow_pad,
@@ -341,10 +345,9 @@ def _pad_with(x, widths, fill):
     """Pad with given numbers: the margins of a later axis go over those of an earlier one."""
     values = ((fill, fill),) * len(widths) if is_traced(fill) or np.isscalar(fill) else _widths(fill, len(widths))
     like = next(v for v in (x, *(v for pair in values for v in pair)) if is_traced(v))
-    sizes = tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
     if all(np.ndim(v) == 0 and v is values[0][0] for pair in values for v in pair):
-        y = np.full(sizes, values[0][0], x.dtype, like=like)
-        return put(y, tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True)), x)
+        y = np.full(_padded(x.shape, widths), values[0][0], x.dtype, like=like)
+        return put(y, _inside(x.shape, widths), x)
     y = PAD(x, widths, "constant") if is_traced(x) else np.array(np.pad(x, widths), like=like)
     for axis, ((a, b), (before, after)) in enumerate(zip(widths, values, strict=True)):
         n, full = x.shape[axis], (slice(None),) * axis
@@ -393,7 +396,7 @@ def insert(arr, obj, values, axis=None):
         places = inserted[np.argsort(writers[inserted])]
     size = n + len(places)
     like = next(x for x in (arr, values) if is_traced(x))
-    y = np.full((*arr.shape[:axis], size, *arr.shape[axis + 1 :]), 0, arr.dtype, like=like)
+    y = np.full(with_size(arr.shape, axis, size), 0, arr.dtype, like=like)
     full = (slice(None),) * axis
     y = put(y, (*full, np.setdiff1d(np.arange(size), places)), arr)
     return put(y, (*full, places), values)

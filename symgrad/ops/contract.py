@@ -134,19 +134,11 @@ MATMUL = operator(
 # ---- outer and row-wise products
 
 
-def _infer_outer(a, b):
-    return Aval((a.shape[0], b.shape[0]), common_dtype(a, b))
-
-
-def _bind_outer(a, b):
-    return [flat(as_input(a)), flat(as_input(b))], {}
-
-
 OUTER = operator(
     np.outer,
     arrays=2,
-    bind=_bind_outer,
-    infer=_infer_outer,
+    bind=lambda a, b: ([flat(as_input(a)), flat(as_input(b))], {}),
+    infer=lambda a, b: Aval((a.shape[0], b.shape[0]), common_dtype(a, b)),
     vjp=lambda g, y, a, b: (g @ b, a @ g),
     batch=lambda batched, a, b: a[..., :, None] * b[..., None, :],
     quick=lambda node, a, b: Code(f"{a.at(ATOM)}[:, None] * {b.at(UNARY)}", PRODUCT),
@@ -192,20 +184,16 @@ VECDOT = operator(
 )
 
 
-@implements(np.linalg.vecdot)
-def linalg_vecdot(x1, x2, /, *, axis=-1):
-    return np.vecdot(to_last(x1, axis, "linalg.vecdot"), to_last(x2, axis, "linalg.vecdot"))
-
-
 def to_last(x, axis, name):
     x = as_input(x)
-    axis = axis_index(name, axis, np.ndim(x))
-    return x if axis == np.ndim(x) - 1 else np.transpose(x, (*(i for i in range(np.ndim(x)) if i != axis), axis))
+    return np.moveaxis(x, axis_index(name, axis, np.ndim(x)), -1)
 
 
-@implements(np.linalg.matmul)
-def linalg_matmul(x1, x2, /):
-    return np.matmul(x1, x2)
+implements(np.linalg.matmul)(lambda x1, x2, /: np.matmul(x1, x2))
+implements(np.linalg.tensordot)(lambda x1, x2, /, *, axes=2: np.tensordot(x1, x2, axes=axes))
+implements(np.linalg.vecdot)(
+    lambda x1, x2, /, *, axis=-1: np.vecdot(*[to_last(x, axis, "linalg.vecdot") for x in (x1, x2)])
+)
 
 
 def _at_least(name, x, ndim, what):
@@ -256,9 +244,7 @@ def inner(a, b, /):
     return np.matmul(b, a) if a.ndim == 1 else np.tensordot(a, b, axes=((a.ndim - 1,), (b.ndim - 1,)))
 
 
-@implements(np.vdot)
-def vdot(a, b, /):
-    return np.matmul(conjugate(flat(as_input(a))), flat(as_input(b)))
+implements(np.vdot)(lambda a, b, /: np.matmul(conjugate(flat(as_input(a))), flat(as_input(b))))
 
 
 # ---- tensordot: axes are pairs in the order of the first operand
@@ -372,8 +358,3 @@ def tensordot(a, b, axes=2):
     if len(left) == 1 and left == (0,) and a.ndim == 2 and b.ndim == 2:
         return a.T @ b if right == (0,) else a.T @ b.T
     return TENSORDOT(a, b, axes=params["axes"])
-
-
-@implements(np.linalg.tensordot)
-def linalg_tensordot(x1, x2, /, *, axes=2):
-    return np.tensordot(x1, x2, axes=axes)

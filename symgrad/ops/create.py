@@ -44,27 +44,23 @@ def _number_of(node):
     return dict(node.params)["value"].value if node.op is CONSTANT else None
 
 
+def _dtype_unless(natural, dtype):
+    """``dtype=`` where another one would come by itself."""
+    return [] if dtype == natural else [f"dtype={spell_param(dtype)}"]
+
+
 def _spell_full(node, value):
     shape, dtype = node.aval.shape, node.aval.dtype
     text = spell_param(shape[0] if len(shape) == 1 else shape)
     number = _number_of(node.inputs[0])
-    if (
-        number is not None
-        and np.ndim(number) == 0
-        and (number == 1 or (number == 0 and not np.signbit(np.real(number))))
-    ):
-        return call(
-            "np.ones" if number else "np.zeros",
-            [text, *([] if dtype == np.dtype(float) else [f"dtype={spell_param(dtype)}"])],
-        )
-    natural = dtype == node.inputs[0].aval.dtype
-    return call("np.full", [text, value.text, *([] if natural else [f"dtype={spell_param(dtype)}"])])
+    if np.ndim(number) == 0 and (number == 1 or (number == 0 and not np.signbit(np.real(number)))):
+        return call("np.ones" if number else "np.zeros", [text, *_dtype_unless(float, dtype)])
+    return call("np.full", [text, value.text, *_dtype_unless(node.inputs[0].aval.dtype, dtype)])
 
 
 def _spell_empty(node):
     shape, dtype = node.aval.shape, node.aval.dtype
-    kind = [] if dtype == np.dtype(float) else [f"dtype={spell_param(dtype)}"]
-    return call("np.empty", [spell_param(shape[0] if len(shape) == 1 else shape), *kind])
+    return call("np.empty", [spell_param(shape[0] if len(shape) == 1 else shape), *_dtype_unless(float, dtype)])
 
 
 EMPTY = operator(
@@ -230,8 +226,7 @@ def _spell_arange(node, start, stop, step):
     if _number_of(width) == 1:
         part = slice(1, 2) if _number_of(first) == 0 else slice(2)
         texts, written = texts[part], written[part]
-    natural = params["dtype"] == np.result_type(*[x.aval.dtype for x in written])
-    return call("np.arange", texts if natural else [*texts, f"dtype={spell_param(params['dtype'])}"])
+    return call("np.arange", texts + _dtype_unless(np.result_type(*[x.aval.dtype for x in written]), params["dtype"]))
 
 
 ARANGE = operator(
@@ -281,22 +276,15 @@ def _vjp_linspace(g, y, start, stop, num, endpoint):
     return np.sum(g * (1 - t), axis=0), np.sum(g * t, axis=0)
 
 
-def _batch_linspace(batched, start, stop, num, endpoint):
-    return np.moveaxis(LINSPACE(*align(batched, start, stop), num=num, endpoint=endpoint), 0, 1)
-
-
 def _spell_linspace(node, start, stop):
     params = {"endpoint": True, **dict(node.params)}
-    return call(
-        "np.linspace",
-        [start.text, stop.text, str(params["num"]), *([] if params["endpoint"] else ["endpoint=False"])],
-    )
+    ends = [] if params["endpoint"] else ["endpoint=False"]
+    return call("np.linspace", [start.text, stop.text, str(params["num"]), *ends])
 
 
-def _flow_linspace(y, start, stop, num, endpoint):
+def _flow_linspace(y, *ends, num, endpoint):
     """The axes of the ends, which broadcast; the one of the steps is made as a whole."""
-    labels = [range(-x.ndim, 0) for x in (start, stop)]
-    return matched(y, (start, stop), labels, [None, *range(1 - y.ndim, 0)])
+    return matched(y, ends, [range(-x.ndim, 0) for x in ends], [None, *range(1 - y.ndim, 0)])
 
 
 LINSPACE = operator(
@@ -307,7 +295,7 @@ LINSPACE = operator(
         (num, *broadcast_shapes(start.shape, stop.shape)), np.result_type(start.dtype, stop.dtype, 0.0)
     ),
     vjp=_vjp_linspace,
-    batch=_batch_linspace,
+    batch=lambda batched, start, stop, **steps: np.moveaxis(LINSPACE(*align(batched, start, stop), **steps), 0, 1),
     spell=_spell_linspace,
     flow=_flow_linspace,
     linear=True,
@@ -357,10 +345,7 @@ def geomspace(new, start, stop, num=50, endpoint=True, dtype=None, axis=0):
 
 def _spell_eye(node):
     n, m, k, dtype = (dict(node.params)[key] for key in ("n", "m", "k", "dtype"))
-    texts = [str(n)]
-    if not same(m, n):
-        texts.append(str(m))
-    return call("np.eye", texts + [f"k={k}"] * (k != 0) + [f"dtype={spell_param(dtype)}"] * (dtype != np.dtype(float)))
+    return call("np.eye", [str(n)] + [str(m)] * (not same(m, n)) + [f"k={k}"] * (k != 0) + _dtype_unless(float, dtype))
 
 
 EYE = operator(
@@ -380,9 +365,7 @@ def eye(new, N, M=None, k=0, dtype=float, order="C", *, device=None):
     return new(EYE, n=n, m=n if M is None else as_length(M), k=operator_index(k), dtype=np.dtype(dtype))
 
 
-@creates(np.identity)
-def identity(new, n, dtype=None):
-    return eye(new, n, dtype=dtype)
+creates(np.identity)(lambda new, n, dtype=None: eye(new, n, dtype=dtype))
 
 
 @creates(np.tri)

@@ -19,21 +19,8 @@ def _offset(name, key, k):
     return int(k)
 
 
-def last_two(x, axis1, axis2):
-    """`x` with two axes moved to the end."""
-    ndim = x.ndim
-    if (axis1, axis2) == (ndim - 2, ndim - 1):
-        return x
-    return np.transpose(x, (*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2))
-
-
 def _from_last_two(x, axis1, axis2):
-    """The inverse of `last_two`."""
-    ndim = x.ndim
-    if (axis1, axis2) == (ndim - 2, ndim - 1):
-        return x
-    order = [*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2]
-    return np.transpose(x, [order.index(i) for i in range(ndim)])
+    return np.moveaxis(x, (-2, -1), (axis1, axis2))
 
 
 # ---- np.diag of a vector: a matrix
@@ -71,9 +58,7 @@ def diag(v, k=0):
     return DIAG(v, k=k) if v.ndim == 1 else np.diagonal(v, k)
 
 
-@implements(np.diagflat)
-def diagflat(v, k=0):
-    return np.diag(flat(as_input(v)), k)
+implements(np.diagflat)(lambda v, k=0: np.diag(flat(as_input(v)), k))
 
 
 # ---- diagonals of matrices
@@ -128,7 +113,8 @@ def _flow_diagonal(y, a, offset, axis1, axis2):
 def _write_back_diagonal(a, content, offset=0, axis1=0, axis2=1):
     """`a` with another main diagonal: np.einsum gives one that can be written into."""
     eye = np.eye(a.shape[axis1], dtype=bool, like=a)
-    return _from_last_two(np.where(eye, content[..., None], last_two(a, axis1, axis2)), axis1, axis2)
+    matrices = np.moveaxis(a, (axis1, axis2), (-2, -1))
+    return _from_last_two(np.where(eye, content[..., None], matrices), axis1, axis2)
 
 
 DIAGONAL = operator(
@@ -146,9 +132,7 @@ DIAGONAL = operator(
 )
 
 
-@implements(np.linalg.diagonal)
-def linalg_diagonal(x, /, *, offset=0):
-    return np.diagonal(x, offset, -2, -1)
+implements(np.linalg.diagonal)(lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))
 
 
 # ---- trace
@@ -182,9 +166,7 @@ def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
     return TRACE(a if dtype is None else np.astype(as_input(a), np.dtype(dtype)), offset, axis1, axis2)
 
 
-@implements(np.linalg.trace)
-def linalg_trace(x, /, *, offset=0, dtype=None):
-    return np.trace(x, offset, -2, -1, dtype)
+implements(np.linalg.trace)(lambda x, /, *, offset=0, dtype=None: np.trace(x, offset, -2, -1, dtype))
 
 
 # ---- triangles

@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.core.axes import matched
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import broadcast_shapes
+from symgrad.core.shapes import broadcast_shapes, with_size
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import flat_or_axis, refuse_given
@@ -33,9 +33,9 @@ def take(a, indices, axis=None, out=None, mode="raise"):
 
 def along(shape, indices, axis, like):
     """Index arrays that pick `indices` along an axis and every place along the others."""
-    ndim = len(shape)
+    ones = (1,) * len(shape)
     return [
-        indices if i == axis else np.reshape(np.arange(n, like=like), tuple(-1 if j == i else 1 for j in range(ndim)))
+        indices if i == axis else np.reshape(np.arange(n, like=like), with_size(ones, i, -1))
         for i, n in enumerate(shape)
     ]
 
@@ -48,8 +48,8 @@ def _infer_take_along(a, indices, axis):
         )
     if indices.dtype.kind not in "iu":
         raise DTypeError(f"np.take_along_axis: indices of dtype {indices.dtype}", "Write indices.astype(int).")
-    rest = broadcast_shapes(*[(*s[:axis], 1, *s[axis + 1 :]) for s in (a.shape, indices.shape)])
-    return Aval((*rest[:axis], indices.shape[axis], *rest[axis + 1 :]), a.dtype)
+    rest = broadcast_shapes(*[with_size(s, axis, 1) for s in (a.shape, indices.shape)])
+    return Aval(with_size(rest, axis, indices.shape[axis]), a.dtype)
 
 
 def _bind_take_along(arr, indices, axis=-1):
@@ -105,9 +105,7 @@ def compress(condition, a, axis=None, out=None):
     return np.take(a, _places("compress", condition), axis)
 
 
-@implements(np.extract)
-def extract(condition, arr):
-    return np.take(np.ravel(arr), _places("extract", condition))
+implements(np.extract)(lambda condition, arr: np.take(np.ravel(arr), _places("extract", condition)))
 
 
 def _places(function, condition):
@@ -136,7 +134,7 @@ def ix_(*args):
         if is_traced(a) and a.dtype == bool:
             raise _data_dependent("ix_")
     arrays = [np.flatnonzero(a) if a.dtype == bool else a for a in arrays]
-    return tuple(np.reshape(a, tuple(-1 if j == i else 1 for j in range(len(arrays)))) for i, a in enumerate(arrays))
+    return tuple(np.reshape(a, with_size((1,) * len(arrays), i, -1)) for i, a in enumerate(arrays))
 
 
 def _data_dependent(function):

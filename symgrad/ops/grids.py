@@ -5,6 +5,7 @@ from operator import index as operator_index
 import numpy as np
 
 from symgrad.core.graph import Aval
+from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Dim, largest, same
 from symgrad.errors import ShapeError
 from symgrad.ops.create import arange, as_length, as_shape, creates
@@ -57,41 +58,31 @@ TRIU_INDICES = _triangle(np.triu_indices, _above)
 TRIL_INDICES = _triangle(np.tril_indices, lambda n, k, m: n * m - _above(n, k + 1, m))
 
 
-@_creates_indices(np.triu_indices)
-def triu_indices(new, n, k=0, m=None):
-    return new(TRIU_INDICES, n=as_length(n), k=operator_index(k), m=as_length(n if m is None else m))
-
-
-@_creates_indices(np.tril_indices)
-def tril_indices(new, n, k=0, m=None):
-    return new(TRIL_INDICES, n=as_length(n), k=operator_index(k), m=as_length(n if m is None else m))
-
-
 def _recorder(arr):
     """What creates in the graph of an array."""
     return lambda op, *inputs, **params: arr.__symgrad_record__(op, inputs, params)
 
 
-def _matrix(function, arr):
-    arr = as_input(arr)
-    if np.ndim(arr) != 2:
-        raise ShapeError(
-            f"np.{function}: an array of {np.ndim(arr)} dimensions, and it needs two",
-            "Write a loop over the matrices, or x.reshape(n, -1).",
-        )
-    return arr
+def _signed(op, function, of_array):
+    """Register the signatures of an operator of sizes: that with the sizes, and that with an array of them."""
+
+    @_creates_indices(function)
+    def triangle(new, n, k=0, m=None):
+        return new(op, n=as_length(n), k=operator_index(k), m=as_length(n if m is None else m))
+
+    @implements(of_array)
+    def triangle_of_array(arr, k=0):
+        arr = as_input(arr)
+        if np.ndim(arr) != 2:
+            raise ShapeError(
+                f"np.{of_array.__name__}: an array of {np.ndim(arr)} dimensions, and it needs two",
+                "Write a loop over the matrices, or x.reshape(n, -1).",
+            )
+        return triangle(_recorder(arr), arr.shape[0], k, arr.shape[1])
 
 
-@implements(np.tril_indices_from)
-def tril_indices_from(arr, k=0):
-    arr = _matrix("tril_indices_from", arr)
-    return tril_indices(_recorder(arr), arr.shape[0], k, arr.shape[1])
-
-
-@implements(np.triu_indices_from)
-def triu_indices_from(arr, k=0):
-    arr = _matrix("triu_indices_from", arr)
-    return triu_indices(_recorder(arr), arr.shape[0], k, arr.shape[1])
+_signed(TRIU_INDICES, np.triu_indices, np.triu_indices_from)
+_signed(TRIL_INDICES, np.tril_indices, np.tril_indices_from)
 
 
 # ---- diagonals and grids
@@ -117,8 +108,7 @@ def diag_indices_from(arr):
 def indices(new, dimensions, dtype=int, sparse=False):
     shape = as_shape(dimensions)
     grids = tuple(
-        np.reshape(arange(new, n, dtype=dtype), (*(1,) * axis, n, *(1,) * (len(shape) - axis - 1)))
-        for axis, n in enumerate(shape)
+        np.reshape(arange(new, n, dtype=dtype), with_size((1,) * len(shape), axis, n)) for axis, n in enumerate(shape)
     )
     return grids if sparse else np.stack([np.broadcast_to(grid, shape) for grid in grids])
 

@@ -34,10 +34,6 @@ def _bind_key(*inputs, key):
     return [as_input(x) for x in inputs], {"key": key}
 
 
-def _infer_get(x, *arrays, key):
-    return Aval(indexed_shape(x.shape, key, arrays), x.dtype)
-
-
 def _vjp_get(g, y, x, *arrays, key):
     if all(item is None or item == EVERYTHING for item in key):  # new axes alone
         return (np.reshape(g, x.shape),)
@@ -89,7 +85,7 @@ GET = operator(
     name="index",
     arrays=-1,
     bind=_bind_key,
-    infer=_infer_get,
+    infer=lambda x, *arrays, key: Aval(indexed_shape(x.shape, key, arrays), x.dtype),
     vjp=_vjp_get,
     batch=_batch_get,
     spell=lambda node, x, *arrays: Code(f"{x.at(ATOM)}[{spell_key(dict(node.params)['key'], arrays)}]"),
@@ -187,17 +183,15 @@ def _last_writer(x, arrays, key):
     if all(np.ndim(a) == 0 for a in arrays):
         return None
     joined, after = parts(x.shape, key, arrays)[1:]
-    sizes = [
-        n
-        for n, item in zip(x.shape, (i for i in key if i is not None and i is not Ellipsis), strict=True)
-        if is_advanced(item)
-    ]
-    items = tuple(item for item in key if is_advanced(item))
+    own = zip(x.shape, [item for item in key if item is not None and item is not Ellipsis], strict=True)
+    sizes, items = zip(*[(n, item) for n, item in own if is_advanced(item)], strict=True)
     known = [known_value(a) for a in arrays]
     if all(a is not None for a in known) and not any(isinstance(n, Dim) for n in (*sizes, *items)):
         last = _wins(known, items, sizes, joined)
-        return None if last.all() else np.reshape(last, (*joined, *(1,) * len(after)))
-    last = _wins(arrays, items, sizes, joined)
+        if last.all():
+            return None
+    else:
+        last = _wins(arrays, items, sizes, joined)
     return np.reshape(last, (*joined, *(1,) * len(after)))
 
 
@@ -205,24 +199,21 @@ def _wins(arrays, items, sizes, joined):
     """Write the numbers of the writers where they write, and look who is found there."""
     like = arrays[0]
     order = np.reshape(np.arange(product(joined), like=like), joined)
-    marks = SET(np.full(tuple(sizes), 0, like=like), order, *arrays, key=items)
+    marks = SET(np.full(sizes, 0, like=like), order, *arrays, key=items)
     return GET(marks, *arrays, key=items) == order
 
 
-def _batch_put(op):
-    def batch(batched, x, value, *arrays, key):
-        rows = next(v.shape[0] for v, b in zip((x, value, *arrays), batched, strict=True) if b)
-        x = x if batched[0] else np.broadcast_to(x, (rows, *x.shape))
-        inner = [np.ndim(a) - b for a, b in zip(arrays, batched[2:], strict=True)]
-        ndim = len([i for i in key if i is None or isinstance(i, Slice)]) + max(inner, default=0)
-        key, arrays, order = _batched_key((True, *batched[2:]), x, arrays, key)
-        if batched[1] or (order is not None and np.ndim(value)):
-            value = spread(value, ndim + 1 - np.ndim(value), int(batched[1]))
-        if order is not None and np.ndim(value):
-            value = np.transpose(value, np.argsort(_full_order(order, ndim + 1)))
-        return op(x, value, *arrays, key=key)
-
-    return batch
+def _batch_put(op, batched, x, value, *arrays, key):
+    rows = next(v.shape[0] for v, b in zip((x, value, *arrays), batched, strict=True) if b)
+    x = x if batched[0] else np.broadcast_to(x, (rows, *x.shape))
+    inner = [np.ndim(a) - b for a, b in zip(arrays, batched[2:], strict=True)]
+    ndim = len([i for i in key if i is None or isinstance(i, Slice)]) + max(inner, default=0)
+    key, arrays, order = _batched_key((True, *batched[2:]), x, arrays, key)
+    if batched[1] or (order is not None and np.ndim(value)):
+        value = spread(value, ndim + 1 - np.ndim(value), int(batched[1]))
+    if order is not None and np.ndim(value):
+        value = np.transpose(value, np.argsort(_full_order(order, ndim + 1)))
+    return op(x, value, *arrays, key=key)
 
 
 def _flow_put(y, x, value, *arrays, key):
@@ -239,7 +230,7 @@ SET = operator(
     bind=_bind_key,
     infer=_infer_put,
     vjp=_vjp_set,
-    batch=lambda *args, key: _batch_put(SET)(*args, key=key),
+    batch=lambda *args, key: _batch_put(SET, *args, key=key),
     flow=_flow_put,
     linear=True,
     selects=True,
@@ -252,7 +243,7 @@ ADD_AT = operator(
     bind=_bind_key,
     infer=_infer_put,
     vjp=lambda g, y, x, value, *arrays, key: (g, GET(g, *arrays, key=key), *[None] * len(arrays)),
-    batch=lambda *args, key: _batch_put(ADD_AT)(*args, key=key),
+    batch=lambda *args, key: _batch_put(ADD_AT, *args, key=key),
     flow=_flow_put,
     linear=True,
     assigns=True,

@@ -10,7 +10,7 @@ from symgrad.core.sizes import Dim, same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, is_traced
 from symgrad.ops.known import is_constant, value_of
-from symgrad.ops.masks import is_mask
+from symgrad.ops.masks import check_mask, is_mask
 from symgrad.ops.shape import shortened
 
 
@@ -92,7 +92,8 @@ def encode_items(x, items):
             encoded += [EVERYTHING] * (len(x.shape) - used) or [Ellipsis]
             axis += len(x.shape) - used
         elif is_mask(item):
-            arrays += _places(item, x.shape, axis)
+            check_mask(item, x.shape, axis)
+            arrays += np.nonzero(item)  # a mask that is known now
             encoded += [Slot(len(arrays) - item.ndim + i) for i in range(item.ndim)]
             axis += item.ndim
         else:
@@ -116,18 +117,6 @@ def _without_ellipsis(encoded):
 def is_advanced(item):
     """Whether an item counts as an index array where there is one: numbers do."""
     return item is not None and item is not Ellipsis and not isinstance(item, Slice)
-
-
-def _places(mask, shape, axis):
-    """The integer arrays of the true places of a mask that is known now."""
-    for i, n in enumerate(mask.shape):
-        size = shape[axis + i]
-        if not same(n, size) and n != size:
-            raise ShapeError(
-                f"a mask of size {n} for axis {axis + i} of size {size}",
-                "Compute the mask from that axis: x[x > 0], x[np.any(x > 0, axis=1)].",
-            )
-    return np.nonzero(mask)
 
 
 def _encode_item(item, size, axis, arrays):

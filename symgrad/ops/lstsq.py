@@ -127,7 +127,6 @@ def tensorinv(a, ind=2):
 def tensorsolve(a, b, axes=None):
     a, b = as_input(a), as_input(b)
     if axes is not None:
-        moved = [i % a.ndim for i in axes]
-        a = np.transpose(a, [*(i for i in range(a.ndim) if i not in moved), *moved])
+        a = np.moveaxis(a, axes, range(-len(axes), 0))
     n = shapes.product(b.shape)
     return np.reshape(np.linalg.solve(np.reshape(a, (n, n)), flat(b)), a.shape[b.ndim :])

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from symgrad.core.shapes import with_size
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError
 from symgrad.ops.accumulate import along
@@ -27,7 +28,7 @@ def _edge(x, axis, end, n=1):
 
 
 def _repeated(x, axis, n):
-    return np.broadcast_to(x, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
+    return np.broadcast_to(x, with_size(x.shape, axis, n))
 
 
 def statistic(mode, lengths):

@@ -91,10 +91,15 @@ def selection(x, items):
     axis = sum(item is None or isinstance(item, slice) for item in items[:at])
     if any(item is Ellipsis for item in items[:at]):
         axis = sub.ndim - mask.ndim - sum(item is None or isinstance(item, slice) for item in items[at + 1 :])
-    for i, (n, m) in enumerate(zip(mask.shape, sub.shape[axis : axis + mask.ndim], strict=True)):
-        if not same(n, m) and n != m:
+    check_mask(mask, sub.shape, axis)
+    return key, Selected(sub, mask, sub.ndim - axis - mask.ndim)
+
+
+def check_mask(mask, shape, axis):
+    """Refuse a mask of other sizes than those of the axes from this one on."""
+    for i, n in enumerate(mask.shape, axis):
+        if not same(n, shape[i]) and n != shape[i]:
             raise ShapeError(
-                f"a mask of size {n} for axis {axis + i} of size {m}",
+                f"a mask of size {n} for axis {i} of size {shape[i]}",
                 "Compute the mask from that axis: x[x > 0], x[np.any(x > 0, axis=1)].",
             )
-    return key, Selected(sub, mask, sub.ndim - axis - mask.ndim)

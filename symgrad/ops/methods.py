@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.core.axes import Flow, axis_numbers
 from symgrad.core.graph import Aval
+from symgrad.core.shapes import with_size
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.accumulate import along
 from symgrad.ops.arguments import refuse_given
@@ -75,9 +76,7 @@ SUMS = operator(
     np.add.reduceat,
     name="add.reduceat",
     arrays=2,
-    infer=lambda x, indices, axis=0: Aval(
-        (*x.shape[:axis], indices.shape[0], *x.shape[axis + 1 :]), sum_dtype(x.dtype)
-    ),
+    infer=lambda x, indices, axis=0: Aval(with_size(x.shape, axis, indices.shape[0]), sum_dtype(x.dtype)),
     vjp=lambda g, y, x, indices, axis: (_to_slices(g, x, indices, axis), None),
     spell=_spell_sums,
     flow=_flow_sums,
@@ -89,7 +88,7 @@ SUMS = operator(
 def _to_slices(g, x, indices, axis):
     """Each number takes the cotangent of its slice; those before the first one take nothing."""
     places = np.searchsorted(indices, np.arange(x.shape[axis], like=x), "right")
-    zero = np.full((*g.shape[:axis], 1, *g.shape[axis + 1 :]), 0, g.dtype, like=g)
+    zero = np.full(with_size(g.shape, axis, 1), 0, g.dtype, like=g)
     return np.take(np.concatenate([zero, g], axis), places, axis)
 
 

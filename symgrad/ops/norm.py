@@ -4,17 +4,12 @@ import numpy as np
 
 from symgrad.core.axes import axis_numbers, reduced
 from symgrad.core.graph import Aval
+from symgrad.core.shapes import reduced_shape
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, operator
-from symgrad.ops.diagonal import last_two
+from symgrad.ops.linalg import real
 
 # ---- the Euclidean norm over one axis, two axes (Frobenius) or all of them
-
-
-def _infer_norm(x, axis=None, keepdims=False):
-    axes = _axes(x, axis)
-    shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes)
-    return Aval(shape, np.zeros((), x.dtype).real.dtype)
 
 
 def _axes(x, axis):
@@ -23,8 +18,7 @@ def _axes(x, axis):
 
 def _vjp_norm(g, y, x, axis, keepdims):
     if not keepdims:
-        axes = _axes(x, axis)
-        kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        kept = reduced_shape(x.shape, _axes(x, axis), keepdims=True)
         g, y = np.reshape(g, kept), np.reshape(y, kept)
     return (x * (g / np.where(y == 0, 1, y)),)
 
@@ -38,7 +32,7 @@ def _batch_norm(batched, x, axis, keepdims):
 
 NORM = operator(
     np.linalg.norm,
-    infer=_infer_norm,
+    infer=lambda x, axis=None, keepdims=False: Aval(reduced_shape(x.shape, _axes(x, axis), keepdims), real(x.dtype)),
     bind=lambda x, axis=None, keepdims=False: ((x,), {"axis": axis, "keepdims": bool(keepdims)}),
     evaluate=lambda x, axis=None, keepdims=False: np.linalg.norm(x, axis=axis, keepdims=keepdims),
     vjp=_vjp_norm,
@@ -105,9 +99,9 @@ def _matrix_norm(x, ord, axes, keepdims):
             f"np.linalg.norm: ord={ord!r} is not the norm of a matrix",
             "Write 'fro', 'nuc', 1, 2, np.inf or one of -1, -2, -np.inf.",
         )
-    s = np.linalg.svdvals(last_two(x, *axes))
+    s = np.linalg.svdvals(np.moveaxis(x, axes, (-2, -1)))
     y = (np.sum if ord == "nuc" else np.max if ord == 2 else np.min)(s, axis=-1)
-    return np.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(x.shape))) if keepdims else y
+    return np.reshape(y, reduced_shape(x.shape, axes, keepdims=True)) if keepdims else y
 
 
 @implements(np.linalg.vector_norm)
@@ -116,15 +110,13 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     if axis is not None and not isinstance(axis, tuple):
         return np.linalg.norm(x, ord, axis, keepdims)
     axes = axis_tuple("linalg.vector_norm", axis, x.ndim)
-    rest = [i for i in range(x.ndim) if i not in axes]
-    flat = np.reshape(np.transpose(x, [*axes, *rest]), (-1, *(x.shape[i] for i in rest)))
+    rest = reduced_shape(x.shape, axes, keepdims=False)
+    flat = np.reshape(np.moveaxis(x, axes, range(len(axes))), (-1, *rest))
     y = np.linalg.norm(flat, ord, 0)
-    return np.reshape(y, tuple(1 if i in axes else n for i, n in enumerate(x.shape))) if keepdims else y
+    return np.reshape(y, reduced_shape(x.shape, axes, keepdims=True)) if keepdims else y
 
 
-@implements(np.linalg.matrix_norm)
-def matrix_norm(x, /, *, keepdims=False, ord="fro"):
-    return np.linalg.norm(x, ord, (-2, -1), keepdims)
+implements(np.linalg.matrix_norm)(lambda x, /, *, keepdims=False, ord="fro": np.linalg.norm(x, ord, (-2, -1), keepdims))
 
 
 @implements(np.linalg.cond)

@@ -111,11 +111,6 @@ def _batch_kron(batched, a, b):
     return np.reshape(np.einsum(a, of_a, b, of_b, [0, *letters]), (size, *shape))
 
 
-def _flow_kron(y, a, b):
-    """An axis of one operand where the size of the other is 1: the product of two has another size."""
-    return aligned(y, a, b)._replace(stack=None)
-
-
 KRON = operator(
     np.kron,
     arrays=2,
@@ -123,7 +118,8 @@ KRON = operator(
     infer=lambda a, b: Aval(tuple(m * k for m, k in zip(a.shape, b.shape, strict=True)), common_dtype(a, b)),
     vjp=_vjp_kron,
     batch=_batch_kron,
-    flow=_flow_kron,
+    # an axis of one operand where the size of the other is 1: the product of two has another size
+    flow=lambda y, a, b: aligned(y, a, b)._replace(stack=None),
     linear=True,
 )
 
@@ -157,14 +153,10 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     if fits(a.shape[-1], 2) and fits(b.shape[-1], 2):  # NumPy 2.0 to 2.4 has it, with a warning
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     y = CROSS(a, b)
-    axisc = axis_index("cross", axisc, y.ndim)
-    rest = list(range(y.ndim - 1))
-    return y if axisc == y.ndim - 1 else np.transpose(y, (*rest[:axisc], y.ndim - 1, *rest[axisc:]))
+    return np.moveaxis(y, -1, axis_index("cross", axisc, y.ndim))
 
 
-@implements(np.linalg.cross)
-def linalg_cross(x1, x2, /, *, axis=-1):
-    return np.cross(x1, x2, axis=axis)
+implements(np.linalg.cross)(lambda x1, x2, /, *, axis=-1: np.cross(x1, x2, axis=axis))
 
 
 # ---- convolution and correlation of sequences
@@ -190,10 +182,11 @@ def _sequence(x):
     return np.reshape(x, (1,)) if np.ndim(x) == 0 else x
 
 
-def _check_mode(name, mode):
+def check_mode(name, mode, package="np"):
+    """Refuse other modes than those of convolutions."""
     if mode not in ("full", "same", "valid"):
         raise UnsupportedError(
-            f"np.{name}: mode={mode!r} is not one of 'full', 'same' and 'valid'",
+            f"{package}.{name}: mode={mode!r} is not one of 'full', 'same' and 'valid'",
             "Write mode='full', mode='same' or mode='valid'.",
         )
     return mode
@@ -231,12 +224,12 @@ CORRELATE = operator(
 @implements(np.convolve)
 def convolve(a, v, mode="full"):
     a, v = _sequence(a), _sequence(v)
-    swap = _check_mode("convolve", mode) == "valid" and a.ndim == v.ndim == 1 and is_negative(a.shape[0] - v.shape[0])
+    swap = check_mode("convolve", mode) == "valid" and a.ndim == v.ndim == 1 and is_negative(a.shape[0] - v.shape[0])
     return CONVOLVE(v, a, mode=mode) if swap else CONVOLVE(a, v, mode=mode)
 
 
 @implements(np.correlate)
 def correlate(a, v, mode="valid"):
     a, v = _sequence(a), _sequence(v)
-    swap = _check_mode("correlate", mode) != "full" and a.ndim == v.ndim == 1 and is_negative(a.shape[0] - v.shape[0])
+    swap = check_mode("correlate", mode) != "full" and a.ndim == v.ndim == 1 and is_negative(a.shape[0] - v.shape[0])
     return conjugate(CORRELATE(v, a, mode=mode))[::-1] if swap else CORRELATE(a, v, mode=mode)

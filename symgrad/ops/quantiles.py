@@ -6,36 +6,26 @@ import numpy as np
 
 from symgrad.core.axes import Flow, axis_numbers, reduced
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import product
+from symgrad.core.shapes import product, reduced_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator
-from symgrad.ops.reduce import reduction
+from symgrad.ops.reduce import over_axes, reduction
 
 # ---- ranks
 
 
 def _ranks(x, axes):
     """The place of each number among those along the axes, in the shape of `x`; equal numbers as sorting has them."""
-    if len(axes) == 1:
-        return np.argsort(np.argsort(x, axis=axes[0]), axis=axes[0])
-    if len(axes) == x.ndim:
-        return np.reshape(_ranks(np.ravel(x), (0,)), x.shape)
-    kept = tuple(i for i in range(x.ndim) if i not in axes)
-    order = kept + axes
-    moved = np.transpose(x, order)
-    flat = np.reshape(moved, (*[x.shape[i] for i in kept], _size(x, axes)))
-    return np.transpose(np.reshape(_ranks(flat, (len(kept),)), moved.shape), np.argsort(order))
-
-
-def _size(x, axes):
-    return product([x.shape[i] for i in axes])
+    return over_axes(lambda x, axis: np.argsort(np.argsort(x, axis=axis), axis=axis), x, axes)
 
 
 def _count(x, axes, skips_nan):
     """How many numbers there are to choose from: along the axes, or in each place without NaNs, which rank last."""
-    return np.sum(~np.isnan(x), axis=axes, keepdims=True) if skips_nan and x.dtype.kind == "f" else _size(x, axes)
+    if skips_nan and x.dtype.kind == "f":
+        return np.sum(~np.isnan(x), axis=axes, keepdims=True)
+    return product([x.shape[i] for i in axes])
 
 
 # ---- medians
@@ -120,11 +110,12 @@ def _order_statistic(function, whole, skips_nan=False):
     def infer(a, q, axis=None, keepdims=False, method="linear"):
         if a.dtype.kind not in "iuf":
             raise DTypeError(f"np.{name} does not take {a.dtype}", "Convert it first: a.astype(float).")
-        if any(same(a.shape[i], 0) for i in axis_tuple(name, axis, a.ndim)):
+        axes = axis_tuple(name, axis, a.ndim)
+        if any(same(a.shape[i], 0) for i in axes):
             raise ShapeError(
                 f"np.{name} of {a} over axis {axis}: there is nothing to choose from", "Test the size before: x.size."
             )
-        return Aval(q.shape + MEDIAN.infer(a, axis, keepdims).shape, _dtype(a, q, method, whole))
+        return Aval(q.shape + reduced_shape(a.shape, axes, keepdims), _dtype(a, q, method, whole))
 
     def bind(a, q, axis=None, keepdims=False, method="linear"):
         inputs, params = MEDIAN.bind(a, axis, keepdims)
@@ -132,7 +123,7 @@ def _order_statistic(function, whole, skips_nan=False):
 
     def vjp(g, y, a, q, axis, keepdims, method):
         axes = axis_tuple(name, axis, a.ndim)
-        kept = MEDIAN.infer(a.aval, axis, True).shape
+        kept = reduced_shape(a.shape, axes, keepdims=True)
         g, q = np.reshape(g, q.shape + kept), np.reshape(q, q.shape + (1,) * a.ndim) if q.ndim else q
         n = _count(a, axes, skips_nan)
         return _vjp_quantile(g, a, q if whole == 1 else q / whole, n, axes, METHODS[method], whole)

@@ -7,7 +7,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symgrad.core.axes import axis_numbers, reduced
 from symgrad.core.graph import Aval, Node, Op
-from symgrad.core.shapes import broadcast_shapes, product, same_shape
+from symgrad.core.shapes import broadcast_shapes, product, reduced_shape, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.ops.define import (
@@ -40,11 +40,11 @@ def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, com
         axes = axis_tuple(name, axis, x.ndim)
         if empty and any(same(x.shape[i], 0) for i in axes):
             raise ShapeError(f"np.{name} of {x} over axis {axis}: {empty}", "Test the size before, or give initial=.")
-        return Aval(_reduced(x.shape, axes, keepdims), dtype(x.dtype))
+        return Aval(reduced_shape(x.shape, axes, keepdims), dtype(x.dtype))
 
     def pullback(g, y, x, axis, keepdims, **params):
         if not keepdims and axis is not None:  # all axes: a scalar broadcasts as it is
-            kept = _reduced(x.shape, axis_tuple(name, axis, x.ndim), True)
+            kept = reduced_shape(x.shape, axis_tuple(name, axis, x.ndim), True)
             g, y = np.reshape(g, kept), np.reshape(y, kept)
         return (vjp(g, y, x, axis, **params),)
 
@@ -66,10 +66,6 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
     """The axes that a reduction is over, counted from the front, in order."""
     axis, ndim = dict(node.params).get("axis"), node.inputs[0].aval.ndim
     return tuple(range(ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, ndim)))
-
-
-def _reduced(shape, axes, keepdims):
-    return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
 
 
 # ---- NumPy's signature around an operator
@@ -131,7 +127,7 @@ def _joined(op, x, initial, combine, options):
         return op(x, **options)
     axes = axis_tuple(op.name, options.get("axis"), x.ndim)
     if any(same(x.shape[i], 0) for i in axes):
-        shape = _reduced(x.shape, axes, options.get("keepdims", False))
+        shape = reduced_shape(x.shape, axes, options.get("keepdims", False))
         dtype = op.infer(Aval((1,), x.dtype)).dtype
         nothing = np.full(shape, _initial(initial, dtype), dtype, like=x)
         return nothing if shape else nothing[()]  # a scalar, where np.full gives an array
@@ -303,15 +299,21 @@ def _spread_weights(a, axis, weights):
 # ---- products
 
 
+def over_axes(function, x, axes):
+    """What ``function(x, axis)`` gives for each number, with several axes as if they were one."""
+    if len(axes) == 1:
+        return function(x, axes[0])
+    if len(axes) == x.ndim:
+        return np.reshape(function(np.ravel(x), 0), x.shape)
+    kept = x.ndim - len(axes)
+    moved = np.moveaxis(x, axes, range(kept, x.ndim))
+    flat = np.reshape(moved, (*moved.shape[:kept], product(moved.shape[kept:])))
+    return np.moveaxis(np.reshape(function(flat, kept), moved.shape), range(kept, x.ndim), axes)
+
+
 def _product_of_others(x, axes):
     """For each number the product of all others along the axes, without a division: any of them may be zero."""
-    if len(axes) < 2:
-        return _exclusive(x, axes[0]) if axes else np.ones_like(x)
-    kept = tuple(i for i in range(x.ndim) if i not in axes)
-    order = kept + axes
-    moved = np.transpose(x, order)
-    flat = np.reshape(moved, (*[x.shape[i] for i in kept], product([x.shape[i] for i in axes])))
-    return np.transpose(np.reshape(_exclusive(flat, len(kept)), moved.shape), np.argsort(order))
+    return over_axes(_exclusive, x, axes) if axes else np.ones_like(x)
 
 
 def _exclusive(x, axis):

@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.core.axes import axis_numbers, matched
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import render_shape
+from symgrad.core.shapes import render_shape, with_size
 from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
@@ -56,7 +56,7 @@ def _vjp_windows(g, y, x, window_shape, axis):
     for i, w in reversed([*zip(axis, window_shape, strict=True)]):
         if isinstance(w, Dim):
             raise UnsupportedError(f"the derivative of np.{_NAME} with a window of symbolic size {w}", "Give a number.")
-        shape = (*g.shape[:i], g.shape[i] + w - 1, *g.shape[i + 1 : -1])
+        shape = with_size(g.shape[:-1], i, g.shape[i] + w - 1)
         total = np.full(shape, 0, g.dtype, like=g)
         for k in range(w):
             key = encode(total, (slice(None),) * i + (slice(k, k - w + 1 or None),))[0]

@@ -64,6 +64,11 @@ def _add(distribution, *args, **facts):
     DISTRIBUTIONS[type(distribution)] = Distribution(*args, **facts)
 
 
+def _by_log_sf(log_sf):
+    """Of a probability that decays, all by the logarithm of what is left."""
+    return {"cdf": lambda *at: -np.expm1(log_sf(*at)), "sf": lambda *at: np.exp(log_sf(*at)), "log_sf": log_sf}
+
+
 _FROM_0 = {"low": 0.0, "interior": 1.0}
 _UNIT = {"low": 0.0, "high": 1.0, "interior": 0.5}
 
@@ -120,10 +125,8 @@ _add(
 _add(
     stats.gumbel_l,
     lambda z: z - np.exp(z),
-    cdf=lambda z: -np.expm1(-np.exp(z)),
-    sf=lambda z: np.exp(-np.exp(z)),
-    log_sf=lambda z: -np.exp(z),
     ppf=lambda q: np.log(-np.log1p(-q)),
+    **_by_log_sf(lambda z: -np.exp(z)),
 )
 _add(
     stats.skewnorm,
@@ -154,11 +157,9 @@ def _laplace_log_cdf(z):
 _add(
     stats.expon,
     lambda z: -z,
-    cdf=lambda z: -np.expm1(-z),
-    sf=lambda z: np.exp(-z),
-    log_sf=lambda z: -z,
     ppf=lambda q: -np.log1p(-q),
     low=0.0,
+    **_by_log_sf(lambda z: -z),
 )
 _add(
     stats.gamma,
@@ -196,20 +197,16 @@ _add(
 _add(
     stats.weibull_min,
     lambda z, c: np.log(c) + special.xlogy(c - 1, z) - z**c,
-    cdf=lambda z, c: -np.expm1(-(z**c)),
-    sf=lambda z, c: np.exp(-(z**c)),
-    log_sf=lambda z, c: -(z**c),
     ppf=lambda q, c: (-np.log1p(-q)) ** (1 / c),
+    **_by_log_sf(lambda z, c: -(z**c)),
     **_FROM_0,
 )
 _add(
     stats.rayleigh,
     lambda z: np.log(z) - 0.5 * z * z,
-    cdf=lambda z: -np.expm1(-0.5 * z * z),
-    sf=lambda z: np.exp(-0.5 * z * z),
-    log_sf=lambda z: -0.5 * z * z,
     ppf=lambda q: np.sqrt(-2 * np.log1p(-q)),
     open=True,
+    **_by_log_sf(lambda z: -0.5 * z * z),
     **_FROM_0,
 )
 _add(
@@ -369,12 +366,10 @@ _add(
 _add(
     stats.geom,
     lambda k, p: special.xlog1py(k - 1, -p) + np.log(p),
-    cdf=lambda k, p: -np.expm1(np.floor(k) * np.log1p(-p)),
-    sf=lambda k, p: np.exp(np.floor(k) * np.log1p(-p)),
-    log_sf=lambda k, p: np.floor(k) * np.log1p(-p),
     low=1.0,
     interior=1.0,
     valid=lambda p: (p > 0) & (p <= 1),
+    **_by_log_sf(lambda k, p: np.floor(k) * np.log1p(-p)),
 )
 _add(
     stats.betabinom,

@@ -113,14 +113,9 @@ GAMMAINC_BY_A = singular(
 )
 
 
-def _gammainccinv_partials(x, a, q):
+def _gammaincinv_partials(x, a, sign):
     density = GAMMA_DENSITY(a, x)
-    return -GAMMAINC_BY_A(x, a, x) / density, -1 / density
-
-
-def _gammaincinv_partials(x, a, p):
-    density = GAMMA_DENSITY(a, x)
-    return -GAMMAINC_BY_A(x, a, x) / density, 1 / density
+    return -GAMMAINC_BY_A(x, a, x) / density, sign / density
 
 
 singular(  # 8.8.13
@@ -129,8 +124,8 @@ singular(  # 8.8.13
     domain=POSITIVE,
 )
 singular(scipy.special.gammaincc, lambda y, a, x: (-GAMMAINC_BY_A(y, a, x), -GAMMA_DENSITY(a, x)), domain=POSITIVE)
-singular(scipy.special.gammaincinv, _gammaincinv_partials, domain=(POSITIVE, PROBABILITY))
-singular(scipy.special.gammainccinv, _gammainccinv_partials, domain=(POSITIVE, PROBABILITY))
+singular(scipy.special.gammaincinv, lambda x, a, p: _gammaincinv_partials(x, a, 1), domain=(POSITIVE, PROBABILITY))
+singular(scipy.special.gammainccinv, lambda x, a, q: _gammaincinv_partials(x, a, -1), domain=(POSITIVE, PROBABILITY))
 
 # ---- incomplete beta functions: y is 1 - x, to which x does not tell when it is tiny
 

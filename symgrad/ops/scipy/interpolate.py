@@ -39,10 +39,7 @@ def _evaluated(breaks, powers, x, axis, extrapolate):
         y = y * distance + take(coefficients, piece, axis=0)
     if inside is not None:
         y = np.where(np.reshape(inside, (*x.shape, *rest)), y, np.nan)
-    if axis == 0:
-        return y
-    order = list(range(y.ndim))
-    return np.transpose(y, (*order[x.ndim : x.ndim + axis], *order[: x.ndim], *order[x.ndim + axis :]))
+    return np.moveaxis(y, range(x.ndim), range(axis, axis + x.ndim))
 
 
 def _derivative(powers, nu):

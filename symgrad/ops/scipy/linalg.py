@@ -4,6 +4,8 @@ What NumPy has with the same meaning is written with np.linalg, which takes stac
 compute (`overwrite_a`, `check_finite`, `driver`) change nothing. Derivatives as in `symgrad.ops.linalg`.
 """
 
+from functools import partial
+
 import numpy as np
 from scipy import linalg
 
@@ -55,9 +57,7 @@ def inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
     return np.linalg.inv(_with_structure("inv", as_input(a), assume_a, lower))
 
 
-@implements_at(linalg, "det")
-def det(a, overwrite_a=False, check_finite=True):
-    return np.linalg.det(double(a))
+implements_at(linalg, "det")(lambda a, overwrite_a=False, check_finite=True: np.linalg.det(double(a)))
 
 
 @implements_at(linalg, "norm")
@@ -163,9 +163,7 @@ def _reduced(a, root, kind):
     return SOLVE_TRIANGULAR(root, transposed(half), lower=True)
 
 
-@implements_at(linalg, "eigvalsh")
-def eigvalsh(a, b=None, **kwargs):
-    return eigh(a, b, eigvals_only=True, **kwargs)
+implements_at(linalg, "eigvalsh")(partial(eigh, eigvals_only=True))
 
 
 @implements_at(linalg, "svd")
@@ -174,9 +172,7 @@ def svd(a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=
     return tuple(result) if compute_uv else result
 
 
-@implements_at(linalg, "svdvals")
-def svdvals(a, overwrite_a=False, check_finite=True):
-    return np.linalg.svdvals(as_input(a))
+implements_at(linalg, "svdvals")(lambda a, overwrite_a=False, check_finite=True: np.linalg.svdvals(as_input(a)))
 
 
 @implements_at(linalg, "qr")

@@ -20,6 +20,20 @@ from symgrad.spelling import call
 PACKAGE = "scipy.linalg"
 
 
+def _function(evaluate, name, pulled_back, times, **facts):
+    """The operator of a function of a matrix, which takes so many times n cubed operations."""
+    return operator(
+        evaluate,
+        name=name,
+        infer=lambda a: of_matrix(name, "nn->nn", a, PACKAGE),
+        vjp=lambda g, y, a: (pulled_back(g, y, a),),
+        flops=lambda y, a: times * work(a, 1),
+        flow=signature("...__->...__"),
+        package=PACKAGE,
+        **facts,
+    )
+
+
 # ---- derivatives in a direction
 
 
@@ -67,14 +81,7 @@ EXPM_FRECHET = _direction(
     spell=lambda node, a, e: call("scipy.linalg.expm_frechet", [a.text, e.text, "compute_expm=False"]),
 )
 
-EXPM = operator(
-    linalg.expm,
-    infer=lambda a: of_matrix("expm", "nn->nn", a, PACKAGE),
-    vjp=lambda g, y, a: (EXPM_FRECHET(transposed(a), g),),
-    flops=lambda y, a: 20 * work(a, 1),
-    flow=signature("...__->...__"),
-    package=PACKAGE,
-)
+EXPM = _function(linalg.expm, "expm", lambda g, y, a: EXPM_FRECHET(transposed(a), g), times=20)
 implements_at(linalg, "expm")(EXPM)
 
 
@@ -113,26 +120,20 @@ def _real_sqrtm(a):
 
 
 LOGM_FRECHET = _direction(_logm_frechet, "logm_frechet", singular=True, written=True)
-LOGM = operator(
+LOGM = _function(
     _real_logm,
-    name="logm",
-    infer=lambda a: of_matrix("logm", "nn->nn", a, PACKAGE),
-    vjp=lambda g, y, a: (LOGM_FRECHET(transposed(a), g),),
-    flops=lambda y, a: 50 * work(a, 1),
-    flow=signature("...__->...__"),
+    "logm",
+    lambda g, y, a: LOGM_FRECHET(transposed(a), g),
+    times=50,
     singular=True,
-    package=PACKAGE,
     written=True,
 )
-SQRTM = operator(
+SQRTM = _function(
     _real_sqrtm,
-    name="sqrtm",
-    infer=lambda a: of_matrix("sqrtm", "nn->nn", a, PACKAGE),
-    vjp=lambda g, y, a: (SOLVE_SYLVESTER(transposed(y), transposed(y), g),),
-    flops=lambda y, a: 30 * work(a, 1),
-    flow=signature("...__->...__"),
+    "sqrtm",
+    lambda g, y, a: SOLVE_SYLVESTER(transposed(y), transposed(y), g),
+    times=30,
     singular=True,
-    package=PACKAGE,
     written=True,
 )
 

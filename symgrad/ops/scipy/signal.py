@@ -4,19 +4,16 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import signal
 
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import ShapeError
 from symgrad.ops.define import as_input, axis_tuple, implements_at, refuse
+from symgrad.ops.products import check_mode
 
 PACKAGE = "scipy.signal"
 
 
 def _operands(function, in1, in2, mode):
     in1, in2 = as_input(in1), as_input(in2)
-    if mode not in ("full", "same", "valid"):
-        raise UnsupportedError(
-            f"{PACKAGE}.{function}: mode={mode!r} is not one of 'full', 'same' and 'valid'",
-            "Write mode='full', mode='same' or mode='valid'.",
-        )
+    check_mode(function, mode, PACKAGE)
     if np.ndim(in1) != np.ndim(in2):
         raise ShapeError(
             f"{PACKAGE}.{function}: arrays of {np.ndim(in1)} and {np.ndim(in2)} dimensions",
@@ -37,14 +34,10 @@ def _in_order(function, in1, in2):
     return (in1, in2) if first else (in2, in1)
 
 
-def _reversed(x):
-    return x[(slice(None, None, -1),) * x.ndim]
-
-
 def _valid(x, kernel):
     """Each place where all of the kernel meets the array."""
     n = x.ndim
-    return np.tensordot(sliding_window_view(x, kernel.shape), _reversed(kernel), axes=(range(n, 2 * n), range(n)))
+    return np.tensordot(sliding_window_view(x, kernel.shape), np.flip(kernel), axes=(range(n, 2 * n), range(n)))
 
 
 def _full(x, kernel):
@@ -75,16 +68,11 @@ def convolve(in1, in2, mode="full", method="auto"):
     return _convolved("convolve", in1, in2, mode)
 
 
-@implements_at(signal, "fftconvolve")
+@implements_at(signal, "fftconvolve", "oaconvolve")
 def fftconvolve(in1, in2, mode="full", axes=None):
     if axes is not None and axis_tuple("fftconvolve", axes, np.ndim(in1)) != tuple(range(np.ndim(in1))):
         refuse("fftconvolve", "axes", PACKAGE)
     return _convolved("fftconvolve", in1, in2, mode)
-
-
-@implements_at(signal, "oaconvolve")
-def oaconvolve(in1, in2, mode="full", axes=None):
-    return fftconvolve(in1, in2, mode, axes)
 
 
 @implements_at(signal, "convolve2d")
@@ -95,13 +83,13 @@ def convolve2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
 
 @implements_at(signal, "correlate")
 def correlate(in1, in2, mode="full", method="auto"):
-    return _convolved("correlate", in1, np.conjugate(_reversed(as_input(in2))), mode)
+    return _convolved("correlate", in1, np.conjugate(np.flip(as_input(in2))), mode)
 
 
 @implements_at(signal, "correlate2d")
 def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
     _check_plane("correlate2d", in1, boundary, fillvalue)
-    return _convolved("correlate2d", in1, np.conjugate(_reversed(as_input(in2))), mode, late=True)
+    return _convolved("correlate2d", in1, np.conjugate(np.flip(as_input(in2))), mode, late=True)
 
 
 def _check_plane(function, in1, boundary, fillvalue):

@@ -245,40 +245,21 @@ singular(
 # ---- several results
 
 
-def _several(ufunc, vjp):
+def _several(ufunc, pulled_back):
     return operator(
         ufunc,
         infer=lambda x: tuple(Aval(x.shape, dtype) for dtype in ufunc_dtypes(ufunc, (_kind(x),), "scipy.special")),
-        vjp=vjp,
+        vjp=lambda g, y, x: (pulled_back(g, y, x),),
         flow=aligned,
         package="scipy.special",
         singular=True,
     )
 
 
-def _fresnel_vjp(g, y, x):
-    angle = math.pi / 2 * x * x
-    return (g[0] * np.sin(angle) + g[1] * np.cos(angle),)
-
-
-def _sici_vjp(g, y, x):
-    return (g[0] * np.sinc(x / math.pi) + g[1] * np.cos(x) / x,)
-
-
-def _shichi_vjp(g, y, x):
-    """Hyperbolic sine and cosine by x."""
-    return (g[0] * (exprel(x) + exprel(-x)) / 2 + g[1] * np.cosh(x) / x,)
-
-
-def _airy_vjp(g, y, x):
-    """9.2.1."""
-    return (g[0] * y[1] + g[1] * x * y[0] + g[2] * y[3] + g[3] * x * y[2],)
-
-
-_several(fresnel, _fresnel_vjp)
-_several(sici, _sici_vjp)
-_several(shichi, _shichi_vjp)
-_several(airy, _airy_vjp)
+_several(fresnel, lambda g, y, x: g[0] * np.sin(math.pi / 2 * x * x) + g[1] * np.cos(math.pi / 2 * x * x))
+_several(sici, lambda g, y, x: g[0] * np.sinc(x / math.pi) + g[1] * np.cos(x) / x)
+_several(shichi, lambda g, y, x: g[0] * (exprel(x) + exprel(-x)) / 2 + g[1] * np.cosh(x) / x)  # sinh(x) / x
+_several(airy, lambda g, y, x: g[0] * y[1] + g[1] * x * y[0] + g[2] * y[3] + g[3] * x * y[2])  # 9.2.1
 
 if hasattr(scipy.special, "softplus"):  # SciPy 1.15
 

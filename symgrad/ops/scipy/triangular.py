@@ -55,10 +55,6 @@ def _transposes(function, trans, a):
 # ---- triangular systems
 
 
-def _infer_triangular(a, b, trans=0, lower=False, unit_diagonal=False):
-    return with_right_hand_side("solve_triangular", a, b, PACKAGE)
-
-
 def _vjp_triangular(g, y, a, b, trans, lower, unit_diagonal):
     gb = SOLVE_TRIANGULAR(a, g, trans=1 - trans, lower=lower, unit_diagonal=unit_diagonal)
     ga = _outer(y, gb) if trans else _outer(gb, y)
@@ -68,7 +64,9 @@ def _vjp_triangular(g, y, a, b, trans, lower, unit_diagonal):
 SOLVE_TRIANGULAR = operator(
     linalg.solve_triangular,
     arrays=2,
-    infer=_infer_triangular,
+    infer=lambda a, b, trans=0, lower=False, unit_diagonal=False: with_right_hand_side(
+        "solve_triangular", a, b, PACKAGE
+    ),
     vjp=_vjp_triangular,
     batch=lambda batched, a, b, **kind: batch_solver(lambda a, b: SOLVE_TRIANGULAR(a, b, **kind), batched, a, b),
     flops=lambda y, a, b, **kind: a.shape[-1] * shapes.product(y.shape),
@@ -144,10 +142,6 @@ def _in_order(x, order):
     return np.take_along_axis(x, np.broadcast_to(order[..., None], x.shape), axis=-2)
 
 
-def _infer_lu_factor(a):
-    return of_matrix("lu_factor", "nn->nn", a, PACKAGE), Aval(a.shape[:-1], np.dtype(np.int32))
-
-
 def _vjp_lu_factor(g, y, a):
     """F. de Hoog, R. Anderssen and M. Lukas, *Differentiation of matrix functionals using triangular factorization*
     (2011).
@@ -163,7 +157,7 @@ def _vjp_lu_factor(g, y, a):
 
 LU_FACTOR = operator(
     linalg.lu_factor,
-    infer=_infer_lu_factor,
+    infer=lambda a: (of_matrix("lu_factor", "nn->nn", a, PACKAGE), Aval(a.shape[:-1], np.dtype(np.int32))),
     vjp=_vjp_lu_factor,
     flops=lambda y, a: work(a, 2, 3),
     flow=signature("...__->...__"),
@@ -172,9 +166,7 @@ LU_FACTOR = operator(
 )
 
 
-@implements_at(linalg, "lu_factor")
-def lu_factor(a, overwrite_a=False, check_finite=True):
-    return LU_FACTOR(a)
+implements_at(linalg, "lu_factor")(lambda a, overwrite_a=False, check_finite=True: LU_FACTOR(a))
 
 
 @implements_at(linalg, "lu_solve")
