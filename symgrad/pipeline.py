@@ -32,8 +32,10 @@ from symgrad.products.split_columns import split_columns
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
     algebra,
+    arrays,
     block_diagonal,
     cheaper,
+    choice,
     crossentropy,
     patches,
     prepare,
@@ -263,12 +265,13 @@ def canonicalised(
 
 # ---- which rules a stage applies
 
+ALGEBRA = (algebra, choice, arrays)
 TABLES: dict[str, tuple[ModuleType, ...]] = {
-    "canonicalise": (algebra, prepare, stable_forms),
-    "simplify": (algebra, stable_forms, cheaper, matrices),
-    "specialise": (algebra, idioms),
+    "canonicalise": (*ALGEBRA, prepare, stable_forms),
+    "simplify": (*ALGEBRA, stable_forms, cheaper, matrices),
+    "specialise": (*ALGEBRA, idioms),
     "lower_contractions": (),
-    "coalesce_scatters": (algebra, idioms),
+    "coalesce_scatters": (*ALGEBRA, idioms),
 }
 
 

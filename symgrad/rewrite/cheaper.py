@@ -5,7 +5,7 @@ import numpy as np
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.ops import index
-from symgrad.rewrite.algebra import AS_COLUMN, ROW, VECTOR, floating
+from symgrad.rewrite.conditions import AS_COLUMN, ROW, VECTOR, floating
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import rule
 

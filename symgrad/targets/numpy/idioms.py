@@ -18,7 +18,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import DIVIDE, POSITIVE, POWER
-from symgrad.rewrite.algebra import BOOLEAN, finite, floating
+from symgrad.rewrite.conditions import BOOLEAN, finite, floating
 from symgrad.rewrite.engine import known
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import Procedure, rule
