@@ -18,7 +18,7 @@ from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
@@ -32,22 +32,24 @@ from symgrad.products.split_columns import split_columns
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
     algebra,
+    arrays,
     block_diagonal,
     cheaper,
+    choice,
     crossentropy,
+    folding,
     patches,
     prepare,
+    repetition,
     scatter,
-    stable as stable_forms,
+    stable,
     structure,
     tile,
 )
 from symgrad.rewrite.engine import copied, rewrite, rewrite_within
-from symgrad.rewrite.folding import OF_MARKS, folding
-from symgrad.rewrite.repetition import repetition
 from symgrad.rewrite.rule_sets import Rules
-from symgrad.rewrite.rules import Procedure, Rule, stable_only
-from symgrad.targets.numpy import idioms, scatter_coalescing
+from symgrad.rewrite.rules import Rule, in_table, stable_only
+from symgrad.targets.numpy import idioms, late_scatters, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
 
 NUMERICS = ("stable", "ieee")
@@ -79,7 +81,7 @@ def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
 @stable_only
 def coalesce_scatters(graph: Graph, numerics: str = "stable") -> Graph:
     """Large arrays written once."""
-    if not any(node.op in scatter_coalescing.LATE and scatter_coalescing.waits(node) for node in graph.nodes):
+    if not any(map(scatter_coalescing.waits, graph.nodes)):
         return graph
     return copied(rewrite(graph, rules_of("coalesce_scatters", numerics)))
 
@@ -263,13 +265,19 @@ def canonicalised(
 
 # ---- which rules a stage applies
 
+ALGEBRA = (algebra, choice, arrays)
+EARLY = (folding, repetition, structure)
+LATE = (*EARLY, scatter, block_diagonal, factors)
+PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, tile, patches)
+
 TABLES: dict[str, tuple[ModuleType, ...]] = {
-    "canonicalise": (algebra, prepare, stable_forms),
-    "simplify": (algebra, stable_forms, cheaper, matrices),
-    "specialise": (algebra, idioms),
-    "lower_contractions": (),
-    "coalesce_scatters": (algebra, idioms),
+    "canonicalise": (*EARLY, crossentropy, *ALGEBRA, prepare, stable),
+    "simplify": (*LATE, *ALGEBRA, stable, cheaper, matrices),
+    "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
+    "lower_contractions": (contraction_lowering,),
+    "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, late_scatters),
 }
+"""By stage: an operator is met with procedures first, in this order, then with the rules whose left side is larger."""
 
 
 @cache
@@ -277,48 +285,11 @@ def rules_of(stage: str, numerics: str) -> Rules:
     """The rules of a stage, traced when they are first needed."""
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics={numerics!r}", 'Write numerics="stable" or numerics="ieee".')
-    rules = [r for table in TABLES[stage] for r in vars(table).values() if isinstance(r, Rule)]
-    if numerics == "ieee":  # the two sides of a rule may be equal where their derivatives round differently
-        rules = [] if stage == "canonicalise" else [r for r in rules if not r.changes_nan]
-    return Rules(rules, _procedures(stage, numerics))
-
-
-def _procedures(stage: str, numerics: str) -> Callable[[Op], list[Procedure]]:
-    """What an operator is met with, in order, before any pattern."""
-    if stage == "lower_contractions":
-        return lambda op: contraction_lowering.OF.get(op, [])
-    tables = _procedure_tables(stage, numerics == "stable")
-    return lambda op: [*folding(op), *repetition(op), *(each for table in tables for each in table.get(op, ()))]
-
-
-def _procedure_tables(stage: str, stable: bool) -> list[dict[Op, list[Procedure]]]:
-    if stage == "canonicalise":
-        return [structure.OF, crossentropy.OF] if stable else [structure.OF]
-    tables = [structure.OF, OF_MARKS, scatter.OF]
-    if stable:
-        tables += [scatter.OF_STABLE, block_diagonal.OF, factors.OF]
-        if stage == "simplify":
-            return [*tables, factors.OF_PARTS]
-        fast = (masks, sums, contraction_order, scatter_coalescing, scaled, tile, patches, idioms)
-        tables += [module.OF for module in fast]
-    return [*tables, scatter_coalescing.LATE] if stage == "coalesce_scatters" else tables
-
-
-NAN, DIGITS, NOTHING = "nan", "digits", "nothing"
-"""What a rewrite can change: a NaN, an infinity or a right answer's range; the last digits; nothing at all."""
-
-
-def effect_of(rewrite: Rule | Procedure | Callable[[Graph, str], Graph], stage: str, op: Op) -> str:
-    """What a rule can change that a stage applies to an operator, or the stage itself: NAN, DIGITS or NOTHING.
-
-    Whatever ``numerics="ieee"`` leaves out may change a NaN, unless it is marked as exact.
-    """
-    if getattr(rewrite, "exact", False):
-        return NOTHING
-    if isinstance(rewrite, Rule):
-        left_out = rewrite.changes_nan
-    elif stage in TABLES:
-        left_out = rewrite not in _procedures(stage, "ieee")(op)
-    else:
-        left_out = getattr(rewrite, "stable_only", False)
-    return NAN if left_out else DIGITS
+    found = [
+        each for table in TABLES[stage] for each in in_table(table) if numerics == "stable" or not each.changes_nan
+    ]
+    rules = [each for each in found if isinstance(each, Rule)]
+    if numerics == "ieee" and stage == "canonicalise":
+        rules = []  # the two sides of a rule may be equal where their derivatives round differently
+    procedures = [each for each in found if not isinstance(each, Rule)]
+    return Rules(rules, lambda op: [each for each in procedures if each.meets(op)])

@@ -10,22 +10,20 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import symgrad as sg
+from symgrad import pipeline
 from symgrad.core.graph import CONSTANT, Aval, Graph, Literal, per_node, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.provenance import UNKNOWN
 from symgrad.derivatives.pullback import pullback
-from symgrad.errors import ArgumentError, DTypeError
+from symgrad.errors import ArgumentError, ConcreteValueError, DTypeError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.pipeline import canonicalise, drop_dead, optimise, rules_of, simplify, specialise
-from symgrad.products import matrices
-from symgrad.rewrite import algebra, cheaper, prepare, stable
 from symgrad.rewrite.engine import rewrite
 from symgrad.rewrite.rule_sets import Rules
 from symgrad.rewrite.rules import Rule, rule
-from symgrad.targets.numpy import idioms
 
-TABLES = (algebra, stable, cheaper, matrices, prepare, idioms)
+TABLES = dict.fromkeys(table for tables in pipeline.TABLES.values() for table in tables)
 ALL_RULES = [r for table in TABLES for r in vars(table).values() if isinstance(r, Rule)]
 F64, F32 = np.dtype(np.float64), np.dtype(np.float32)
 
@@ -214,6 +212,21 @@ def test_a_rule_may_decline():
 
     graph = program(lambda x: np.sin(x), (3,))
     assert operators(drop_dead(rewrite(graph, Rules([never], lambda op: [])))) == ["sin"]
+
+
+def test_a_rule_does_not_apply_where_it_is_undefined_and_a_fault_in_it_is_not_hidden():
+    @rule
+    def undefined(x):
+        return np.sin(x), x if x.shape == (2, 3) else x + np.ones(7)
+
+    @rule
+    def wrong(x):
+        return np.sin(x), x if x.shape == (2, 3) else np.sin(float(x))
+
+    graph = program(lambda x: np.sin(x), (3,))
+    assert operators(drop_dead(rewrite(graph, Rules([undefined], lambda op: [])))) == ["sin"]
+    with pytest.raises(ConcreteValueError):
+        rewrite(graph, Rules([wrong], lambda op: []))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

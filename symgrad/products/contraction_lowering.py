@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import VECDOT
@@ -21,7 +21,7 @@ from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.reduce import MEAN, SUM, reduced_axes
 from symgrad.products.contractions import Contraction, contraction_of, plain
 from symgrad.products.sums import as_reduction
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape
@@ -53,6 +53,7 @@ def _labels(c: Contraction) -> Labels | None:
     return Labels(batch, left, right, c.contracted)
 
 
+@procedure(EINSUM)
 def as_matrix_product(graph: Graph, node: Node) -> Variable | None:
     """An einsum as `np.matmul` of transposed views."""
     c = contraction_of(node)
@@ -93,6 +94,7 @@ def _ordered(x: Variable, have: str, want: str) -> Variable:
     return x if have == want else np.transpose(x, [have.index(label) for label in want])
 
 
+@procedure(EINSUM, VECDOT)
 def rows_with_rows(graph: Graph, node: Node) -> Variable | Node | None:
     """``np.vecdot`` for products along the last axes of two operands of one shape, or einsum for many short ones."""
     c = contraction_of(node)
@@ -119,24 +121,11 @@ FEW, ROWS = 256, 64
 einsum does not. Up to so many numbers both add them in the same way, or as accurately."""
 
 
-def short_sums(graph: Graph, node: Node) -> Variable | None:
-    """A sum or mean over axes as an einsum of one operand: four times as fast for runs of 20 numbers."""
-    x, axes = node.inputs[0], reduced_axes(node)
-    shape = x.aval.shape
-    if not plain(x) or not axes or len(axes) == len(shape):
-        return None
-    run = _run(shape, axes)
-    if run is None or numbers(shape) < ROWS * run:
-        return None
-    labels = LETTERS[: len(shape)]
-    out = "".join(label for i, label in enumerate(labels) if i not in axes)
-    return as_reduction(graph, EINSUM(Variable(graph, x), subscripts=f"{labels}->{out}"), node)
-
-
 WINDOW, PAIR, NARROW = 16, 4, 32
 """So many numbers are added slice by slice: of a window over axes apart from each other, or beside each other."""
 
 
+@procedure(SUM, MEAN)
 def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
     """A sum over axes of few numbers as one of slices, as in pooling: two to ten times as fast as einsum."""
     x, axes = node.inputs[0], reduced_axes(node)
@@ -152,6 +141,21 @@ def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
         lead = (slice(None),) * (axis - before)
         y = reduce(operator.add, [y[(*lead, i)] for i in range(sizes[before])])
     return as_reduction(graph, y, node)
+
+
+@procedure(SUM, MEAN)
+def short_sums(graph: Graph, node: Node) -> Variable | None:
+    """A sum or mean over axes as an einsum of one operand: four times as fast for runs of 20 numbers."""
+    x, axes = node.inputs[0], reduced_axes(node)
+    shape = x.aval.shape
+    if not plain(x) or not axes or len(axes) == len(shape):
+        return None
+    run = _run(shape, axes)
+    if run is None or numbers(shape) < ROWS * run:
+        return None
+    labels = LETTERS[: len(shape)]
+    out = "".join(label for i, label in enumerate(labels) if i not in axes)
+    return as_reduction(graph, EINSUM(Variable(graph, x), subscripts=f"{labels}->{out}"), node)
 
 
 def _is_window(axes: tuple[int, ...], ndim: int, count: int, run: int) -> bool:
@@ -170,12 +174,3 @@ def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
             return None
         run *= shape[i]
     return run if 1 < run <= (FEW if summed else FEW // 2) else None
-
-
-OF: dict[Op, list[Procedure]] = {
-    SUM: [sums_of_slices, short_sums],
-    MEAN: [sums_of_slices, short_sums],
-    EINSUM: [as_matrix_product, rows_with_rows],
-    VECDOT: [rows_with_rows],
-}
-"""What an operator is met with."""

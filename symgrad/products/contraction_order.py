@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.values import is_zeros
-from symgrad.core.graph import CONSTANT, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.elementwise import MULTIPLY
@@ -29,12 +29,13 @@ from symgrad.products.contractions import (
     work_of,
 )
 from symgrad.rewrite.engine import alone
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 
 MOST = 6
 """So many operands are tried in every order."""
 
 
+@procedure(*CONTRACTIONS, changes_nan=True)
 def product_with_zeros(graph: Graph, node: Node) -> Variable | None:
     """What is contracted with zeros is zero."""
     if node.aval.dtype.kind != "f" or not node.aval.shape or not any(map(_vanishes, node.inputs)):
@@ -49,6 +50,7 @@ def _vanishes(x: Node) -> bool:
     return np.size(value) > 0 and not np.ravel(value)[0] and not np.any(value)
 
 
+@procedure(EINSUM, changes_nan=True)
 def own_labels_first(graph: Graph, node: Node) -> Variable | None:
     """What one operand alone has is summed before anything is multiplied."""
     c = contraction_of(node)
@@ -130,6 +132,7 @@ def _leaves(tree: Tree) -> tuple[int, ...]:
 # ---- where there is an order to choose
 
 
+@procedure(EINSUM, changes_nan=True)
 def pairs_of_many(graph: Graph, node: Node) -> Variable | None:
     """An einsum of many operands as contractions of two, so that nothing is planned at each call."""
     c = contraction_of(node)
@@ -138,6 +141,7 @@ def pairs_of_many(graph: Graph, node: Node) -> Variable | None:
     return in_order(graph, c, cheapest(c)[1])
 
 
+@procedure(*CONTRACTIONS, changes_nan=True)
 def contraction_of_contraction(graph: Graph, node: Node) -> Variable | None:
     """Three operands, of which two have met, in the order that takes least."""
     if not any(_may_join(graph, x) for x in node.inputs):
@@ -178,10 +182,3 @@ def _inner(graph: Graph, c: Contraction, i: int) -> Contraction | None:
     names = dict(zip(found.out, term, strict=True))
     free = iter(label for label in LETTERS if label not in "".join((*c.terms, c.out)))
     return found.renamed(names | {label: next(free) for label in found.contracted})
-
-
-OF: dict[Op, list[Procedure]] = {
-    **{op: [product_with_zeros, contraction_of_contraction] for op in CONTRACTIONS},
-    EINSUM: [product_with_zeros, own_labels_first, pairs_of_many, contraction_of_contraction],
-}
-"""What an operator is met with."""

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.analysis.overflow import has_range
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import broadcast_shapes, is_one, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
 from symgrad.ops.create import EYE
-from symgrad.ops.einsum import EINSUM
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import Slice, Slot
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE, TRANSPOSE
+from symgrad.products.contractions import CONTRACTIONS
 from symgrad.rewrite.engine import alone
-from symgrad.rewrite.rules import Procedure, exact
+from symgrad.rewrite.rules import procedure
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape
@@ -107,6 +104,7 @@ def _thin_scales(graph: Graph, node: Node, *others: Node) -> Iterator[Scaled]:
 # ---- small ones meet first
 
 
+@procedure(MULTIPLY, changes_nan=True)
 def product_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) * w`` and ``(A / v) * w``."""
     for i, p in enumerate(node.inputs):
@@ -116,13 +114,14 @@ def product_of_product(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
+@procedure(DIVIDE, changes_nan=True)
 def quotient_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) / w`` and ``(v / A) / w``."""
     p, w = node.inputs
     return next((y for f in _thin_scales(graph, p, w) if (y := f.divided(Variable(graph, w))) is not None), None)
 
 
-@exact
+@procedure(NEGATIVE, changes_nan=True, exact=True)
 def negative_of_product(graph: Graph, node: Node) -> Variable | None:
     """``-(A * v)`` and ``-(v / A)``."""
     for f in _thin_scales(graph, node.inputs[0]):
@@ -133,6 +132,7 @@ def negative_of_product(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
+@procedure(ADD, SUBTRACT, changes_nan=True)
 def common_factor(graph: Graph, node: Node) -> Variable | None:
     """``A * v + A * w``."""
     x, y = node.inputs
@@ -146,6 +146,7 @@ def common_factor(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
+@procedure(TRANSPOSE, changes_nan=True)
 def transpose_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A.T * v).T``: a scaling of the rows."""
     p = node.inputs[0]
@@ -190,6 +191,7 @@ def _no_larger(result: Shape, place: Shape) -> bool:
     return n <= m if isinstance(n, int) and isinstance(m, int) else len(result) <= len(place)
 
 
+@procedure(SUM, *CONTRACTIONS, changes_nan=True)
 def numbers_leave(graph: Graph, node: Node) -> Variable | None:
     """``(c * A) @ B`` is ``c * (A @ B)``, and so for everything that sums products."""
     for i, x in enumerate(node.inputs):
@@ -209,45 +211,3 @@ def _scaled(graph: Graph, y: Variable, p: Scaled) -> Variable:
     if scale.op is DIVIDE and number(scale.inputs[0]) == 1:  # one over a size
         return y / Variable(graph, scale.inputs[1])
     return p.scale * y
-
-
-def multiple_of_part(graph: Graph, node: Node) -> Variable | None:
-    """``(c * x)[key]`` is ``c * x[key]``, so that the number meets others; and so for a transpose."""
-    x = node.inputs[0]
-    if len(node.inputs) > 1 or not node.aval.shape or not alone(graph, x) or not has_range(x.aval.dtype):
-        return None
-    if node.op is GET and not _spreads_behind(dict(node.params)["key"]):
-        return None
-    if x.op is NEGATIVE:
-        return -Variable(graph, graph.add(node.op, x.inputs, node.params))
-    if x.op is not MULTIPLY:
-        return None
-    for c, y in (x.inputs, x.inputs[::-1]):
-        if number(c) is not None and same_shape(y.aval.shape, x.aval.shape):
-            return Variable(graph, c) * Variable(graph, graph.add(node.op, (y,), node.params))
-    return None
-
-
-def _spreads_behind(key: tuple[object, ...]) -> bool:
-    """Whether a key is basic and does more than to put axes in front, which broadcasting does anyway."""
-    if any(isinstance(item, Slot) for item in key):
-        return False
-    rest = list(key)
-    while rest and rest[0] is None:
-        rest.pop(0)
-    return any(item != Slice(None, None, None) for item in rest)
-
-
-OF: dict[Op, list[Procedure]] = {
-    MULTIPLY: [product_of_product],
-    DIVIDE: [quotient_of_product],
-    NEGATIVE: [negative_of_product],
-    ADD: [common_factor],
-    SUBTRACT: [common_factor],
-    TRANSPOSE: [transpose_of_product],
-    **{op: [numbers_leave] for op in (MATMUL, SUM, EINSUM, VECDOT, TENSORDOT, OUTER)},
-}
-"""What an operator is met with where the graph will run."""
-
-OF_PARTS: dict[Op, list[Procedure]] = {op: [multiple_of_part] for op in (TRANSPOSE, GET)}
-"""And where the number may still meet others."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.values import is_zeros, number
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import FULL
@@ -21,7 +21,7 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import ALL, ANY, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import with_axes, without
 
 NOT_EQUAL: Any = TABLE[np.not_equal]
@@ -30,6 +30,7 @@ DEEPEST = 12
 _MOVING = frozenset({TRANSPOSE, RESHAPE, BROADCAST_TO, GET})
 
 
+@procedure(NOT_EQUAL, changes_nan=True)
 def mask_from_numbers(graph: Graph, node: Node) -> Variable | Node | None:
     """``astype(mask) @ ones != 0`` is ``np.any(mask, axis=-1)``, and so for everything that sums, scales or spreads."""
     x, zero = node.inputs
@@ -87,6 +88,7 @@ def _any(graph: Graph, c: Contraction) -> Variable | None:
     return None
 
 
+@procedure(ANY, ALL, changes_nan=True)
 def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
     """What is repeated is looked at once."""
     x = node.inputs[0]
@@ -97,11 +99,3 @@ def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
     if z.aval.dtype.kind != "b" or not all(is_one(z.aval.shape[i]) for i in axes):
         return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)
     return z if keepdims else without(graph, z, axes)
-
-
-OF: dict[Op, list[Procedure]] = {
-    NOT_EQUAL: [mask_from_numbers],
-    ANY: [any_of_repeated],
-    ALL: [any_of_repeated],
-}
-"""What an operator is met with."""

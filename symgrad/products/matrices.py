@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.core.sizes import same
-from symgrad.rewrite.algebra import FLOAT, SCALAR, column, floating
+from symgrad.rewrite.conditions import FLOAT, SCALAR, column, floating
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import rule
 

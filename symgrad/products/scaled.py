@@ -14,7 +14,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
 from symgrad.products.factors import Scaled, pulled
 from symgrad.rewrite.engine import alone, known
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 
 NEAR = 3
 """So many factors away a scalar is looked for."""
@@ -35,6 +35,7 @@ def _arrays(node: Node) -> bool:
 # ---- scalars
 
 
+@procedure(MULTIPLY, DIVIDE, changes_nan=True)
 def scalars_meet(graph: Graph, node: Node) -> Variable | None:
     """``(a * X) * (b * Y)`` is ``(a * b) * (X * Y)``, and so for quotients and where the scalars are 0-d arrays."""
     if not all(x.op is MULTIPLY or x.op is DIVIDE for x in node.inputs) or not _arrays(node):
@@ -68,6 +69,7 @@ def _known(graph: Graph, op: Op, x: Node, y: Node) -> Variable | None:
     return None
 
 
+@procedure(MULTIPLY, changes_nan=True)
 def product_from_parts(graph: Graph, node: Node) -> Variable | None:
     """``(x * y) * z`` where ``y * z`` is needed anyway, and ``(x / y) * z`` where ``z / y`` is."""
     if not any(x.op is MULTIPLY or x.op is DIVIDE for x in node.inputs) or not _arrays(node):
@@ -87,6 +89,7 @@ def product_from_parts(graph: Graph, node: Node) -> Variable | None:
 # ---- what is added twice
 
 
+@procedure(ADD, changes_nan=True)
 def added_twice(graph: Graph, node: Node) -> Variable | None:
     """``(x + a * y) + a * y``, as the two sides of a square leave it, is ``x + (2 * a) * y`` where `a` is small."""
     if not _arrays(node):
@@ -99,11 +102,3 @@ def added_twice(graph: Graph, node: Node) -> Variable | None:
             x = inner.inputs[inner.inputs[0] is y]
             return Variable(graph, x) + MULTIPLY(2, Variable(graph, small)) * Variable(graph, large)
     return None
-
-
-OF: dict[Op, list[Procedure]] = {
-    MULTIPLY: [scalars_meet, product_from_parts],
-    DIVIDE: [scalars_meet],
-    ADD: [added_twice],
-}
-"""What an operator is met with."""

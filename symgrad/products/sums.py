@@ -31,7 +31,7 @@ from symgrad.products.contractions import (
     trimmed,
 )
 from symgrad.rewrite.engine import alone
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import with_axes, without
 
 DEEPEST = 12
@@ -50,6 +50,43 @@ def as_reduction(graph: Graph, total: Any, node: Node) -> Variable:
     if node.op is MEAN:
         total = total / product([node.inputs[0].aval.shape[i] for i in reduced_axes(node)])
     return _restored(graph, total, node)
+
+
+@procedure(SUM, changes_nan=True)
+def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
+    """One sum over the axes of two."""
+    x = node.inputs[0]
+    if x.op is not SUM or not alone(graph, x) or dict(x.params).get("keepdims") or x.aval.dtype != node.aval.dtype:
+        return None
+    inner, ndim = reduced_axes(x), len(x.inputs[0].aval.shape)
+    left = [i for i in range(ndim) if i not in inner]
+    axes = (*inner, *(left[i] for i in reduced_axes(node)))
+    return _restored(graph, SUM(Variable(graph, x.inputs[0]), axis=axes), node)
+
+
+# ---- terms that cannot cancel
+
+
+@procedure(SUM, MEAN, changes_nan=True)
+def sum_of_nonnegative(graph: Graph, node: Node) -> Variable | None:
+    """``sum(x * x + y * y)`` is two products of vectors: where nothing is negative, nothing cancels."""
+    x = node.inputs[0]
+    if x.op is not ADD or not alone(graph, x) or not plain(x, *x.inputs) or x.aval.dtype != node.aval.dtype:
+        return None
+    if not all(same_shape(y.aval.shape, x.aval.shape) and alone(graph, y) and _nonnegative(y) for y in x.inputs):
+        return None
+    a, b = (Variable(graph, graph.add(node.op, (y,), node.params)) for y in x.inputs)
+    return a + b
+
+
+def _nonnegative(x: Node, depth: int = DEEPEST) -> bool:
+    """Whether a value is a square, a sum of squares, or a multiple of such; it saves a pass to contract those."""
+    if not depth or x.op not in (ADD, MULTIPLY):
+        return False
+    a, b = x.inputs
+    if x.op is ADD:
+        return _nonnegative(a, depth - 1) and _nonnegative(b, depth - 1)
+    return a is b or any((number(c) or -1) > 0 and _nonnegative(y, depth - 1) for c, y in ((a, b), (b, a)))
 
 
 # ---- linear functions
@@ -179,6 +216,7 @@ _READ: dict[Op, Callable[[Graph, Node, tuple[int, ...], int], Linear | None]] = 
 }
 
 
+@procedure(SUM, MEAN, changes_nan=True)
 def sum_of_linear(graph: Graph, node: Node) -> Variable | None:
     """The sum, or the mean, of a linear function is that function of the sum."""
     x, axes = node.inputs[0], reduced_axes(node)
@@ -193,6 +231,7 @@ def sum_of_linear(graph: Graph, node: Node) -> Variable | None:
 # ---- products
 
 
+@procedure(SUM, MEAN, changes_nan=True)
 def sum_of_product(graph: Graph, node: Node) -> Variable | None:
     """The sum of a product that nothing else needs is a contraction; what one factor alone has is summed first."""
     x, axes = node.inputs[0], reduced_axes(node)
@@ -219,45 +258,3 @@ def _adds_long_rows(c: Contraction) -> bool:
         return False
     sizes = c.sizes
     return c.terms[0][-1] in long and numbers([sizes[label] for label in long]) > LONGEST
-
-
-def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
-    """One sum over the axes of two."""
-    x = node.inputs[0]
-    if x.op is not SUM or not alone(graph, x) or dict(x.params).get("keepdims") or x.aval.dtype != node.aval.dtype:
-        return None
-    inner, ndim = reduced_axes(x), len(x.inputs[0].aval.shape)
-    left = [i for i in range(ndim) if i not in inner]
-    axes = (*inner, *(left[i] for i in reduced_axes(node)))
-    return _restored(graph, SUM(Variable(graph, x.inputs[0]), axis=axes), node)
-
-
-# ---- terms that cannot cancel
-
-
-def sum_of_nonnegative(graph: Graph, node: Node) -> Variable | None:
-    """``sum(x * x + y * y)`` is two products of vectors: where nothing is negative, nothing cancels."""
-    x = node.inputs[0]
-    if x.op is not ADD or not alone(graph, x) or not plain(x, *x.inputs) or x.aval.dtype != node.aval.dtype:
-        return None
-    if not all(same_shape(y.aval.shape, x.aval.shape) and alone(graph, y) and _nonnegative(y) for y in x.inputs):
-        return None
-    a, b = (Variable(graph, graph.add(node.op, (y,), node.params)) for y in x.inputs)
-    return a + b
-
-
-def _nonnegative(x: Node, depth: int = DEEPEST) -> bool:
-    """Whether a value is a square, a sum of squares, or a multiple of such; it saves a pass to contract those."""
-    if not depth or x.op not in (ADD, MULTIPLY):
-        return False
-    a, b = x.inputs
-    if x.op is ADD:
-        return _nonnegative(a, depth - 1) and _nonnegative(b, depth - 1)
-    return a is b or any((number(c) or -1) > 0 and _nonnegative(y, depth - 1) for c, y in ((a, b), (b, a)))
-
-
-OF: dict[Op, list[Procedure]] = {
-    SUM: [sum_of_sum, sum_of_nonnegative, sum_of_linear, sum_of_product],
-    MEAN: [sum_of_nonnegative, sum_of_linear, sum_of_product],
-}
-"""What an operator is met with."""

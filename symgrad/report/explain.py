@@ -17,11 +17,11 @@ from symgrad.loops.buffer_allocation import scratch_bytes
 from symgrad.loops.cost_model import whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.reasons import AgainInLoop, Chosen
-from symgrad.pipeline import canonicalise, effect_of
+from symgrad.pipeline import canonicalise
 from symgrad.report.layout import rendered
 from symgrad.report.mathematics import at_a_glance
 from symgrad.report.sides import Naming, sides_of
-from symgrad.rewrite.rules import Rule
+from symgrad.rewrite.rules import Rule, effect_of
 from symgrad.spelling import Code
 from symgrad.targets.numpy.module import Source
 from symgrad.targets.numpy.scalars import is_scalar
@@ -237,7 +237,7 @@ def _rewrites(traced: Graph, log: Log) -> Iterator[Rewrite]:
     for applied in (*before, *log.rewrites):
         rule, sides = applied.rule, sides_of(applied, naming)
         name = rule.name if isinstance(rule, Rule) else rule.__name__.strip("_")
-        changes = effect_of(rule, applied.stage, applied.before.op)
+        changes = effect_of(rule)
         yield Rewrite(name, sides.before, sides.after, applied.before.where.in_words, changes, applied.stage, 1)
 
 

@@ -2,51 +2,17 @@
 
 import numpy as np
 
-from symgrad.analysis.overflow import MODERATE, NEAR_ONE, has_range, moderate
-from symgrad.core.shapes import same_shape
-from symgrad.ops import index, index_expressions
 from symgrad.ops.elementwise import POSITIVE
-from symgrad.rewrite.pattern import Draw
+from symgrad.rewrite.conditions import (
+    arithmetic,
+    finite,
+    floating,
+    floats,
+    near_one,
+    real,
+    signed,
+)
 from symgrad.rewrite.rules import rule
-
-FLOAT = np.dtype(float)
-BOOLEAN, VECTOR, SCALAR = Draw(dtype=bool), Draw(shape=(3,)), Draw(shape=())
-
-
-def floating(x, **_):
-    return x.dtype.kind == "f"
-
-
-def signed(x, **_):
-    return x.dtype.kind in "if"
-
-
-def real(x, **_):
-    return x.dtype.kind != "c"
-
-
-def arithmetic(x, **_):
-    """Whether a product is one of numbers: that of booleans is `and`, where their powers are integers."""
-    return x.dtype.kind != "b"
-
-
-def floats(**arrays):
-    """Whether nothing wraps around: all are floating, or Python's numbers."""
-    return all(x.dtype.kind == "f" or x.aval.weak for x in arrays.values() if hasattr(x, "aval"))
-
-
-def finite(a, b, x, **others):
-    """Whether numbers joined stay numbers, and lose no digit that an array of floats has."""
-    if not (floating(x) and floats(**others) and a and b) or x.dtype.itemsize not in MODERATE:
-        return False
-    most = MODERATE[x.dtype.itemsize]
-    return 1 / most < abs(a * b) < most and 1 / most < abs(a / b) < most
-
-
-def near_one(a, b, x, y):
-    """Whether the number that two make may be multiplied with the first of several arrays."""
-    return finite(a, b, x, y=y) and moderate(a * b, NEAR_ONE.get(x.dtype.itemsize, 1.0))
-
 
 # ---- signs and neutral numbers
 
@@ -310,74 +276,6 @@ def positive(x):
     return +x, x
 
 
-# ---- choice and logic
-
-
-@rule(exact=True)
-def same_choice(c, x):
-    return np.where(c, x, x), x
-
-
-@rule(exact=True)
-def always(x, y):
-    return np.where(True, x, y), x
-
-
-@rule(exact=True)
-def never(x, y):
-    return np.where(False, x, y), y
-
-
-@rule(exact=True, c=BOOLEAN, when=lambda c, x, y: c.dtype.kind == "b")
-def choice_by_inverse(c, x, y):
-    return np.where(~c, x, y), np.where(c, y, x)
-
-
-@rule(exact=True, c=BOOLEAN)
-def choice_in_first(c, x, y, z):
-    return np.where(c, np.where(c, x, y), z), np.where(c, x, z)
-
-
-@rule(exact=True, c=BOOLEAN)
-def choice_in_second(c, x, y, z):
-    return np.where(c, x, np.where(c, y, z)), np.where(c, x, z)
-
-
-@rule(exact=True, c=BOOLEAN)
-def double_inverse(c):
-    return ~~c, c
-
-
-@rule(exact=True, c=BOOLEAN)
-def both_the_same(c):
-    return c & c, c
-
-
-@rule(exact=True, c=BOOLEAN)
-def either_the_same(c):
-    return c | c, c
-
-
-@rule(exact=True, c=BOOLEAN, d=BOOLEAN)
-def both_again(c, d):
-    return (c & d) & d, c & d
-
-
-@rule(exact=True, c=BOOLEAN, when=lambda c, dtype: c.dtype.kind == "b")
-def truth_as_number(c, dtype=FLOAT):
-    return np.astype(c, dtype) != 0, c
-
-
-@rule(exact=True)
-def maximum_of_itself(x):
-    return np.maximum(x, x), x
-
-
-@rule(exact=True)
-def minimum_of_itself(x):
-    return np.minimum(x, x), x
-
-
 # ---- absolute values
 
 
@@ -399,117 +297,3 @@ def absolute_squared(x):
 @rule(exact=True, when=floating)
 def sign_times_absolute(x):
     return np.sign(x) * np.abs(x), x
-
-
-# ---- sums and products of matrices
-
-
-def column(v):
-    """``v[:, None]`` in the one form that the last pass gives it."""
-    return index.GET(v, key=AS_COLUMN)
-
-
-def _scalar_factor(c, x, **_):
-    return c.ndim == 0 and x.ndim > 0 and has_range(x.dtype) and (c.dtype == x.dtype or c.aval.weak)
-
-
-@rule(changes_nan=True, c=SCALAR, when=_scalar_factor)
-def sum_of_multiple(c, x, axis=1, keepdims=True):
-    return np.sum(c * x, axis=axis, keepdims=keepdims), c * np.sum(x, axis=axis, keepdims=keepdims)
-
-
-@rule(changes_nan=True, c=SCALAR, when=_scalar_factor)
-def mean_of_multiple(c, x, axis=1, keepdims=True):
-    return np.mean(c * x, axis=axis, keepdims=keepdims), c * np.mean(x, axis=axis, keepdims=keepdims)
-
-
-@rule(when=floating)
-def sum_of_negative(x, axis=1, keepdims=True):
-    return np.sum(-x, axis=axis, keepdims=keepdims), -np.sum(x, axis=axis, keepdims=keepdims)
-
-
-@rule(when=floating)
-def mean_of_negative(x, axis=1, keepdims=True):
-    return np.mean(-x, axis=axis, keepdims=keepdims), -np.mean(x, axis=axis, keepdims=keepdims)
-
-
-def _matrices(**arrays):
-    return all(x.ndim == 2 for x in arrays.values())
-
-
-@rule(x=Draw((4, 2)), y=Draw((3, 4)), when=_matrices)
-def product_of_transposes(x, y):
-    return x.T @ y.T, (y @ x).T
-
-
-@rule(x=Draw((2, 4)), y=Draw((3, 4)), when=_matrices)
-def transpose_of_right(x, y):
-    return (x @ y.T).T, y @ x.T
-
-
-@rule(x=Draw((4, 2)), y=Draw((4, 3)), when=_matrices)
-def transpose_of_left(x, y):
-    return (x.T @ y).T, y.T @ x
-
-
-@rule(x=Draw((4, 2)), y=Draw((4,)), when=lambda x, y: x.ndim == 2 and y.ndim == 1)
-def transpose_times_vector(x, y):
-    return x.T @ y, y @ x
-
-
-@rule(x=Draw((4,)), y=Draw((3, 4)), when=lambda x, y: x.ndim == 1 and y.ndim == 2)
-def vector_times_transpose(x, y):
-    return x @ y.T, y @ x
-
-
-@rule(x=Draw((2, 4)), y=Draw((4,)), when=lambda x, y: x.ndim == 2 and y.ndim == 1)
-def column_of_product(x, y):
-    return (x @ y[:, None])[:, 0], x @ y
-
-
-# ---- assignment
-
-
-def _basic(key, **_):
-    return not any(isinstance(item, index_expressions.Slot) for item in key)
-
-
-ROW = (1, index_expressions.EVERYTHING)
-AS_COLUMN = (index_expressions.EVERYTHING, None)
-COLUMN = (index_expressions.EVERYTHING, index_expressions.Slot(0))
-INDICES = Draw((2,), 0, 3, int)
-
-
-@rule(exact=True, v=VECTOR, when=_basic)
-def read_what_was_written(x, v, key=ROW):
-    return index.GET(index.SET(x, v, key=key), key=key), v
-
-
-@rule(exact=True, v=VECTOR, w=VECTOR)
-def write_again(x, v, w, key=ROW):
-    return index.SET(index.SET(x, v, key=key), w, key=key), index.SET(x, w, key=key)
-
-
-@rule(exact=True)
-def write_what_is_there(x, key=ROW):
-    return index.SET(x, index.GET(x, key=key), key=key), x
-
-
-@rule(exact=True, v=VECTOR, when=_basic)
-def add_to_zeros(v, key=ROW, shape=(2, 3), dtype=FLOAT):
-    zeros = np.full(shape, 0.0, dtype, like=v)
-    return index.ADD_AT(zeros, v, key=key), index.SET(zeros, v, key=key)
-
-
-def _target(x, shape, v, **_):
-    return same_shape(x.shape, shape) and floating(x) and x.dtype == v.dtype
-
-
-@rule(exact=True, v=VECTOR, when=_target)
-def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=FLOAT):
-    return x + index.SET(np.full(shape, 0.0, dtype, like=v), v, key=key), index.ADD_AT(x, v, key=key)
-
-
-@rule(v=Draw(), i=Draw((3,), 0, 3, int), when=_target)
-def add_scattered(x, v, i, key=COLUMN, shape=(2, 3), dtype=FLOAT):
-    return x + index.ADD_AT(np.full(shape, 0.0, dtype, like=v), v, i, key=key), index.ADD_AT(x, v, i, key=key)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.analysis.values import is_range, is_zeros
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
@@ -21,7 +21,7 @@ from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import SET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.shape import RESHAPE
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 
 _KEY = (Slot(0), EVERYTHING, Slot(1), EVERYTHING)
 
@@ -68,6 +68,7 @@ def _blocks(graph: Graph, node: Node) -> Blocks | None:
 # ---- procedures
 
 
+@procedure(MATMUL, changes_nan=True)
 def product_with_blocks(graph: Graph, node: Node) -> Variable | None:
     """A matrix product of the identity, or of blocks."""
     x, y = node.inputs
@@ -82,6 +83,7 @@ def product_with_blocks(graph: Graph, node: Node) -> Variable | None:
     return found._replace(values=found.values @ b, m=b.shape[1]).written()
 
 
+@procedure(MULTIPLY, DIVIDE, changes_nan=True)
 def scaled_blocks(graph: Graph, node: Node) -> Variable | None:
     """A product with what is the same for each unit vector, or a quotient."""
     for i, x in enumerate(node.inputs[:1] if node.op is DIVIDE else node.inputs):
@@ -103,6 +105,7 @@ def scaled_blocks(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
+@procedure(ADD, SUBTRACT, changes_nan=True)
 def sum_of_blocks(graph: Graph, node: Node) -> Variable | None:
     x, y = (_blocks(graph, p) for p in node.inputs)
     if x is None or y is None or not same_shape((x.a, x.c, x.m), (y.a, y.c, y.m)) or x.values.dtype != y.values.dtype:
@@ -110,17 +113,7 @@ def sum_of_blocks(graph: Graph, node: Node) -> Variable | None:
     return x._replace(values=node.op(x.values, y.values)).written()
 
 
+@procedure(NEGATIVE, changes_nan=True)
 def negative_blocks(graph: Graph, node: Node) -> Variable | None:
     found = _blocks(graph, node.inputs[0])
     return found and found._replace(values=-found.values).written()
-
-
-OF: dict[Op, list[Procedure]] = {
-    MATMUL: [product_with_blocks],
-    MULTIPLY: [scaled_blocks],
-    DIVIDE: [scaled_blocks],
-    ADD: [sum_of_blocks],
-    SUBTRACT: [sum_of_blocks],
-    NEGATIVE: [negative_blocks],
-}
-"""What an operator is met with where the graph will run."""

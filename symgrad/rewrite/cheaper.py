@@ -2,12 +2,22 @@
 
 import numpy as np
 
+from symgrad.analysis.overflow import has_range
+from symgrad.analysis.values import number
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
+from symgrad.frontend.variable import Variable
 from symgrad.ops import index
-from symgrad.rewrite.algebra import AS_COLUMN, ROW, VECTOR, floating
+from symgrad.ops.elementwise import MULTIPLY, NEGATIVE
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import EVERYTHING, Slot
+from symgrad.ops.marks import ALIAS, ENTER, LEAVE, STOP
+from symgrad.ops.shape import TRANSPOSE
+from symgrad.rewrite.conditions import AS_COLUMN, ROW, VECTOR, floating
+from symgrad.rewrite.engine import alone
 from symgrad.rewrite.pattern import Draw
-from symgrad.rewrite.rules import rule
+from symgrad.rewrite.rules import procedure, rule
 
 
 def _vectors(x, y):
@@ -84,3 +94,40 @@ def softmax_slope(g, e, s, axis=1, key=AS_COLUMN):
 def softmax_slope_of_vector(g, e, s):
     p = e / s
     return (g / s + g @ (-p / s)) * e, p * (g - g @ p)
+
+
+# ---- what no pattern can express
+
+
+@procedure(ALIAS, STOP, ENTER, LEAVE, exact=True)
+def without_mark(graph: Graph, node: Node) -> Node:
+    """A mark matters to differentiation only."""
+    return node.inputs[0]
+
+
+@procedure(TRANSPOSE, GET, changes_nan=True)
+def multiple_of_part(graph: Graph, node: Node) -> Variable | None:
+    """``(c * x)[key]`` is ``c * x[key]``, so that the number meets others; and so for a transpose."""
+    x = node.inputs[0]
+    if len(node.inputs) > 1 or not node.aval.shape or not alone(graph, x) or not has_range(x.aval.dtype):
+        return None
+    if node.op is GET and not _spreads_behind(dict(node.params)["key"]):
+        return None
+    if x.op is NEGATIVE:
+        return -Variable(graph, graph.add(node.op, x.inputs, node.params))
+    if x.op is not MULTIPLY:
+        return None
+    for c, y in (x.inputs, x.inputs[::-1]):
+        if number(c) is not None and same_shape(y.aval.shape, x.aval.shape):
+            return Variable(graph, c) * Variable(graph, graph.add(node.op, (y,), node.params))
+    return None
+
+
+def _spreads_behind(key: tuple[object, ...]) -> bool:
+    """Whether a key is basic and does more than to put axes in front, which broadcasting does anyway."""
+    if any(isinstance(item, Slot) for item in key):
+        return False
+    rest = list(key)
+    while rest and rest[0] is None:
+        rest.pop(0)
+    return any(item != EVERYTHING for item in rest)

@@ -7,7 +7,7 @@ hold once, with opposite signs. `prepare` has the forms that need no labels.
 from __future__ import annotations
 
 from symgrad.analysis.values import is_range
-from symgrad.core.graph import CONSTANT, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import EXP, LOG, SUBTRACT
@@ -16,9 +16,10 @@ from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import SUM, reduced_axes
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 
 
+@procedure(SUBTRACT, changes_nan=True)
 def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
     """The maximum, or whatever was subtracted from each row, is a constant of the derivative."""
     for total, picked in (node.inputs, node.inputs[::-1]):
@@ -66,7 +67,3 @@ def _of(graph: Graph, node: Node, shifted: Node, held: Node) -> Node:
     if node is shifted:
         return held
     return graph.add(node.op, (_of(graph, node.inputs[0], shifted, held), *node.inputs[1:]), node.params)
-
-
-OF: dict[Op, list[Procedure]] = {SUBTRACT: [cross_entropy_by_hand]}
-"""What an operator is met with where it will be differentiated."""

@@ -1,4 +1,4 @@
-"""Constants are folded, and marks go when they have done their work."""
+"""Constants are folded."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Graph, Node
 from symgrad.core.shapes import product
 from symgrad.ops.create import FULL
 from symgrad.ops.known import sizes_in
 from symgrad.ops.marks import AGAIN, ALIAS, ENTER, LEAVE, STOP
 from symgrad.ops.shape import BROADCAST_TO
-from symgrad.rewrite.rules import Procedure, exact
+from symgrad.rewrite.rules import procedure
 
 SMALL = 64
 """A constant of so many numbers may be made, whatever it is made of."""
 
 
 _LARGEST_EXACT = 2**31
+_NEVER = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, ENTER, LEAVE, AGAIN, FULL, BROADCAST_TO})
 
 
-@exact
+@procedure(where=lambda op: op not in _NEVER, exact=True)
 def fold(graph: Graph, node: Node) -> Node | None:
     """An operation on constants is a constant, unless it would raise, warn or be larger than what it is made of."""
     for x in node.inputs:  # of most nodes the first tells
@@ -59,32 +60,7 @@ def _keeps_finite(values: list[Any], result: Any) -> bool:
     return bool(np.all(np.isfinite(result))) or not all(np.all(np.isfinite(v)) for v in values)
 
 
-# ---- marks
-
-
-@exact
-def without_mark(graph: Graph, node: Node) -> Node:
-    """A mark matters to differentiation only."""
-    return node.inputs[0]
-
-
-@exact
+@procedure(AGAIN, exact=True)
 def constant_again(graph: Graph, node: Node) -> Node | None:
     """A constant is there: it is not computed again."""
     return node.inputs[0] if node.inputs[0].op is CONSTANT else None
-
-
-_GIVEN = (INPUT, CONSTANT, SIZE, SEED, ITEM)
-_OF: dict[Op, list[Procedure]] = {
-    **{op: [] for op in (*_GIVEN, ALIAS, STOP, ENTER, LEAVE, FULL, BROADCAST_TO)},
-    AGAIN: [constant_again],
-}
-
-
-def folding(op: Op) -> list[Procedure]:
-    """What an operator is met with."""
-    return _OF.get(op, [fold])
-
-
-OF_MARKS: dict[Op, list[Procedure]] = {op: [without_mark] for op in (ALIAS, STOP, ENTER, LEAVE)}
-"""And where nothing will be differentiated any more."""

@@ -7,14 +7,14 @@ from itertools import product
 import numpy as np
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import Slice
 from symgrad.ops.shape import CONCATENATE
 from symgrad.ops.windows import WINDOWS
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 
 MANY = 1000
 """Fewer numbers are joined in less time than it takes to make the view."""
@@ -22,6 +22,7 @@ MANY = 1000
 Starts = tuple[int, ...]
 
 
+@procedure(CONCATENATE, changes_nan=True)
 def patches(graph: Graph, node: Node) -> Variable | None:
     """``concatenate([x[:, i : i + n, j : j + m] for i in range(h) for j in range(w)], axis=-1)``."""
     slices, ndim = node.inputs, len(node.aval.shape)
@@ -52,7 +53,3 @@ def _starts(x: Node, node: Node) -> Starts | None:
         return None
     starts = tuple(item.start or 0 for item in key)
     return starts if all(isinstance(i, int) and i >= 0 for i in starts) else None
-
-
-OF: dict[Op, list[Procedure]] = {CONCATENATE: [patches]}
-"""What an operator is met with."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.ops.marks import STOP
-from symgrad.rewrite.algebra import floating
+from symgrad.rewrite.conditions import floating
 from symgrad.rewrite.rules import rule
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.values import hits_once, number, raises_at_zero
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, UnsupportedError
@@ -22,7 +22,7 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.reduce import MEAN, SUM, reduced_axes
 from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE
-from symgrad.rewrite.rules import Procedure, exact
+from symgrad.rewrite.rules import procedure
 
 
 def bare(graph: Graph, x: Node) -> Node:
@@ -59,7 +59,7 @@ def _repeats(x: Node) -> bool:
     return x.op in _REPEATING or (x.op is CONSTANT and bool(x.aval.shape))
 
 
-@exact
+@procedure(where=lambda op: op.elementwise or op is ASTYPE, exact=True)
 def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     """An elementwise function of repeated numbers is computed once and repeated, if broadcasting does not do it."""
     if not any(map(_repeats, node.inputs)):
@@ -72,7 +72,7 @@ def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     return graph.add(node.op, inputs, node.params)
 
 
-@exact
+@procedure(where=lambda op: op.elementwise, exact=True)
 def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
@@ -109,7 +109,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
     return graph.add(x.op, inputs, x.params)
 
 
-@exact
+@procedure(SET, ADD_AT, exact=True)
 def write_bare_value(graph: Graph, node: Node) -> Node | None:
     """An assigned value need not be repeated first, and a number may be Python's."""
     target, value, *arrays = node.inputs
@@ -131,7 +131,7 @@ def full(graph: Graph, value: Node, aval: Aval) -> Node:
     return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
 
 
-@exact
+@procedure(FULL, exact=True)
 def number_in_full(graph: Graph, node: Node) -> Node | None:
     value = node.inputs[0]
     if value.op is CONSTANT and value.aval.shape:
@@ -140,6 +140,7 @@ def number_in_full(graph: Graph, node: Node) -> Node | None:
     return None if result is node else result
 
 
+@procedure(SUM, MEAN)
 def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     """A sum over an axis along which numbers are repeated is a product, a mean is the number."""
     x = node.inputs[0]
@@ -159,6 +160,7 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     return y * product([shape[i] for i in repeated]) if node.op is SUM else y
 
 
+@procedure(SUM)
 def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
     """Each row of the identity has one one, and so has each column."""
     x = node.inputs[0]
@@ -166,18 +168,3 @@ def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
         return None
     one = len(reduced_axes(node)) == 1
     return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if one else None
-
-
-_OF: dict[Op, list[Procedure]] = {
-    FULL: [number_in_full],
-    ASTYPE: [take_bare_operands],
-    SET: [write_bare_value],
-    ADD_AT: [write_bare_value],
-    SUM: [reduce_bare_operand, sum_of_identity],
-    MEAN: [reduce_bare_operand],
-}
-
-
-def repetition(op: Op) -> list[Procedure]:
-    """What an operator is met with."""
-    return [take_bare_operands, number_as_python] if op.elementwise else _OF.get(op, [])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
+from types import ModuleType
 from typing import Any, TypeVar
 
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, Node, Op
 from symgrad.frontend.variable import Variable
 from symgrad.rewrite.pattern import Draw, Pattern, pattern_of
 
@@ -92,10 +93,23 @@ def rule(
     return make if function is None else make(function)
 
 
-def exact(procedure: _F) -> _F:
-    """Mark a procedure whose replacement is the same numbers, to the last digit; the sign of a zero aside."""
-    vars(procedure)["exact"] = True
-    return procedure
+def procedure(
+    *ops: Op, where: Callable[[Op], bool] | None = None, changes_nan: bool = False, exact: bool = False
+) -> Callable[[_F], _F]:
+    """Make a procedure of a function: it is met with some operators, or with those of which `where` holds."""
+
+    def make(function: _F) -> _F:
+        meets = frozenset(ops).__contains__ if where is None else where
+        vars(function).update(meets=meets, changes_nan=changes_nan, exact=exact)
+        return function
+
+    return make
+
+
+def in_table(table: ModuleType) -> list[Any]:
+    """The rules and procedures of a module, in order."""
+    found = [each for each in vars(table).values() if isinstance(each, Rule) or hasattr(each, "meets")]
+    return [each for each in found if isinstance(each, Rule) or each.__module__ == table.__name__]
 
 
 def stable_only(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
@@ -105,5 +119,16 @@ def stable_only(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], G
     def marked(graph: Graph, numerics: str = "stable") -> Graph:
         return step(graph, numerics) if numerics == "stable" else graph
 
-    vars(marked)["stable_only"] = True
+    vars(marked)["changes_nan"] = True
     return marked
+
+
+NAN, DIGITS, NOTHING = "nan", "digits", "nothing"
+"""What a rewrite can change: a NaN, an infinity or a right answer's range; the last digits; nothing at all."""
+
+
+def effect_of(rewrite: Rule | Procedure | Callable[[Graph, str], Graph]) -> str:
+    """What a rule, a procedure or a pass can change: NAN, DIGITS or NOTHING."""
+    if getattr(rewrite, "exact", False):
+        return NOTHING
+    return NAN if getattr(rewrite, "changes_nan", False) else DIGITS

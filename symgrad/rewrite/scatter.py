@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.analysis.values import hits_once, is_range, is_zeros, keyed_axes
-from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import broadcast_shapes, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
@@ -13,7 +13,7 @@ from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import Slot
 from symgrad.ops.reduce import SUM, reduced_axes
 from symgrad.rewrite.engine import alone
-from symgrad.rewrite.rules import Procedure, exact
+from symgrad.rewrite.rules import procedure
 
 
 def _scattered(node: Node) -> bool:
@@ -26,7 +26,7 @@ def _scattered(node: Node) -> bool:
 # ---- procedures
 
 
-@exact
+@procedure(ADD_AT, exact=True)
 def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     """``np.add.at`` into zeros is an assignment where no place is hit twice."""
     if len(node.inputs) < 3 or not is_zeros(node.inputs[0]) or not hits_once(node):
@@ -34,7 +34,7 @@ def add_where_hit_once(graph: Graph, node: Node) -> Node | None:
     return graph.add(SET, node.inputs, node.params)
 
 
-@exact
+@procedure(ADD_AT, SET, exact=True)
 def everything_written(graph: Graph, node: Node) -> Variable | None:
     """Zeros with a number written to each place, or added, are these numbers."""
     if len(node.inputs) != 3 or dict(node.params)["key"] != (Slot(0),) or not is_zeros(node.inputs[0]):
@@ -47,6 +47,7 @@ def everything_written(graph: Graph, node: Node) -> Variable | None:
     return np.broadcast_to(value.astype(aval.dtype), aval.shape)
 
 
+@procedure(SUM)
 def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     """Along the axes of the sum it does not matter where a number is put."""
     x = node.inputs[0]
@@ -69,6 +70,7 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     return np.reshape(Variable(graph, y), node.aval.shape)
 
 
+@procedure(ADD, SUBTRACT)
 def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
     """``x + scattered`` is ``x`` with the numbers added in place."""
     pairs = [node.inputs] if node.op is SUBTRACT else [node.inputs, node.inputs[::-1]]
@@ -80,6 +82,7 @@ def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
     return None
 
 
+@procedure(MULTIPLY, DIVIDE, NEGATIVE, changes_nan=True)
 def scaled_scattered(graph: Graph, node: Node) -> Node | None:
     """A multiple of what was scattered: the numbers are scaled first."""
     for i, x in enumerate(node.inputs[:1] if node.op is DIVIDE else node.inputs):
@@ -93,16 +96,3 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
         if value.aval.dtype == node.aval.dtype:
             return graph.add(x.op, (x.inputs[0], value, *x.inputs[2:]), x.params)
     return None
-
-
-OF: dict[Op, list[Procedure]] = {
-    ADD_AT: [add_where_hit_once, everything_written],
-    SET: [everything_written],
-    SUM: [sum_of_scattered],
-    ADD: [sum_with_scattered],
-    SUBTRACT: [sum_with_scattered],
-}
-"""What an operator is met with where the graph will run."""
-
-OF_STABLE: dict[Op, list[Procedure]] = {op: [scaled_scattered] for op in (MULTIPLY, DIVIDE, NEGATIVE)}
-"""And if an infinite factor may leave the zeros between the numbers zeros."""

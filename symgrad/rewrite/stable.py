@@ -12,7 +12,7 @@ from symgrad.ops.index import GET
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import MAX
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
-from symgrad.rewrite.algebra import SCALAR, floating
+from symgrad.rewrite.conditions import SCALAR, floating
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import rule
 

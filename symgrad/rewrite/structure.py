@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
@@ -19,12 +19,12 @@ from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.repetition import bare, full, leads
-from symgrad.rewrite.rules import Procedure, exact
+from symgrad.rewrite.rules import procedure
 
 _SCATTERED = frozenset({TRANSPOSE, BROADCAST_TO, WINDOWS})  # what a reshape has to copy
 
 
-@exact
+@procedure(BROADCAST_TO, exact=True)
 def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
     x, shape = node.inputs[0], node.aval.shape
     if same_shape(x.aval.shape, shape):
@@ -37,7 +37,7 @@ def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
     return None if plain is x else graph.add(BROADCAST_TO, (plain,), node.params)
 
 
-@exact
+@procedure(RESHAPE, exact=True)
 def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
     x, shape = node.inputs[0], node.aval.shape
     if same_shape(x.aval.shape, shape):
@@ -92,7 +92,7 @@ def with_axes(graph: Graph, y: Variable, axes: Sequence[int], ndim: int) -> Vari
     return Variable(graph, graph.add(GET, (y.node,), (("key", key),)))
 
 
-@exact
+@procedure(TRANSPOSE, exact=True)
 def merge_transposes(graph: Graph, node: Node) -> Node | None:
     x, axes = node.inputs[0], dict(node.params)["axes"]
     if axes == tuple(range(len(axes))):
@@ -108,7 +108,7 @@ def merge_transposes(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-@exact
+@procedure(ASTYPE, exact=True)
 def merge_casts(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if x.aval.dtype == node.aval.dtype and not x.aval.weak:
@@ -118,7 +118,7 @@ def merge_casts(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-@exact
+@procedure(GET, exact=True)
 def index_of_everything(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if all(item == EVERYTHING for item in dict(node.params)["key"]):
@@ -126,7 +126,7 @@ def index_of_everything(graph: Graph, node: Node) -> Node | None:
     return full(graph, x.inputs[0], node.aval) if x.op is FULL and len(node.inputs) == 1 else None
 
 
-@exact
+@procedure(ADD_AT, exact=True)
 def add_to_everything(graph: Graph, node: Node) -> Variable | None:
     """``y[:, :] += v``."""
     if any(item != EVERYTHING for item in dict(node.params)["key"]):
@@ -134,7 +134,7 @@ def add_to_everything(graph: Graph, node: Node) -> Variable | None:
     return Variable(graph, node.inputs[0]) + Variable(graph, node.inputs[1])
 
 
-@exact
+@procedure(SET, exact=True)
 def set_everything(graph: Graph, node: Node) -> Variable | None:
     """``y[:, 0] = v`` where axis 1 has one place: nothing of y is left."""
     target, value, *arrays = node.inputs
@@ -149,15 +149,3 @@ def set_everything(graph: Graph, node: Node) -> Variable | None:
 def _covers(item: Any, n: Any) -> bool:
     """Whether an item of a key selects all of an axis."""
     return item == EVERYTHING or (type(item) is int and type(n) is int and n == 1)
-
-
-OF: dict[Op, list[Procedure]] = {
-    BROADCAST_TO: [merge_broadcasts],
-    RESHAPE: [merge_reshapes],
-    TRANSPOSE: [merge_transposes],
-    ASTYPE: [merge_casts],
-    GET: [index_of_everything],
-    SET: [set_everything],
-    ADD_AT: [add_to_everything],
-}
-"""What an operator is met with."""

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
 from symgrad.rewrite.engine import alone
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import without
 
 if TYPE_CHECKING:
     from symgrad.core.sizes import Shape, Size
 
 
+@procedure(RESHAPE, changes_nan=True)
 def repeat(graph: Graph, node: Node) -> Variable | None:
     """``reshape(broadcast_to(x[:, None], (n, 3, k)), (3 * n, k))`` repeats rows; the last axis goes first."""
     spread = node.inputs[0]
@@ -56,7 +57,3 @@ def _squeezed(graph: Graph, x: Node, axes: Sequence[int]) -> Node:
         return without(graph, x, axes)
     (i,) = arrays
     return graph.add(x.op, (*x.inputs[:i], _squeezed(graph, x.inputs[i], axes), *x.inputs[i + 1 :]), x.params)
-
-
-OF: dict[Op, list[Procedure]] = {RESHAPE: [repeat]}
-"""What an operator is met with."""

@@ -13,15 +13,14 @@ import numpy as np
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.overflow import NEAR_ONE, has_range, moderate
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import DIVIDE, POSITIVE, POWER
-from symgrad.rewrite.algebra import BOOLEAN, finite, floating
+from symgrad.rewrite.conditions import BOOLEAN, finite, floating
 from symgrad.rewrite.engine import known
 from symgrad.rewrite.pattern import Draw
-from symgrad.rewrite.rules import Procedure, rule
+from symgrad.rewrite.rules import procedure, rule
 
 MANY, VERY_MANY = 500, 8192
 LARGE, HUGE = Draw((30, 40)), Draw((100, 100))
@@ -192,6 +191,7 @@ def number_over_multiple(x, a=2.5, b=3.5):
     return a / (b * x), (a / b) / x
 
 
+@procedure(DIVIDE, changes_nan=True)
 def over_known_reciprocal(graph: Graph, node: Node) -> Variable | None:
     """A product, and then perhaps one that is there already."""
     x, y = node.inputs
@@ -207,6 +207,7 @@ def over_known_reciprocal(graph: Graph, node: Node) -> Variable | None:
 HIGHEST = 16
 
 
+@procedure(POWER, changes_nan=True)
 def power_by_products(graph: Graph, node: Node) -> Variable | None:
     """``x**5`` is three products, ``x**1.5`` one and a root: NumPy takes 1900 us where x is negative, and 87 else."""
     x, exponent = Variable(graph, node.inputs[0]), number(node.inputs[1])
@@ -230,18 +231,11 @@ def _factors_of_power(x: Variable, exponent: float) -> Iterator[Variable]:
         yield np.sqrt(x)
 
 
+@procedure(where=lambda op: op.commutes, changes_nan=True)
 def swapped(graph: Graph, node: Node) -> Node | None:
     """The same of the same operands in the other order, if that was there first."""
     other = graph._interned.get((node.op, node.inputs[::-1], node.params))
     return other if other is not None and other.id < node.id else None
-
-
-OF: dict[Op, list[Procedure]] = {
-    **{op: [swapped] for op in TABLE.values() if isinstance(op, Op) and op.commutes},
-    POWER: [power_by_products],
-    DIVIDE: [over_known_reciprocal],
-}
-"""What an operator is met with."""
 
 
 @rule(when=lambda x, y: floating(x) and floating(y))

@@ -23,7 +23,7 @@ from symgrad.ops.define import is_small
 from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.products.slices import along
-from symgrad.rewrite.rules import Procedure, exact
+from symgrad.rewrite.rules import procedure
 
 MOST = 8  # segments that an array is cut into
 MANY = 1 << 12  # numbers from which on an array may be put together in blocks of rows, which need the pieces whole
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
     key: tuple[Any, ...]
 
 
-@exact
+@procedure(ADD_AT, SET, changes_nan=True, exact=True)
 def assign_pieces(graph: Graph, node: Node) -> Node | None:
     """Pieces that do not meet: assigned, into an array that nothing else was written to if they are all of it."""
     chain = _chain(node)
@@ -58,14 +58,15 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
     return _assembled(graph, node, sorted(pieces, key=lambda piece: [axis[0] for axis in piece.box]))
 
 
+@procedure(ADD_AT, changes_nan=True)
 def write_early(graph: Graph, node: Node) -> Node | None:
-    """The same as `write_once` where that does not wait for the blocks."""
-    return None if _is_many(node) else write_once(graph, node)
+    """The same as `written_once` where that does not wait for the blocks."""
+    return None if _is_many(node) else written_once(graph, node)
 
 
 def waits(node: Node) -> bool:
-    """Whether a value is left to `write_once` after it was not put together in blocks."""
-    return _is_many(node) and _segments(node) is not None
+    """Whether a value is left to `written_once` after it was not put together in blocks."""
+    return node.op is ADD_AT and _is_many(node) and _segments(node) is not None
 
 
 def _is_many(node: Node) -> bool:
@@ -73,7 +74,7 @@ def _is_many(node: Node) -> bool:
     return shape is not None and math.prod(shape) >= MANY
 
 
-def write_once(graph: Graph, node: Node) -> Node | None:
+def written_once(graph: Graph, node: Node) -> Node | None:
     """Pieces of a large array that meet: cut where they begin and end, so that each number is written once."""
     found = _segments(node)
     if found is None:
@@ -212,10 +213,3 @@ def _assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
     for piece in pieces:
         y = graph.add(SET, (y, piece.value), (("key", piece.key),))
     return y
-
-
-OF: dict[Op, list[Procedure]] = {ADD_AT: [assign_pieces, write_early], SET: [assign_pieces]}
-"""What an operator is met with where the graph will run."""
-
-LATE: dict[Op, list[Procedure]] = {ADD_AT: [write_once]}
-"""And what after blocks of rows have taken their part."""

@@ -1,0 +1,53 @@
+"""What tables of rules have in common: draws, keys, and what `when=` asks of the operands."""
+
+import numpy as np
+
+from symgrad.analysis.overflow import MODERATE, NEAR_ONE, moderate
+from symgrad.ops import index, index_expressions
+from symgrad.rewrite.pattern import Draw
+
+FLOAT = np.dtype(float)
+BOOLEAN, VECTOR, SCALAR = Draw(dtype=bool), Draw(shape=(3,)), Draw(shape=())
+ROW = (1, index_expressions.EVERYTHING)
+AS_COLUMN = (index_expressions.EVERYTHING, None)
+COLUMN = (index_expressions.EVERYTHING, index_expressions.Slot(0))
+
+
+def floating(x, **_):
+    return x.dtype.kind == "f"
+
+
+def signed(x, **_):
+    return x.dtype.kind in "if"
+
+
+def real(x, **_):
+    return x.dtype.kind != "c"
+
+
+def arithmetic(x, **_):
+    """Whether a product is one of numbers: that of booleans is `and`, where their powers are integers."""
+    return x.dtype.kind != "b"
+
+
+def floats(**arrays):
+    """Whether nothing wraps around: all are floating, or Python's numbers."""
+    return all(x.dtype.kind == "f" or x.aval.weak for x in arrays.values() if hasattr(x, "aval"))
+
+
+def finite(a, b, x, **others):
+    """Whether numbers joined stay numbers, and lose no digit that an array of floats has."""
+    if not (floating(x) and floats(**others) and a and b) or x.dtype.itemsize not in MODERATE:
+        return False
+    most = MODERATE[x.dtype.itemsize]
+    return 1 / most < abs(a * b) < most and 1 / most < abs(a / b) < most
+
+
+def near_one(a, b, x, y):
+    """Whether the number that two make may be multiplied with the first of several arrays."""
+    return finite(a, b, x, y=y) and moderate(a * b, NEAR_ONE.get(x.dtype.itemsize, 1.0))
+
+
+def column(v):
+    """``v[:, None]`` in the one form that the last pass gives it."""
+    return index.GET(v, key=AS_COLUMN)
