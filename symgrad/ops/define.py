@@ -257,14 +257,8 @@ def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
 
 def _scalar_call(node: Node, *xs: Code) -> Code:
     """A function that neither `math` nor NumPy has, of Python floats; integers such as orders stay what they are."""
-    given = [_literal(x) for x in node.inputs]
-    texts = [repr(n) if type(n) is int else x.text for n, x in zip(given, xs, strict=True)]
+    texts = [repr(n.constant) if type(n.constant) is int else x.text for n, x in zip(node.inputs, xs, strict=True)]
     return call("float", [call(node.op.path, texts).text])
-
-
-def _literal(x: Node) -> Any:
-    """The value of a constant, else None."""
-    return dict(x.params)["value"].value if x.op is CONSTANT else None
 
 
 _DIVISIONS = ("/", "//", "%")

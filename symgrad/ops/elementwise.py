@@ -39,9 +39,7 @@ def known_number(x):
     """The Python number that an operand is known to be before running, or None."""
     node = getattr(x, "node", None)
     if node is not None:
-        if node.op is not CONSTANT:
-            return None
-        x = dict(node.params)["value"].value
+        x = node.constant
     if isinstance(x, (np.ndarray, np.generic)):
         x = x.item() if x.ndim == 0 else None
     return x if type(x) in (int, float) else None
@@ -63,9 +61,8 @@ def scalar(number, dtype):
 
 def _scalar_power(node, x, y):
     """Of a negative base Python's ** would be complex where the exponent is no integer; math.pow raises."""
-    exponent = node.inputs[1]
-    n = exponent.params[0][1].value if exponent.op is CONSTANT else math.nan
-    if not math.isfinite(n) or n != int(n):
+    n = node.inputs[1].constant
+    if n is None or not math.isfinite(n) or n != int(n):
         return spelled("math.pow", [x.text, y.text])
     return infix("**", x, Code(str(int(n)), ATOM if n >= 0 else UNARY))
 
@@ -348,10 +345,7 @@ def _where_in_bits(node, condition, x, y):
 
 def _is_zero(node):
     """Whether a value is known to be zero, and has no sign."""
-    if node.op is not CONSTANT or node.aval.shape:
-        return False
-    value = dict(node.params)["value"].value
-    return bool(value == 0) and not np.signbit(value)
+    return not node.aval.shape and bool(node.constant == 0) and not np.signbit(node.constant)
 
 
 def _given(node):

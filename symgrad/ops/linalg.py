@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.core import shapes
 from symgrad.core.axes import signature
-from symgrad.core.graph import CONSTANT, Aval
+from symgrad.core.graph import Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
@@ -98,8 +98,7 @@ def needed(g):
     """Whether a cotangent is more than the zeros that stand for a result without one."""
     if not is_traced(g) or g.node.op is not FULL:
         return True
-    number = g.node.inputs[0]
-    return number.op is not CONSTANT or dict(number.params)["value"].value != 0
+    return g.node.inputs[0].constant != 0
 
 
 def product(*matrices):

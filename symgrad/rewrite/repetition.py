@@ -34,7 +34,7 @@ def bare(graph: Graph, x: Node) -> Node:
         elif x.op is FULL:
             return Variable(graph, x.inputs[0]).astype(x.aval.dtype).node
         elif x.op is CONSTANT and x.aval.shape and all(type(n) is int and n == 1 for n in x.aval.shape):
-            return graph.constant(dict(x.params)["value"].value.reshape(())[()])
+            return graph.constant(x.constant.reshape(())[()])
         else:
             return x
 
