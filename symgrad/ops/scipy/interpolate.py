@@ -39,7 +39,7 @@ def _evaluated(breaks, powers, x, axis, extrapolate):
         y = y * distance + take(coefficients, piece, axis=0)
     if inside is not None:
         y = np.where(np.reshape(inside, (*x.shape, *rest)), y, np.nan)
-    return np.moveaxis(y, range(x.ndim), range(axis, axis + x.ndim))
+    return y if axis == 0 else np.moveaxis(y, range(x.ndim), range(axis, axis + x.ndim))
 
 
 def _derivative(powers, nu):
