@@ -113,8 +113,7 @@ def _flow_diagonal(y, a, offset, axis1, axis2):
 def _write_back_diagonal(a, content, offset=0, axis1=0, axis2=1):
     """`a` with another main diagonal: np.einsum gives one that can be written into."""
     eye = np.eye(a.shape[axis1], dtype=bool, like=a)
-    matrices = np.moveaxis(a, (axis1, axis2), (-2, -1))
-    return _from_last_two(np.where(eye, content[..., None], matrices), axis1, axis2)
+    return _from_last_two(np.where(eye, content[..., None], np.moveaxis(a, (axis1, axis2), (-2, -1))), axis1, axis2)
 
 
 DIAGONAL = operator(
