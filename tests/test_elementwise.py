@@ -12,7 +12,7 @@ from symgrad.core.graph import Op, reached
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops import elementwise as module
+from symgrad.ops import choice, parts, piecewise_constant
 from symgrad.ops.define import TABLE
 from symgrad.spelling import Code
 
@@ -20,7 +20,7 @@ REFUSED = {np.isnat: "dates are not numbers"}
 ARITY = {"where": 3, "clip": 3, "nan_to_num": 1, "sinc": 1}
 OPS = {
     op.name: op
-    for op in (*TABLE.values(), module.CLIP, module.WHERE, module.NAN_TO_NUM)
+    for op in (*TABLE.values(), choice.CLIP, choice.WHERE, choice.NAN_TO_NUM)
     if isinstance(op, Op) and op.elementwise and hasattr(np, op.name)
 }
 FLOAT_OPS = [
@@ -362,19 +362,19 @@ def test_derivatives_of_several_results():
 def test_batches_of_several_results():
     x, y = np.array([-7.5, 0.3, 3.25]), np.array([[2.2, 1.0, 0.5], [-3.1, 1.0, 1.5]])
     many = np.stack([y, 2 * y, -y])
-    quotient, rest = evaluate(lambda x, y: module.DIVMOD.batch((True, True), x, y), x[:, None] * np.ones(3), many)
+    quotient, rest = evaluate(lambda x, y: parts.DIVMOD.batch((True, True), x, y), x[:, None] * np.ones(3), many)
     np.testing.assert_array_equal(
         quotient, np.stack([np.divmod(np.full(3, v), w)[0] for v, w in zip(x, many, strict=True)])
     )
     np.testing.assert_array_equal(
         rest, np.stack([np.divmod(np.full(3, v), w)[1] for v, w in zip(x, many, strict=True)])
     )
-    quotient, _ = evaluate(lambda x, y: module.DIVMOD.batch((False, True), x, y), x, many)
+    quotient, _ = evaluate(lambda x, y: parts.DIVMOD.batch((False, True), x, y), x, many)
     np.testing.assert_array_equal(quotient, x // many)
-    np.testing.assert_array_equal(evaluate(lambda y: module.FREXP.batch((True,), y), many)[0], np.frexp(many)[0])
-    np.testing.assert_array_equal(evaluate(lambda y: module.MODF.batch((True,), y), many)[0], np.modf(many)[0])
+    np.testing.assert_array_equal(evaluate(lambda y: parts.FREXP.batch((True,), y), many)[0], np.frexp(many)[0])
+    np.testing.assert_array_equal(evaluate(lambda y: parts.MODF.batch((True,), y), many)[0], np.modf(many)[0])
     np.testing.assert_array_equal(
-        evaluate(lambda y: module.ROUND.batch((True,), y, decimals=1), many)[0], np.round(many, 1)
+        evaluate(lambda y: piecewise_constant.ROUND.batch((True,), y, decimals=1), many)[0], np.round(many, 1)
     )
 
 

@@ -19,8 +19,9 @@ from symgrad.derivatives.hooks import flow_through, hook_of
 from symgrad.derivatives.rematerialise import computed_again, enter, leave, segment_of
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import Unknown, operand_dtypes
-from symgrad.ops.elementwise import WHERE
+from symgrad.ops.choice import WHERE
+from symgrad.ops.define import Unknown
+from symgrad.ops.dtypes import operand_dtypes
 from symgrad.ops.known import Known, known
 from symgrad.ops.marks import ALIAS, BOUNDARIES, LEAVE, STOP, Segment
 

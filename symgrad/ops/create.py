@@ -10,9 +10,13 @@ from symgrad.core.graph import CONSTANT, Aval, Literal
 from symgrad.core.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.core.sizes import Dim, is_no_length, largest, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.contract import align, spread
-from symgrad.ops.define import as_input, is_traced, operator, refuse
-from symgrad.ops.shape import ASTYPE, STACK, as_size
+from symgrad.ops.define import operator
+from symgrad.ops.join import STACK
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 
 CREATE = {}

@@ -8,9 +8,11 @@ from symgrad.core.shapes import broadcast_shapes, with_size
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import flat_or_axis, refuse_given
-from symgrad.ops.define import as_input, implements, is_small, is_traced, operator
+from symgrad.ops.define import implements, operator
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code
 
 

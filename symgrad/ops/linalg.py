@@ -15,10 +15,11 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse_given
+from symgrad.ops.arguments import refuse, refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
-from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.define import implements, operator
+from symgrad.ops.operands import as_input, is_traced
 
 # ---- what the entries share
 

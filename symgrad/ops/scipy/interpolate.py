@@ -10,8 +10,9 @@ import numpy as np
 from scipy import interpolate
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import implements_at, is_traced
+from symgrad.ops.define import implements_at
 from symgrad.ops.gather import take
+from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import definer, double, untraced
 
 PACKAGE = "scipy.interpolate"

@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, reached
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.choice import WHERE
 from symgrad.ops.define import flat
-from symgrad.ops.elementwise import WHERE
 from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
-from symgrad.ops.shape import ASTYPE
 from symgrad.spelling import Code, call, spell_number
 from symgrad.targets.numpy.body import Body, Expr, Scope
 from symgrad.targets.numpy.names import global_name
