@@ -14,7 +14,7 @@ from symgrad.ops.reduction import (
     operand_of,
     options_of,
     reduction,
-    selection,
+    where_mask,
 )
 from symgrad.ops.spellings import as_method
 
@@ -87,7 +87,7 @@ def _moment(function, op, root, skip_nan=False):
         check_mean_dtype(name, dtype)
         ddof, options = _degrees(name, ddof, correction), options_of({"axis": axis, "keepdims": keepdims})
         x = operand_of({"a": a, "dtype": dtype})
-        chosen = None if where is UNSET or where is True else selection(name, x, where)
+        chosen = None if where is UNSET or where is True else where_mask(name, x, where)
         if skip_nan and x.dtype.kind == "f":
             chosen = ~np.isnan(x) if chosen is None else chosen & ~np.isnan(x)
         elif chosen is None and mean is UNSET:

@@ -21,12 +21,14 @@ from symgrad.ops.reduction import (
     operand_of,
     options_of,
     reduction,
-    selection,
     sum_dtype,
+    where_mask,
     with_signature,
 )
 from symgrad.ops.spellings import as_method
 from symgrad.spelling import ATOM, PRODUCT, Code, call, spell_param
+
+_BOOLEAN, _INTEGER = np.dtype(bool), np.dtype(int)
 
 
 def _lowest(dtype):
@@ -35,18 +37,6 @@ def _lowest(dtype):
 
 def _highest(dtype):
     return np.inf if dtype.kind == "f" else True if dtype.kind == "b" else int(np.iinfo(dtype).max)
-
-
-def _boolean(dtype):
-    return np.dtype(bool)
-
-
-def _same(dtype):
-    return dtype
-
-
-def _integer(dtype):
-    return np.dtype(int)
 
 
 # ---- sums and means
@@ -90,7 +80,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=UNSET, *, where=UNSET):
     options = options_of({"axis": axis, "keepdims": keepdims})
     if where is UNSET or where is True:
         return delivered(out, MEAN(x, **options))
-    mask = selection("mean", x, where)
+    mask = where_mask("mean", x, where)
     dtype = mean_dtype(x.dtype)
     total = np.sum(np.where(mask, x, 0), dtype=np.float32 if dtype == np.float16 else dtype, **options)
     result = total / as_divisor(np.count_nonzero(mask, **options), total.dtype)
@@ -187,7 +177,7 @@ _NOTHING = "zero-size array to reduction operation {} which has no identity"
 def _extreme(function, ufunc, worst, **facts):
     """Define a reduction by an extreme; `worst` gives what never is one."""
     empty = _NOTHING.format(ufunc.__name__)
-    op = reduction(function, _to_the_tied, dtype=_same, empty=empty, combine=ufunc, **facts)
+    op = reduction(function, _to_the_tied, dtype=lambda dtype: dtype, empty=empty, combine=ufunc, **facts)
     with_signature(function, op, fill=worst, combine=ufunc, identity=False)
     return op
 
@@ -206,34 +196,20 @@ def ptp(a, axis=None, out=None, keepdims=UNSET):
     return delivered(out, np.max(a, **options) - np.min(a, **options))
 
 
-def _batch_position(op):
-    """argmax takes one axis or counts through all of them: rows are made flat first."""
+def _place(function):
+    """Define where an extreme is: along one axis, or counted through all of them."""
+    name = function.__name__
 
     def batch(batched, x, axis, keepdims):
         if axis is not None or x.ndim == 2:
             return NotImplemented
-        place = op()(np.reshape(x, (x.shape[0], product(x.shape[1:]))), axis=1)
+        place = op(np.reshape(x, (x.shape[0], product(x.shape[1:]))), axis=1)
         return np.reshape(place, (x.shape[0], *(1,) * (x.ndim - 1))) if keepdims else place
 
-    return batch
-
-
-_NO_PLACE = "attempt to get {} of an empty sequence"
-
-
-def _place(function):
-    """Define where an extreme is."""
-    name = function.__name__
     quick = as_method if hasattr(np.ndarray, name) else None
-    empty = _NO_PLACE.format(name)
-    op = reduction(function, None, dtype=_integer, batch=_batch_position(lambda: op), empty=empty, quick=quick)
-    return op
+    empty = f"attempt to get {name} of an empty sequence"
+    op = reduction(function, None, dtype=lambda dtype: _INTEGER, batch=batch, empty=empty, quick=quick)
 
-
-ARGMAX, ARGMIN, NANARGMAX, NANARGMIN = map(_place, (np.argmax, np.argmin, np.nanargmax, np.nanargmin))
-
-
-def _position(function, op):
     @implements(function)
     def call(a, axis=None, out=None, *, keepdims=UNSET):
         if isinstance(axis, tuple):
@@ -241,18 +217,16 @@ def _position(function, op):
         return delivered(out, op(a, **options_of({"axis": axis, "keepdims": keepdims})))
 
 
-_position(np.argmax, ARGMAX)
-_position(np.argmin, ARGMIN)
-_position(np.nanargmax, NANARGMAX)
-_position(np.nanargmin, NANARGMIN)
+for function in (np.argmax, np.argmin, np.nanargmax, np.nanargmin):
+    _place(function)
 
 # ---- truth and counts
 
-ANY = reduction(np.any, None, dtype=_boolean, combine=np.logical_or, quick=as_method)
-ALL = reduction(np.all, None, dtype=_boolean, combine=np.logical_and, quick=as_method)
+ANY = reduction(np.any, None, dtype=lambda dtype: _BOOLEAN, combine=np.logical_or, quick=as_method)
+ALL = reduction(np.all, None, dtype=lambda dtype: _BOOLEAN, combine=np.logical_and, quick=as_method)
 with_signature(np.any, ANY, fill=lambda dtype: False)
 with_signature(np.all, ALL, fill=lambda dtype: True)
-COUNT_NONZERO = reduction(np.count_nonzero, None, dtype=_integer, combine=np.add)
+COUNT_NONZERO = reduction(np.count_nonzero, None, dtype=lambda dtype: _INTEGER, combine=np.add)
 with_signature(np.count_nonzero, COUNT_NONZERO)
 
 # ---- without NaNs
@@ -268,7 +242,7 @@ def _skips_nan(function, plain):
         x = as_input(given.pop("a"))
         if x.dtype.kind == "f":
             where = given.pop("where", None)
-            given["where"] = ~np.isnan(x) if where is None else selection(function.__name__, x, where) & ~np.isnan(x)
+            given["where"] = ~np.isnan(x) if where is None else where_mask(function.__name__, x, where) & ~np.isnan(x)
         return plain(x, **given)
 
 
@@ -321,7 +295,7 @@ def _of_truth(function, combine):
 
 def _log_sum_exp_signed(x, initial=None, where=None, **options):
     if where is not None:
-        x = np.where(selection("logaddexp.reduce", x, where), x, -np.inf)
+        x = np.where(where_mask("logaddexp.reduce", x, where), x, -np.inf)
     return joined_to_initial(LOGSUMEXP, x, initial, np.logaddexp, options)
 
 

@@ -80,7 +80,7 @@ def with_signature(function, op, *, fill=None, combine=None, identity=True):
                     f"np.{name}: where= without initial= has no value where nothing is selected",
                     "Give initial= too.",
                 )
-            x = np.where(selection(name, x, where), x, fill(x.dtype))
+            x = np.where(where_mask(name, x, where), x, fill(x.dtype))
         return delivered(out, joined_to_initial(op, x, initial, combine, options))
 
 
@@ -97,7 +97,7 @@ def options_of(given):
     return given
 
 
-def selection(name, x, where):
+def where_mask(name, x, where):
     """``where=`` in the shape of the operand."""
     where = as_input(where)
     where = where if where.dtype == bool else where != 0
