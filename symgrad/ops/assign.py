@@ -9,7 +9,7 @@ from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.ops.arguments import axis_index, refuse_given
 from symgrad.ops.define import implements
-from symgrad.ops.gather import along
+from symgrad.ops.gather import indices_along
 from symgrad.ops.index import ADD_AT, put
 from symgrad.ops.index_expressions import encode
 from symgrad.ops.operands import as_input, is_traced
@@ -35,7 +35,7 @@ def put_along_axis(arr, indices, values, axis=-1):
             f"np.put_along_axis: indices of {np.ndim(indices)} dimensions for an array of {arr.ndim}",
             "Give indices of as many dimensions as the array: indices[:, None].",
         )
-    arr[tuple(along(arr.shape, indices, axis, arr))] = values
+    arr[tuple(indices_along(arr.shape, indices, axis, arr))] = values
 
 
 @implements(np.put)

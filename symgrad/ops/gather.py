@@ -33,7 +33,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
     return np.copy(y) if is_traced(y) and y.shape else y
 
 
-def along(shape, indices, axis, like):
+def indices_along(shape, indices, axis, like):
     """Index arrays that pick `indices` along an axis and every place along the others."""
     ones = (1,) * len(shape)
     return [
@@ -64,7 +64,7 @@ def _bind_take_along(arr, indices, axis=-1):
 
 def add_along(g, indices, axis, a):
     """Zeros in the shape of `a`, with `g` added at `indices` along an axis: what np.take_along_axis turns round."""
-    places = along(a.shape, indices, axis, g)
+    places = indices_along(a.shape, indices, axis, g)
     key = tuple(map(Slot, range(len(places))))
     return ADD_AT(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key)
 

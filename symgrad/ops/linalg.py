@@ -118,7 +118,7 @@ def read_above(p):
     return np.triu(p) + np.triu(transposed(p), 1)
 
 
-def named(results, function):
+def as_named_tuple(results, function):
     """Results under the names that NumPy's own result has."""
     return _result_class(function)(*results)
 
@@ -256,7 +256,7 @@ EIGVALSH = operator(
 )
 
 
-implements(np.linalg.eigh)(lambda a, UPLO="L": named(EIGH(a, UPLO), np.linalg.eigh))
+implements(np.linalg.eigh)(lambda a, UPLO="L": as_named_tuple(EIGH(a, UPLO), np.linalg.eigh))
 
 
 @implements(np.linalg.eig, np.linalg.eigvals)
@@ -324,7 +324,7 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     if not compute_uv:
         return SVDVALS(a)
     square = a.ndim > 1 and same(a.shape[-1], a.shape[-2])  # both choices of full_matrices are one then
-    return named(SVD(a, full_matrices=bool(full_matrices) and not square), np.linalg.svd)
+    return as_named_tuple(SVD(a, full_matrices=bool(full_matrices) and not square), np.linalg.svd)
 
 
 # ---- QR
@@ -369,4 +369,4 @@ def qr(a, mode="reduced"):
     if mode not in ("reduced", "r"):
         refuse("linalg.qr", "mode")
     results = QR(a)
-    return results[1] if mode == "r" else named(results, np.linalg.qr)
+    return results[1] if mode == "r" else as_named_tuple(results, np.linalg.qr)
