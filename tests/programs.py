@@ -6,7 +6,7 @@ import oracle
 import sweep
 
 from symgrad.frontend.interception import inside
-from symgrad.ops.define import is_traced
+from symgrad.ops.operands import is_traced
 
 
 def plain(f):

@@ -10,7 +10,7 @@ from slices import check_flows
 
 from symgrad.core.graph import ITEM, Aval, Graph, reached, verify
 from symgrad.core.interpret import interpret
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.variable import Variable, record

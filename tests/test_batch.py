@@ -11,7 +11,7 @@ from symgrad.core.axes import aligned, axis_numbers, beside
 from symgrad.core.graph import SEED, Aval, Graph, reached, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.batch import batch
 from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback

@@ -8,7 +8,7 @@ from sweep import check_batch, check_close, inferred
 from symgrad.analysis.cost import cost_of
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, reached
 from symgrad.core.interpret import interpret
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.variable import Variable

@@ -7,7 +7,7 @@ from oracle import check_derivatives, check_value, trace
 import symgrad.numpy as snp
 from symgrad.core.graph import Aval, Graph, tracing
 from symgrad.core.interpret import interpret
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import ShapeError, UnsupportedError, WriteError
 from symgrad.frontend.variable import Variable

@@ -12,7 +12,8 @@ from hypothesis import given, settings, strategies as st
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from symgrad.core.shapes import broadcast_shapes, product, render_shape, reshape_shape, same_shape, slice_indices
-from symgrad.core.sizes import Dim, Sizes, evaluate, largest, same, smallest, symbols_of
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Dim, evaluate, largest, same, smallest, symbols_of
 from symgrad.core.specs import parse_size, parse_spec
 from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
 
@@ -722,7 +723,7 @@ def fresh_process(code, **env):
 def test_ints_do_not_import_sympy():
     code = """
 import sys
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.core.shapes import broadcast_shapes, reshape_shape, slice_indices
 from symgrad.core.specs import parse_spec
 broadcast_shapes((3, 1), (4,)), reshape_shape((6, 4), (3, -1)), slice_indices(3, None, None, 2)
@@ -734,7 +735,8 @@ print("sympy" in sys.modules)
 
 def test_source_is_the_same_in_every_process():
     code = """
-from symgrad.core.sizes import Sizes, largest
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import largest
 n, m, batch = map(Sizes().symbol, ("n", "m", "batch"))
 print(n * m * batch + m // 2 + n % 3, largest(largest(n, m), batch - 1), (n + m + batch) // 2 * n)
 """

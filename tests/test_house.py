@@ -252,7 +252,10 @@ def writes_table(tree):
     """The lines that put something into the table of operators."""
     for node in ast.walk(tree):
         targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
-        if any(isinstance(t, ast.Subscript) and getattr(t.value, "id", "") in ("TABLE", "OPERATORS") for t in targets):
+        held = [t.value for t in targets if isinstance(t, ast.Subscript)]
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("setdefault", "update", "pop", "clear"):
+            held.append(node.func.value)
+        if any(getattr(x, "id", "") in ("TABLE", "OPERATORS") for x in held):
             yield node.lineno
 
 

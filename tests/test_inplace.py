@@ -8,7 +8,7 @@ from oracle import check_derivatives, check_value, trace
 import symgrad as sg
 from symgrad.core.graph import Aval, Graph
 from symgrad.core.interpret import interpret
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.frontend.variable import Variable
 

@@ -8,7 +8,7 @@ from sweep import check_batch, check_close, inferred
 import symgrad as sg
 from symgrad.core.graph import Aval
 from symgrad.core.interpret import interpret
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
 

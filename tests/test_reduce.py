@@ -10,7 +10,7 @@ from sweep import check_batch, check_close
 
 from symgrad.core.graph import Aval, Graph, reached
 from symgrad.core.interpret import interpret
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import (
     ArgumentError,

@@ -585,7 +585,7 @@ def test_random_gradients_keep_their_values(steps):
 
 
 def test_symbolic_sizes_are_never_pinned():
-    from symgrad.core.sizes import Sizes
+    from symgrad.core.size_scope import Sizes
 
     n = Sizes().symbol("n")  # without a value: pinning it would raise
 

@@ -6,7 +6,7 @@ from oracle import check_derivatives, check_value, trace
 
 from symgrad.core.graph import Aval, Graph, verify
 from symgrad.core.interpret import interpret
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.frontend.variable import Variable

@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 import symgrad as sg
 import symgrad.numpy as np
 from symgrad.core.shapes import broadcast_shapes, slice_indices
-from symgrad.core.sizes import Sizes, evaluate, largest, same
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import evaluate, largest, same
 from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
 
 RNG = np.random.default_rng(3)

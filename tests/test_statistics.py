@@ -9,7 +9,7 @@ import symgrad as sg
 from symgrad.core.graph import Aval
 from symgrad.core.interpret import interpret
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError, SymgradError, UnsupportedError
 from symgrad.ops.quantiles import METHODS

@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 
 import symgrad as sg
 from symgrad.core import saving
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.core.text import (
     CALLED,
     comment,

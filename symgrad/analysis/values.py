@@ -37,7 +37,7 @@ def is_range(array: Node, size: Any) -> bool:
     if array.op is ARANGE:
         start, _, step = map(number, array.inputs)
         return bool(start == 0 and step == 1)
-    return array.op is CONSTANT and np.array_equal(dict(array.params)["value"].value, np.arange(array.aval.shape[0]))
+    return array.op is CONSTANT and np.array_equal(array.constant, np.arange(array.aval.shape[0]))
 
 
 def raises_at_zero(node: Node) -> bool:

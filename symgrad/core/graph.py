@@ -137,6 +137,11 @@ class Node:
         params = "".join(f", {k}={v!r}" for k, v in self.params)
         return f"%{self.id} = {self.op.name}({inputs}{params}): {self.aval}"
 
+    @property
+    def constant(self) -> Any:
+        """The array or the Python number that a constant is; None for what is computed or given."""
+        return self.params[0][1].value if self.op is CONSTANT else None
+
 
 class Literal:
     """A constant that compares by its bits, so that 0.0, -0.0, 0, False and NaNs stay apart."""

@@ -8,19 +8,21 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from symgrad.core import size_expressions
 from symgrad.core.provenance import internal
-from symgrad.core.size_bounds import conditions, decide, distributed, extreme, solved
+from symgrad.core.size_bounds import conditions, distributed
 from symgrad.core.size_expressions import calculate, sympify
-from symgrad.core.text import is_name, not_called
-from symgrad.errors import ArgumentError, SymbolicSizeError
+from symgrad.errors import SymbolicSizeError
 
 if TYPE_CHECKING:
     from sympy import Expr
+
+    from symgrad.core.size_scope import Sizes
+
 
 BinaryMethod: TypeAlias = Callable[["Dim", Any], Any]
 
@@ -51,6 +53,7 @@ class Dim:
 
     Examples
     --------
+    >>> from symgrad.core.size_scope import Sizes
     >>> n = Sizes().symbol("n")
     >>> n * (n - 1) // 2, (n + 2) - n, n + 1 > 1
     (n * (n - 1) // 2, 2, True)
@@ -194,174 +197,6 @@ def is_rows(size: Size) -> bool:
 _FIRST_ROWS, MOST_ROWS = 1 << 61, 64  # which no array has
 
 
-class Bound(NamedTuple):
-    """A symbol, and what it is at least."""
-
-    symbol: Dim
-    least: Size
-
-    def __str__(self) -> str:
-        return f"{self.symbol} >= {self.least}"
-
-    def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether it is so where the symbols have these values; those that have none do not matter."""
-        known = all(name in values for size in self for name in symbols_of(size))
-        return not known or evaluate(self.symbol, values) >= evaluate(self.least, values)
-
-    def implies(self, other: Bound) -> bool:
-        """Whether it says more than another bound of the same symbol."""
-        difference = calculate(operator.sub, _expr(self.least), _expr(other.least))
-        return self.symbol.expr == other.symbol.expr and decide(operator.ge, difference) is True
-
-
-class Sizes:
-    """The symbols of one traced program, and what is known about them.
-
-    Parameters
-    ----------
-    values : mapping of str to int, optional
-        The sizes at hand in the call that is being compiled; None when the shapes come from specs.
-    lift : callable, optional
-        Turns a `Dim` into a scalar of the traced program.
-
-    Attributes
-    ----------
-    pinned : dict of str to int
-        Symbols whose number the program insisted on, in the order in which it did. The compiled program holds only
-        where they have these values; the symbols go on appearing as sizes.
-    assumed : list of Bound
-        What the program relies on.
-
-    Examples
-    --------
-    >>> sizes = Sizes({"n": 3})
-    >>> n = sizes.symbol("n")
-    >>> [i * i for i in range(n)], sizes.pinned
-    ([0, 1, 4], {'n': 3})
-    """
-
-    __slots__ = ("_shifts", "_symbols", "assumed", "lift", "pinned", "values")
-
-    def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
-        self.values = values
-        self.lift = lift
-        self.pinned: dict[str, int] = {}
-        self.assumed: list[Bound] = []
-        self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
-        self._symbols: dict[str, Dim] = {}
-
-    def symbol(self, name: str) -> Dim:
-        """The size of this name, an integer of at least 1."""
-        if name not in self._symbols:
-            if not is_name(name) or name in ("min", "max", "_"):
-                raise ArgumentError(f"{name!r} cannot be the name of a size", "Use a Python name such as n or batch.")
-            self._symbols[name] = Dim(size_expressions.symbol(self._free(not_called(name))), self)
-        return self._symbols[name]
-
-    @property
-    def symbols(self) -> Mapping[str, Dim]:
-        """The sizes by the names under which they were asked for."""
-        return self._symbols
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name != "lift"}  # which belongs to a trace
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.lift = None
-        for name, value in state.items():
-            setattr(self, name, value)
-
-    def argument(self, name: str, number: int) -> Dim:
-        """An int argument as a symbol, of which the number is at hand: at least 1, as sizes are."""
-        symbol = self._free(not_called(name))
-        self.values = {**(self.values or {}), symbol: number}
-        return self._symbols.setdefault(symbol, Dim(size_expressions.symbol(symbol), self))
-
-    def _free(self, name: str) -> str:
-        """The name, or a longer one where another size has it: ``np_`` is the symbol of a size called ``np``."""
-        taken = {dim.expr.name for dim in self._symbols.values()}
-        while name in taken:
-            name += "_"
-        return name
-
-    def fresh(self) -> Dim:
-        """A size whose name nobody has used: ``_0``, ``_1``, ..."""
-        return self.symbol(next(name for k in range(len(self._symbols) + 1) if (name := f"_{k}") not in self._symbols))
-
-    def value(self, dim: Size) -> int | None:
-        """The number that a size is in the call at hand; None where there is none."""
-        if not isinstance(dim, Dim):
-            return dim
-        values = self.values or {}
-        return evaluate(dim, values) if all(name in values for name in symbols_of(dim)) else None
-
-    def pin(self, dim: Size, asked: str = "for its number", instead: str = "") -> int:
-        """The number of a size, and a note that the program is now for that number only.
-
-        Raises
-        ------
-        SymbolicSizeError
-            There are no values: the shapes come from specs.
-        """
-        number = self.value(dim)
-        if number is None:
-            raise no_number(dim, asked, instead)
-        for name in symbols_of(dim):
-            self.pinned[name] = int((self.values or {})[name])
-        return number
-
-    def bound(self, size: Size) -> Bound | None:
-        """The lower bound of a symbol that makes a size at least 0, if there is one."""
-        found = solved(self._with_numbers(size.expr)) if isinstance(size, Dim) else None
-        return found and Bound(Dim(found[0], self), _size(found[1], self))
-
-    def assume(self, size: Size) -> bool:
-        """Whether a size is at least 0 wherever the program runs, by assumption if need be.
-
-        What holds in the call at hand can be assumed, and from specs what a lower bound of one symbol says.
-        """
-        if not isinstance(size, Dim):
-            return size >= 0
-        answer = self.decide(operator.ge, size.expr)
-        bound = self.bound(size) if answer is None else None
-        if bound is None:
-            return answer is True
-        margin = _size(calculate(operator.sub, bound.symbol.expr, _expr(bound.least)), self)
-        at_hand = self.value(margin)
-        if at_hand is not None and at_hand < 0:
-            return False
-        self._shift(_expr(margin))
-        self.assumed = [*(known for known in self.assumed if not bound.implies(known)), bound]
-        return True
-
-    def _shift(self, margin: Expr) -> None:
-        """Note that the margin is at least 0: one of its symbols is another that is at least 1, and so much larger."""
-        together = self._shifts[-1]
-        own, more = _shift_for(margin), _shift_for(margin.xreplace(together).expand())
-        together = {**more, **{s: larger.xreplace(more).expand() for s, larger in together.items()}}
-        self._shifts += [own, together] if together != own else [own]
-
-    def decide(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
-        """Whether ``op(expr, 0)`` wherever the program runs; None where that is unknown or differs."""
-        expr = self._with_numbers(expr)
-        answers = (decide(op, expr.xreplace(shift)) for shift in self._shifts)
-        return next((answer for answer in answers if answer is not None), None)
-
-    def extreme(self, largest: bool, a: Expr, b: Expr) -> Expr:
-        """The larger or the smaller, decided where that is possible."""
-        for x, y in ((a, b), (b, a)) if len(self._shifts) > 1 else ():
-            if self.decide(operator.ge, calculate(operator.sub, x, y)):
-                return x if largest else y
-        return extreme(largest, a, b)
-
-    def _with_numbers(self, expr: Expr) -> Expr:
-        """The expression with pinned symbols replaced by their numbers."""
-        if not self.pinned:
-            return expr
-        numbers = {size_expressions.symbol(name): sympify(value) for name, value in self.pinned.items()}
-        return cast("Expr", expr.xreplace(numbers))
-
-
 def symbols_of(size: Size) -> tuple[str, ...]:
     """The names of the symbols in a size, sorted."""
     return size_expressions.names(size.expr) if isinstance(size, Dim) else ()
@@ -396,12 +231,12 @@ def _plain(x: Any) -> Size:
     return x if isinstance(x, Dim) else int(x)
 
 
-def _expr(size: Size) -> Expr:
+def expression_of(size: Size) -> Expr:
     """A size as a SymPy expression."""
     return size.expr if isinstance(size, Dim) else sympify(size)
 
 
-def _size(expr: Expr, scope: Sizes) -> Size:
+def size_from(expr: Expr, scope: Sizes) -> Size:
     """A SymPy expression as a size."""
     return int(expr) if expr.is_Integer else Dim(expr, scope)
 
@@ -413,7 +248,7 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         if op in _SHIFTS and type(b) is int and b >= 0:
             op, b = _SHIFTS[op], 2**b
         if op in _EXACT or (op is operator.pow and type(b) is int and b >= 0):
-            return _size(calculate(op, _expr(a), _expr(b)), scope_of(a, b))
+            return size_from(calculate(op, expression_of(a), expression_of(b)), scope_of(a, b))
     elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
         return NotImplemented
     return op(_lifted(a), _lifted(b))
@@ -451,22 +286,16 @@ def smallest(a: Size, b: Size) -> Size:
     return _extreme(False, a, b)
 
 
-def _shift_for(margin: Expr) -> dict[Expr, Expr]:
-    """A symbol of the margin in terms of one that is at least 1 where the margin is at least 0."""
-    found = solved(margin)
-    return {} if found is None else {found[0]: found[0] + found[1] - 1}
-
-
 def _extreme(largest: bool, a: Size, b: Size) -> Size:
     scope = scope_of(a, b)
-    return _size(scope.extreme(largest, _expr(a), _expr(b)), scope)
+    return size_from(scope.extreme(largest, expression_of(a), expression_of(b)), scope)
 
 
 def difference(a: Size, b: Size) -> Size:
     """``a - b`` with the subtraction inside ``min`` and ``max``, where more can be simplified."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b
-    return _size(distributed(calculate(operator.sub, _expr(a), _expr(b))), scope_of(a, b))
+    return size_from(distributed(calculate(operator.sub, expression_of(a), expression_of(b))), scope_of(a, b))
 
 
 # ---- comparison
@@ -479,7 +308,7 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
     pinned, right = a, b
     if _is_size(b):
         # What cancels in the difference need not be pinned.
-        rest = _size(calculate(operator.sub, a.expr, _expr(_plain(b))), a.scope)
+        rest = size_from(calculate(operator.sub, a.expr, expression_of(_plain(b))), a.scope)
         if isinstance(rest, int):
             return op(rest, 0)
         answer = a.scope.decide(op, rest.expr)
@@ -498,9 +327,9 @@ def same(a: Size, b: Size) -> bool:
         return True
     if isinstance(a, int) and isinstance(b, int):
         return a == b
-    if _expr(a) == _expr(b):
+    if expression_of(a) == expression_of(b):
         return True
-    return scope_of(a, b).decide(operator.eq, calculate(operator.sub, _expr(a), _expr(b))) is True
+    return scope_of(a, b).decide(operator.eq, calculate(operator.sub, expression_of(a), expression_of(b))) is True
 
 
 def agree(a: Size, b: Size) -> bool:
@@ -511,8 +340,8 @@ def agree(a: Size, b: Size) -> bool:
     x, y = scope.value(a), scope.value(b)
     if x is not None and y is not None and x != y:
         return False
-    for margins in conditions(calculate(operator.sub, _expr(a), _expr(b))):
-        if all(scope.assume(_size(margin, scope)) for margin in margins):
+    for margins in conditions(calculate(operator.sub, expression_of(a), expression_of(b))):
+        if all(scope.assume(size_from(margin, scope)) for margin in margins):
             return True
     return x is not None and x == y and scope.pin(a) == scope.pin(b)
 

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from symgrad.core.sizes import Shape, Size, Sizes, largest, smallest
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Shape, Size, largest, smallest
 from symgrad.errors import ArgumentError
 
 _SPEC = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(.*?)\s*", re.DOTALL)

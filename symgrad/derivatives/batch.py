@@ -18,7 +18,7 @@ from symgrad.core.sizes import Dim, Shape, Size
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
 from symgrad.ops.contract import spread
-from symgrad.ops.define import common_dtype
+from symgrad.ops.dtypes import common_dtype
 
 
 class Image(NamedTuple):

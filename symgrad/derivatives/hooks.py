@@ -16,7 +16,10 @@ from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import definition, of_graph
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops import contract, einsum, index, reduce, shape
-from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, WHERE
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.choice import WHERE
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.known import Known, known, value_of
 from symgrad.ops.marks import ALIAS, hooked
 
@@ -167,8 +170,8 @@ def _left_behind(g: Any) -> Any:
 _ALL = slice(None)
 _LINEAR = {
     **dict.fromkeys([ADD, SUBTRACT, NEGATIVE, reduce.SUM, reduce.MEAN], _ALL),
-    **dict.fromkeys([ALIAS, shape.ASTYPE, shape.RESHAPE, shape.TRANSPOSE, shape.BROADCAST_TO], _ALL),
-    **dict.fromkeys([shape.CONCATENATE, shape.STACK], _ALL),
+    **dict.fromkeys([ALIAS, ASTYPE, shape.RESHAPE, shape.TRANSPOSE, shape.BROADCAST_TO], _ALL),
+    **dict.fromkeys([CONCATENATE, STACK], _ALL),
     WHERE: slice(1, None),
     DIVIDE: slice(1),
     index.GET: slice(1),
@@ -193,7 +196,7 @@ def _is_linear(y: Node, g: Node, number_by_number: bool = False) -> bool:
 
 def _stays_in_place(node: Node, g: Node) -> bool:
     """Whether each number of a node can depend on the same number of `g` only, if those of its inputs do."""
-    return (node.op.elementwise or node.op in (ALIAS, shape.ASTYPE)) and same_shape(node.aval.shape, g.aval.shape)
+    return (node.op.elementwise or node.op in (ALIAS, ASTYPE)) and same_shape(node.aval.shape, g.aval.shape)
 
 
 def _keeps_linear(node: Node, moving: set[Node]) -> bool:

@@ -13,7 +13,9 @@ from symgrad.core.shapes import broadcast_shapes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import as_input, axis_index, implements, implements_at, is_traced
+from symgrad.ops.arguments import axis_index
+from symgrad.ops.define import implements, implements_at
+from symgrad.ops.operands import as_input, is_traced
 
 _LOCK = "it is one row of many: the function is traced once for all of them"
 

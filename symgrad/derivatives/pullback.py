@@ -19,8 +19,9 @@ from symgrad.derivatives.hooks import flow_through, hook_of
 from symgrad.derivatives.rematerialise import computed_again, enter, leave, segment_of
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.define import Unknown, operand_dtypes
-from symgrad.ops.elementwise import WHERE
+from symgrad.ops.choice import WHERE
+from symgrad.ops.define import Unknown
+from symgrad.ops.dtypes import operand_dtypes
 from symgrad.ops.known import Known, known
 from symgrad.ops.marks import ALIAS, BOUNDARIES, LEAVE, STOP, Segment
 
@@ -241,7 +242,7 @@ class _Pullback:
         """A value in a dtype; a constant stays one, so that rules know its number."""
         if x.aval.dtype == dtype or x.op is not CONSTANT:
             return np.astype(self.primal(x), dtype, copy=False)
-        return Variable(self.graph, self.graph.constant(np.asarray(dict(x.params)["value"].value).astype(dtype)))
+        return Variable(self.graph, self.graph.constant(np.asarray(x.constant).astype(dtype)))
 
     def times(self, g: Cotangent, p: Any) -> Cotangent:
         """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""
@@ -351,7 +352,4 @@ def _and(a: Mask, b: Mask) -> Mask:
 
 
 def _is_number(node: Node, number: float) -> bool:
-    if node.op is not CONSTANT:
-        return False
-    value = dict(node.params)["value"].value
-    return np.ndim(value) == 0 and bool(value == number)
+    return np.ndim(node.constant) == 0 and bool(node.constant == number)

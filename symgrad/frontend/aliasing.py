@@ -12,6 +12,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape
 from symgrad.errors import UnsupportedError, WriteError
 from symgrad.ops import index, index_expressions, shape
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.marks import ALIAS, BOUNDARIES
 
 
@@ -115,7 +116,7 @@ class Memory:
         """The same value in memory of its own. No node: values do not change, only what a Variable stands for does."""
         result: Self
         if self.aval.weak:
-            result = shape.ASTYPE(self, dtype=self.aval.dtype)
+            result = ASTYPE(self, dtype=self.aval.dtype)
         else:
             result = type(self)(self.graph, self.node)
             result._permuted = self._permuted and order != "C"

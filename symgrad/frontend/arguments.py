@@ -14,7 +14,8 @@ import optree
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Node
-from symgrad.core.sizes import Dim, Sizes
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Dim
 from symgrad.core.specs import parse_size, parse_spec, size_texts
 from symgrad.core.text import double_quoted, is_name, key_literal, word
 from symgrad.errors import ArgumentError, UnsupportedError

@@ -14,9 +14,12 @@ from symgrad.core.provenance import unpacked_names
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, Refusal, ShapeError, SymgradError, UnsupportedError, WriteError
 from symgrad.frontend.misuse import explained
-from symgrad.ops import masks, plugins, shape
-from symgrad.ops.define import TABLE, display_name, is_traced, no_operand, refuse, strong, traced_in
+from symgrad.ops import masks, plugins
+from symgrad.ops.arguments import refuse
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.define import TABLE, display_name
 from symgrad.ops.known import is_constant
+from symgrad.ops.operands import is_traced, no_operand, strong, traced_in
 from symgrad.ops.scipy import load
 
 _ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
@@ -145,7 +148,7 @@ def _call_with_options(
     for argument in unknown:
         refuse(ufunc.__name__, argument, package)
     if dtype is not None:
-        inputs = tuple([shape.ASTYPE(x, np.dtype(dtype)) for x in inputs])
+        inputs = tuple([ASTYPE(x, np.dtype(dtype)) for x in inputs])
     result = call(*inputs)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if where is not True:

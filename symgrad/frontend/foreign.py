@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, UnsupportedError
-from symgrad.ops.define import is_traced
+from symgrad.ops.operands import is_traced
 
 
 def is_foreign(x: Any) -> bool:

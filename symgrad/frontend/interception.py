@@ -30,8 +30,9 @@ from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable, created
 from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE
-from symgrad.ops.define import PLACES, TABLE, is_traced
+from symgrad.ops.define import PLACES, TABLE
 from symgrad.ops.known import is_constant
+from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy import load
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")

@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.core.provenance import installed, internal
 from symgrad.core.shapes import product
 from symgrad.errors import ArgumentError, DTypeError, SymgradError, UnsupportedError
-from symgrad.ops.define import is_traced
+from symgrad.ops.operands import is_traced
 
 LARGEST = 100_000  # numbers in arrays of which NumPy is asked what it would say
 

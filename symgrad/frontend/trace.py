@@ -14,7 +14,8 @@ from symgrad.core import tree
 from symgrad.core.graph import SEED, Graph, reached, tracing
 from symgrad.core.listing import listing, node_names, types
 from symgrad.core.provenance import UNKNOWN, Where, boundary
-from symgrad.core.sizes import Dim, Sizes
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Dim
 from symgrad.core.text import visible
 from symgrad.errors import ArgumentError, GraphError, SymgradError, refused
 from symgrad.frontend.arguments import (

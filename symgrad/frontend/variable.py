@@ -26,8 +26,9 @@ from symgrad.frontend.concrete import Concrete
 from symgrad.frontend.dispatch import Operators, array_method, call_function, call_ufunc, explaining
 from symgrad.frontend.misuse import checked_dtype
 from symgrad.ops import create, index, shape
-from symgrad.ops.define import as_input, no_operand
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.known import is_constant
+from symgrad.ops.operands import as_input, no_operand
 
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 
@@ -199,7 +200,7 @@ class Variable(Concrete, Operators):
             )
         if dtype == self.dtype and not self.aval.weak:
             return self.copied(order, self._array) if copy else self
-        result = shape.ASTYPE(self, dtype=dtype)
+        result = ASTYPE(self, dtype=dtype)
         result._array, result._permuted = self._array, self._permuted and order != "C"
         return result
 

@@ -17,7 +17,8 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import INPUT, SEED, SIZE, Aval, Graph, Node, Op, Params
 from symgrad.core.provenance import UNKNOWN, Where
-from symgrad.core.sizes import Dim, Size, Sizes
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Dim, Size
 from symgrad.core.text import is_name
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.frontend.arguments import Arguments, Leaf

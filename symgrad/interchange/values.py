@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import Aval, Graph, Literal
-from symgrad.core.sizes import Dim, Size, Sizes
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Dim, Size
 from symgrad.core.specs import parse_size
 from symgrad.errors import ArgumentError
 from symgrad.interchange.cursor import Cursor

@@ -11,7 +11,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.provenance import Where
 from symgrad.core.saving import MARK
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.core.version import VERSION
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import Leaf

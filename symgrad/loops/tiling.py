@@ -22,7 +22,8 @@ from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.reduce import MEAN, reduced_axes
+from symgrad.ops.reduce import MEAN
+from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.engine import copied, moved as moved_where, moved_name, rewrite
 from symgrad.rewrite.rule_sets import Rules
 

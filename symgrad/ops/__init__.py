@@ -5,6 +5,8 @@ from symgrad.ops import (  # noqa: F401  their entries are what is wanted
     apply,
     arrange,
     assign,
+    astype,
+    choice,
     contract,
     counting,
     create,
@@ -16,10 +18,14 @@ from symgrad.ops import (  # noqa: F401  their entries are what is wanted
     grids,
     index,
     interpolate,
+    join,
     linalg,
     lstsq,
-    methods,
+    moments,
     norm,
+    padding,
+    parts,
+    piecewise_constant,
     products,
     quantiles,
     reduce,
@@ -28,3 +34,6 @@ from symgrad.ops import (  # noqa: F401  their entries are what is wanted
     statistics,
     windows,
 )
+
+# isort: split
+from symgrad.ops import methods  # noqa: F401  of all ufuncs that are in the table by now

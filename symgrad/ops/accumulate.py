@@ -6,23 +6,16 @@ from symgrad.core.axes import ALONG_AXIS
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape, with_size
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse_given
+from symgrad.ops.arguments import UNSET, axis_index, refuse_given
 from symgrad.ops.contract import spread
-from symgrad.ops.define import (
-    as_input,
-    as_method,
-    axis_index,
-    implements,
-    is_traced,
-    operator,
-    ufunc_dtypes,
-)
+from symgrad.ops.define import implements, operator
+from symgrad.ops.dtypes import ufunc_dtypes
 from symgrad.ops.gather import add_along
 from symgrad.ops.marks import STOP
-from symgrad.ops.reduce import sum_dtype
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.reduction import sum_dtype
+from symgrad.ops.spellings import as_method
 from symgrad.spelling import call
-
-_UNSET = np._NoValue
 
 
 def along(x, axis, part):
@@ -204,7 +197,7 @@ _running(np.logaddexp, _vjp_logaddexp)
 
 
 @implements(np.diff)
-def diff(a, n=1, axis=-1, prepend=_UNSET, append=_UNSET):
+def diff(a, n=1, axis=-1, prepend=UNSET, append=UNSET):
     a = as_input(a)
     if n == 0:
         return a
@@ -221,7 +214,7 @@ def diff(a, n=1, axis=-1, prepend=_UNSET, append=_UNSET):
 
 
 def _end(a, axis, x):
-    if x is _UNSET:
+    if x is UNSET:
         return None
     x = np.asarray(x) if type(x) in (int, float) else as_input(x)
     return x if x.ndim else np.broadcast_to(x, with_size(a.shape, axis, 1))

@@ -8,8 +8,10 @@ from operator import or_
 import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
-from symgrad.ops.define import as_input, axis_index, implements, is_traced
+from symgrad.ops.arguments import axis_index
+from symgrad.ops.define import implements
 from symgrad.ops.index_expressions import known_value
+from symgrad.ops.operands import as_input, is_traced
 
 
 @implements(np.piecewise)

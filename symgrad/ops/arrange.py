@@ -6,19 +6,19 @@ import numpy as np
 
 from symgrad.core.axes import ALONG_AXIS, Flow, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import product, same_shape, with_size
+from symgrad.core.shapes import product, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops import margins
-from symgrad.ops.arguments import flat_or_axis
-from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, is_traced, operator
-from symgrad.ops.index import ADD_AT, put
-from symgrad.ops.index_expressions import EVERYTHING, Slot, known_value
+from symgrad.ops.arguments import axis_index, axis_tuple, flat_or_axis
+from symgrad.ops.define import implements, operator
+from symgrad.ops.index import put
+from symgrad.ops.index_expressions import known_value
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 
 
-def _known(function, argument, x):
+def known_argument(function, argument, x):
     """An argument that must be known before the program runs."""
     known = known_value(x) if is_traced(x) else x
     if known is None:
@@ -34,7 +34,7 @@ def _known(function, argument, x):
 
 def _bind_tile(A, reps):
     A = as_input(A)
-    reps = (reps,) if isinstance(reps, Dim) or np.ndim(_known("tile", "reps", reps)) == 0 else tuple(reps)
+    reps = (reps,) if isinstance(reps, Dim) or np.ndim(known_argument("tile", "reps", reps)) == 0 else tuple(reps)
     return (A,), {"reps": (1,) * (np.ndim(A) - len(reps)) + tuple(map(as_size, reps))}
 
 
@@ -100,7 +100,7 @@ REPEAT = operator(
 
 @implements(np.repeat)
 def repeat(a, repeats, axis=None):
-    repeats = _known("repeat", "repeats", repeats)
+    repeats = known_argument("repeat", "repeats", repeats)
     a, axis = flat_or_axis("repeat", a, axis)
     if isinstance(repeats, Dim) or np.size(repeats) == 1:
         return REPEAT(a, repeats=as_size(repeats if isinstance(repeats, Dim) else np.ravel(repeats)[0]), axis=axis)
@@ -154,7 +154,7 @@ def rot90(m, k=1, axes=(0, 1)):
 
 
 def _bind_roll(a, shift, axis=None):
-    a, shift = as_input(a), _known("roll", "shift", shift)
+    a, shift = as_input(a), known_argument("roll", "shift", shift)
     shifts = list(shift) if not isinstance(shift, Dim) and np.ndim(shift) else [shift]
     shifts = [as_size(s) for s in shifts]
     if axis is None:
@@ -203,42 +203,8 @@ ROLL = operator(
     linear=True,
 )
 
-# ---- padding
 
-_OPTION = {
-    "constant": ("constant_values", 0),
-    "edge": (None, None),
-    "reflect": ("reflect_type", "even"),
-    "symmetric": ("reflect_type", "even"),
-    "wrap": (None, None),
-    **dict.fromkeys(margins.STATISTICS, ("stat_length", None)),
-    "linear_ramp": ("end_values", 0),
-    "empty": (None, None),
-}
-"""The modes of np.pad, each with the argument that it takes and what that is where it is not given."""
-
-
-def _widths(width, ndim):
-    """(before, after) for each axis from the forms that np.pad takes."""
-    if isinstance(width, dict):
-        given = {axis_index("pad", axis, ndim): pair for axis, pair in width.items()}
-        return tuple(_pair(given.get(i, 0)) for i in range(ndim))
-    items = list(width) if isinstance(width, (tuple, list, np.ndarray)) else [width]
-    if not any(isinstance(item, (tuple, list, np.ndarray)) for item in items):
-        return (_pair(items),) * ndim
-    if len(items) not in (1, ndim):
-        raise ShapeError(
-            f"np.pad: {len(items)} pairs of widths for {ndim} dimensions",
-            "Give one pair for all dimensions, or one for each.",
-        )
-    return tuple(_pair(item) for item in (items * ndim if len(items) == 1 else items))
-
-
-def _pair(item):
-    pair = list(item) if isinstance(item, (tuple, list, np.ndarray)) else [item]
-    if len(pair) not in (1, 2):
-        raise ShapeError(f"np.pad: {len(pair)} widths for one axis", "Give (before, after).")
-    return pair[0], pair[-1]
+# ---- np.fft
 
 
 def _shifted_halves(function, half):
@@ -266,95 +232,6 @@ for _name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn 
     _refuse_transform(getattr(np.fft, _name))
 
 
-# ---- padding
-
-
-def _padded(shape, widths):
-    return tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
-
-
-def _inside(shape, widths):
-    """The key of what was padded."""
-    return tuple(slice(a, a + n) for n, (a, _) in zip(shape, widths, strict=True))
-
-
-def _vjp_pad(g, y, x, pad_width, mode):
-    if mode == "constant":
-        return (g[_inside(x.shape, pad_width)],)
-    for axis, (a, b) in reversed(list(enumerate(pad_width))):
-        if same(a, 0) and same(b, 0):
-            continue
-        places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
-        target, key = with_size(g.shape, axis, x.shape[axis]), with_size((EVERYTHING,) * g.ndim, axis, Slot(0))
-        g = ADD_AT(np.full(target, 0, g.dtype, like=g), g, places, key=key)
-    return (g,)
-
-
-def _spell_pad(node, x):
-    width, mode = dict(node.params)["pad_width"], dict(node.params).get("mode", "constant")
-    if all(same_shape(pair, width[0]) for pair in width):
-        a, b = width[0]
-        width = a if same(a, b) else (a, b)
-    return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={spell_param(mode)}"])])
-
-
-def _flow_pad(y, x, pad_width, mode):
-    return beside([i for i, (a, b) in enumerate(pad_width) if not (same(a, 0) and same(b, 0))], y, x)
-
-
-PAD = operator(
-    np.pad,
-    infer=lambda x, pad_width, mode="constant": Aval(_padded(x.shape, pad_width), x.dtype),
-    vjp=_vjp_pad,
-    spell=_spell_pad,
-    flow=_flow_pad,
-    axes={"pad_width": lambda widths, at, ndim, size: (*widths[:at], (0, 0), *widths[at:])},
-    linear=True,
-)
-
-
-@implements(np.pad)
-def pad(array, pad_width, mode="constant", **kwargs):
-    array = as_input(array)
-    if mode not in _OPTION:
-        raise UnsupportedError(f"np.pad: mode={mode!r} is not supported", f"The modes are {', '.join(_OPTION)}.")
-    if np.ndim(array) == 0:
-        return np.copy(array)
-    name, default = _OPTION[mode]
-    option = kwargs.pop(name, default)
-    for argument in kwargs:
-        raise UnsupportedError(
-            f"np.pad: the argument {argument}= is not supported with mode={mode!r}", f"Leave {argument}= out."
-        )
-    ndim = np.ndim(array)
-    widths = tuple((as_size(a), as_size(b)) for a, b in _widths(_known("pad", "pad_width", pad_width), ndim))
-    if any(isinstance(n, int) and n < 0 for pair in widths for n in pair):
-        raise ShapeError("np.pad: widths cannot be negative", "To cut an array off, write x[1:-1].")
-    if mode in margins.STATISTICS:
-        return margins.with_margins(array, widths, margins.statistic(mode, _widths(option, ndim)))
-    if mode == "linear_ramp":
-        return margins.with_margins(array, widths, margins.ramp(_widths(option, ndim)))
-    if option == "odd":
-        return margins.with_margins(array, widths, margins.odd(mode))
-    if mode == "constant" and (is_traced(option) or not (isinstance(option, (int, float, np.number)) and option == 0)):
-        return _pad_with(array, widths, option)
-    return PAD(array, widths, "constant" if mode == "empty" else mode)
-
-
-def _pad_with(x, widths, fill):
-    """Pad with given numbers: the margins of a later axis go over those of an earlier one."""
-    values = ((fill, fill),) * len(widths) if is_traced(fill) or np.isscalar(fill) else _widths(fill, len(widths))
-    like = next(v for v in (x, *(v for pair in values for v in pair)) if is_traced(v))
-    if all(np.ndim(v) == 0 and v is values[0][0] for pair in values for v in pair):
-        y = np.full(_padded(x.shape, widths), values[0][0], x.dtype, like=like)
-        return put(y, _inside(x.shape, widths), x)
-    y = PAD(x, widths, "constant") if is_traced(x) else np.array(np.pad(x, widths), like=like)
-    for axis, ((a, b), (before, after)) in enumerate(zip(widths, values, strict=True)):
-        n, full = x.shape[axis], (slice(None),) * axis
-        y = put(put(y, (*full, slice(0, a)), before), (*full, slice(a + n, a + n + b)), after)
-    return y
-
-
 # ---- inserting and deleting
 
 
@@ -368,7 +245,7 @@ def append(arr, values, axis=None):
 @implements(np.delete)
 def delete(arr, obj, axis=None):
     arr, axis = flat_or_axis("delete", arr, axis)
-    obj, full = _known("delete", "obj", obj), (slice(None),) * axis
+    obj, full = known_argument("delete", "obj", obj), (slice(None),) * axis
     if isinstance(obj, (int, np.integer, Dim)) and not isinstance(obj, bool):
         n, i = arr.shape[axis], as_size(obj)
         if isinstance(n, int) and isinstance(i, int) and not -n <= i < n:
@@ -383,7 +260,7 @@ def delete(arr, obj, axis=None):
 @implements(np.insert)
 def insert(arr, obj, values, axis=None):
     arr, axis = flat_or_axis("insert", arr, axis)
-    obj, values = _known("insert", "obj", obj), as_input(values)
+    obj, values = known_argument("insert", "obj", obj), as_input(values)
     n = operator_index(arr.shape[axis])
     obj = np.arange(n)[obj] if isinstance(obj, slice) else np.asarray(obj)
     if obj.size == 1:  # any number of values goes to a single place

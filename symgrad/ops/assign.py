@@ -7,11 +7,12 @@ import numpy as np
 from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
-from symgrad.ops.arguments import refuse_given
-from symgrad.ops.define import as_input, axis_index, implements, is_traced
-from symgrad.ops.gather import along
+from symgrad.ops.arguments import axis_index, refuse_given
+from symgrad.ops.define import implements
+from symgrad.ops.gather import indices_along
 from symgrad.ops.index import ADD_AT, put
 from symgrad.ops.index_expressions import encode
+from symgrad.ops.operands import as_input, is_traced
 
 
 def _own_array(function, a):
@@ -34,7 +35,7 @@ def put_along_axis(arr, indices, values, axis=-1):
             f"np.put_along_axis: indices of {np.ndim(indices)} dimensions for an array of {arr.ndim}",
             "Give indices of as many dimensions as the array: indices[:, None].",
         )
-    arr[tuple(along(arr.shape, indices, axis, arr))] = values
+    arr[tuple(indices_along(arr.shape, indices, axis, arr))] = values
 
 
 @implements(np.put)

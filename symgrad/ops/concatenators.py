@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.core.sizes import Dim
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import as_input, is_traced
+from symgrad.ops.operands import as_input, is_traced
 
 
 class Concatenator:

@@ -7,7 +7,11 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, product
 from symgrad.core.sizes import agree, same
 from symgrad.errors import ShapeError
-from symgrad.ops.define import as_input, axis_index, common_dtype, implements, is_small, operator, strong
+from symgrad.ops.arguments import axis_index
+from symgrad.ops.define import implements, operator
+from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.operands import as_input, strong
+from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, PRODUCT, UNARY, Code, call, infix, spell_param
 
 # ---- what the rules share
@@ -47,7 +51,7 @@ def rows(x):
     return np.reshape(x, (-1, x.shape[-1])) if x.ndim > 2 else x
 
 
-def flat(x):
+def flattened(x):
     """All numbers of `x` in one row."""
     return x if np.ndim(x) == 1 else np.reshape(x, (-1,))
 
@@ -78,7 +82,7 @@ def _vjp_matmul(g, y, a, b):
     if b.ndim == 1:
         if a.ndim == 2:
             return np.outer(g, b), g @ a
-        return g[..., None] * b, flat(g) @ rows(a)
+        return g[..., None] * b, flattened(g) @ rows(a)
     if b.ndim == 2:  # one product over all rows, rather than one for each batch and a sum
         return g @ b.T, rows(a).T @ rows(g)
     return g @ transposed(b), transposed(a) @ g
@@ -137,7 +141,7 @@ MATMUL = operator(
 OUTER = operator(
     np.outer,
     arrays=2,
-    bind=lambda a, b: ([flat(as_input(a)), flat(as_input(b))], {}),
+    bind=lambda a, b: ([flattened(as_input(a)), flattened(as_input(b))], {}),
     infer=lambda a, b: Aval((a.shape[0], b.shape[0]), common_dtype(a, b)),
     vjp=lambda g, y, a, b: (g @ b, a @ g),
     batch=lambda batched, a, b: a[..., :, None] * b[..., None, :],
@@ -244,7 +248,7 @@ def inner(a, b, /):
     return np.matmul(b, a) if a.ndim == 1 else np.tensordot(a, b, axes=((a.ndim - 1,), (b.ndim - 1,)))
 
 
-implements(np.vdot)(lambda a, b, /: np.matmul(conjugate(flat(as_input(a))), flat(as_input(b))))
+implements(np.vdot)(lambda a, b, /: np.matmul(conjugate(flattened(as_input(a))), flattened(as_input(b))))
 
 
 # ---- tensordot: axes are pairs in the order of the first operand

@@ -7,8 +7,10 @@ from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, implements, operator, refuse
+from symgrad.ops.arguments import refuse
+from symgrad.ops.define import implements, operator
 from symgrad.ops.index_expressions import known_value
+from symgrad.ops.operands import as_input
 from symgrad.ops.shape import as_size
 from symgrad.spelling import Code, call, spell_param
 

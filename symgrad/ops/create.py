@@ -10,9 +10,13 @@ from symgrad.core.graph import CONSTANT, Aval, Literal
 from symgrad.core.shapes import broadcast_shapes, same_shape, with_value
 from symgrad.core.sizes import Dim, is_no_length, largest, same
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.contract import align, spread
-from symgrad.ops.define import as_input, is_traced, operator, refuse
-from symgrad.ops.shape import ASTYPE, STACK, as_size
+from symgrad.ops.define import operator
+from symgrad.ops.join import STACK
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 
 CREATE = {}
@@ -39,11 +43,6 @@ def _check(function, order, device=None):
 # ---- one number everywhere
 
 
-def _number_of(node):
-    """The value of a constant node, else None."""
-    return dict(node.params)["value"].value if node.op is CONSTANT else None
-
-
 def _dtype_unless(natural, dtype):
     """``dtype=`` where another one would come by itself."""
     return [] if dtype == natural else [f"dtype={spell_param(dtype)}"]
@@ -52,7 +51,7 @@ def _dtype_unless(natural, dtype):
 def _spell_full(node, value):
     shape, dtype = node.aval.shape, node.aval.dtype
     text = spell_param(shape[0] if len(shape) == 1 else shape)
-    number = _number_of(node.inputs[0])
+    number = node.inputs[0].constant
     if np.ndim(number) == 0 and (number == 1 or (number == 0 and not np.signbit(np.real(number)))):
         return call("np.ones" if number else "np.zeros", [text, *_dtype_unless(float, dtype)])
     return call("np.full", [text, value.text, *_dtype_unless(node.inputs[0].aval.dtype, dtype)])
@@ -223,8 +222,8 @@ def _concrete(x):
 def _spell_arange(node, start, stop, step):
     params, (first, _, width) = dict(node.params), node.inputs
     texts, written = [start.text, stop.text, step.text], node.inputs
-    if _number_of(width) == 1:
-        part = slice(1, 2) if _number_of(first) == 0 else slice(2)
+    if width.constant == 1:
+        part = slice(1, 2) if first.constant == 0 else slice(2)
         texts, written = texts[part], written[part]
     return call("np.arange", texts + _dtype_unless(np.result_type(*[x.aval.dtype for x in written]), params["dtype"]))
 

@@ -7,22 +7,21 @@ others.
 from __future__ import annotations
 
 import inspect
-import math
-import operator as python_operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symgrad.core.axes import Flow, aligned
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Node, Op
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Op
 from symgrad.core.shapes import broadcast_shapes
-from symgrad.core.sizes import Dim
-from symgrad.errors import DTypeError, ShapeError, SymgradError, UnsupportedError
-from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, negative, spell_param
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.arguments import canonical, refuse
+from symgrad.ops.dtypes import kind_of, ufunc_dtypes
+from symgrad.ops.operands import Array, as_input
+from symgrad.ops.spellings import DIVISIONS, infix_spelling, prefix_spelling, scalar_call
+from symgrad.spelling import Code, infix as spell_infix
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
@@ -32,8 +31,6 @@ OPERATORS: dict[str, Op] = {op.name: op for op in (INPUT, CONSTANT, SIZE, SEED, 
 
 PLACES: list[tuple[Any, str]] = []
 """Where functions lie that know nothing of Variables: (holder, name). What holds for them stands in TABLE."""
-
-Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not tell them apart
 
 
 def registered(op: Op, name: str = "") -> Op:
@@ -74,61 +71,6 @@ def implements_at(holder: Any, *names: str) -> Callable[[Callable[..., Any]], Ca
         return written
 
     return register
-
-
-def is_traced(x: Any) -> bool:
-    """Whether `x` is a Variable."""
-    return hasattr(type(x), "__symgrad_record__")
-
-
-_PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Dim)
-
-
-def as_input(x: Any) -> Array:
-    """An operand as NumPy takes it: a list becomes an array, a Python scalar stays weak."""
-    if is_traced(x) or (isinstance(x, _PLAIN) and not _holds_objects(x)):
-        return x
-    traced = traced_in(x)
-    return np.asarray(x) if traced is None else np.array(x.tolist() if _holds_objects(x) else x, like=traced)
-
-
-def traced_in(x: Any) -> Any:
-    """The first Variable in nested lists, tuples or an array of objects; None if there is none."""
-    if is_traced(x):
-        return x
-    if isinstance(x, Dim):
-        return x.scope.lift and x.scope.lift(x)
-    if isinstance(x, (list, tuple)):
-        return next((found for found in map(traced_in, x) if found is not None), None)
-    return traced_in(x.ravel().tolist()) if _holds_objects(x) else None
-
-
-def no_operand(x: Any) -> SymgradError:
-    """The error for an operand that is neither a number nor an array of numbers."""
-    items = x.ravel().tolist() if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "OUS" else [x]
-    other = next((item for item in items if not isinstance(item, (bool, int, float, complex))), x)
-    if other is None:
-        return DTypeError("None is no number to compute with", "Give a number or an array; ask `x is None` before.")
-    if isinstance(other, (str, bytes)):
-        return DTypeError(f"{other!r} is no number to compute with", "Convert it before: float(text), np.array(...).")
-    kind = (
-        f"an array of dtype {other.dtype}" if isinstance(other, np.ndarray) else f"the {type(other).__name__} {other!r}"
-    )
-    return UnsupportedError(
-        f"{kind} cannot take part in a traced computation",
-        "Give arrays of booleans, integers, floating or complex numbers.",
-    )
-
-
-def _holds_objects(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype == object
-
-
-def strong(x: Any) -> Array:
-    """A Python number as NumPy's, where a NumPy function makes arrays of what it is given."""
-    if is_traced(x):
-        return x.astype(x.dtype, copy=False)
-    return np.asarray(x)[()] if type(x) in (int, float, complex) else x
 
 
 def display_name(function: Callable[..., Any]) -> str:
@@ -198,10 +140,10 @@ def elementwise(
     resolve = dtype or (lambda *kinds: ufunc_dtypes(function, kinds, package or "np")[0])
     keeps_weak = keeps_weak or infix is not None or prefix is not None
     if package and not written and scalar is None:
-        scalar = _scalar_call
+        scalar = scalar_call
 
     def infer(*xs: Aval) -> Aval:
-        result = resolve(*[_kind(x) for x in xs])
+        result = resolve(*[kind_of(x) for x in xs])
         weak = keeps_weak and result.kind != "b" and all(x.weak for x in xs)
         try:
             return Aval(broadcast_shapes(*[x.shape for x in xs]), result, weak)
@@ -209,10 +151,10 @@ def elementwise(
             raise ShapeError(f"{op.path}: {error.fact}", error.instead) from None
 
     if infix is not None and spell is None:
-        spell = _spell_infix(infix, display_name(function))
+        spell = infix_spelling(infix, display_name(function))
         scalar = scalar or (lambda node, a, b: spell_infix(infix, a, b))
     if prefix is not None:
-        spell = _spell_prefix(prefix)
+        spell = prefix_spelling(prefix)
         scalar = scalar or spell
     op = Op(
         name or display_name(function),
@@ -255,93 +197,7 @@ def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
     return [as_input(x) for x in args], {}
 
 
-def _scalar_call(node: Node, *xs: Code) -> Code:
-    """A function that neither `math` nor NumPy has, of Python floats; integers such as orders stay what they are."""
-    given = [_literal(x) for x in node.inputs]
-    texts = [repr(n) if type(n) is int else x.text for n, x in zip(given, xs, strict=True)]
-    return call("float", [call(node.op.path, texts).text])
-
-
-def _literal(x: Node) -> Any:
-    """The value of a constant, else None."""
-    return dict(x.params)["value"].value if x.op is CONSTANT else None
-
-
-_DIVISIONS = ("/", "//", "%")
-_POLES = {**dict.fromkeys(_DIVISIONS, 1), "**": 0}
-
-
-def _spell_infix(symbol: str, name: str) -> Callable[..., Code]:
-    def spell(node: Node, a: Code, b: Code) -> Code:
-        if all(x.aval.weak for x in node.inputs) and (not node.aval.weak or (symbol in _DIVISIONS and b.text == "0")):
-            return call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
-        if symbol == "**" and node.inputs[0].aval.dtype == bool:
-            return call(f"np.{name}", [a.text, b.text])  # ** 2 is np.square, which gives int8
-        return spell_infix(symbol, a, b)
-
-    return spell
-
-
-def _spell_prefix(symbol: str) -> Callable[..., Code]:
-    return lambda node, x: negative(x) if symbol == "-" else Code(f"{symbol}{x.at(POWER)}", UNARY)
-
-
-_PYTHON_SCALAR = {"i": int, "f": float, "c": complex}
-
-
-def _kind(x: Aval) -> np.dtype | type:
-    """The dtype, or for a Python scalar its type, as `ufunc.resolve_dtypes` takes them."""
-    return _PYTHON_SCALAR[x.dtype.kind] if x.weak and x.dtype.kind != "b" else x.dtype
-
-
-@cache
-def ufunc_dtypes(ufunc: np.ufunc, kinds: tuple[np.dtype | type, ...], package: str = "np") -> tuple[np.dtype, ...]:
-    """The dtypes of a ufunc's results."""
-    try:
-        return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[ufunc.nin :]
-    except TypeError:
-        names = ", ".join(kind.__name__ if isinstance(kind, type) else str(kind) for kind in kinds)
-        raise DTypeError(
-            f"{package}.{ufunc.__name__} does not take {names}", "Convert the inputs first: x.astype(float)."
-        ) from None
-
-
-def operand_dtypes(op: Op, result: np.dtype, *xs: Aval) -> Sequence[np.dtype]:
-    """The dtypes to which an elementwise operator converts its inputs before it computes."""
-    if isinstance(op.evaluate, np.ufunc):
-        kinds = (*[_kind(x) for x in xs], *[None] * op.evaluate.nout)
-        return op.evaluate.resolve_dtypes(kinds)[: op.evaluate.nin]
-    return [result if x.dtype.kind == "f" else x.dtype for x in xs]
-
-
-def result_dtype(*kinds: np.dtype | type) -> np.dtype:
-    """NumPy's common dtype of arrays and Python scalars (NEP 50)."""
-    return np.result_type(*[kind(0) if isinstance(kind, type) else kind for kind in kinds])
-
-
-def common_dtype(*xs: Aval) -> np.dtype:
-    """NumPy's common dtype of values."""
-    return result_dtype(*[_kind(x) for x in xs])
-
-
-# ---- quick spellings
-
-SMALL = 4096  # numbers up to which an array takes less time than the calls around it
-
-
-def is_small(*nodes: Node) -> bool:
-    """Whether values are known to be so small that calls are what takes time."""
-    sizes = [x.aval.shape for x in nodes]
-    return all(not any(isinstance(n, Dim) for n in shape) and math.prod(shape) <= SMALL for shape in sizes)
-
-
-def as_method(node: Node, x: Code) -> Code | None:
-    """``x.sum(axis=0)``, which goes through one Python function less than `np.sum`."""
-    if not node.inputs[0].aval.shape:  # may be a Python number
-        return None
-    return call(
-        f"{x.at(ATOM)}.{node.op.evaluate.__name__}", [f"{key}={spell_param(value)}" for key, value in node.params]
-    )
+_POLES = {**dict.fromkeys(DIVISIONS, 1), "**": 0}
 
 
 # ---- any operator
@@ -528,47 +384,3 @@ def _binder(
         return inputs, {key: canonical(label, key, value, first) for key, value in params.items()}
 
     return bind
-
-
-def refuse(function: str, argument: str, package: str = "np") -> None:
-    """Refuse an argument of a function by name."""
-    raise UnsupportedError(
-        f"{package}.{function}: the argument {argument}= is not supported", f"Leave {argument}= out."
-    )
-
-
-def canonical(function: str, key: str, value: Any, x: Array) -> Any:
-    """One spelling of a parameter, so that equal calls are one node."""
-    if key in ("axis", "axis1", "axis2") and value is not None:
-        return axis_index(function, value, np.ndim(x))
-    if key == "keepdims":
-        return bool(value)
-    if key == "dtype" and value is not None:
-        return np.dtype(value)
-    if isinstance(value, list):
-        return tuple(value)
-    return int(value) if isinstance(value, np.integer) else value
-
-
-def axis_index(function: str, axis: Any, ndim: int) -> int:
-    try:
-        return normalize_axis_index(python_operator.index(axis), ndim)
-    except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
-
-
-def axes_of(ndim: int) -> str:
-    """Advice: which axes there are."""
-    return f"Its axes are {-ndim} to {ndim - 1}." if ndim else "Leave axis= out: a number has no axes."
-
-
-def axis_tuple(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    """Sorted axes counted from the front; None is all of them."""
-    if axis is None:
-        return tuple(range(ndim))
-    try:
-        return tuple(sorted(normalize_axis_tuple(axis, ndim)))
-    except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
-    except ValueError:
-        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice", "Name each axis once.") from None

@@ -14,7 +14,7 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.ops.contract import broadcast_batch, transposed
 from symgrad.ops.define import implements, operator
-from symgrad.ops.linalg import named, of_matrix, product, real, work
+from symgrad.ops.linalg import as_named_tuple, of_matrix, product, real, work
 
 # ---- what is written into the modules that call it
 
@@ -135,4 +135,4 @@ SLOGDET = operator(
     flow=signature("...__->..."),
     singular=True,
 )
-implements(np.linalg.slogdet)(lambda a: named(SLOGDET(a), np.linalg.slogdet))
+implements(np.linalg.slogdet)(lambda a: as_named_tuple(SLOGDET(a), np.linalg.slogdet))

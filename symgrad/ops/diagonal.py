@@ -7,8 +7,11 @@ from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, same, smallest
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import index
-from symgrad.ops.contract import flat
-from symgrad.ops.define import as_input, as_method, axis_index, implements, operator
+from symgrad.ops.arguments import axis_index
+from symgrad.ops.contract import flattened
+from symgrad.ops.define import implements, operator
+from symgrad.ops.operands import as_input
+from symgrad.ops.spellings import as_method
 
 
 def _offset(name, key, k):
@@ -58,7 +61,7 @@ def diag(v, k=0):
     return DIAG(v, k=k) if v.ndim == 1 else np.diagonal(v, k)
 
 
-implements(np.diagflat)(lambda v, k=0: np.diag(flat(as_input(v)), k))
+implements(np.diagflat)(lambda v, k=0: np.diag(flattened(as_input(v)), k))
 
 
 # ---- diagonals of matrices
@@ -113,8 +116,7 @@ def _flow_diagonal(y, a, offset, axis1, axis2):
 def _write_back_diagonal(a, content, offset=0, axis1=0, axis2=1):
     """`a` with another main diagonal: np.einsum gives one that can be written into."""
     eye = np.eye(a.shape[axis1], dtype=bool, like=a)
-    matrices = np.moveaxis(a, (axis1, axis2), (-2, -1))
-    return _from_last_two(np.where(eye, content[..., None], matrices), axis1, axis2)
+    return _from_last_two(np.where(eye, content[..., None], np.moveaxis(a, (axis1, axis2), (-2, -1))), axis1, axis2)
 
 
 DIAGONAL = operator(

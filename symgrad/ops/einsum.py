@@ -10,8 +10,11 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, is_one, product
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse
 from symgrad.ops.contract import fits
-from symgrad.ops.define import as_input, common_dtype, implements, is_traced, operator, refuse, strong
+from symgrad.ops.define import implements, operator
+from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.operands import as_input, is_traced, strong
 from symgrad.spelling import call
 
 LETTERS = "ijklmnopqrstuvwxyzabcdefghIJKLMNOPQRSTUVWXYZABCDEFGH"

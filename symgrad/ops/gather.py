@@ -8,9 +8,11 @@ from symgrad.core.shapes import broadcast_shapes, with_size
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import flat_or_axis, refuse_given
-from symgrad.ops.define import as_input, implements, is_small, is_traced, operator
+from symgrad.ops.define import implements, operator
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code
 
 
@@ -31,7 +33,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
     return np.copy(y) if is_traced(y) and y.shape else y
 
 
-def along(shape, indices, axis, like):
+def indices_along(shape, indices, axis, like):
     """Index arrays that pick `indices` along an axis and every place along the others."""
     ones = (1,) * len(shape)
     return [
@@ -62,7 +64,7 @@ def _bind_take_along(arr, indices, axis=-1):
 
 def add_along(g, indices, axis, a):
     """Zeros in the shape of `a`, with `g` added at `indices` along an axis: what np.take_along_axis turns round."""
-    places = along(a.shape, indices, axis, g)
+    places = indices_along(a.shape, indices, axis, g)
     key = tuple(map(Slot, range(len(places))))
     return ADD_AT(np.full(a.shape, 0, a.dtype, like=g), g, *places, key=key)
 

@@ -9,7 +9,8 @@ from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Dim, largest, same
 from symgrad.errors import ShapeError
 from symgrad.ops.create import arange, as_length, as_shape, creates
-from symgrad.ops.define import as_input, implements, operator
+from symgrad.ops.define import implements, operator
+from symgrad.ops.operands import as_input
 from symgrad.spelling import call
 
 

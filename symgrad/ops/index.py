@@ -8,7 +8,7 @@ from symgrad.core.shapes import broadcast_shapes, product, render_tuple, same_sh
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, WriteError
 from symgrad.ops.contract import align, spread
-from symgrad.ops.define import as_input, is_traced, operator
+from symgrad.ops.define import operator
 from symgrad.ops.index_expressions import (
     EVERYTHING,
     Slice,
@@ -25,6 +25,7 @@ from symgrad.ops.index_expressions import (
     spell_key,
 )
 from symgrad.ops.masks import Selected, is_traced_mask, selection
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.spelling import ATOM, Code
 
 # ---- reading

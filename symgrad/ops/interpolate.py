@@ -8,7 +8,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.ops.arguments import refuse_given
-from symgrad.ops.define import as_input, implements, is_traced, operator
+from symgrad.ops.define import implements, operator
+from symgrad.ops.operands import as_input, is_traced
 
 # ---- straight lines between points
 

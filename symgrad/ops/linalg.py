@@ -12,13 +12,14 @@ import numpy as np
 
 from symgrad.core import shapes
 from symgrad.core.axes import signature
-from symgrad.core.graph import CONSTANT, Aval
+from symgrad.core.graph import Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse_given
+from symgrad.ops.arguments import refuse, refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
-from symgrad.ops.define import as_input, implements, is_traced, operator, refuse
+from symgrad.ops.define import implements, operator
+from symgrad.ops.operands import as_input, is_traced
 
 # ---- what the entries share
 
@@ -98,8 +99,7 @@ def needed(g):
     """Whether a cotangent is more than the zeros that stand for a result without one."""
     if not is_traced(g) or g.node.op is not FULL:
         return True
-    number = g.node.inputs[0]
-    return number.op is not CONSTANT or dict(number.params)["value"].value != 0
+    return g.node.inputs[0].constant != 0
 
 
 def product(*matrices):
@@ -118,7 +118,7 @@ def read_above(p):
     return np.triu(p) + np.triu(transposed(p), 1)
 
 
-def named(results, function):
+def as_named_tuple(results, function):
     """Results under the names that NumPy's own result has."""
     return _result_class(function)(*results)
 
@@ -256,7 +256,7 @@ EIGVALSH = operator(
 )
 
 
-implements(np.linalg.eigh)(lambda a, UPLO="L": named(EIGH(a, UPLO), np.linalg.eigh))
+implements(np.linalg.eigh)(lambda a, UPLO="L": as_named_tuple(EIGH(a, UPLO), np.linalg.eigh))
 
 
 @implements(np.linalg.eig, np.linalg.eigvals)
@@ -324,7 +324,7 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     if not compute_uv:
         return SVDVALS(a)
     square = a.ndim > 1 and same(a.shape[-1], a.shape[-2])  # both choices of full_matrices are one then
-    return named(SVD(a, full_matrices=bool(full_matrices) and not square), np.linalg.svd)
+    return as_named_tuple(SVD(a, full_matrices=bool(full_matrices) and not square), np.linalg.svd)
 
 
 # ---- QR
@@ -369,4 +369,4 @@ def qr(a, mode="reduced"):
     if mode not in ("reduced", "r"):
         refuse("linalg.qr", "mode")
     results = QR(a)
-    return results[1] if mode == "r" else named(results, np.linalg.qr)
+    return results[1] if mode == "r" else as_named_tuple(results, np.linalg.qr)

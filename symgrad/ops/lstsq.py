@@ -8,9 +8,10 @@ from symgrad.core.graph import Aval
 from symgrad.core.sizes import is_negative
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import refuse_given
-from symgrad.ops.contract import fits, flat, transposed
-from symgrad.ops.define import as_input, implements, operator
+from symgrad.ops.contract import fits, flattened, transposed
+from symgrad.ops.define import implements, operator
 from symgrad.ops.linalg import check_matrix, float_dtype, flow_solve, in_columns, of_matrix, product
+from symgrad.ops.operands import as_input
 from symgrad.spelling import Code
 
 # ---- least squares: for matrices of locally constant rank
@@ -129,4 +130,4 @@ def tensorsolve(a, b, axes=None):
     if axes is not None:
         a = np.moveaxis(a, axes, range(-len(axes), 0))
     n = shapes.product(b.shape)
-    return np.reshape(np.linalg.solve(np.reshape(a, (n, n)), flat(b)), a.shape[b.ndim :])
+    return np.reshape(np.linalg.solve(np.reshape(a, (n, n)), flattened(b)), a.shape[b.ndim :])

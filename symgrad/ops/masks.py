@@ -6,7 +6,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, is_traced
+from symgrad.ops.operands import as_input, is_traced
 
 
 def is_mask(x):

@@ -1,4 +1,4 @@
-"""``ufunc.reduceat``; ``reduce`` and ``accumulate``, number after number, of ufuncs without operators for them."""
+"""Methods of ufuncs: ``outer``, ``reduceat``; ``reduce`` and ``accumulate`` of those that have no operator for them."""
 
 import numpy as np
 
@@ -7,10 +7,12 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import with_size
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.accumulate import along
-from symgrad.ops.arguments import refuse_given
-from symgrad.ops.define import TABLE, as_input, axis_index, implements, operator, refuse, ufunc_dtypes
+from symgrad.ops.arguments import axis_index, refuse, refuse_given
+from symgrad.ops.define import TABLE, implements, operator
+from symgrad.ops.dtypes import ufunc_dtypes
 from symgrad.ops.index_expressions import known_value
-from symgrad.ops.reduce import sum_dtype
+from symgrad.ops.operands import as_input, strong
+from symgrad.ops.reduction import sum_dtype
 from symgrad.spelling import call
 
 
@@ -55,8 +57,9 @@ def _folded(ufunc):
         x, axis = _operand(name, array, axis, dtype, out)
         return np.stack(_prefixes(ufunc, name, x, axis), axis)
 
-    TABLE.setdefault(ufunc.reduce, reduce)
-    TABLE.setdefault(ufunc.accumulate, accumulate)
+    for method, written in ((ufunc.reduce, reduce), (ufunc.accumulate, accumulate)):
+        if method not in TABLE:
+            implements(method)(written)
 
 
 # ---- one slice after the other
@@ -117,7 +120,18 @@ def _reduceat(ufunc):
         return np.concatenate(parts, axis)
 
 
+def _outer(ufunc):
+    @implements(ufunc.outer)
+    def outer(a, b, /, **unknown):
+        for argument in unknown:
+            refuse(f"{ufunc.__name__}.outer", argument)
+        a, b = (strong(as_input(x)) for x in (a, b))
+        return TABLE[ufunc](a[(..., *[None] * np.ndim(b))] if np.ndim(a) and np.ndim(b) else a, b)
+
+
 _COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+for ufunc in [f for f in TABLE if isinstance(f, np.ufunc) and f.nin == 2]:
+    _outer(ufunc)
 for ufunc in [f for f in TABLE if isinstance(f, np.ufunc) and (f.nin, f.nout) == (2, 1) and f.signature is None]:
     if ufunc not in _COMPARISONS:
         _folded(ufunc)

@@ -6,8 +6,10 @@ from symgrad.core.axes import axis_numbers, reduced
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import reduced_shape
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.define import as_input, axis_index, axis_tuple, implements, operator
+from symgrad.ops.arguments import axis_index, axis_tuple
+from symgrad.ops.define import implements, operator
 from symgrad.ops.linalg import real
+from symgrad.ops.operands import as_input
 
 # ---- the Euclidean norm over one axis, two axes (Frobenius) or all of them
 

@@ -7,8 +7,11 @@ from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, is_negative, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import index
+from symgrad.ops.arguments import axis_index
 from symgrad.ops.contract import broadcast_batch, conjugate, fits, spread, to_last
-from symgrad.ops.define import as_input, axis_index, common_dtype, implements, operator
+from symgrad.ops.define import implements, operator
+from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.operands import as_input
 
 # ---- chains of products
 

@@ -9,9 +9,12 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import product, reduced_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse_given
-from symgrad.ops.define import as_input, axis_tuple, common_dtype, implements, is_traced, operator
-from symgrad.ops.reduce import over_axes, reduction
+from symgrad.ops.arguments import axis_tuple, refuse_given
+from symgrad.ops.define import implements, operator
+from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.reduce import over_axes
+from symgrad.ops.reduction import reduction
 
 # ---- ranks
 

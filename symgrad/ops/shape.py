@@ -1,94 +1,19 @@
-"""Functions that rearrange, repeat or join numbers."""
+"""Shapes, the order of axes, broadcasting: the same numbers, read otherwise."""
 
 from operator import index as operator_index
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
-from symgrad.core.axes import Flow, aligned, axis_numbers, axis_order, beside, regrouped, result_shape
+from symgrad.core.axes import Flow, aligned, axis_order, regrouped, result_shape
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.core.sizes import Dim, same
-from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
-from symgrad.ops.define import as_input, axes_of, axis_index, implements, is_small, is_traced, operator, refuse
+from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
+from symgrad.ops.arguments import axes_as_given, axis_index, refuse
+from symgrad.ops.define import implements, operator
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, call, spell_param
-
-# ---- what is known before running
-
-implements(np.ndim)(lambda a: len(a.shape))
-implements(np.shape)(lambda a: a.shape)
-implements(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
-implements(np.isrealobj)(lambda x: x.dtype.kind != "c")
-
-
-@implements(np.size)
-def size(a, axis=None):
-    if axis is None:
-        return a.size
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    count = 1
-    for i in axes:
-        count = count * a.shape[axis_index("size", i, len(a.shape))]
-    return count
-
-
-def _kind(x):
-    """What `np.result_type` makes of a value: its dtype, or a Python number."""
-    return (x.dtype.type(0).item() if x.aval.weak else x.dtype) if is_traced(x) else x
-
-
-@implements(np.result_type)
-def result_type(*arrays_and_dtypes):
-    return np.result_type(*map(_kind, arrays_and_dtypes))
-
-
-@implements(np.can_cast)
-def can_cast(from_, to, casting="safe"):
-    return np.can_cast(from_.dtype if is_traced(from_) else from_, to, casting)
-
-
-@implements(np.may_share_memory)
-def may_share_memory(a, b, /, max_work=0):
-    return is_traced(a) and is_traced(b) and a.owner is b.owner
-
-
-# ---- dtype and copies
-
-
-def _astype(x, dtype):
-    """A cast; also what makes a Python scalar a NumPy one."""
-    return np.asarray(x).astype(dtype)[()]
-
-
-def _spell_astype(node, x):
-    dtype = spell_param(node.aval.dtype)
-    return call(dtype, [x.text]) if node.inputs[0].aval.weak else Code(f"{x.at(ATOM)}.astype({dtype})")
-
-
-ASTYPE = operator(
-    np.astype,
-    infer=lambda x, dtype: Aval(x.shape, np.dtype(dtype)),
-    vjp=lambda g, y, x, dtype: (g,),  # the pullback casts
-    evaluate=_astype,
-    spell=_spell_astype,
-    flow=aligned,
-    scalar=lambda node, x: x if node.inputs[0].aval.dtype.kind == "f" else call("float", [x.text]),
-    linear=True,
-    cheap=True,
-)
-
-
-@implements(np.astype)
-def astype(x, dtype, /, *, copy=True, device=None):
-    if device not in (None, "cpu"):
-        refuse("astype", "device")
-    return x.astype(dtype, copy=copy)
-
-
-@implements(np.copy)
-def copy(a, order="K", subok=False):
-    return a.copied(order=order, array=True)
-
 
 # ---- new shapes of the same numbers
 
@@ -203,7 +128,7 @@ def squeeze(a, axis=None):
     if axis is None:
         axes = [i for i, n in enumerate(shape) if _squeezed(n)]
     else:
-        axes = _axes("squeeze", axis, len(shape))
+        axes = axes_as_given("squeeze", axis, len(shape))
         for i in axes:
             if not is_one(shape[i]) and shape[i] != 1:
                 raise ShapeError(
@@ -224,21 +149,11 @@ def _squeezed(n):
         ) from None
 
 
-def _axes(function, axis, ndim):
-    """Axes in the order in which they are given, counted from the front."""
-    try:
-        return normalize_axis_tuple(axis, ndim)
-    except np.exceptions.AxisError:
-        raise ShapeError(f"np.{function}: axis {axis} is out of bounds for {ndim} dimensions", axes_of(ndim)) from None
-    except ValueError:
-        raise ShapeError(f"np.{function}: axis {axis} names a dimension twice", "Name each axis once.") from None
-
-
 @implements(np.expand_dims)
 def expand_dims(a, axis):
     a = as_input(a)
     ndim = np.ndim(a) + (len(axis) if isinstance(axis, (tuple, list)) else 1)
-    axes, sizes = _axes("expand_dims", axis, ndim), iter(np.shape(a))
+    axes, sizes = axes_as_given("expand_dims", axis, ndim), iter(np.shape(a))
     return np.reshape(a, tuple(1 if i in axes else next(sizes) for i in range(ndim)))
 
 
@@ -267,7 +182,7 @@ def atleast_3d(*arys):
 def _bind_transpose(a, axes=None):
     a = as_input(a)
     ndim = np.ndim(a)
-    axes = tuple(range(ndim))[::-1] if axes is None else _axes("transpose", axes, ndim)
+    axes = tuple(range(ndim))[::-1] if axes is None else axes_as_given("transpose", axes, ndim)
     if len(axes) != ndim:
         raise ShapeError(f"np.transpose: axes {axes} for {ndim} dimensions", "Name each axis once.")
     return (a,), {"axes": axes}
@@ -319,7 +234,7 @@ def swapaxes(a, axis1, axis2):
 @implements(np.moveaxis)
 def moveaxis(a, source, destination):
     ndim = np.ndim(a)
-    source, destination = _axes("moveaxis", source, ndim), _axes("moveaxis", destination, ndim)
+    source, destination = axes_as_given("moveaxis", source, ndim), axes_as_given("moveaxis", destination, ndim)
     if len(source) != len(destination):
         raise ShapeError(
             f"np.moveaxis: {len(source)} axes cannot move to {len(destination)} places", "Give as many places as axes."
@@ -402,237 +317,3 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     if not sparse:
         grids = np.broadcast_arrays(*grids)
     return tuple(np.copy(grid) for grid in grids) if copy else tuple(grids)
-
-
-# ---- joining
-
-
-def _bind_join(function, new_axis):
-    def bind(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
-        if out is not None:
-            refuse(function, "out")
-        inputs = [as_input(x) for x in arrays]
-        if not inputs:
-            raise ShapeError(f"np.{function}: nothing to join", "Give at least one array.")
-        if axis is None:
-            inputs, axis = [np.ravel(x) for x in inputs], 0
-        if dtype is not None:
-            inputs = [cast(function, x, np.dtype(dtype), casting) for x in inputs]
-        return inputs, {"axis": axis_index(function, axis, np.ndim(inputs[0]) + new_axis)}
-
-    return bind
-
-
-def cast(function, x, dtype, casting="same_kind"):
-    """`x` in another dtype, where NumPy's rule of `casting` allows it."""
-    kind = _kind(x) if is_traced(x) else np.result_type(x)
-    if not np.can_cast(np.result_type(kind), dtype, casting):
-        raise DTypeError(
-            f"np.{function}: cannot cast {np.result_type(kind)} to {dtype} by the rule {casting!r}",
-            "Write casting='unsafe', or convert the result: .astype(dtype).",
-        )
-    return x.astype(dtype) if is_traced(x) else np.asarray(x, dtype)
-
-
-def _infer_concatenate(*xs, axis=0):
-    first = xs[0]
-    if not first.shape:
-        raise ShapeError("np.concatenate: a scalar cannot be joined", "Write np.stack or np.append.")
-    for x in xs[1:]:
-        if x.ndim != first.ndim or any(
-            i != axis and not same(m, n) and m != n for i, (m, n) in enumerate(zip(x.shape, first.shape, strict=True))
-        ):
-            shapes = ", ".join(f"({render_shape(x.shape)})" for x in xs)
-            raise ShapeError(
-                f"np.concatenate: shapes {shapes} do not fit together along axis {axis}",
-                "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
-            )
-    total = sum((x.shape[axis] for x in xs[1:]), start=first.shape[axis])
-    return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), np.result_type(*[x.dtype for x in xs]))
-
-
-def _vjp_concatenate(g, y, *xs, axis):
-    cotangents, start = [], 0
-    for x in xs:
-        stop = start + x.shape[axis]
-        cotangents.append(g[(slice(None),) * axis + (slice(start, stop),)])
-        start = stop
-    return cotangents
-
-
-def _spell_join(function):
-    def spell(node, *inputs):
-        axis = dict(node.params).get("axis", 0)
-        texts = ", ".join(x.text for x in inputs)
-        if function == "stack" and not node.inputs[0].aval.shape:
-            return Code(f"np.array([{texts}])")
-        return call(f"np.{function}", [f"[{texts}]", *([f"axis={axis}"] if axis else [])])
-
-    return spell
-
-
-CONCATENATE = operator(
-    np.concatenate,
-    arrays=-1,
-    infer=_infer_concatenate,
-    bind=_bind_join("concatenate", 0),
-    vjp=_vjp_concatenate,
-    evaluate=lambda *xs, axis=0: np.concatenate(xs, axis),
-    spell=_spell_join("concatenate"),
-    flow=lambda y, *xs, axis: beside((axis,), y, *xs),
-    axes={"axis": axis_numbers},
-    joins=True,
-    linear=True,
-)
-
-
-def _infer_stack(*xs, axis=0):
-    shape = xs[0].shape
-    for x in xs[1:]:
-        if x.ndim != len(shape) or any(not same(m, n) and m != n for m, n in zip(x.shape, shape, strict=True)):
-            raise ShapeError(
-                f"np.stack: shapes ({render_shape(shape)}) and ({render_shape(x.shape)}) differ",
-                "Stacked arrays have one shape; np.concatenate joins along an axis that they have.",
-            )
-    return Aval((*shape[:axis], len(xs), *shape[axis:]), np.result_type(*[x.dtype for x in xs]))
-
-
-def _flow_stack(y, *xs, axis):
-    labels = tuple(range(y.ndim - 1))
-    return Flow((labels,) * len(xs), (*labels[:axis], None, *labels[axis:]))
-
-
-def _array_of_arrays(node, *inputs):
-    """np.array stacks, too, and with little overhead."""
-    alike = all(x.aval.dtype == node.aval.dtype and not x.aval.weak for x in node.inputs)
-    if dict(node.params).get("axis", 0) != 0 or not alike or not is_small(node):
-        return None
-    return call("np.array", [f"[{', '.join(x.text for x in inputs)}]"])
-
-
-STACK = operator(
-    np.stack,
-    arrays=-1,
-    infer=_infer_stack,
-    bind=_bind_join("stack", 1),
-    vjp=lambda g, y, *xs, axis: [g[(slice(None),) * axis + (i,)] for i in range(len(xs))],
-    evaluate=lambda *xs, axis=0: np.stack(xs, axis),
-    spell=_spell_join("stack"),
-    flow=_flow_stack,
-    axes={"axis": axis_numbers},
-    joins=True,
-    quick=_array_of_arrays,
-    linear=True,
-)
-
-
-@implements(np.vstack)
-def vstack(tup, *, dtype=None, casting="same_kind"):
-    return np.concatenate([np.atleast_2d(as_input(x)) for x in tup], 0, dtype=dtype, casting=casting)
-
-
-@implements(np.hstack)
-def hstack(tup, *, dtype=None, casting="same_kind"):
-    arrays = [np.atleast_1d(as_input(x)) for x in tup]
-    return np.concatenate(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, dtype=dtype, casting=casting)
-
-
-@implements(np.dstack)
-def dstack(tup):
-    return np.concatenate([np.atleast_3d(as_input(x)) for x in tup], 2)
-
-
-@implements(np.column_stack)
-def column_stack(tup):
-    arrays = [as_input(x) for x in tup]
-    return np.concatenate([x if np.ndim(x) > 1 else np.reshape(x, (-1, 1)) for x in arrays], 1)
-
-
-@implements(np.block)
-def block(arrays):
-    depth, ndim = _nesting(arrays)
-    return _joined(arrays, depth, max(depth, ndim))
-
-
-def _nesting(arrays):
-    """How deep the lists go, and the largest number of dimensions of what is in them."""
-    if not isinstance(arrays, list):
-        return 0, np.ndim(as_input(arrays))
-    if not arrays:
-        raise ShapeError("np.block: an empty list", "Give at least one array.")
-    inner = [_nesting(x) for x in arrays]
-    if len({depth for depth, _ in inner}) > 1:
-        raise ShapeError(
-            "np.block: the lists are not equally deep", "Write rows of the same depth: np.block([[a, b], [c, d]])."
-        )
-    return inner[0][0] + 1, max(ndim for _, ndim in inner)
-
-
-def _joined(arrays, depth, ndim):
-    if depth == 0:
-        x = as_input(arrays)
-        return np.reshape(x, (*(1,) * (ndim - np.ndim(x)), *np.shape(x)))
-    return np.concatenate([_joined(x, depth - 1, ndim) for x in arrays], axis=-depth)
-
-
-# ---- splitting
-
-
-@implements(np.array_split)
-def array_split(ary, indices_or_sections, axis=0):
-    n = ary.shape[axis_index("array_split", axis, np.ndim(ary))]
-    if not _is_number(indices_or_sections):
-        return _pieces(ary, [as_size(i) for i in indices_or_sections], axis)
-    sections = operator_index(indices_or_sections)
-    if sections <= 0:
-        raise ShapeError("np.array_split: the number of sections must be positive", "Give a number from 1 on.")
-    each, extras = divmod(operator_index(n), sections)
-    return _pieces(ary, np.cumsum([each + 1] * extras + [each] * (sections - extras))[:-1].tolist(), axis)
-
-
-@implements(np.split)
-def split(ary, indices_or_sections, axis=0):
-    if not _is_number(indices_or_sections):
-        return np.array_split(ary, indices_or_sections, axis)
-    n, sections = ary.shape[axis_index("split", axis, np.ndim(ary))], operator_index(indices_or_sections)
-    if sections <= 0 or n % sections != 0:
-        raise ShapeError(f"np.split: size {n} does not divide into {sections} equal parts", "Write np.array_split.")
-    return _pieces(ary, [n // sections * i for i in range(1, sections)], axis)
-
-
-def _is_number(x):
-    return np.ndim(x) == 0 if not isinstance(x, (tuple, list, Dim)) else isinstance(x, Dim)
-
-
-def _pieces(x, places, axis):
-    axis = axis_index("split", axis, np.ndim(x))
-    places = list(places)
-    return [x[(slice(None),) * axis + (slice(a, b),)] for a, b in zip([0, *places], [*places, None], strict=True)]
-
-
-@implements(np.hsplit)
-def hsplit(ary, indices_or_sections):
-    if np.ndim(ary) == 0:
-        raise ShapeError("np.hsplit: a scalar cannot be split", "Give an array of one dimension or more.")
-    return np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
-
-
-@implements(np.vsplit)
-def vsplit(ary, indices_or_sections):
-    if np.ndim(ary) < 2:
-        raise ShapeError(
-            "np.vsplit: the array must have two dimensions or more", "Write np.split(x, n), which splits axis 0."
-        )
-    return np.split(ary, indices_or_sections, 0)
-
-
-@implements(np.dsplit)
-def dsplit(ary, indices_or_sections):
-    if np.ndim(ary) < 3:
-        raise ShapeError("np.dsplit: the array must have three dimensions or more", "Write np.split(x, n, axis=-1).")
-    return np.split(ary, indices_or_sections, 2)
-
-
-@implements("unstack")
-def unstack(x, /, *, axis=0):
-    return tuple(np.moveaxis(x, axis, 0))

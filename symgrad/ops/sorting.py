@@ -8,8 +8,10 @@ from symgrad.core.axes import ALONG_AXIS, signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import flat_or_axis, refuse_given
-from symgrad.ops.define import as_input, as_method, implements, operator
+from symgrad.ops.define import implements, operator
 from symgrad.ops.index_expressions import known_value
+from symgrad.ops.operands import as_input
+from symgrad.ops.spellings import as_method
 from symgrad.spelling import call, spell_param
 
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError
-from symgrad.ops.define import as_input, implements
+from symgrad.ops.define import implements
 from symgrad.ops.index_expressions import known_value
+from symgrad.ops.operands import as_input
 
 
 @implements(np.cov)

@@ -10,10 +10,11 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import render_shape, with_size
 from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse_given
-from symgrad.ops.define import as_input, axis_index, is_traced, operator
+from symgrad.ops.arguments import axis_index, refuse_given
+from symgrad.ops.define import operator
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import encode
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 

@@ -19,7 +19,8 @@ from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
-from symgrad.ops.reduce import MAX, MEAN, MIN, SUM, reduced_axes
+from symgrad.ops.reduce import MAX, MEAN, MIN, SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import RESHAPE
 from symgrad.products.contractions import as_written
 from symgrad.rewrite.engine import copied, rewrite

@@ -18,7 +18,8 @@ from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
-from symgrad.ops.reduce import MEAN, SUM, reduced_axes
+from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.products.contractions import Contraction, contraction_of, plain
 from symgrad.products.sums import as_reduction
 from symgrad.rewrite.rules import procedure

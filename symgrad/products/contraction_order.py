@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.values import is_zeros
-from symgrad.core.graph import CONSTANT, Graph, Node
+from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.elementwise import MULTIPLY
@@ -44,9 +44,9 @@ def product_with_zeros(graph: Graph, node: Node) -> Variable | None:
 
 
 def _vanishes(x: Node) -> bool:
-    if x.op is not CONSTANT:
+    value = x.constant
+    if value is None:
         return is_zeros(x)
-    value = dict(x.params)["value"].value
     return np.size(value) > 0 and not np.ravel(value)[0] and not np.any(value)
 
 

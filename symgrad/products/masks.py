@@ -14,12 +14,14 @@ from symgrad.analysis.values import is_zeros, number
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.create import FULL
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.reduce import ALL, ANY, SUM, reduced_axes
-from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.ops.reduce import ALL, ANY, SUM
+from symgrad.ops.reduction import reduced_axes
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of
 from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import with_axes, without

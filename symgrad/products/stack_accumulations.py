@@ -20,7 +20,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER
 from symgrad.ops.elementwise import ADD
-from symgrad.ops.reduce import SUM, reduced_axes
+from symgrad.ops.reduce import SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.batch_matmuls import SINGLE
 from symgrad.products.contractions import Contraction, plain

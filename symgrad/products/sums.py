@@ -18,7 +18,8 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, product, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.ops.reduce import MEAN, SUM, reduced_axes
+from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.contractions import (
     CONTRACTIONS,

@@ -15,7 +15,8 @@ from symgrad.ops.gather import TAKE_ALONG
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
-from symgrad.ops.reduce import SUM, reduced_axes
+from symgrad.ops.reduce import SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.rules import procedure
 
 

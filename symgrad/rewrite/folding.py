@@ -30,7 +30,7 @@ def fold(graph: Graph, node: Node) -> Node | None:
             return None
     if not _worth_folding(node) or sizes_in(node.params):
         return None
-    values = [dict(x.params)["value"].value for x in node.inputs]
+    values = [x.constant for x in node.inputs]
     try:
         with np.errstate(all="raise", under="ignore"):
             result = node.op.evaluate(*values, **dict(node.params))

@@ -12,7 +12,7 @@ from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import Slice
-from symgrad.ops.shape import CONCATENATE
+from symgrad.ops.join import CONCATENATE
 from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite.rules import procedure
 

@@ -70,7 +70,7 @@ class Pattern(NamedTuple):
             value = number(n)
             if p in self.numbers:  # of which True is none: it has no negative
                 return value is not None and (n.aval.dtype == bool) == (p.aval.dtype == bool)
-            return value is not None and bool(value == p.params[0][1].value)
+            return value is not None and bool(value == p.constant)
         return p.op is n.op and len(p.inputs) == len(n.inputs)
 
     def arguments(self, graph: Graph, bound: dict[Node, Node]) -> dict[str, Any] | None:

@@ -15,13 +15,15 @@ from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.frontend.variable import Variable
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.create import EYE, FULL
-from symgrad.ops.define import common_dtype
+from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
-from symgrad.ops.reduce import MEAN, SUM, reduced_axes
-from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE
+from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.reduction import reduced_axes
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE
 from symgrad.rewrite.rules import procedure
 
 
@@ -34,7 +36,7 @@ def bare(graph: Graph, x: Node) -> Node:
         elif x.op is FULL:
             return Variable(graph, x.inputs[0]).astype(x.aval.dtype).node
         elif x.op is CONSTANT and x.aval.shape and all(type(n) is int and n == 1 for n in x.aval.shape):
-            return graph.constant(dict(x.params)["value"].value.reshape(())[()])
+            return graph.constant(x.constant.reshape(())[()])
         else:
             return x
 

@@ -11,7 +11,8 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import Slot
-from symgrad.ops.reduce import SUM, reduced_axes
+from symgrad.ops.reduce import SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from symgrad.analysis.overflow import has_range
 from symgrad.analysis.values import number
-from symgrad.ops.elementwise import LN2, POSITIVE, SUBTRACT, WHERE
+from symgrad.ops.choice import WHERE
+from symgrad.ops.elementwise import LN2, POSITIVE, SUBTRACT
 from symgrad.ops.index import GET
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import MAX

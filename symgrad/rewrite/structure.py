@@ -11,11 +11,12 @@ from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.reduce import MEAN, SUM
-from symgrad.ops.shape import ASTYPE, BROADCAST_TO, RESHAPE, TRANSPOSE
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.repetition import bare, full, leads

@@ -16,10 +16,11 @@ from symgrad.core.listing import is_input, node_names
 from symgrad.core.sizes import Dim
 from symgrad.core.text import is_name
 from symgrad.errors import ArgumentError, UnsupportedError
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.choice import WHERE
 from symgrad.ops.define import TABLE
-from symgrad.ops.elementwise import WHERE
 from symgrad.ops.marks import STOP
-from symgrad.ops.shape import ASTYPE, BROADCAST_TO
+from symgrad.ops.shape import BROADCAST_TO
 from symgrad.report.mathematics import MARKS
 from symgrad.show.subject import shown
 

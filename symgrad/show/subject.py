@@ -9,7 +9,7 @@ from symgrad.compiler.function import Function
 from symgrad.core.graph import Graph, Node, results
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
-from symgrad.ops.define import is_traced
+from symgrad.ops.operands import is_traced
 
 
 def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:

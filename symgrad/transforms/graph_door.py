@@ -15,7 +15,7 @@ from symgrad.core import tree
 from symgrad.core.graph import INPUT, Graph as Nodes, Node, needed
 from symgrad.core.options import checked, resolve
 from symgrad.core.provenance import here
-from symgrad.core.sizes import Sizes
+from symgrad.core.size_scope import Sizes
 from symgrad.core.text import is_name
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, GraphError

@@ -35,8 +35,8 @@ from scipy.special import (
 )  # fmt: skip
 
 from symgrad.errors import DTypeError, UnsupportedError
-from symgrad.ops.define import as_input, implements_at, is_traced
-from symgrad.ops.elementwise import known_number
+from symgrad.ops.define import implements_at
+from symgrad.ops.operands import as_input, is_traced, known_number
 from symgrad.ops.scipy.table import ORDER, POSITIVE, singular, special
 
 ORDERS = ((1.0, 3.0), POSITIVE)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from symgrad.core.graph import tracing
-from symgrad.ops.define import as_input, is_traced
+from symgrad.ops.operands import as_input, is_traced
 
 
 @contextmanager

@@ -5,10 +5,12 @@ import scipy.special
 from scipy.special import betainc, cosdg, digamma, gamma, gammainc, gammaln, jv, poch, psi, sindg
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import flat, implements_at, is_traced, registered, ufunc_dtypes
-from symgrad.ops.elementwise import known_number
+from symgrad.ops.define import flat, implements_at, registered
+from symgrad.ops.dtypes import ufunc_dtypes
+from symgrad.ops.elementwise import REAL
+from symgrad.ops.operands import is_traced, known_number
 from symgrad.ops.scipy.incomplete import _beta_density, _betainc_by_a, _gamma_density, _gammainc_by_a
-from symgrad.ops.scipy.table import ANY, POSITIVE, PROBABILITY, TWICE, parameter, singular, special
+from symgrad.ops.scipy.table import POSITIVE, PROBABILITY, TWICE, parameter, singular, special
 
 # ---- complete
 
@@ -240,5 +242,5 @@ def _stdtrit_partials(t, v, p):
     return -_stdtr_by_df(t, v, t, density) / density, 1 / density
 
 
-singular(scipy.special.stdtr, _stdtr_partials, domain=(POSITIVE, ANY))
+singular(scipy.special.stdtr, _stdtr_partials, domain=(POSITIVE, REAL))
 singular(scipy.special.stdtrit, _stdtrit_partials, domain=(POSITIVE, PROBABILITY))

@@ -10,8 +10,9 @@ import numpy as np
 from scipy import interpolate
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import implements_at, is_traced
+from symgrad.ops.define import implements_at
 from symgrad.ops.gather import take
+from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import definer, double, untraced
 
 PACKAGE = "scipy.interpolate"
@@ -39,7 +40,7 @@ def _evaluated(breaks, powers, x, axis, extrapolate):
         y = y * distance + take(coefficients, piece, axis=0)
     if inside is not None:
         y = np.where(np.reshape(inside, (*x.shape, *rest)), y, np.nan)
-    return np.moveaxis(y, range(x.ndim), range(axis, axis + x.ndim))
+    return y if axis == 0 else np.moveaxis(y, range(x.ndim), range(axis, axis + x.ndim))
 
 
 def _derivative(powers, nu):

@@ -13,9 +13,10 @@ from symgrad.core.axes import signature
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, transposed
-from symgrad.ops.define import as_input, implements_at, is_traced, operator
+from symgrad.ops.define import implements_at, operator
 from symgrad.ops.linalg import flow_solve, of_matrix, vjp_eigh, work
 from symgrad.ops.lstsq import infer_lstsq, vjp_lstsq, vjp_pinv
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.scipy import matrix_functions  # noqa: F401  its entries belong to scipy.linalg, too
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.triangular import PACKAGE, SOLVE_TRIANGULAR, by_columns, triangle
@@ -67,7 +68,7 @@ def norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
     return np.linalg.norm(double(a) if whole else a, ord, axis, keepdims)
 
 
-PINV = operator(
+_PINV = operator(
     linalg.pinv,
     infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
@@ -80,10 +81,10 @@ PINV = operator(
 @implements_at(linalg, "pinv")
 def pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     refuse_given("pinv", PACKAGE, atol=atol, rtol=rtol, return_rank=bool(return_rank))
-    return PINV(a)
+    return _PINV(a)
 
 
-LSTSQ = operator(
+_LSTSQ = operator(
     lambda a, b: linalg.lstsq(a, b)[0],
     name="lstsq",
     arrays=2,
@@ -100,7 +101,7 @@ def lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=Tr
     """The residuals are those of a matrix of full rank; SciPy leaves them out where the rank is lower."""
     refuse_given("lstsq", PACKAGE, cond=cond)
     a, b = as_input(a), as_input(b)
-    x, s = LSTSQ(a, b), np.linalg.svdvals(a)
+    x, s = _LSTSQ(a, b), np.linalg.svdvals(a)
     residual = b - a @ x
     squares = np.sum(residual * residual, axis=0) if a.shape[0] > a.shape[1] else np.zeros_like(x, shape=(0,))
     return x, squares, np.count_nonzero(s > np.finfo(s.dtype).eps * s[0]), s
@@ -109,7 +110,7 @@ def lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=Tr
 # ---- spectra
 
 
-EIGH = operator(
+_EIGH = operator(
     linalg.eigh,
     infer=lambda a, lower=True: of_matrix("eigh", "nn->n,nn", a, PACKAGE),
     vjp=lambda g, y, a, lower: vjp_eigh(g, y, a, "L" if lower else "U"),
@@ -149,7 +150,7 @@ def eigh(
     chosen = slice(None) if subset_by_index is None else slice(subset_by_index[0], subset_by_index[1] + 1)
     if eigvals_only:
         return np.linalg.eigvalsh(a, "L" if lower else "U")[..., chosen]
-    w, v = EIGH(a, lower=lower)
+    w, v = _EIGH(a, lower=lower)
     if root is not None:
         v = root @ v if type == 3 else SOLVE_TRIANGULAR(root, v, trans=1, lower=True)
     return w[..., chosen], v[..., chosen]

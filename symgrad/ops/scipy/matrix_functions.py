@@ -11,8 +11,9 @@ from scipy import linalg
 from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError
+from symgrad.ops.arguments import refuse
 from symgrad.ops.contract import broadcast_batch, fits, transposed
-from symgrad.ops.define import implements_at, operator, refuse
+from symgrad.ops.define import implements_at, operator
 from symgrad.ops.linalg import check_matrix, float_dtype, of_matrix, work
 from symgrad.ops.scipy.convert import double
 from symgrad.spelling import call

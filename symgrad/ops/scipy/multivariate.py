@@ -7,7 +7,8 @@ from symgrad.core.shapes import is_one
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits
-from symgrad.ops.define import implements_at, is_traced
+from symgrad.ops.define import implements_at
+from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import LOG_SQRT_2PI
 from symgrad.ops.scipy.triangular import SOLVE_TRIANGULAR

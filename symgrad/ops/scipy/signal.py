@@ -5,7 +5,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import signal
 
 from symgrad.errors import ShapeError
-from symgrad.ops.define import as_input, axis_tuple, implements_at, refuse
+from symgrad.ops.arguments import axis_tuple, refuse
+from symgrad.ops.define import implements_at
+from symgrad.ops.operands import as_input
 from symgrad.ops.products import check_mode
 
 PACKAGE = "scipy.signal"

@@ -4,8 +4,9 @@ import numpy as np
 from scipy import special
 
 from symgrad.errors import DTypeError
-from symgrad.ops.define import as_input, implements_at, is_traced
+from symgrad.ops.define import implements_at
 from symgrad.ops.marks import STOP
+from symgrad.ops.operands import as_input, is_traced
 
 
 def _real_input(function, x):

@@ -13,8 +13,10 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import fits
-from symgrad.ops.define import common_dtype, implements_at, is_traced, operator
+from symgrad.ops.define import implements_at, operator
+from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.linalg import in_columns
+from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import definer, untraced
 from symgrad.spelling import call, infix, spell_param
 

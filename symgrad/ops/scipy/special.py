@@ -28,12 +28,14 @@ from scipy.special import (
 
 from symgrad.core.axes import aligned
 from symgrad.core.graph import Aval
-from symgrad.ops.define import _kind, flat, implements_at, operator, ufunc_dtypes
-from symgrad.ops.elementwise import LN2, LN10, _power_partials, known_number
+from symgrad.ops.define import flat, implements_at, operator
+from symgrad.ops.dtypes import kind_of, ufunc_dtypes
+from symgrad.ops.elementwise import DEGREE, LN2, LN10, REAL, UNIT, power_partials
+from symgrad.ops.operands import known_number
 from symgrad.ops.scipy import bessel as bessel, gammas as gammas
-from symgrad.ops.scipy.table import ANY, ORDER, POSITIVE, PROBABILITY, UNIT, near_zero, parameter, singular, special
+from symgrad.ops.scipy.table import ORDER, POSITIVE, PROBABILITY, near_zero, parameter, singular, special
 
-ROOT_PI, ROOT_2, DEGREE = math.sqrt(math.pi), math.sqrt(2), math.pi / 180
+ROOT_PI, ROOT_2 = math.sqrt(math.pi), math.sqrt(2)
 
 # ---- error functions (7.2, 7.10)
 
@@ -123,8 +125,8 @@ def _pseudo_huber_partials(z, delta, r):
     return delta * np.square(u * u / (root + 1)) / root, r / root
 
 
-special(scipy.special.huber, _huber_partials, domain=((0.3, 1.0), ANY))
-singular(scipy.special.pseudo_huber, _pseudo_huber_partials, domain=(POSITIVE, ANY))
+special(scipy.special.huber, _huber_partials, domain=((0.3, 1.0), REAL))
+singular(scipy.special.pseudo_huber, _pseudo_huber_partials, domain=(POSITIVE, REAL))
 
 # ---- exponentials, powers, angles
 
@@ -135,7 +137,7 @@ singular(scipy.special.log1p, lambda y, x: 1 / (1 + x), domain=UNIT, nanoseconds
 singular(scipy.special.cbrt, lambda y, x: 1 / (3 * y * y), domain=POSITIVE)
 special(scipy.special.cosm1, lambda y, x: -np.sin(x))
 special(scipy.special.round, flat)
-singular(scipy.special.powm1, lambda z, x, y: _power_partials(np.power(x, y), x, y), domain=(POSITIVE, ANY))
+singular(scipy.special.powm1, lambda z, x, y: power_partials(np.power(x, y), x, y), domain=(POSITIVE, REAL))
 special(sindg, lambda y, x: DEGREE * cosdg(x))
 special(cosdg, lambda y, x: -DEGREE * sindg(x))
 singular(scipy.special.tandg, lambda y, x: DEGREE * (1 + y * y), domain=UNIT)
@@ -170,12 +172,12 @@ singular(exprel, _exprel_slope)
 singular(
     scipy.special.boxcox,
     lambda y, x, p: (np.power(x, p - 1), _boxcox_by_power(y, np.log(x), p)),
-    domain=(POSITIVE, ANY),
+    domain=(POSITIVE, REAL),
 )
 singular(
     scipy.special.boxcox1p,
     lambda y, x, p: (np.exp((p - 1) * np.log1p(x)), _boxcox_by_power(y, np.log1p(x), p)),
-    domain=(POSITIVE, ANY),
+    domain=(POSITIVE, REAL),
 )
 singular(scipy.special.inv_boxcox, lambda x, y, p: _inverse_boxcox(y, np.log(x), p), domain=((-0.4, 0.9), (0.2, 1.0)))
 singular(
@@ -248,7 +250,7 @@ singular(
 def _several(ufunc, pulled_back):
     return operator(
         ufunc,
-        infer=lambda x: tuple(Aval(x.shape, dtype) for dtype in ufunc_dtypes(ufunc, (_kind(x),), "scipy.special")),
+        infer=lambda x: tuple(Aval(x.shape, dtype) for dtype in ufunc_dtypes(ufunc, (kind_of(x),), "scipy.special")),
         vjp=lambda g, y, x: (pulled_back(g, y, x),),
         flow=aligned,
         package="scipy.special",

@@ -11,7 +11,8 @@ import numpy as np
 from scipy import stats
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.define import implements_at, is_traced
+from symgrad.ops.define import implements_at
+from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import DISTRIBUTIONS
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.ops.define import Unknown, elementwise
 
-POSITIVE, UNIT, ANY, PROBABILITY = (0.3, 3.0), (-0.9, 0.9), (-2.0, 2.0), (0.1, 0.9)
+POSITIVE, PROBABILITY = (0.3, 3.0), (0.1, 0.9)
 
 special = partial(elementwise, package="scipy.special")
 """An entry for a ufunc of `scipy.special`."""

@@ -8,7 +8,7 @@ from symgrad.core.axes import signature
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import broadcast_batch, fits, transposed
-from symgrad.ops.define import as_input, implements_at, operator, registered
+from symgrad.ops.define import implements_at, operator, registered
 from symgrad.ops.linalg import (
     batch_solver,
     flow_solve,
@@ -16,6 +16,7 @@ from symgrad.ops.linalg import (
     with_right_hand_side,
     work,
 )
+from symgrad.ops.operands import as_input
 
 PACKAGE = "scipy.linalg"
 

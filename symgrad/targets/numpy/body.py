@@ -18,8 +18,8 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node,
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
-from symgrad.ops.define import is_small
 from symgrad.ops.marks import AGAIN, BOUNDARIES
+from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
 from symgrad.targets.numpy.names import Names, global_name

@@ -39,7 +39,7 @@ def with_floats(node: Node, inputs: Sequence[Code]) -> Sequence[Code]:
 
 
 def _as_float(node: Node, code: Code) -> Code:
-    value = node.params[0][1].value if node.op is CONSTANT and node.aval.weak else None
+    value = node.constant if node.aval.weak else None
     return spell_number(float(value), True) if type(value) is int and abs(value) <= EXACT else code
 
 

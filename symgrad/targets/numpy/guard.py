@@ -10,7 +10,8 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.shapes import render_shape
-from symgrad.core.sizes import Bound, Dim, Size, Sizes, evaluate, renamed, symbols_of
+from symgrad.core.size_scope import Bound, Sizes
+from symgrad.core.sizes import Dim, Size, evaluate, renamed, symbols_of
 from symgrad.core.text import double_quoted, literal
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import Leaf, Order

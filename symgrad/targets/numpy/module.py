@@ -267,7 +267,7 @@ def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.n
     """Lines that define constant arrays, and those that are too large to be written out, by name."""
     lines, kept = [], {}
     for node, name in constants.items():
-        value = node.params[0][1].value
+        value = node.constant
         text = spell_array(value)
         if text is None:
             kept[name] = value

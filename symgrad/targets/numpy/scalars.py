@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, reached
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.choice import WHERE
 from symgrad.ops.define import flat
-from symgrad.ops.elementwise import WHERE
 from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
-from symgrad.ops.shape import ASTYPE
 from symgrad.spelling import Code, call, spell_number
 from symgrad.targets.numpy.body import Body, Expr, Scope
 from symgrad.targets.numpy.names import global_name
@@ -38,7 +38,7 @@ def _fits(node: Node) -> bool:
     if not isinstance(aval, Aval) or aval.shape:
         return False
     if node.op is CONSTANT:
-        value = node.params[0][1].value
+        value = node.constant
         return aval.dtype in (FLOAT, BOOL) or (aval.weak and aval.dtype.kind == "i" and abs(value) <= EXACT)
     if node.op is INPUT:
         return aval.dtype == FLOAT
@@ -82,7 +82,7 @@ class ScalarBody(Body):
         return form(node, *inputs)
 
     def constant(self, node: Node) -> Expr:
-        value = node.params[0][1].value
+        value = node.constant
         return Expr(spell_number(bool(value) if node.aval.dtype == BOOL else float(value), weak=True), 0, ())
 
     def result(self, node: Node) -> Code:

@@ -19,9 +19,9 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.sizes import Dim, Shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EMPTY
-from symgrad.ops.define import is_small
 from symgrad.ops.index import ADD_AT, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.ops.spellings import is_small
 from symgrad.products.slices import along
 from symgrad.rewrite.rules import procedure
 

@@ -1,0 +1,109 @@
+"""Comparison, logic, bits and rounding: functions that are constant piece by piece."""
+
+import numpy as np
+
+from symgrad.core.axes import aligned
+from symgrad.core.graph import Aval
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import same
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.arguments import refuse_given
+from symgrad.ops.define import elementwise, flat, implements, operator
+from symgrad.ops.operands import as_input
+from symgrad.spelling import CHOICE, COMPARE, Code
+
+
+def _scalar_not(node, x):
+    """~True is -2."""
+    return Code(f"not {x.at(COMPARE)}", CHOICE)
+
+
+for ufunc, symbol in (
+    (np.less, "<"), (np.less_equal, "<="), (np.greater, ">"), (np.greater_equal, ">="), (np.equal, "=="),
+    (np.not_equal, "!="), (np.bitwise_and, "&"), (np.bitwise_or, "|"), (np.bitwise_xor, "^"), (np.left_shift, "<<"),
+    (np.right_shift, ">>"),
+):  # fmt: skip
+    elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!=", "&", "|", "^"))
+for ufunc, scalar_form in (
+    (np.logical_and, "bool(a and b)"), (np.logical_or, "bool(a or b)"), (np.logical_xor, "bool(a) != bool(b)"),
+    (np.logical_not, _scalar_not), (np.signbit, "math.copysign(1.0, a) < 0"),
+    (np.isnan, "math.isnan"), (np.isfinite, "math.isfinite"), (np.isinf, "math.isinf"),
+    (np.floor, "math.copysign(math.floor(a), a)"), (np.ceil, "math.copysign(math.ceil(a), a)"),
+    (np.trunc, "math.copysign(math.trunc(a), a)"), (np.rint, "math.copysign(round(a), a)"),
+    (np.gcd, None), (np.lcm, None), (np.bitwise_count, None), (np.spacing, None),
+):  # fmt: skip
+    elementwise(ufunc, flat, scalar=scalar_form)
+
+ROUND = operator(
+    np.round,
+    infer=lambda x, decimals=0: Aval(x.shape, np.dtype(np.float16) if x.dtype == bool else x.dtype),
+    vjp=lambda g, y, x, decimals: (None,),
+    flow=aligned,
+)
+
+
+@implements(np.round, np.around)
+def round_(a, decimals=0, out=None):
+    refuse_given("round", out=out)
+    return ROUND(a, decimals=decimals)
+
+
+@implements(np.fix)
+def fix(x, out=None):
+    refuse_given("fix", out=out)
+    return np.trunc(x)
+
+
+@implements(np.isposinf)
+def isposinf(x, out=None):
+    refuse_given("isposinf", out=out)
+    return as_input(x) == np.inf
+
+
+@implements(np.isneginf)
+def isneginf(x, out=None):
+    refuse_given("isneginf", out=out)
+    return as_input(x) == -np.inf
+
+
+@implements(np.isclose)
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    a, b = as_input(a), as_input(b)
+    close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
+    return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
+
+
+@implements(np.allclose)
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return np.all(np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+@implements(np.array_equal)
+def array_equal(a1, a2, equal_nan=False):
+    a, b = as_input(a1), as_input(a2)
+    shapes = np.shape(a), np.shape(b)
+    if not same_shape(*shapes):
+        if len(shapes[0]) == len(shapes[1]) and not all(_comparable(m, n) for m, n in zip(*shapes, strict=True)):
+            raise UnsupportedError(
+                f"np.array_equal: whether the shapes {shapes[0]} and {shapes[1]} are equal is open",
+                "Compile from arrays, or write the same letter for equal sizes.",
+            )
+        return False
+    equal = a == b
+    return np.all(equal | (np.isnan(a) & np.isnan(b)) if equal_nan else equal)
+
+
+@implements(np.array_equiv)
+def array_equiv(a1, a2):
+    try:
+        equal = as_input(a1) == as_input(a2)
+    except ShapeError:
+        return False
+    return np.all(equal)
+
+
+def _comparable(m, n):
+    return same(m, n) or (isinstance(m, int) and isinstance(n, int))
+
+
+elementwise(np.invert, flat, prefix="~", scalar=_scalar_not)

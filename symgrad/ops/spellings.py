@@ -1,0 +1,54 @@
+"""How calls of operators read in source where many operators read alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from symgrad.core.graph import Node
+from symgrad.core.sizes import Dim
+from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, negative, spell_param
+
+
+def scalar_call(node: Node, *xs: Code) -> Code:
+    """A function that neither `math` nor NumPy has, of Python floats; integers such as orders stay what they are."""
+    texts = [repr(n.constant) if type(n.constant) is int else x.text for n, x in zip(node.inputs, xs, strict=True)]
+    return call("float", [call(node.op.path, texts).text])
+
+
+DIVISIONS = ("/", "//", "%")
+
+
+def infix_spelling(symbol: str, name: str) -> Callable[..., Code]:
+    def spell(node: Node, a: Code, b: Code) -> Code:
+        if all(x.aval.weak for x in node.inputs) and (not node.aval.weak or (symbol in DIVISIONS and b.text == "0")):
+            return call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
+        if symbol == "**" and node.inputs[0].aval.dtype == bool:
+            return call(f"np.{name}", [a.text, b.text])  # ** 2 is np.square, which gives int8
+        return spell_infix(symbol, a, b)
+
+    return spell
+
+
+def prefix_spelling(symbol: str) -> Callable[..., Code]:
+    return lambda node, x: negative(x) if symbol == "-" else Code(f"{symbol}{x.at(POWER)}", UNARY)
+
+
+# ---- quick spellings
+
+SMALL = 4096  # numbers up to which an array takes less time than the calls around it
+
+
+def is_small(*nodes: Node) -> bool:
+    """Whether values are known to be so small that calls are what takes time."""
+    sizes = [x.aval.shape for x in nodes]
+    return all(not any(isinstance(n, Dim) for n in shape) and math.prod(shape) <= SMALL for shape in sizes)
+
+
+def as_method(node: Node, x: Code) -> Code | None:
+    """``x.sum(axis=0)``, which goes through one Python function less than `np.sum`."""
+    if not node.inputs[0].aval.shape:  # may be a Python number
+        return None
+    return call(
+        f"{x.at(ATOM)}.{node.op.evaluate.__name__}", [f"{key}={spell_param(value)}" for key, value in node.params]
+    )
