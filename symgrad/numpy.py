@@ -12,35 +12,21 @@ array([0., 0.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import numpy
 
-from symgrad.core.graph import Graph, tracing
 from symgrad.frontend.interception import create
-from symgrad.frontend.variable import Variable
+from symgrad.frontend.trace import graph_at_hand
 from symgrad.ops.create import CREATE
-
-
-def _graph(values: Iterable[Any]) -> Graph | None:
-    """The graph that an array belongs to: the one being traced, or that of a Variable among the arguments."""
-    running = tracing.get()
-    return running if running is not None else next(filter(None, map(_graph_of, values)), None)
-
-
-def _graph_of(value: Any) -> Graph | None:
-    if isinstance(value, Variable):
-        return value.graph
-    return next(filter(None, map(_graph_of, value)), None) if isinstance(value, (list, tuple)) else None
 
 
 def _creating(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def creating(*args: Any, **kwargs: Any) -> Any:
-        like = kwargs.get("like")
-        graph = _graph((like, *args, *kwargs.values()))
+        graph = graph_at_hand((kwargs.get("like"), args, kwargs))
         if graph is None:
             return function(*args, **kwargs)
         return create(graph, function, args, kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.cli.shapes import Call
+from symgrad.compiler.doctor import is_finite
 from symgrad.core import tree
 from symgrad.errors import ArgumentError
 from symgrad.export.points import call as arguments_at, some_sizes, usual
@@ -41,7 +42,9 @@ def with_numbers(f: Callable[..., Any], call: Call, sizes: Mapping[str, int]) ->
     for point in usual(program, {**found, **sizes}):
         leaves = [x if isinstance(g, Spec) else g for x, g in zip(point.leaves, given, strict=True)]
         made = Call(*arguments_at(program, point._replace(leaves=leaves)))
-        if _is_finite(f, made):
+        with np.errstate(all="ignore"):
+            results = tree.flatten(f(*made.args, **made.kwargs))[0]
+        if all(map(is_finite, results)):
             return made
     raise ArgumentError(
         f"{getattr(f, '__name__', 'the function')} is finite for none of the numbers that were tried",
@@ -55,14 +58,6 @@ def _check_sizes(sizes: Mapping[str, int], known: Mapping[str, int]) -> None:
             raise ArgumentError(
                 f"there is no size {name!r}", f"There is {', '.join(known)}." if known else "All sizes are numbers."
             )
-
-
-def _is_finite(f: Callable[..., Any], call: Call) -> bool:
-    """Whether all numbers among the results are finite."""
-    with np.errstate(all="ignore"):
-        results = tree.flatten(f(*call.args, **call.kwargs))[0]
-    numbers = [np.asarray(y) for y in results if isinstance(y, (np.ndarray, np.generic, float))]
-    return all(np.isfinite(y).all() for y in numbers if y.dtype.kind in "fc")
 
 
 def sizes_of(f: Callable[..., Any], call: Call) -> str:

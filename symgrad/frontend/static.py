@@ -69,8 +69,8 @@ class StaticArguments:
         positional = [
             p.name for p in takes.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
-        self.names = set(one_or_more(argnames, str, "static_argnames", "a name or a list of names"))
-        for i in one_or_more(argnums, int, "static_argnums", "a number or a list of numbers"):
+        self.names = set(as_list(argnames, str, "static_argnames", "a name or a list of names"))
+        for i in as_list(argnums, int, "static_argnums", "a number or a list of numbers"):
             if not -len(positional) <= i < len(positional):
                 raise ArgumentError(f"static_argnums={argnums!r}", f"It takes {takes}.")
             self.names.add(positional[i])
@@ -98,7 +98,7 @@ def _marked(x: Any) -> Static:
     return x if isinstance(x, Static) else Static(x)
 
 
-def one_or_more(given: Any, kind: type, option: str, takes: str, least: int = 0) -> list[Any]:
+def as_list(given: Any, kind: type, option: str, takes: str, least: int = 0) -> list[Any]:
     """An option that is of some kind, or several of it, as a list."""
     items = [given] if isinstance(given, kind) else list(given) if isinstance(given, (list, tuple)) else [None]
     if len(items) < least or not all(isinstance(item, kind) and not isinstance(item, bool) for item in items):

@@ -8,7 +8,7 @@ from typing import Any
 
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import signature
-from symgrad.frontend.static import one_or_more
+from symgrad.frontend.static import as_list
 
 
 class Choice:
@@ -23,9 +23,9 @@ class Choice:
         self.disconnected = disconnected
         if wrt is None:
             takes = "a number or a tuple of numbers; names go into wrt="
-            self.items = one_or_more(argnums, int, "argnums", takes, least=1)
+            self.items = as_list(argnums, int, "argnums", takes, least=1)
         else:
-            self.items = one_or_more(wrt, str, "wrt", "a name or a list of names; numbers go into argnums=", least=1)
+            self.items = as_list(wrt, str, "wrt", "a name or a list of names; numbers go into argnums=", least=1)
 
     def described(self, f: Callable[..., Any]) -> str:
         """For the docstring of the generated module."""
