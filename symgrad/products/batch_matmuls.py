@@ -42,7 +42,7 @@ class Batch(NamedTuple):
     array: Node
     axis: int
     matrix: Node
-    turned: bool  # the matrix stands on the left
+    left: bool  # whether the matrix stands on the left
 
 
 Group = Mapping[int, Node]
@@ -71,11 +71,11 @@ def batch_matmuls(graph: Graph, numerics: str = "stable") -> Graph:
 
 def _batch(node: Node) -> tuple[Batch, int] | None:
     """Rows times a matrix, or a matrix times one vector."""
-    for turned in (False, True):
-        x, matrix = node.inputs[::-1] if turned else node.inputs
-        at = run_of(x) if len(matrix.aval.shape) == 2 and len(x.aval.shape) <= (1 if turned else 2) else None
+    for left in (False, True):
+        x, matrix = node.inputs[::-1] if left else node.inputs
+        at = run_of(x) if len(matrix.aval.shape) == 2 and len(x.aval.shape) <= (1 if left else 2) else None
         if at is not None and not at.kept and at.axis < len(at.array.aval.shape) - 1:
-            return Batch(at.array, at.axis, matrix, turned), at.start
+            return Batch(at.array, at.axis, matrix, left), at.start
     return None
 
 
@@ -105,7 +105,7 @@ class Whole:
     def _product(self, graph: Graph, image: Mapping[Node, Node]) -> Variable:
         matrix = Variable(graph, image[self.batch.matrix])
         array = places(Variable(graph, image[self.batch.array]), self.batch.axis, self.start, self.stop)
-        y = array @ (matrix.T if self.batch.turned else matrix)
+        y = array @ (matrix.T if self.batch.left else matrix)
         if self.added is None:
             return y
         return y + Variable(graph, image.get(self.added) or graph.add(CONSTANT, (), self.added.params))

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.core.graph import Aval, Graph, Node, Op, is_view
 from symgrad.core.shapes import is_one, product, same_shape
+from symgrad.core.sizes import Shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
@@ -27,9 +28,6 @@ from symgrad.rewrite.engine import copied, rewrite
 from symgrad.rewrite.rule_sets import Rules
 from symgrad.rewrite.rules import Procedure
 from symgrad.rewrite.structure import merge_reshapes
-
-if TYPE_CHECKING:
-    from symgrad.core.sizes import Shape
 
 REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN})
 KEEP_ORDER = frozenset({EINSUM, SET, ADD_AT, SUM, MEAN})

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import operator
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one
+from symgrad.core.sizes import Shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
@@ -23,9 +24,6 @@ from symgrad.ops.reduction import reduced_axes
 from symgrad.products.contractions import Contraction, contraction_of, plain
 from symgrad.products.sums import as_reduction
 from symgrad.rewrite.rules import procedure
-
-if TYPE_CHECKING:
-    from symgrad.core.sizes import Shape
 
 ENOUGH = 2000
 """Multiplications from which on a product of matrices and vectors, which needs more views, is faster than einsum."""

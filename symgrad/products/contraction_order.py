@@ -7,7 +7,9 @@ procedures; an intermediate may overflow where another would not: not for ``nume
 
 from __future__ import annotations
 
+from functools import cache, partial
 from itertools import combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -81,27 +83,24 @@ Tree = Any
 
 def cheapest(c: Contraction) -> tuple[float, Tree]:
     """The least work, and the order that takes it."""
-    return _cheapest(c, tuple(range(len(c.terms))), {})
 
+    @cache
+    def best(which: tuple[int, ...]) -> tuple[float, Tree]:
+        return min(map(partial(in_halves, which), _halves(which)), key=itemgetter(0)) if which[1:] else (0.0, which[0])
 
-def _cheapest(c: Contraction, which: tuple[int, ...], known: dict[tuple[int, ...], Any]) -> tuple[float, Tree]:
-    if len(which) == 1:
-        return 0.0, which[0]
-    if which not in known:
-        known[which] = min((_in_halves(c, left, which, known) for left in _halves(which)), key=lambda found: found[0])
-    return known[which]
+    def in_halves(which: tuple[int, ...], left: tuple[int, ...]) -> tuple[float, Tree]:
+        right = tuple(i for i in which if i not in left)
+        (a, tree), (b, other) = best(left), best(right)
+        return a + b + work_of(sizes, (_kept(c, left), _kept(c, right)), _kept(c, which)), (tree, other)
+
+    sizes = c.sizes
+    return best(tuple(range(len(c.terms))))
 
 
 def _halves(which: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Each way to part operands in two, by the part that has the first; from left to right is the first way."""
     rest = which[1:]
     return [(which[0], *more) for n in reversed(range(len(rest))) for more in combinations(rest, n)]
-
-
-def _in_halves(c: Contraction, left: tuple[int, ...], which: tuple[int, ...], known: Any) -> tuple[float, Tree]:
-    right = tuple(i for i in which if i not in left)
-    (a, tree), (b, other) = _cheapest(c, left, known), _cheapest(c, right, known)
-    return a + b + work_of(c.sizes, (_kept(c, left), _kept(c, right)), _kept(c, which)), (tree, other)
 
 
 def _kept(c: Contraction, which: tuple[int, ...]) -> str:

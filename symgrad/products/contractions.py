@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one
-from symgrad.core.sizes import same
+from symgrad.core.sizes import Shape, Size, same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER, TENSORDOT, VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.reduce import SUM
 from symgrad.rewrite.structure import with_axes, without
-
-if TYPE_CHECKING:
-    from symgrad.core.sizes import Shape, Size
-
 
 GAIN = 0.75
 """What a new form may take of the work of the old one."""

@@ -7,13 +7,13 @@ are procedures rather than patterns. All of them can change an overflow on the w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from symgrad.analysis.overflow import has_range
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import broadcast_shapes, is_one, product, same_shape
-from symgrad.core.sizes import same
+from symgrad.core.sizes import Shape, same
 from symgrad.errors import ShapeError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE
@@ -23,9 +23,6 @@ from symgrad.ops.shape import RESHAPE, TRANSPOSE
 from symgrad.products.contractions import CONTRACTIONS
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
-
-if TYPE_CHECKING:
-    from symgrad.core.sizes import Shape
 
 
 def _apart(graph: Graph, node: Node) -> bool:

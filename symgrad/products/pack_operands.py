@@ -7,7 +7,6 @@ copies the operands of large products itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.contractions import plain
-from symgrad.rewrite.engine import copied
+from symgrad.rewrite.engine import Made, copied
 from symgrad.spelling import ATOM, Code
 
 SMALL = 100**3
@@ -42,13 +41,13 @@ def pack_operands(graph: Graph, numerics: str = "stable") -> Graph:
     """Transposed matrices that many small products read are copied. It stands behind what moves transposes."""
     saved: dict[Node, float] = {}
     for node in reached(graph.outputs):
-        if node.op is MATMUL and _is_turned(node.inputs[1]) and (work := _small_work(node)):
+        if node.op is MATMUL and _is_transposed(node.inputs[1]) and (work := _small_work(node)):
             saved[node.inputs[1]] = saved.get(node.inputs[1], 0) + work * SAVED
-    turned = {x: _copy(x) for x, time in saved.items() if time > CALL + COPIED * numbers(x.aval.shape)}
-    return copied(graph, turned) if turned else graph
+    packed = {x: _copy(x) for x, time in saved.items() if time > CALL + COPIED * numbers(x.aval.shape)}
+    return copied(graph, packed) if packed else graph
 
 
-def _is_turned(x: Node) -> bool:
+def _is_transposed(x: Node) -> bool:
     """Whether numbers beside each other in memory stand in one column."""
     ndim = len(x.aval.shape)
     return x.op is TRANSPOSE and ndim > 1 and dict(x.params)["axes"].index(ndim - 1) == ndim - 2
@@ -57,7 +56,7 @@ def _is_turned(x: Node) -> bool:
 def _small_work(product: Node) -> int:
     """The multiplications of a product, or of a stack of them, that are small; 0 if they are not.
 
-    Or if the turned matrix has few columns, which BLAS reads as fast.
+    Or if the transposed matrix has few columns, which BLAS reads as fast.
     """
     shapes = [x.aval.shape for x in product.inputs]
     known = all(isinstance(n, int) for shape in shapes for n in shape)
@@ -68,9 +67,9 @@ def _small_work(product: Node) -> int:
     return one * numbers(product.aval.shape[:-2]) if one <= SMALL and 2 * columns >= inner else 0
 
 
-def _copy(turned: Node) -> Any:
+def _copy(x: Node) -> Made:
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        view = graph.add(TRANSPOSE, (image[turned.inputs[0]],), turned.params)
+        view = graph.add(TRANSPOSE, (image[x.inputs[0]],), x.params)
         return Variable(graph, graph.add(COPY, (view,)))
 
     return made

@@ -1,7 +1,7 @@
-"""A product of matrices that is only read in strips of a few columns is made in these strips.
+"""A product of matrices of which only some columns are read at a time is made as one product for each of these reads.
 
-The gradient of patches that lie side by side is such a product: what is added to the image is one strip for each place
-of the filter, and its rows of a few numbers lie far apart. Made alone, a strip lies in one piece.
+The gradient of patches that lie side by side is such a product: what is added to the image is a few columns for each
+place of the filter, and their rows of a few numbers lie far apart. Made alone, they lie in one piece.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from symgrad.products.slices import Run, places, run_of
 from symgrad.rewrite.engine import Made, copied
 
 WIDEST = 512
-"""Bytes of a row of a strip: a longer one takes no longer where it stands."""
+"""Bytes of a row of the columns that are read: a longer one takes no longer where it stands."""
 
 ROWS = 500
 """Fewer rows are read as fast as one more product is called for."""
@@ -33,32 +33,32 @@ def split_columns(graph: Graph, numerics: str = "stable") -> Graph:
     users, wanted, instead = users_of(nodes), set(graph.outputs), {}
     for node in products:
         if node not in wanted and all(user.op is GET for user in users[node]):
-            instead.update(_in_strips(node, users[node]))
+            instead.update(_in_parts(node, users[node]))
     return copied(graph, instead) if instead else graph
 
 
-def _in_strips(node: Node, users: Sequence[Node]) -> dict[Node, Made]:
+def _in_parts(node: Node, users: Sequence[Node]) -> dict[Node, Made]:
     """What is read of a product, each by a product of its own, where that pays."""
     c, shape = contraction_of(node), node.aval.shape
     if c is None or len(c.operands) != 2 or not plain(node, *c.operands) or numbers(shape[:-1]) < ROWS:
         return {}
-    strips = [at for user in users if (at := run_of(user)) is not None and at.kept and at.axis == len(shape) - 1]
-    widths = [strip.stop - strip.start for strip in strips]
-    if len(strips) < max(len(users), 2) or max(widths) * node.aval.dtype.itemsize > WIDEST or sum(widths) > shape[-1]:
+    reads = [at for user in users if (at := run_of(user)) is not None and at.kept and at.axis == len(shape) - 1]
+    widths = [at.stop - at.start for at in reads]
+    if len(reads) < max(len(users), 2) or max(widths) * node.aval.dtype.itemsize > WIDEST or sum(widths) > shape[-1]:
         return {}
     having = [i for i, term in enumerate(c.terms) if c.out[-1] in term]
     if len(having) != 1:
         return {}
-    return {user: _product(c, having[0], strip) for user, strip in zip(users, strips, strict=True)}
+    return {user: _product(c, having[0], at) for user, at in zip(users, reads, strict=True)}
 
 
-def _product(c: Contraction, i: int, strip: Run) -> Made:
+def _product(c: Contraction, i: int, at: Run) -> Made:
     """The contraction with so much of the operand that has the columns."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         operands = [image[x] for x in c.operands]
         columns = c.terms[i].index(c.out[-1])
-        operands[i] = places(Variable(graph, operands[i]), columns, strip.start, strip.stop).node
+        operands[i] = places(Variable(graph, operands[i]), columns, at.start, at.stop).node
         return c._replace(operands=tuple(operands)).written(graph)
 
     return made

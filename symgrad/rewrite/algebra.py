@@ -3,15 +3,7 @@
 import numpy as np
 
 from symgrad.ops.elementwise import POSITIVE
-from symgrad.rewrite.conditions import (
-    arithmetic,
-    finite,
-    floating,
-    floats,
-    near_one,
-    real,
-    signed,
-)
+from symgrad.rewrite.conditions import arithmetic, finite, floating, floats, near_one, real, signed
 from symgrad.rewrite.rules import rule
 
 # ---- signs and neutral numbers

@@ -5,14 +5,7 @@ import numpy as np
 from symgrad.analysis.overflow import has_range
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
-from symgrad.rewrite.conditions import (
-    COLUMN,
-    FLOAT,
-    ROW,
-    SCALAR,
-    VECTOR,
-    floating,
-)
+from symgrad.rewrite.conditions import COLUMN, FLOAT, ROW, SCALAR, VECTOR, floating
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import rule
 

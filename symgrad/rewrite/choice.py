@@ -2,10 +2,7 @@
 
 import numpy as np
 
-from symgrad.rewrite.conditions import (
-    BOOLEAN,
-    FLOAT,
-)
+from symgrad.rewrite.conditions import BOOLEAN, FLOAT
 from symgrad.rewrite.rules import rule
 
 

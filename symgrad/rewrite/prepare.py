@@ -35,6 +35,19 @@ def log_sigmoid(x):
 # ---- a maximum taken out by hand: its derivative cancels, so it need not be computed
 
 
+def _held(form, top):
+    """A form of the maximum, and the same of a constant."""
+    return form(top), form(STOP(top))
+
+
+def _logsumexp(x, top, **how):
+    return np.log(np.sum(np.exp(x - top), **how))
+
+
+def _softmax(x, top, **how):
+    return np.exp(x - top) / np.sum(np.exp(x - top), **how)
+
+
 def _along_axis(x, axis, keepdims):
     """Whether what is subtracted is one number for all that is summed."""
     return floating(x) and (keepdims or axis is None)
@@ -42,58 +55,41 @@ def _along_axis(x, axis, keepdims):
 
 @rule(when=_along_axis)
 def logsumexp_by_hand(x, axis=1, keepdims=True):
-    top = np.max(x, axis=axis, keepdims=keepdims)
-    held = STOP(top)
-    return (
-        top + np.log(np.sum(np.exp(x - top), axis=axis, keepdims=keepdims)),
-        held + np.log(np.sum(np.exp(x - held), axis=axis, keepdims=keepdims)),
-    )
+    how = {"axis": axis, "keepdims": keepdims}
+    return _held(lambda top: top + _logsumexp(x, top, **how), np.max(x, **how))
 
 
 @rule(when=floating)
 def logsumexp_by_hand_reshaped(x, axis=1, shape=(2,)):
-    top = np.max(x, axis=axis, keepdims=True)
-    before = np.reshape(top, shape) + np.log(np.sum(np.exp(x - top), axis=axis))
-    held = STOP(top)
-    return before, np.reshape(held, shape) + np.log(np.sum(np.exp(x - held), axis=axis))
+    return _held(
+        lambda top: np.reshape(top, shape) + _logsumexp(x, top, axis=axis), np.max(x, axis=axis, keepdims=True)
+    )
 
 
 @rule(when=lambda x: floating(x) and x.ndim == 2)
 def logsumexp_by_hand_indexed(x):
-    top = np.max(x, axis=1, keepdims=True)
-    before = top[:, 0] + np.log(np.sum(np.exp(x - top), axis=1))
-    held = STOP(top)
-    return before, held[:, 0] + np.log(np.sum(np.exp(x - held), axis=1))
+    return _held(lambda top: top[:, 0] + _logsumexp(x, top, axis=1), np.max(x, axis=1, keepdims=True))
 
 
 @rule(when=floating)
 def logsumexp_by_hand_twice(x, axis=1):
     top = np.max(x, axis=axis, keepdims=True)
-    before = np.max(x, axis=axis) + np.log(np.sum(np.exp(x - top), axis=axis))
-    held = STOP(top)
-    total = np.sum(np.exp(x - held), axis=axis)
-    return before, np.reshape(held, total.shape) + np.log(total)
+    before = np.max(x, axis=axis) + _logsumexp(x, top, axis=axis)
+    log_total = _logsumexp(x, STOP(top), axis=axis)
+    return before, np.reshape(STOP(top), log_total.shape) + log_total
 
 
 @rule(when=_along_axis)
 def softmax_by_hand(x, axis=1, keepdims=True):
-    top = np.max(x, axis=axis, keepdims=keepdims)
-    before = np.exp(x - top) / np.sum(np.exp(x - top), axis=axis, keepdims=keepdims)
-    e = np.exp(x - STOP(top))
-    return before, e / np.sum(e, axis=axis, keepdims=keepdims)
+    return _held(lambda top: _softmax(x, top, axis=axis, keepdims=keepdims), np.max(x, axis=axis, keepdims=keepdims))
 
 
 @rule(when=floating)
 def softmax_by_hand_with_one_maximum(x, axis=1, keepdims=True):
-    top = np.max(x)
-    before = np.exp(x - top) / np.sum(np.exp(x - top), axis=axis, keepdims=keepdims)
-    e = np.exp(x - STOP(top))
-    return before, e / np.sum(e, axis=axis, keepdims=keepdims)
+    return _held(lambda top: _softmax(x, top, axis=axis, keepdims=keepdims), np.max(x))
 
 
 @rule(when=_along_axis)
 def logsoftmax_by_hand(x, axis=1, keepdims=True):
-    top = np.max(x, axis=axis, keepdims=keepdims)
-    before = (x - top) - np.log(np.sum(np.exp(x - top), axis=axis, keepdims=keepdims))
-    shifted = x - STOP(top)
-    return before, shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=keepdims))
+    how = {"axis": axis, "keepdims": keepdims}
+    return _held(lambda top: (x - top) - _logsumexp(x, top, **how), np.max(x, **how))

@@ -175,7 +175,7 @@ def one_minus_sigmoid(x):
 
 
 def _unshifted(x, **_):
-    """Whether nobody has taken the maximum out of it yet."""
+    """Whether the maximum has not been taken out of it yet."""
     node = x.node
     return floating(x) and not (node.op is SUBTRACT and _is_maximum(node.inputs[1]))
 

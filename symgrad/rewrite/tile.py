@@ -6,20 +6,17 @@ The gradient of a mean over windows is such a thing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import is_one, same_shape
+from symgrad.core.sizes import Shape, Size
 from symgrad.frontend.variable import Variable
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import without
-
-if TYPE_CHECKING:
-    from symgrad.core.sizes import Shape, Size
 
 
 @procedure(RESHAPE, changes_nan=True)
