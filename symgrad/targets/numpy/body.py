@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.aliases import roots_of
+from symgrad.analysis.aliases import is_read_only, roots_of
 from symgrad.analysis.cost import magnitude
 from symgrad.analysis.liveness import last_users, released_names
 from symgrad.analysis.memory_profile import Step, nbytes
@@ -34,26 +34,13 @@ PAGE = 1 << 12  # and from which on where values are computed again lest they be
 
 @dataclass
 class Scope:
-    """What the body of a function shares with the loops in it.
-
-    Attributes
-    ----------
-    names : Names
-    constants : dict of Node to str
-        Arrays that stand before the function.
-    functions : dict of Op to str
-        The functions of operators that no package has.
-    called : set of str
-        Those of the runtime.
-    threads : int, optional
-        How many may share a loop.
-    """
+    """What the body of a function shares with the loops in it."""
 
     names: Names
-    constants: dict[Node, str] = field(default_factory=dict)
-    functions: dict[Op, str] = field(default_factory=dict)
-    called: set[str] = field(default_factory=set)
-    threads: int | None = None
+    threads: int | None = None  # how many may share a loop
+    constants: dict[Node, str] = field(default_factory=dict)  # arrays that stand before the function
+    functions: dict[Op, str] = field(default_factory=dict)  # of operators, which no package has
+    called: set[str] = field(default_factory=set)  # functions of the runtime
 
 
 class Expr(NamedTuple):
@@ -141,8 +128,7 @@ class Body:
         """The names that nobody needs any more, by the number of the statement behind which they go."""
         if not self.nested:
             return {}
-        returned = [r for y in self.outputs for r in (y, *(self.pending[y].reads if y in self.pending else ()))]
-        kept = {self.roots[x] for x in returned}
+        kept = {self.roots[x] for y in self.outputs for x in (y, *self.read(y).reads)}
         return released_names(self.written, self.names.of, self.roots, kept, self._is_large)
 
     # ---- expressions
@@ -171,10 +157,12 @@ class Body:
         return expr
 
     def _spelled(self, node: Node) -> Expr:
-        given = list(map(self.read, node.inputs))
-        inputs = tuple(x.code for x in given)
-        reads = tuple(node for x in given for node in x.reads)
-        return Expr(self.spell(node, inputs), 1 + max((x.depth for x in given), default=0), reads, inputs)
+        inputs, reads, depth = list[Code](), list[Node](), 0
+        for x in map(self.read, node.inputs):
+            inputs.append(x.code)
+            reads += x.reads
+            depth = max(depth, x.depth)
+        return Expr(self.spell(node, inputs), depth + 1, tuple(reads), tuple(inputs))
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         """How an operator reads on the code of its inputs."""
@@ -201,6 +189,19 @@ class Body:
             own = node.op.evaluate.__name__ if node.op.written else global_name(node.op.name)
             name = self.scope.functions[node.op] = self.names.fresh(own)
         return called(node, name, inputs)
+
+    def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
+        """How each result is returned, and how once more: as an array of its own."""
+        taken: set[Node] = set()
+        found: dict[Node, tuple[Code, Code]] = {}
+        for y in dict.fromkeys(outputs):
+            root, code = self.roots[y], self.code(y)
+            shared = root in taken or root.op in (INPUT, CONSTANT) or is_read_only(y)
+            taken.add(root)
+            number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
+            copy = code if number else call(f"{code.at(ATOM)}.copy", [])
+            found[y] = (copy if shared else code), copy
+        return found
 
     def may_nest(self, node: Node) -> bool:
         """Whether a person would write this value inside the expression that uses it."""

@@ -77,8 +77,9 @@ class Extents:
 
     def definitions(self, body: Sequence[Statement]) -> list[Statement]:
         """Those of the names that a body mentions."""
-        names = mentioned(body)
+        names = mentioned([x.length for x in self._of.values()], body)
         lengths = [Assign((Name(x.length),), Code(x.size)) for x in self._of.values() if x.length in names]
-        names |= mentioned(lengths)
-        bounds = [Assign((Name(name),), Code(text)) for text, name in self._known.items() if name in names - {text}]
+        known = {name: text for text, name in self._known.items() if name != text}
+        names = mentioned(known, [*body, *lengths])
+        bounds = [Assign((Name(name),), Code(text)) for name, text in known.items() if name in names]
         return [*([Comment(SHARED)] if self._overlap and bounds else []), *bounds, *lengths]

@@ -85,6 +85,9 @@ class ScalarBody(Body):
         value = node.params[0][1].value
         return Expr(spell_number(bool(value) if node.aval.dtype == BOOL else float(value), weak=True), 0, ())
 
+    def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
+        return {y: (self.result(y), self.result(y)) for y in outputs}
+
     def result(self, node: Node) -> Code:
         """A result as what NumPy makes of it."""
         if node.op is CONSTANT:

@@ -98,9 +98,11 @@ def added(target: Code, value: Code, makes: Node | None = None, reads: Sequence[
     return Assign((target,), value, symbol, makes=makes, reads=reads)
 
 
-def mentioned(statements: Iterable[Statement]) -> set[str]:
-    """The names in some simple statements."""
-    return {name for statement in statements for part in statement.parts for name in part.names}
+def mentioned(names: Iterable[str], statements: Iterable[Statement]) -> set[str]:
+    """Those of some names that simple statements mention."""
+    wanted = set(names)
+    likely = [x for each in statements for x in each.parts if any(name in x.text for name in wanted)]
+    return wanted.intersection(name for x in likely for name in x.names)
 
 
 def printed(statements: Iterable[Statement], indent: str = "") -> Iterator[Line]:
