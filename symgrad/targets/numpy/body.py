@@ -23,7 +23,7 @@ from symgrad.ops.marks import AGAIN, BOUNDARIES
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
 from symgrad.targets.numpy.names import Names, global_name
-from symgrad.targets.numpy.statements import Assign, Comment, Delete, Evaluate, Statement, added
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added, deleted, remark
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
@@ -102,7 +102,7 @@ class Body:
         return [
             each
             for i, statement in enumerate(self.written)
-            for each in ((statement, Delete(released[i])) if i in released else (statement,))
+            for each in ((statement, deleted(released[i])) if i in released else (statement,))
         ]
 
     @property
@@ -252,7 +252,7 @@ class Body:
             return
         self._place = place
         text = "" if kind == "derivative of " else f"  {where.text}"
-        self.written.append(Comment(f"{kind}{where}{text}"))
+        self.written.append(remark(f"{kind}{where}{text}"))
 
     def assign_items(self, node: Node) -> None:
         """Unpack an operator with several results."""

@@ -11,7 +11,7 @@ from symgrad.loops.halos import plus
 from symgrad.loops.loop import Block
 from symgrad.spelling import Code, Name
 from symgrad.targets.numpy.names import Names
-from symgrad.targets.numpy.statements import Assign, Comment, Statement, mentioned
+from symgrad.targets.numpy.statements import Assign, Statement, mentioned, remark
 
 SHARED = "some rows of neighbouring blocks are needed here: both compute them, so that none waits"
 
@@ -82,4 +82,4 @@ class Extents:
         known = {name: text for text, name in self._known.items() if name != text}
         names = mentioned(known, [*body, *lengths])
         bounds = [Assign((Name(name),), Code(text)) for name, text in known.items() if name in names]
-        return [*([Comment(SHARED)] if self._overlap and bounds else []), *bounds, *lengths]
+        return [*([remark(SHARED)] if self._overlap and bounds else []), *bounds, *lengths]

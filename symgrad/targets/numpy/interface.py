@@ -13,7 +13,7 @@ from symgrad.spelling import Code, Name, call, several
 from symgrad.targets.numpy.body import Body
 from symgrad.targets.numpy.header import Header
 from symgrad.targets.numpy.names import Names
-from symgrad.targets.numpy.statements import Assign, Return
+from symgrad.targets.numpy.statements import Assign, Evaluate, returned
 
 
 def name_inputs(names: Names, header: Header) -> None:
@@ -87,10 +87,10 @@ def numbers(header: Header, wanted: Sequence[str]) -> list[Assign]:
     return [Assign((Name(name),), Code(places[name])) for name in wanted if places.get(name, name) != name]
 
 
-def returned(tree: Any, body: Body, outputs: Sequence[Node]) -> Return:
+def returned_tree(tree: Any, body: Body, outputs: Sequence[Node]) -> Evaluate:
     """The statement that returns a tree of results, and computes one of them perhaps."""
     makes = next((y for y in outputs if body.read(y).depth), None)
-    return Return(Code(_spell_tree(tree, body.results(outputs))), makes=makes)
+    return returned(Code(_spell_tree(tree, body.results(outputs))), makes)
 
 
 def _spell_tree(tree: Any, spellings: dict[Node, tuple[Code, Code]], top: bool = True) -> str:

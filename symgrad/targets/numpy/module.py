@@ -23,11 +23,11 @@ from symgrad.targets.numpy.body import Body, Scope
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
 from symgrad.targets.numpy.expressions import spell_array
 from symgrad.targets.numpy.header import Header, parameter
-from symgrad.targets.numpy.interface import lengths, name_inputs, numbers, returned, sizes, symbols, unpacked
+from symgrad.targets.numpy.interface import lengths, name_inputs, numbers, returned_tree, sizes, symbols, unpacked
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names
 from symgrad.targets.numpy.scalars import ScalarBody, is_scalar
-from symgrad.targets.numpy.statements import Comment, Line, Return, Statement, Suite, printed
+from symgrad.targets.numpy.statements import Line, Statement, Suite, printed, remark, returned
 
 WIDTH = 118
 CALLED_OTHERWISE = {"scipy": "SciPy"}
@@ -106,7 +106,7 @@ def emit(
         *numbers(header, wanted),
         *(checks(header.local) if checks else ()),
         *body.statements,
-        returned(header.results, body, graph.outputs),
+        returned_tree(header.results, body, graph.outputs),
     ]
     defined = {name: getattr(runtime, name) for name in scope.called}
     defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}
@@ -160,8 +160,8 @@ def _definition(
     quietly = [QUIETLY] if overflows_harmlessly(nodes) else []
     if header.inner == header.function:
         return [[Suite([*quietly, *header.signature_lines()], statements)]]
-    why = Comment(f"the body needs {' and '.join(header.clashes)} for itself")
-    outer = Suite(header.signature_lines(), [why, Return(call(header.inner, list(header.local)))])
+    why = remark(f"the body needs {' and '.join(header.clashes)} for itself")
+    outer = Suite(header.signature_lines(), [why, returned(call(header.inner, list(header.local)))])
     return [[outer], [Suite([*quietly, f"def {header.inner}({', '.join(header.local.values())}):"], statements)]]
 
 
@@ -178,14 +178,14 @@ def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Sourc
     statements = [
         *unpacked(called, names, header, as_floats=True),
         *(checks(header.local) if checks else ()),
-        Suite(["try:"], [*body.statements, returned(header.results, body, graph.outputs)]),
-        Suite([EXCEPT], [Return(call(by_numpy, given))]),
+        Suite(["try:"], [*body.statements, returned_tree(header.results, body, graph.outputs)]),
+        Suite([EXCEPT], [returned(call(by_numpy, given))]),
     ]
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
     parameters = list(map(parameter, called.values()))
     flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves, hints=None)
     plain = _written(Body(graph.outputs, Scope(Names(graph.names, flat.taken)), nested=True), flat)
-    again = [*plain.statements, returned(header.results, plain, graph.outputs)]
+    again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
     top = [*_docstring(header, graph.inputs, packages), *_imports(["import math"], packages, header)]
     functions = [*_definition(header, statements), *_definition(flat, again, plain.nodes)]
     return Source(header.function, *_laid_out(top, [*([each] for each in body.definitions), *functions]))
