@@ -141,10 +141,13 @@ class Body:
 
     def read(self, node: Node) -> Expr:
         """How a value is written where it is used: its expression, or its name."""
-        return self.pending.get(node) or Expr(Name(self.names.of(node)), 0, (node,))
+        return self.pending.get(node) or Expr(self.name(node), 0, (node,))
 
     def code(self, node: Node) -> Code:
         return self.read(node).code
+
+    def name(self, node: Node) -> Name:
+        return Name(self.names.of(node))
 
     def expression(self, node: Node) -> Expr:
         expr = self._spelled(node)
@@ -227,7 +230,7 @@ class Body:
     def flush(self, node: Node) -> None:
         """Turn a pending expression into a statement."""
         expr = self.pending.pop(node)
-        self.assign(node, Name(self.names.of(node)), expr.code, expr.reads)
+        self.assign(node, self.name(node), expr.code, expr.reads)
 
     def assign(self, node: Node, target: Code, value: Code, reads: Sequence[Node]) -> None:
         """The statement that gives a value its name, with its dtype and shape."""
@@ -257,7 +260,7 @@ class Body:
     def assign_items(self, node: Node) -> None:
         """Unpack an operator with several results."""
         expr = self._spelled(node)
-        self.assign(node, several(list(map(Name, self._targets(node)))), expr.code, expr.reads)
+        self.assign(node, several(self._targets(node)), expr.code, expr.reads)
         self.consumed(node)
 
     def put(self, node: Node) -> None:
@@ -303,7 +306,7 @@ class Body:
         if expr is not None and expr.depth and self.roots[base] is base:  # a fresh array that nobody else uses
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
-            self.assign(base, Name(self.names.of(node)), expr.code, expr.reads)
+            self.assign(base, self.name(node), expr.code, expr.reads)
         elif owned:
             self.flush_readers(base)
             self.names.rename(node, self.names.of(base))
@@ -312,7 +315,7 @@ class Body:
 
     def _copy(self, node: Node, base: Node) -> None:
         copied = call(f"{self.code(base).at(ATOM)}.copy", [])
-        self.write_down(node, Assign((Name(self.names.of(node)),), copied, makes=node, reads=self.read(base).reads))
+        self.write_down(node, Assign((self.name(node),), copied, makes=node, reads=self.read(base).reads))
 
     def named_end(self, node: Node) -> Node:
         """The value at the end of a series of assignments into one array, as far as it has a name."""

@@ -74,7 +74,7 @@ def sizes(inputs: Iterable[Node], header: Header, wanted: Iterable[str]) -> list
             continue
         shape = f"{header.place(node)}.shape"
         if there == set(axes) and len(there) == len(axes) > 1:
-            found.append(Assign((several(list(map(Name, axes))),), Code(shape)))
+            found.append(Assign((several(axes),), Code(shape)))
         else:
             found += [Assign((Name(name),), Code(f"{shape}[{axes.index(name)}]")) for name in sorted(there)]
         missing -= there

@@ -57,7 +57,7 @@ class Loop:
         pairs = list(zip(results, block.joins, block.avals, strict=True))
         self.sums = [(name, join, aval) for name, join, aval in pairs if not isinstance(join, int)]
         self.names = [Name(name) for name, _, _ in self.sums]
-        self.result = self.names[0] if len(self.names) == 1 else several(self.names)
+        self.result = self.names[0] if len(self.names) == 1 else several([name for name, _, _ in self.sums])
         self.share = names.fresh("share")
         self.start, self.stop, self.buffers = (names.local(name) for name in ("start", "stop", "buffers"))
         self.blas = any(x.op.contracts and len(x.inputs) > 1 for x in block.graph.nodes)
