@@ -83,9 +83,9 @@ def call(function: str, arguments: Sequence[str]) -> Call:
     return Call(f"{function}({', '.join(arguments)})", ATOM, function, arguments)
 
 
-def several(parts: Sequence[Code]) -> Code:
-    """Values or targets in a row: ``a, b`` and ``a,``."""
-    return Code(", ".join(x.text for x in parts) + "," * (len(parts) == 1), CHOICE)
+def several(names: Sequence[str]) -> Code:
+    """Names in a row: ``a, b`` and ``a,``."""
+    return Code(", ".join(names) + "," * (len(names) == 1), CHOICE)
 
 
 def spell_number(value: Any, weak: bool) -> Code:

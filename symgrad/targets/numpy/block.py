@@ -59,7 +59,7 @@ class BlockBody(Body):
             value, each = buffers, self.names.local("s")
             if self.length is not None:
                 value = f"({each}[: {self.extents.of(self.length).size}] for {each} in {buffers})"
-            first = [Assign((several(list(map(Name, self.buffers))),), Code(value))]
+            first = [Assign((several(self.buffers),), Code(value))]
         return [*self.extents.definitions([*first, *self.written]), *first]
 
     def visit(self, node: Node) -> None:
@@ -75,7 +75,7 @@ class BlockBody(Body):
     def put(self, node: Node) -> None:
         super().put(node)
         if node in self.joins and node not in self.layout.grounds.values():
-            self.write_down(node, self.stored(node, Name(self.names.of(node))))
+            self.write_down(node, self.stored(node, self.name(node)))
 
     def begin(self, node: Node) -> None:
         """A new array that pieces are put into: in a buffer, or right where the result is."""
@@ -84,7 +84,7 @@ class BlockBody(Body):
             self.vacate(self.layout.homes[node], node)
         memory = self.place(y) if y else self.target(node)
         assert memory is not None, f"{node} has no place"
-        self.assign(node, Name(self.names.of(node)), memory, ())
+        self.assign(node, self.name(node), memory, ())
         if node.op is FULL:
             value, name = node.inputs[0], self.names.of(node)
             for rows in self.left_out(node):
@@ -92,7 +92,7 @@ class BlockBody(Body):
                 self.write_down(node, filled)
             self.consumed(node)
         if y is None and node in self.joins:
-            self.write_down(node, self.stored(node, Name(self.names.of(node))))
+            self.write_down(node, self.stored(node, self.name(node)))
 
     def left_out(self, node: Node) -> list[str]:
         """The rows of a new array that no piece is written to at once; all where it is wanted as it begins."""
@@ -138,9 +138,9 @@ class BlockBody(Body):
         if home is not None:
             self.vacate(home, x)
             block = call("np.positive", [block.text]).into(self.buffer(home, x))
-        self.written.append(Assign((Name(self.names.of(x)),), block, note=self.note(x.aval), makes=x))
+        self.written.append(Assign((self.name(x),), block, note=self.note(x.aval), makes=x))
         if x in self.joins:
-            self.write_down(x, self.stored(x, Name(self.names.of(x))))
+            self.write_down(x, self.stored(x, self.name(x)))
 
     # -- values
 
@@ -225,7 +225,7 @@ class BlockBody(Body):
         direct = node not in self.layout.homes and takes_out(node)
         if self.uses[node] or node in self.layout.homes:
             super().flush(node)
-            code = Name(self.names.of(node))
+            code = self.name(node)
         else:
             self.pending.pop(node)
         if direct and not self.uses[node]:

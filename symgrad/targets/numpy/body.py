@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.aliases import roots_of
+from symgrad.analysis.aliases import is_read_only, roots_of
 from symgrad.analysis.cost import magnitude
 from symgrad.analysis.liveness import last_users, released_names
 from symgrad.analysis.memory_profile import Step, nbytes
@@ -23,7 +23,7 @@ from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
 from symgrad.targets.numpy.names import Names, global_name
-from symgrad.targets.numpy.statements import Assign, Comment, Delete, Evaluate, Statement, added
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added, deleted, remark
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
@@ -34,26 +34,13 @@ PAGE = 1 << 12  # and from which on where values are computed again lest they be
 
 @dataclass
 class Scope:
-    """What the body of a function shares with the loops in it.
-
-    Attributes
-    ----------
-    names : Names
-    constants : dict of Node to str
-        Arrays that stand before the function.
-    functions : dict of Op to str
-        The functions of operators that no package has.
-    called : set of str
-        Those of the runtime.
-    threads : int, optional
-        How many may share a loop.
-    """
+    """What the body of a function shares with the loops in it."""
 
     names: Names
-    constants: dict[Node, str] = field(default_factory=dict)
-    functions: dict[Op, str] = field(default_factory=dict)
-    called: set[str] = field(default_factory=set)
-    threads: int | None = None
+    threads: int | None = None  # how many may share a loop
+    constants: dict[Node, str] = field(default_factory=dict)  # arrays that stand before the function
+    functions: dict[Op, str] = field(default_factory=dict)  # of operators, which no package has
+    called: set[str] = field(default_factory=set)  # functions of the runtime
 
 
 class Expr(NamedTuple):
@@ -115,7 +102,7 @@ class Body:
         return [
             each
             for i, statement in enumerate(self.written)
-            for each in ((statement, Delete(released[i])) if i in released else (statement,))
+            for each in ((statement, deleted(released[i])) if i in released else (statement,))
         ]
 
     @property
@@ -141,8 +128,7 @@ class Body:
         """The names that nobody needs any more, by the number of the statement behind which they go."""
         if not self.nested:
             return {}
-        returned = [r for y in self.outputs for r in (y, *(self.pending[y].reads if y in self.pending else ()))]
-        kept = {self.roots[x] for x in returned}
+        kept = {self.roots[x] for y in self.outputs for x in (y, *self.read(y).reads)}
         return released_names(self.written, self.names.of, self.roots, kept, self._is_large)
 
     # ---- expressions
@@ -155,10 +141,13 @@ class Body:
 
     def read(self, node: Node) -> Expr:
         """How a value is written where it is used: its expression, or its name."""
-        return self.pending.get(node) or Expr(Name(self.names.of(node)), 0, (node,))
+        return self.pending.get(node) or Expr(self.name(node), 0, (node,))
 
     def code(self, node: Node) -> Code:
         return self.read(node).code
+
+    def name(self, node: Node) -> Name:
+        return Name(self.names.of(node))
 
     def expression(self, node: Node) -> Expr:
         expr = self._spelled(node)
@@ -171,10 +160,12 @@ class Body:
         return expr
 
     def _spelled(self, node: Node) -> Expr:
-        given = list(map(self.read, node.inputs))
-        inputs = tuple(x.code for x in given)
-        reads = tuple(node for x in given for node in x.reads)
-        return Expr(self.spell(node, inputs), 1 + max((x.depth for x in given), default=0), reads, inputs)
+        inputs, reads, depth = list[Code](), list[Node](), 0
+        for x in map(self.read, node.inputs):
+            inputs.append(x.code)
+            reads += x.reads
+            depth = max(depth, x.depth)
+        return Expr(self.spell(node, inputs), depth + 1, tuple(reads), tuple(inputs))
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         """How an operator reads on the code of its inputs."""
@@ -202,6 +193,19 @@ class Body:
             name = self.scope.functions[node.op] = self.names.fresh(own)
         return called(node, name, inputs)
 
+    def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
+        """How each result is returned, and how once more: as an array of its own."""
+        taken: set[Node] = set()
+        found: dict[Node, tuple[Code, Code]] = {}
+        for y in dict.fromkeys(outputs):
+            root, code = self.roots[y], self.code(y)
+            shared = root in taken or root.op in (INPUT, CONSTANT) or is_read_only(y)
+            taken.add(root)
+            number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
+            copy = code if number else call(f"{code.at(ATOM)}.copy", [])
+            found[y] = (copy if shared else code), copy
+        return found
+
     def may_nest(self, node: Node) -> bool:
         """Whether a person would write this value inside the expression that uses it."""
         if not self.nested or node in self.names.hints:
@@ -226,7 +230,7 @@ class Body:
     def flush(self, node: Node) -> None:
         """Turn a pending expression into a statement."""
         expr = self.pending.pop(node)
-        self.assign(node, Name(self.names.of(node)), expr.code, expr.reads)
+        self.assign(node, self.name(node), expr.code, expr.reads)
 
     def assign(self, node: Node, target: Code, value: Code, reads: Sequence[Node]) -> None:
         """The statement that gives a value its name, with its dtype and shape."""
@@ -251,12 +255,12 @@ class Body:
             return
         self._place = place
         text = "" if kind == "derivative of " else f"  {where.text}"
-        self.written.append(Comment(f"{kind}{where}{text}"))
+        self.written.append(remark(f"{kind}{where}{text}"))
 
     def assign_items(self, node: Node) -> None:
         """Unpack an operator with several results."""
         expr = self._spelled(node)
-        self.assign(node, several(list(map(Name, self._targets(node)))), expr.code, expr.reads)
+        self.assign(node, several(self._targets(node)), expr.code, expr.reads)
         self.consumed(node)
 
     def put(self, node: Node) -> None:
@@ -302,7 +306,7 @@ class Body:
         if expr is not None and expr.depth and self.roots[base] is base:  # a fresh array that nobody else uses
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
-            self.assign(base, Name(self.names.of(node)), expr.code, expr.reads)
+            self.assign(base, self.name(node), expr.code, expr.reads)
         elif owned:
             self.flush_readers(base)
             self.names.rename(node, self.names.of(base))
@@ -311,7 +315,7 @@ class Body:
 
     def _copy(self, node: Node, base: Node) -> None:
         copied = call(f"{self.code(base).at(ATOM)}.copy", [])
-        self.write_down(node, Assign((Name(self.names.of(node)),), copied, makes=node, reads=self.read(base).reads))
+        self.write_down(node, Assign((self.name(node),), copied, makes=node, reads=self.read(base).reads))
 
     def named_end(self, node: Node) -> Node:
         """The value at the end of a series of assignments into one array, as far as it has a name."""

@@ -11,7 +11,7 @@ from symgrad.loops.halos import plus
 from symgrad.loops.loop import Block
 from symgrad.spelling import Code, Name
 from symgrad.targets.numpy.names import Names
-from symgrad.targets.numpy.statements import Assign, Comment, Statement, mentioned
+from symgrad.targets.numpy.statements import Assign, Statement, mentioned, remark
 
 SHARED = "some rows of neighbouring blocks are needed here: both compute them, so that none waits"
 
@@ -77,8 +77,9 @@ class Extents:
 
     def definitions(self, body: Sequence[Statement]) -> list[Statement]:
         """Those of the names that a body mentions."""
-        names = mentioned(body)
+        names = mentioned([x.length for x in self._of.values()], body)
         lengths = [Assign((Name(x.length),), Code(x.size)) for x in self._of.values() if x.length in names]
-        names |= mentioned(lengths)
-        bounds = [Assign((Name(name),), Code(text)) for text, name in self._known.items() if name in names - {text}]
-        return [*([Comment(SHARED)] if self._overlap and bounds else []), *bounds, *lengths]
+        known = {name: text for text, name in self._known.items() if name != text}
+        names = mentioned(known, [*body, *lengths])
+        bounds = [Assign((Name(name),), Code(text)) for name, text in known.items() if name in names]
+        return [*([remark(SHARED)] if self._overlap and bounds else []), *bounds, *lengths]

@@ -99,7 +99,7 @@ class Header:
         return f"{', '.join([*arguments, *self.assumed])} -> {results}"
 
 
-def plain_parameter(name: str) -> inspect.Parameter:
+def parameter(name: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 

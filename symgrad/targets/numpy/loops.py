@@ -16,7 +16,7 @@ from symgrad.loops.loop import LOOP, Block
 from symgrad.spelling import Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
 from symgrad.targets.numpy.body import Body, Scope
-from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Return, Statement, Suite, Verbatim
+from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim, returned
 
 WIDEST = 100
 
@@ -57,7 +57,7 @@ class Loop:
         pairs = list(zip(results, block.joins, block.avals, strict=True))
         self.sums = [(name, join, aval) for name, join, aval in pairs if not isinstance(join, int)]
         self.names = [Name(name) for name, _, _ in self.sums]
-        self.returned = self.names[0] if len(self.names) == 1 else several(self.names)
+        self.result = self.names[0] if len(self.names) == 1 else several([name for name, _, _ in self.sums])
         self.share = names.fresh("share")
         self.start, self.stop, self.buffers = (names.local(name) for name in ("start", "stop", "buffers"))
         self.blas = any(x.op.contracts and len(x.inputs) > 1 for x in block.graph.nodes)
@@ -100,7 +100,7 @@ class Loop:
         loop: Statement = Suite([head], [end, *body.beginning(self.buffers), *body.written])
         if self.block.layout.buffers:
             loop = Suite(self._scratch(), [loop])
-        return [loop, Return(self.returned)] if self.sums else [loop]
+        return [loop, returned(self.result)] if self.sums else [loop]
 
     def _scratch(self) -> list[str]:
         """The call for the buffers, on several lines where one is too long."""
@@ -118,7 +118,7 @@ class Loop:
         n, rows = str(self.block.size), self.block.layout.rows
         if not self.block.threads:
             parts = call(self.share, ["0", n])
-            return [Assign((self.returned,), parts) if self.sums else Evaluate(parts)]
+            return [Assign((self.result,), parts) if self.sums else Evaluate(parts)]
         threads = [] if self.threads is None else [f"threads={self.threads}"]
         arguments = [self.share, n, str(rows), *threads]
         parts = call("_blas_on_one_thread", ["_in_parts", *arguments]) if self.blas else call("_in_parts", arguments)
@@ -132,9 +132,9 @@ class Loop:
             return [Assign(self.names, _join(joins[0], parts))]
         zipped = call("zip", [f"*{parts.text}"])
         if set(joins) == {np.add}:
-            return [Assign((self.returned,), call("map", ["sum", zipped.text]))]
+            return [Assign((self.result,), call("map", ["sum", zipped.text]))]
         joined = [Assign((name,), _join(join, name)) for name, join in zip(self.names, joins, strict=True)]
-        return [Assign((self.returned,), zipped), *joined]
+        return [Assign((self.result,), zipped), *joined]
 
 
 def _spec(aval: Aval) -> list[str]:

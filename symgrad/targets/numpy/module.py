@@ -19,59 +19,36 @@ from symgrad.frontend.arguments import Leaf
 from symgrad.loops.loop import LOOP, with_nested
 from symgrad.spelling import call
 from symgrad.targets.numpy import runtime
-from symgrad.targets.numpy.arguments import lengths, name_inputs, numbers, sizes, symbols, unpacked
 from symgrad.targets.numpy.body import Body, Scope
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
 from symgrad.targets.numpy.expressions import spell_array
-from symgrad.targets.numpy.header import Header, plain_parameter
+from symgrad.targets.numpy.header import Header, parameter
+from symgrad.targets.numpy.interface import lengths, name_inputs, numbers, returned_tree, sizes, symbols, unpacked
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names
-from symgrad.targets.numpy.results import made_at_return, returned, spelled_results
 from symgrad.targets.numpy.scalars import ScalarBody, is_scalar
-from symgrad.targets.numpy.statements import Comment, Line, Return, Statement, Suite, Verbatim, printed
+from symgrad.targets.numpy.statements import Line, Statement, Suite, printed, remark, returned
 
 WIDTH = 118
 CALLED_OTHERWISE = {"scipy": "SciPy"}
 TYPES = ["# Type checkers read the signature; the body is generated.", "# mypy: ignore-errors", ""]
 EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
-
-
 Checks = Callable[[Mapping[str, str]], Sequence[Statement]]  # by what the body calls the parameters
 
 
 @dataclass(frozen=True)
 class Source:
-    """A generated module.
-
-    Attributes
-    ----------
-    function : str
-        The name of the function in it.
-    lines : sequence of Line
-        Those of the function, and of what stands before it.
-    first : int
-        The line, from 1 on, in which the first function begins.
-    constants : dict of str to ndarray
-        Arrays too large to be written out, by the name that the module knows them under.
-    functions : dict of str to callable
-        Functions of the user's own operators, likewise.
-    steps : callable
-        Gives what the lines make and release; None for the program node by node.
-    behind : tuple of str
-        What stands behind: functions that its own calls, by name, and what makes a module of its own.
-    defined : dict of str to callable
-        Those functions.
-    """
+    """A generated module."""
 
     function: str
-    lines: Sequence[Line]
-    first: int
-    constants: dict[str, np.ndarray] = field(default_factory=dict)
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    steps: Callable[[], list[Step] | None] = lambda: None
-    behind: tuple[str, ...] = ()
-    defined: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    lines: Sequence[Line]  # of the function, and of what stands before it
+    first: int  # the line, from 1 on, in which the first function begins
+    constants: dict[str, np.ndarray] = field(default_factory=dict)  # too large to be written out, by name
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)  # of the user's own operators, likewise
+    steps: Callable[[], list[Step] | None] = lambda: None  # what the lines make and release; None: node by node
+    behind: tuple[str, ...] = ()  # the text of functions that its own calls, and what makes a module of its own
+    defined: dict[str, Callable[..., Any]] = field(default_factory=dict)  # those functions
 
     @property
     def own(self) -> str:
@@ -115,16 +92,13 @@ def emit(
     """
     if level > 1 and is_scalar(graph):
         return _scalar_module(graph, header, checks)
-    nodes = reached(graph.outputs)
-    everything = list(with_nested(nodes))
+    everything = list(with_nested(reached(graph.outputs)))
     wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
     header = header.using(wanted, packages)
-    scope = Scope(Names(graph.names, header.taken), threads=threads)
-    for length in lengths(nodes):
+    scope = Scope(Names(graph.names, header.taken), threads)
+    for length in lengths(everything):
         scope.names.reserve(length)
-    name_inputs(scope.names, header)
-    body = Looping(graph.outputs, scope, nested=level > 0, quick=level > 1)
-    body.write()
+    body = _written(Looping(graph.outputs, scope, nested=level > 0, quick=level > 1), header)
     live = [node for node in graph.inputs if node in body.uses]
     statements = [
         *unpacked(live, scope.names, header),
@@ -132,40 +106,45 @@ def emit(
         *numbers(header, wanted),
         *(checks(header.local) if checks else ()),
         *body.statements,
-        returned(header.results, spelled_results(body, graph.outputs), made_at_return(body, graph.outputs)),
+        returned_tree(header.results, body, graph.outputs),
     ]
-    written, kept = _constants(scope.constants)
-    own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     defined = {name: getattr(runtime, name) for name in scope.called}
     defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}
+    own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     called = excerpt(defined.values())
+    kept, definitions = _constants(scope.constants, own, standalone=checks is not None)
+    paths = ["from pathlib import Path"] * (bool(kept) and checks is not None)
     top = [
         *_docstring(header, graph.inputs, [*packages, *packages_of(called)]),
-        *_top(header, written, kept, own, imports_of(called), packages, standalone=checks is not None),
+        *_imports([*imports_of(called), *paths], packages, header),
+        *definitions,
     ]
-    lines, first = _laid_out([Verbatim(top)], *_definition(header, statements, everything))
+    lines, first = _laid_out(top, _definition(header, statements, everything))
     again = [f"{name} = {f.__name__}" for name, f in defined.items() if name != f.__name__]
     behind = tuple(filter(None, [text_of(called), *again]))
     return Source(header.function, lines, first, kept, own, lambda: body.steps, behind, defined)
 
 
-def _laid_out(top: Sequence[Statement], *functions: Sequence[Statement]) -> tuple[list[Line], int]:
+def _written(body: Body, header: Header) -> Body:
+    """A body with all of its statements."""
+    name_inputs(body.names, header)
+    body.write()
+    return body
+
+
+def _laid_out(top: Sequence[str], functions: Iterable[Sequence[Statement]]) -> tuple[list[Line], int]:
     """The lines of a module, with two empty ones before each function, and where the first function begins."""
-    lines = list(printed(top))
-    first = len(lines) + 3
+    lines = list(map(Line, top))
     for function in functions:
         lines += [Line(), Line(), *printed(function)]
-    return lines, first
+    return lines, len(top) + 3
 
 
 def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     """The line of each node where every node has one, under the names that level 0 gives."""
     nodes = reached(graph.outputs)
     header = header.using(symbols(nodes, of_inputs=False), _packages(nodes))
-    names = Names(graph.names, header.taken)
-    name_inputs(names, header)
-    body = Body(graph.outputs, Scope(names), nested=False)
-    body.write()
+    body = _written(Body(graph.outputs, Scope(Names(graph.names, header.taken)), nested=False), header)
     return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
 
 
@@ -181,73 +160,35 @@ def _definition(
     quietly = [QUIETLY] if overflows_harmlessly(nodes) else []
     if header.inner == header.function:
         return [[Suite([*quietly, *header.signature_lines()], statements)]]
-    why = Comment(f"the body needs {' and '.join(header.clashes)} for itself")
-    outer = Suite(header.signature_lines(), [why, Return(call(header.inner, list(header.local)))])
+    why = remark(f"the body needs {' and '.join(header.clashes)} for itself")
+    outer = Suite(header.signature_lines(), [why, returned(call(header.inner, list(header.local)))])
     return [[outer], [Suite([*quietly, f"def {header.inner}({', '.join(header.local.values())}):"], statements)]]
 
 
 def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Source:
     """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
-    nodes = reached(graph.outputs)
-    packages = _packages(nodes)
+    packages = _packages(reached(graph.outputs))
     header = header.using((), packages)
-    scope = Scope(Names(graph.names, header.taken))
-    name_inputs(scope.names, header)
-    by_numpy = scope.names.fresh(f"{header.function}_by_numpy")
-    body = ScalarBody(graph.outputs, scope)
-    body.write()
-    called = {x: scope.names.of(x) for x in graph.inputs if x in body.uses}
+    names = Names(graph.names, header.taken)
+    by_numpy = names.fresh(f"{header.function}_by_numpy")
+    body = ScalarBody(graph.outputs, Scope(names))
+    _written(body, header)
+    called = {x: names.of(x) for x in graph.inputs if x in body.uses}
     given = [name if x.aval.weak else f"np.float64({name})" for x, name in called.items()]
-    results = {y: (body.result(y), body.result(y)) for y in graph.outputs}
     statements = [
-        *unpacked(called, scope.names, header, as_floats=True),
+        *unpacked(called, names, header, as_floats=True),
         *(checks(header.local) if checks else ()),
-        Suite(["try:"], [*body.statements, returned(header.results, results, made_at_return(body, graph.outputs))]),
-        Suite([EXCEPT], [Return(call(by_numpy, given))]),
+        Suite(["try:"], [*body.statements, returned_tree(header.results, body, graph.outputs)]),
+        Suite([EXCEPT], [returned(call(by_numpy, given))]),
     ]
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
-    parameters = list(map(plain_parameter, called.values()))
+    parameters = list(map(parameter, called.values()))
     flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves, hints=None)
+    plain = _written(Body(graph.outputs, Scope(Names(graph.names, flat.taken)), nested=True), flat)
+    again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
     top = [*_docstring(header, graph.inputs, packages), *_imports(["import math"], packages, header)]
-    lines, first = _laid_out(
-        [Verbatim(top)],
-        *([each] for each in body.definitions),
-        *_definition(header, statements),
-        *_by_numpy(graph, flat),
-    )
-    return Source(header.function, lines, first)
-
-
-def _by_numpy(graph: Graph, header: Header) -> list[Sequence[Statement]]:
-    """The program of scalars as it would be on arrays."""
-    body = Body(graph.outputs, Scope(Names(graph.names, header.taken)), nested=True)
-    name_inputs(body.names, header)
-    body.write()
-    results = returned(header.results, spelled_results(body, graph.outputs), made_at_return(body, graph.outputs))
-    return _definition(header, [*body.statements, results], body.nodes)
-
-
-def _top(
-    header: Header,
-    written: Iterable[str],
-    kept: Mapping[str, np.ndarray],
-    functions: Iterable[str],
-    standard: Sequence[str],
-    packages: Iterable[str],
-    standalone: bool,
-) -> list[str]:
-    """Imports, and constants: written out, or where they come from."""
-    described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
-    paths = ["from pathlib import Path"] if kept and standalone else []
-    imports = _imports([*standard, *paths], packages, header)
-    if kept and standalone:
-        loaded = [loading(kept)]
-        loaded += [f'    {name} = _constants["{name}"]  # {text}' for name, text in described.items()]
-    else:
-        loaded = [f"# {name}: {text}, a constant kept beside this source" for name, text in described.items()]
-    own = [f"# {name}: the function of your operator, kept beside this source" for name in functions]
-    definitions = [*loaded, *written, *own]
-    return [*imports, *([""] if definitions else []), *definitions]
+    functions = [*_definition(header, statements), *_definition(flat, again, plain.nodes)]
+    return Source(header.function, *_laid_out(top, [*([each] for each in body.definitions), *functions]))
 
 
 def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -> list[str]:
@@ -263,17 +204,22 @@ def _import_order(line: str) -> tuple[bool, str]:
     return line.startswith("from"), line
 
 
-def _constants(constants: Mapping[Node, str]) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Lines that define constant arrays, and those that are too large to be written out, by name."""
-    lines, kept = [], {}
-    for node, name in constants.items():
-        value = node.constant
-        text = spell_array(value)
-        if text is None:
-            kept[name] = value
-        else:
+def _constants(
+    constants: Mapping[Node, str], functions: Iterable[str], standalone: bool
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Arrays too large to be written out; lines that define the others, or say what is kept beside the source."""
+    texts = {name: spell_array(node.constant) for node, name in constants.items()}
+    kept = {name: node.constant for node, name in constants.items() if texts[name] is None}
+    described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
+    if kept and standalone:
+        lines = [loading(kept), *(f'    {name} = _constants["{name}"]  # {text}' for name, text in described.items())]
+    else:
+        lines = [f"# {name}: {text}, a constant kept beside this source" for name, text in described.items()]
+    for name, text in texts.items():
+        if text is not None:
             lines += textwrap.wrap(f"{name} = {text}", WIDTH, subsequent_indent="    ", break_long_words=False)
-    return lines, kept
+    lines += [f"# {name}: the function of your operator, kept beside this source" for name in functions]
+    return kept, ["", *lines] if lines else []
 
 
 def _docstring(header: Header, inputs: Sequence[Node], packages: Iterable[str]) -> list[str]:

@@ -16,7 +16,7 @@ from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
 from symgrad.spelling import Code, call, spell_number
 from symgrad.targets.numpy.body import Body, Expr, Scope
 from symgrad.targets.numpy.names import global_name
-from symgrad.targets.numpy.statements import Return, Statement, Suite
+from symgrad.targets.numpy.statements import Statement, Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
@@ -72,7 +72,7 @@ class ScalarBody(Body):
             if isinstance(form, str) and not _is_path(form) and node.op not in self.own:
                 name = self.own[node.op] = self.names.fresh(global_name(node.op.name))
                 head = f"def {name}({', '.join('abc'[: len(node.inputs)])}):"
-                self.definitions.append(Suite([head], [Return(Code(form))]))
+                self.definitions.append(Suite([head], [returned(Code(form))]))
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         form = node.op.scalar
@@ -84,6 +84,9 @@ class ScalarBody(Body):
     def constant(self, node: Node) -> Expr:
         value = node.constant
         return Expr(spell_number(bool(value) if node.aval.dtype == BOOL else float(value), weak=True), 0, ())
+
+    def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
+        return {y: (self.result(y), self.result(y)) for y in outputs}
 
     def result(self, node: Node) -> Code:
         """A result as what NumPy makes of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from symgrad.core.graph import Node
@@ -25,6 +25,10 @@ class Statement:
         """The expressions and targets in it."""
         return ()
 
+    def lines(self) -> Sequence[str]:
+        """Its own text; what stands below it, indented, is left out."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Assign(Statement):
@@ -39,46 +43,66 @@ class Assign(Statement):
     def parts(self) -> Sequence[Code]:
         return (*self.targets, self.value)
 
+    def lines(self) -> Sequence[str]:
+        note = f"  # {self.note}" if self.note else ""
+        return [f"{' = '.join([x.text for x in self.targets])} {self.symbol} {self.value.text}{note}"]
+
 
 @dataclass(frozen=True)
 class Evaluate(Statement):
-    """An expression for what it does."""
+    """An expression for what it does, or for what a keyword does with it."""
 
     value: Code
+    keyword: str = ""
 
     @property
     def parts(self) -> Sequence[Code]:
         return (self.value,)
 
-
-@dataclass(frozen=True)
-class Return(Statement):
-    value: Code
-
-
-@dataclass(frozen=True)
-class Delete(Statement):
-    names: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Comment(Statement):
-    text: str
+    def lines(self) -> Sequence[str]:
+        return [f"{self.keyword} {self.value.text}" if self.keyword else self.value.text]
 
 
 @dataclass(frozen=True)
 class Verbatim(Statement):
-    """Lines that need not be understood."""
+    """Lines of which nothing need be known."""
 
-    lines: Sequence[str] = ("",)
+    text: Sequence[str] = ("",)
+
+    def lines(self) -> Sequence[str]:
+        return self.text
 
 
 @dataclass(frozen=True)
-class Suite(Statement):
+class Suite(Verbatim):
     """What stands behind a colon, and the line, or lines, before it."""
 
-    head: Sequence[str]
-    body: Sequence[Statement] = field(default=())
+    body: Sequence[Statement] = ()
+
+
+def returned(value: Code, makes: Node | None = None) -> Evaluate:
+    return Evaluate(value, "return", makes=makes)
+
+
+def deleted(names: Sequence[str]) -> Evaluate:
+    return Evaluate(Code(", ".join(names)), "del")
+
+
+def added(target: Code, value: Code, makes: Node | None = None, reads: Sequence[Node] = ()) -> Assign:
+    """``target += value``, and ``target -= x`` of minus x."""
+    symbol, value = ("-=", value.operand) if isinstance(value, Negative) else ("+=", value)
+    return Assign((target,), value, symbol, makes=makes, reads=reads)
+
+
+def remark(text: str) -> Verbatim:
+    return Verbatim([comment(text)])
+
+
+def mentioned(names: Iterable[str], statements: Iterable[Statement]) -> set[str]:
+    """Those of some names that simple statements mention."""
+    wanted = set(names)
+    likely = [x for each in statements for x in each.parts if any(name in x.text for name in wanted)]
+    return wanted.intersection(name for x in likely for name in x.names)
 
 
 class Line(NamedTuple):
@@ -92,40 +116,10 @@ class Line(NamedTuple):
         return self.indent + self.text if self.text else ""
 
 
-def added(target: Code, value: Code, makes: Node | None = None, reads: Sequence[Node] = ()) -> Assign:
-    """``target += value``, and ``target -= x`` of minus x."""
-    symbol, value = ("-=", value.operand) if isinstance(value, Negative) else ("+=", value)
-    return Assign((target,), value, symbol, makes=makes, reads=reads)
-
-
-def mentioned(statements: Iterable[Statement]) -> set[str]:
-    """The names in some simple statements."""
-    return {name for statement in statements for part in statement.parts for name in part.names}
-
-
 def printed(statements: Iterable[Statement], indent: str = "") -> Iterator[Line]:
     """The text, line by line."""
     for statement in statements:
-        for text in _lines(statement):
+        for text in statement.lines():
             yield Line(text, indent, statement.makes)
         if isinstance(statement, Suite):
             yield from printed(statement.body, indent + INDENT)
-
-
-def _lines(statement: Statement) -> Sequence[str]:
-    """The lines of a statement itself."""
-    match statement:
-        case Assign(targets, value, symbol, note):
-            text = f"{' = '.join(x.text for x in targets)} {symbol} {value.text}"
-            return [f"{text}  # {note}" if note else text]
-        case Evaluate(value):
-            return [value.text]
-        case Return(value):
-            return [f"return {value.text}"]
-        case Delete(names):
-            return [f"del {', '.join(names)}"]
-        case Comment(text):
-            return [comment(text)]
-        case Verbatim(lines) | Suite(lines):
-            return lines
-    raise AssertionError(f"{statement} is no statement")

@@ -1,4 +1,4 @@
-"""What stands before the body of a generated function: parts of arguments by their names, and symbolic sizes."""
+"""What stands around the body of a generated function: arguments taken apart, sizes that are read, results."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from symgrad.core.graph import INPUT, Node
 from symgrad.core.sizes import Dim, symbols_of
-from symgrad.core.text import identifier
+from symgrad.core.text import double_quoted, identifier, key_literal, literal
 from symgrad.loops.loop import Block
 from symgrad.spelling import Code, Name, call, several
+from symgrad.targets.numpy.body import Body
 from symgrad.targets.numpy.header import Header
 from symgrad.targets.numpy.names import Names
-from symgrad.targets.numpy.statements import Assign
+from symgrad.targets.numpy.statements import Assign, Evaluate, returned
 
 
 def name_inputs(names: Names, header: Header) -> None:
@@ -73,7 +74,7 @@ def sizes(inputs: Iterable[Node], header: Header, wanted: Iterable[str]) -> list
             continue
         shape = f"{header.place(node)}.shape"
         if there == set(axes) and len(there) == len(axes) > 1:
-            found.append(Assign((several(list(map(Name, axes))),), Code(shape)))
+            found.append(Assign((several(axes),), Code(shape)))
         else:
             found += [Assign((Name(name),), Code(f"{shape}[{axes.index(name)}]")) for name in sorted(there)]
         missing -= there
@@ -84,3 +85,32 @@ def numbers(header: Header, wanted: Sequence[str]) -> list[Assign]:
     """Statements that read int arguments under the names of their symbols."""
     places = {name: header.local[leaf.parameter] + leaf.below for name, leaf in header.numbers.items()}
     return [Assign((Name(name),), Code(places[name])) for name in wanted if places.get(name, name) != name]
+
+
+def returned_tree(tree: Any, body: Body, outputs: Sequence[Node]) -> Evaluate:
+    """The statement that returns a tree of results, and computes one of them perhaps."""
+    makes = next((y for y in outputs if body.read(y).depth), None)
+    return returned(Code(_spell_tree(tree, body.results(outputs))), makes)
+
+
+def _spell_tree(tree: Any, spellings: dict[Node, tuple[Code, Code]], top: bool = True) -> str:
+    """A tree of results as a Python expression."""
+    if isinstance(tree, Node):
+        code, again = spellings[tree]
+        spellings[tree] = again, again
+        return code.text
+    if isinstance(tree, dict):
+        items = [f"{_key(key)}: {_spell_tree(value, spellings, False)}" for key, value in tree.items()]
+        return f"{{{', '.join(items)}}}"
+    if isinstance(tree, list):
+        return f"[{', '.join(_spell_tree(x, spellings, False) for x in tree)}]"
+    if isinstance(tree, tuple):
+        inner = ", ".join(_spell_tree(x, spellings, False) for x in tree) + "," * (len(tree) == 1)
+        return inner if top and tree else f"({inner})"
+    value = literal(tree)
+    assert value is not None, f"{tree!r} is no result of a program"
+    return double_quoted(value)
+
+
+def _key(key: Any) -> str:
+    return double_quoted(key_literal(key) or "")
