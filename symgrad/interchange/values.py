@@ -12,7 +12,7 @@ import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from symgrad.errors import ArgumentError
 from symgrad.interchange.cursor import Cursor
 from symgrad.ops.einsum import Subscripts
 from symgrad.ops.index_expressions import Slice, Slot
-from symgrad.ops.marks import Segment
 
 WRITTEN_OUT = 16  # numbers of an array up to which they are written one by one
 WEAK = " weak"  # behind the type of a Python number
@@ -46,7 +45,6 @@ class Writer:
     """Values of one program as JSON; `graph` writes a graph that is a parameter."""
 
     graph: Callable[[Graph], Any]
-    segments: dict[Segment, int] = field(default_factory=dict)  # by number
 
     def value(self, x: Any) -> Any:
         """A value as JSON; an ArgumentError for a kind that files do not hold."""
@@ -64,9 +62,6 @@ class Writer:
         raise ArgumentError(
             f"{x!r} has no form in a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
         )
-
-    def segment(self, x: Segment) -> int:
-        return self.segments.setdefault(x, len(self.segments))
 
 
 def size_text(size: Size) -> int | str:
@@ -105,7 +100,6 @@ _WRITERS: tuple[tuple[Any, Callable[[Writer, Any], Any]], ...] = (
     (Slot, lambda writer, x: {"slot": x.input}),
     (Aval, lambda writer, x: {"type": type_of(x)}),
     (Subscripts, lambda writer, x: {"subscripts": str(x)}),
-    (Segment, lambda writer, x: {"segment": writer.segment(x)}),
     (Graph, lambda writer, x: {"graph": writer.graph(x)}),
 )
 
@@ -140,7 +134,6 @@ class Reader:
     """Values of one program from JSON; `graph` reads a graph that is a parameter."""
 
     symbols: Sizes
-    segments: list[Segment]
     graph: Callable[[Cursor], Graph]
 
     def value(self, at: Cursor) -> Any:
@@ -218,9 +211,6 @@ class Reader:
             raise at.wrong("a constant is a number or an array")
         return Literal(value)
 
-    def _segment(self, at: Cursor) -> Segment:
-        return self.segments[at.whole(0, len(self.segments) - 1)]
-
 
 def _all_words(value: Any) -> bool:
     if isinstance(value, tuple):
@@ -292,7 +282,6 @@ _READERS: dict[str, Callable[[Reader, Cursor], Any]] = {
     "slot": lambda reader, at: Slot(at.whole(0, LARGEST)),
     "type": Reader.type,
     "subscripts": lambda reader, at: Subscripts(at.text(1000)),
-    "segment": Reader._segment,
     "graph": lambda reader, at: reader.graph(at),
 }
 

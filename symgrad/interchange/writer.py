@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.core import tree
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.provenance import Where
+from symgrad.core.region import Region
 from symgrad.core.saving import MARK
 from symgrad.core.sizes import Sizes
 from symgrad.core.version import VERSION
@@ -26,9 +27,9 @@ FORMAT, FORMAT_VERSION = "symgrad graph", 1
 
 def document(program: Program) -> dict[str, Any]:
     """What a file says of a program, in the order of reading."""
-    files, names = _Files(), {op: name for name, op in OPERATORS.items()}
-    writer = Writer(lambda graph: _graph(graph, writer, files, names))
-    body = _graph(program.graph, writer, files, names)
+    files = _Files()
+    nodes = _Nodes(files)
+    body, writer = nodes.graph(program.graph, program.graph.nodes), nodes.writer
     file, line = files.place(program.where)
     return {
         "format": FORMAT,
@@ -41,7 +42,6 @@ def document(program: Program) -> dict[str, Any]:
         "parameters": [{"name": p.name, "kind": p.kind.name.lower()} for p in program.parameters],
         "arguments": _arguments(program, writer),
         "results": _tree(program.outputs, lambda x: _result(x, writer), "result"),
-        "segments": [{"name": x.name, "again": x.again} for x in writer.segments],
         "files": files.described(),
         "nodes": body["nodes"],
         "names": body["names"],
@@ -52,7 +52,7 @@ def text_of(found: dict[str, Any]) -> str:
     """The document with a line for each item of its long lists."""
     lines = []
     for name, value in found.items():
-        rows = value if name in ("nodes", "names", "files", "segments", "parameters", "arguments") else []
+        rows = value if name in ("nodes", "names", "files", "parameters", "arguments") else []
         if rows:
             lines.append(f'  "{name}": [\n    ' + ",\n    ".join(map(_compact, rows)) + "\n  ]")
         else:
@@ -67,30 +67,65 @@ def _compact(value: Any) -> str:
 # ---- the graph
 
 
-def _graph(graph: Graph, writer: Writer, files: _Files, names: dict[Op, str]) -> dict[str, Any]:
-    nodes = [_node(node, graph, writer, files, names) for node in graph.nodes]
-    hints = [[x.id, hint if isinstance(hint, str) else [hint[0], hint[1].id]] for x, hint in graph.names.items()]
-    inputs, outputs = ([x.id for x in ends] for ends in (graph.inputs, graph.outputs))
-    return {"nodes": nodes, "inputs": inputs, "outputs": outputs, "names": hints}
+class _Nodes:
+    """Writes nodes, and graphs and regions in them."""
 
+    def __init__(self, files: _Files) -> None:
+        self.files, self.operators = files, {op: name for name, op in OPERATORS.items()}
+        self.writer = Writer(lambda graph: _Nodes(files).closed(graph))
+        self._places: dict[Node, list[int]] = {}  # the number of the graph, in the order of the file, and that in it
+        self._graphs: dict[Graph, int] = {}
 
-def _node(node: Node, graph: Graph, writer: Writer, files: _Files, names: dict[Op, str]) -> dict[str, Any]:
-    if node.op not in names:
-        raise ArgumentError(
-            f"the operator {node.op.name} is not in the table under its name",
-            "Give your operator a name= of its own; of a Compiled write the program that was traced.",
-        )
-    found: dict[str, Any] = {"id": node.id, "op": names[node.op]}
-    if node.inputs:
-        found["inputs"] = [x.id for x in node.inputs]
-    if node.params:
-        found["params"] = {key: writer.value(value) for key, value in node.params}
-    found |= {"type": type_of(node.aval), "where": files.place(node.where)}
-    of = node.where.of
-    if of is not None:
-        found["of"] = of.id if of.id < len(graph.nodes) and graph.nodes[of.id] is of else None
-        found |= {"again": True} if node.where.again else {}
-    return found
+    def graph(self, graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
+        """Nodes of a graph, numbered one after the other, and what they are called."""
+        k = self._graphs[graph] = len(self._graphs)
+        rows = []
+        for i, x in enumerate(nodes):
+            rows.append(self._row(x, i, graph))
+            self._places[x] = [k, i]
+        names = [
+            [self._places[x][1], hint if isinstance(hint, str) else [hint[0], self._place(hint[1])]]
+            for x, hint in graph.names.items()
+            if x in self._places and (isinstance(hint, str) or hint[1] in self._places)
+        ]
+        return {"nodes": rows, "names": names}
+
+    def closed(self, graph: Graph) -> dict[str, Any]:
+        body = self.graph(graph, graph.nodes)
+        inputs, outputs = ([x.id for x in ends] for ends in (graph.inputs, graph.outputs))
+        return {"nodes": body["nodes"], "inputs": inputs, "outputs": outputs, "names": body["names"]}
+
+    def _place(self, node: Node) -> Any:
+        k, i = self._places.get(node, (0, None))
+        return [k, i] if k else i
+
+    def _row(self, node: Node, i: int, graph: Graph) -> dict[str, Any]:
+        if node.op not in self.operators:
+            raise ArgumentError(
+                f"the operator {node.op.name} is not in the table under its name",
+                "Give your operator a name= of its own; of a Compiled write the program that was traced.",
+            )
+        found: dict[str, Any] = {"id": i, "op": self.operators[node.op]}
+        if node.inputs:
+            found["inputs"] = [self._places[x][1] for x in node.inputs]
+        if node.params:
+            found["params"] = {key: self._param(value, graph) for key, value in node.params}
+        found |= {"type": type_of(node.aval), "where": self.files.place(node.where)}
+        if node.where.of is not None:
+            found["of"] = self._place(node.where.of)
+            found |= {"again": True} if node.where.again else {}
+        return found
+
+    def _param(self, value: Any, graph: Graph) -> Any:
+        if not isinstance(value, Region):
+            return self.writer.value(value)
+        nodes, found = [*value.parameters, *value.nodes], {}
+        if not all(x in self._places for x in nodes):
+            found = self.graph(value.graph, nodes)
+        elif value.graph is not graph:
+            found = {"graph": self._graphs[value.graph]}
+        ends = {"parameters": value.parameters, "results": value.results}
+        return {"region": {key: [self._places[x][1] for x in given] for key, given in ends.items()} | found}
 
 
 class _Files:

@@ -9,9 +9,10 @@ from functools import cache
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, reached
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.define import flat
 from symgrad.ops.elementwise import WHERE
-from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
+from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.shape import ASTYPE
 from symgrad.spelling import Code, call, spell_number
 from symgrad.targets.numpy.body import Body, Expr, Scope
@@ -20,7 +21,7 @@ from symgrad.targets.numpy.statements import Return, Statement, Suite
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
-SAME = (ALIAS, STOP, ASTYPE, *BOUNDARIES)
+SAME = (ALIAS, STOP, ASTYPE, BARRIER)
 
 
 def is_scalar(graph: Graph) -> bool:
