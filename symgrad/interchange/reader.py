@@ -46,7 +46,7 @@ def program_at(at: Cursor) -> Program:
     sizes, symbols = _sizes(fields["sizes"])
     files = _Files(fields["files"])
     graph = Graph()
-    reader = Reader(symbols, lambda inner: _inner_graph(inner, reader, files))
+    reader = Reader(symbols)
     files.belong_to(graph)
     graphs = [graph]
     _add_nodes(graph, fields["nodes"], reader, files, graphs)
@@ -98,7 +98,7 @@ def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
         if str(symbol) != text.text():
             raise text.wrong(f"the size {name.value} is called {symbol} in expressions")
     symbols = Symbols(sizes)
-    reader = Reader(symbols, _no_graph)
+    reader = Reader(symbols)
     for bound in fields["assumed"].items():
         margin = _margin(*map(reader.size, bound.items(2)))
         if margin is None or not sizes.assume(margin):
@@ -270,20 +270,6 @@ def _pattern(at: Cursor, graphs: Sequence[Graph]) -> tuple[str, Node]:
     if not _PATTERN.fullmatch(pattern.text(100)):
         raise pattern.wrong('it is a name with {} in it, such as "d_{}"')
     return pattern.value, _place(of, graphs)
-
-
-def _inner_graph(at: Cursor, reader: Reader, files: _Files) -> Graph:
-    """A graph in a node."""
-    fields = at.fields(("nodes", "inputs", "outputs", "names"))
-    graph = Graph()
-    _add_nodes(graph, fields["nodes"], reader, files, [graph])
-    _add_names(graph, fields["names"], [graph])
-    graph.inputs, graph.outputs = ([_node(x, graph) for x in fields[key].items()] for key in ("inputs", "outputs"))
-    return graph
-
-
-def _no_graph(at: Cursor) -> Graph:
-    raise at.wrong("no graph stands here")
 
 
 # ---- arguments and results

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Graph, Literal
+from symgrad.core.graph import Aval, Literal
 from symgrad.core.sizes import Dim, Size, Sizes
 from symgrad.core.specs import parse_size
 from symgrad.errors import ArgumentError
@@ -40,28 +40,22 @@ _WORD = re.compile(r"[\w ,.>\-]{0,10000}", re.ASCII)  # a text among parameters:
 # ---- writing
 
 
-@dataclass
-class Writer:
-    """Values of one program as JSON; `graph` writes a graph that is a parameter."""
-
-    graph: Callable[[Graph], Any]
-
-    def value(self, x: Any) -> Any:
-        """A value as JSON; an ArgumentError for a kind that files do not hold."""
-        if type(x) in _PLAIN:
-            return x
-        if type(x) is float:
-            return x if math.isfinite(x) else {"float": repr(x)}
-        if type(x) is tuple:
-            return [self.value(item) for item in x]
-        if x is Ellipsis:
-            return {"ellipsis": True}
-        for kind, write in _WRITERS:
-            if isinstance(x, kind):
-                return write(self, x)
-        raise ArgumentError(
-            f"{x!r} has no form in a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
-        )
+def written(x: Any) -> Any:
+    """A value as JSON; an ArgumentError for a kind that files do not hold."""
+    if type(x) in _PLAIN:
+        return x
+    if type(x) is float:
+        return x if math.isfinite(x) else {"float": repr(x)}
+    if type(x) is tuple:
+        return [written(item) for item in x]
+    if x is Ellipsis:
+        return {"ellipsis": True}
+    for kind, write in _WRITERS:
+        if isinstance(x, kind):
+            return write(x)
+    raise ArgumentError(
+        f"{x!r} has no form in a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
+    )
 
 
 def size_text(size: Size) -> int | str:
@@ -91,21 +85,20 @@ def array_of(x: np.ndarray) -> dict[str, Any]:
     return {**described, "base64": b64encode(x.tobytes()).decode("ascii")}
 
 
-_WRITERS: tuple[tuple[Any, Callable[[Writer, Any], Any]], ...] = (
-    (complex, lambda writer, x: {"complex": [writer.value(x.real), writer.value(x.imag)]}),
-    (Literal, lambda writer, x: {"constant": _constant(writer, x)}),
-    (Dim, lambda writer, x: {"size": size_text(x)}),
-    (np.dtype, lambda writer, x: {"dtype": dtype_text(x)}),
-    (Slice, lambda writer, x: {"slice": [writer.value(part) for part in x]}),
-    (Slot, lambda writer, x: {"slot": x.input}),
-    (Aval, lambda writer, x: {"type": type_of(x)}),
-    (Subscripts, lambda writer, x: {"subscripts": str(x)}),
-    (Graph, lambda writer, x: {"graph": writer.graph(x)}),
+_WRITERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (complex, lambda x: {"complex": [written(x.real), written(x.imag)]}),
+    (Literal, lambda x: {"constant": _constant(x)}),
+    (Dim, lambda x: {"size": size_text(x)}),
+    (np.dtype, lambda x: {"dtype": dtype_text(x)}),
+    (Slice, lambda x: {"slice": [written(part) for part in x]}),
+    (Slot, lambda x: {"slot": x.input}),
+    (Aval, lambda x: {"type": type_of(x)}),
+    (Subscripts, lambda x: {"subscripts": str(x)}),
 )
 
 
-def _constant(writer: Writer, x: Literal) -> Any:
-    return writer.value(x.value) if x.weak else {"array": array_of(x.value)}
+def _constant(x: Literal) -> Any:
+    return written(x.value) if x.weak else {"array": array_of(x.value)}
 
 
 # ---- reading
@@ -131,10 +124,9 @@ class Symbols(Sizes):
 
 @dataclass
 class Reader:
-    """Values of one program from JSON; `graph` reads a graph that is a parameter."""
+    """Values of one program from JSON."""
 
     symbols: Sizes
-    graph: Callable[[Cursor], Graph]
 
     def value(self, at: Cursor) -> Any:
         """The value that stands here."""
@@ -282,7 +274,6 @@ _READERS: dict[str, Callable[[Reader, Cursor], Any]] = {
     "slot": lambda reader, at: Slot(at.whole(0, LARGEST)),
     "type": Reader.type,
     "subscripts": lambda reader, at: Subscripts(at.text(1000)),
-    "graph": lambda reader, at: reader.graph(at),
 }
 
 

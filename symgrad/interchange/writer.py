@@ -19,7 +19,7 @@ from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.static import Static
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
-from symgrad.interchange.values import Writer, size_text, type_of
+from symgrad.interchange.values import size_text, type_of, written
 from symgrad.ops.define import OPERATORS
 
 FORMAT, FORMAT_VERSION = "symgrad graph", 1
@@ -29,7 +29,7 @@ def document(program: Program) -> dict[str, Any]:
     """What a file says of a program, in the order of reading."""
     files = _Files()
     nodes = _Nodes(files)
-    body, writer = nodes.graph(program.graph, program.graph.nodes), nodes.writer
+    body = nodes.graph(program.graph, program.graph.nodes)
     file, line = files.place(program.where)
     return {
         "format": FORMAT,
@@ -40,8 +40,8 @@ def document(program: Program) -> dict[str, Any]:
         "where": [file, line],
         "sizes": _sizes(program.sizes),
         "parameters": [{"name": p.name, "kind": p.kind.name.lower()} for p in program.parameters],
-        "arguments": _arguments(program, writer),
-        "results": _tree(program.outputs, lambda x: _result(x, writer), "result"),
+        "arguments": _arguments(program),
+        "results": _tree(program.outputs, _result, "result"),
         "files": files.described(),
         "nodes": body["nodes"],
         "names": body["names"],
@@ -68,11 +68,10 @@ def _compact(value: Any) -> str:
 
 
 class _Nodes:
-    """Writes nodes, and graphs and regions in them."""
+    """Writes nodes, and regions in them."""
 
     def __init__(self, files: _Files) -> None:
         self.files, self.operators = files, {op: name for name, op in OPERATORS.items()}
-        self.writer = Writer(lambda graph: _Nodes(files).closed(graph))
         self._places: dict[Node, list[int]] = {}  # the number of the graph, in the order of the file, and that in it
         self._graphs: dict[Graph, int] = {}
 
@@ -89,11 +88,6 @@ class _Nodes:
             if x in self._places and (isinstance(hint, str) or hint[1] in self._places)
         ]
         return {"nodes": rows, "names": names}
-
-    def closed(self, graph: Graph) -> dict[str, Any]:
-        body = self.graph(graph, graph.nodes)
-        inputs, outputs = ([x.id for x in ends] for ends in (graph.inputs, graph.outputs))
-        return {"nodes": body["nodes"], "inputs": inputs, "outputs": outputs, "names": body["names"]}
 
     def _place(self, node: Node) -> Any:
         k, i = self._places.get(node, (0, None))
@@ -118,7 +112,7 @@ class _Nodes:
 
     def _param(self, value: Any, graph: Graph) -> Any:
         if not isinstance(value, Region):
-            return self.writer.value(value)
+            return written(value)
         nodes, found = [*value.parameters, *value.nodes], {}
         if not all(x in self._places for x in nodes):
             found = self.graph(value.graph, nodes)
@@ -164,11 +158,11 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
 # ---- arguments and results
 
 
-def _arguments(program: Program, writer: Writer) -> list[Any]:
+def _arguments(program: Program) -> list[Any]:
     """By parameter the tree of its leaves."""
     leaves = tree.unflatten(program.structure, program.leaves)
     parts = zip(program.parameters, leaves, strict=True)
-    return [_tree(part, lambda x: _leaf(x, writer), f"argument {p.name}") for p, part in parts]
+    return [_tree(part, _leaf, f"argument {p.name}") for p, part in parts]
 
 
 def _tree(x: Any, leaf: Callable[[Any], Any], what: str) -> Any:
@@ -194,14 +188,14 @@ def _key(key: Any, what: str) -> Any:
     return key
 
 
-def _leaf(leaf: Leaf, writer: Writer) -> dict[str, Any]:
+def _leaf(leaf: Leaf) -> dict[str, Any]:
     if leaf.node is not None:
         return {"node": leaf.node.id} | ({} if leaf.is_array is None else {"array": leaf.is_array})
     if leaf.size is not None:
         return {"size": size_text(leaf.size)}
     static = leaf.static.value if isinstance(leaf.static, Static) else leaf.static
-    return {"value": writer.value(static)} | ({"ignored": True} if leaf.ignored else {})
+    return {"value": written(static)} | ({"ignored": True} if leaf.ignored else {})
 
 
-def _result(x: Any, writer: Writer) -> dict[str, Any]:
-    return {"node": x.node.id} if isinstance(x, Variable) else {"value": writer.value(x)}
+def _result(x: Any) -> dict[str, Any]:
+    return {"node": x.node.id} if isinstance(x, Variable) else {"value": written(x)}
