@@ -22,6 +22,7 @@ from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
+from symgrad.ops.checkpoint import open_checkpoints
 from symgrad.products import contraction_lowering, contraction_order, factors, masks, matrices, scaled, sums
 from symgrad.products.batch_matmuls import batch_matmuls
 from symgrad.products.collapse_batch import collapse_batch
@@ -128,6 +129,13 @@ BEFORE = (
 """Before each derivative; `canonicalised` runs it in the middle of a trace."""
 
 OPTIMISE = (
+    Stage(
+        open_checkpoints,
+        level=0,
+        takes="the program with all of its derivatives",
+        gives="what checkpoints compute in their places",
+        why="all that follows sees what is computed again beside everything else",
+    ),
     Stage(
         simplify,
         level=1,

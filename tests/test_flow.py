@@ -23,6 +23,7 @@ from symgrad.core.graph import ITEM, reached
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.create import ARANGE
 from symgrad.ops.determinants import COFACTORS, SLOPE
 from symgrad.products.pack_operands import COPY
@@ -41,7 +42,7 @@ def written(flow):
     return f"{text} {flow.combine.__name__}" if reduces else text
 
 
-OWN = {"COPY": COPY, "COFACTORS": COFACTORS, "SLOPE": SLOPE}
+OWN = {"BARRIER": BARRIER, "COPY": COPY, "COFACTORS": COFACTORS, "SLOPE": SLOPE}
 
 
 def call(source, *shapes):
@@ -122,8 +123,7 @@ CALLS = [
     ("roll", "np.roll(x, 1)", M, "..->.."), ("pad", "np.pad(x, ((0, 0), (1, 2)), 'edge')", M, "a.->a."),
     ("astype", "x.astype(int)", M, "ab->ab"), ("round", "np.round(x, 1)", M, "ab->ab"),
     ("stop_gradient", "sg.stop_gradient(x)", M, "ab->ab"), ("alias", "sg.name(x, 'h')", M, "ab->ab"),
-    ("enter", "sg.checkpoint(np.sin)(x)", M, "ab->ab"), ("leave", "sg.checkpoint(np.sin)(x)", M, "ab->ab"),
-    ("again", "sg.grad(lambda x: np.sum(sg.checkpoint(np.sin)(x)))(x)", M, "ab->ab"),
+    ("barrier", "BARRIER(np.sin(x), own=0)", M, "ab->ab"),
     # made from nothing, or nearly
     ("full", "np.full((2, 3), x[0], like=x)", V, "->ab"), ("arange", "np.arange(4, like=x)", V, ",,->."),
     ("eye", "np.eye(3, like=x)", V, "->.."), ("linspace", "np.linspace(x, y, 5)", M, (4,), "ab,b->.ab"),
@@ -220,6 +220,7 @@ WITHOUT_AXES = {
     "size",
     "seed",
     "item",
+    "checkpoint",
     "loop",
     "empty",
     "triu_indices",

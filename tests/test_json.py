@@ -21,6 +21,7 @@ from test_other_programs import PROGRAMS
 
 import symgrad as sg
 from symgrad.core.graph import Graph, Op, verify
+from symgrad.core.region import Region
 from symgrad.errors import ArgumentError, GraphError, SymgradError
 from symgrad.ops.define import OPERATORS
 from symgrad.ops.scipy import load
@@ -149,16 +150,16 @@ def test_what_a_node_derives_may_have_been_cut_off():
     returned(part.program)
 
 
-def test_a_graph_in_a_node_has_a_place():
-    inner = Graph()
-    inner.outputs = [inner.constant(2.0)]
+def test_a_region_in_a_node_has_a_place():
+    graph = Graph()
+    inner = Region(graph, [], [graph.constant(2.0)])
     body = sg.operator(lambda x, inner: x, name="test_body", infer=lambda x, inner: x)
     g = sg.Graph()
     x = g.input("x", "float64[n]")
     g.add(body, (x.node,), (("inner", inner),))
     text = sg.to_json(g)
     found = sg.from_json(text)
-    assert dict(found.graph.nodes[1].params)["inner"].outputs[0].op.name == "constant"
+    assert dict(found.graph.nodes[1].params)["inner"].results[0].op.name == "constant"
     assert sg.to_json(found) == text
 
 

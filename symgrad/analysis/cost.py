@@ -11,11 +11,12 @@ from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes,
 from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, symbols_of
-from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
+from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.marks import ALIAS, STOP
 
 ASSUMED = 1000  # what a symbolic size counts for where a number is needed
 MANY_ROWS = 100_000  # rows that are assumed where a symbol has no value
-MARKS = (ITEM, ALIAS, STOP, *BOUNDARIES)  # which call nothing
+MARKS = (ITEM, ALIAS, STOP, BARRIER)  # which call nothing
 
 
 class Cost(NamedTuple):

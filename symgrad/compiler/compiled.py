@@ -18,12 +18,12 @@ from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
 from symgrad.core.options import Options, current
 from symgrad.core.recording import recording, staged
+from symgrad.core.region import with_nested
 from symgrad.core.text import literal
 from symgrad.errors import ArgumentError
 from symgrad.frontend.static import StaticArguments
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
-from symgrad.loops.loop import with_nested
 from symgrad.loops.scratch import scratch_of
 from symgrad.pipeline import optimise, schedule
 from symgrad.targets.numpy.excerpts import excerpt, names_of

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import copyreg
 import pickle
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from symgrad.core import tree
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.provenance import Where
+from symgrad.core.region import Region
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import OPERATORS, TABLE
@@ -76,11 +78,12 @@ class _Place:
 def rows_of(program: Program) -> dict[str, Any]:
     """A program without links between nodes."""
     graph = program.graph
+    rows = _Rows(graph)
     return {
-        "nodes": [(x.op, _ids(x.inputs), x.params, _where(x.where)) for x in graph.nodes],
+        "nodes": rows.written,
+        "names": rows.names(),
         "inputs": _ids(graph.inputs),
         "outputs": _ids(graph.outputs),
-        "names": [(x.id, y if isinstance(y, str) else (y[0], y[1].id)) for x, y in graph.names.items()],
         "rewrites": [(*_home(rule), before.id, after.id) for rule, before, after in graph.rewrites],
         "leaves": [replace(leaf, node=leaf.node and leaf.node.id) for leaf in program.leaves],  # type: ignore[arg-type]
         "parameters": [p.replace(annotation=p.empty) for p in program.parameters],
@@ -91,13 +94,17 @@ def rows_of(program: Program) -> dict[str, Any]:
 
 def program_of(rows: dict[str, Any]) -> Program:
     """The program again."""
-    graph = Graph()
-    nodes: list[Node] = []
-    for op, inputs, params, (file, line, of, again) in rows["nodes"]:
-        where = Where(file, line, None if of is None else nodes[of], again)
-        nodes.append(graph.add(op, tuple(nodes[i] for i in inputs), params, where))
+    graphs: defaultdict[int, Graph] = defaultdict(Graph)
+    made: list[Node] = []
+    for number, op, inputs, params, (file, line, of, again) in rows["nodes"]:
+        where = Where(file, line, None if of is None else made[of], again)
+        params = tuple((key, x.region(graphs, made) if type(x) is _Region else x) for key, x in params)
+        made.append(graphs[number].add(op, tuple(made[i] for i in inputs), params, where))
+    for number, i, y in rows["names"]:
+        graphs[number].names[made[i]] = y if isinstance(y, str) else (y[0], made[y[1]])
+    graph = graphs[0]
+    nodes = graph.nodes
     graph.inputs, graph.outputs = ([nodes[i] for i in rows[key]] for key in ("inputs", "outputs"))
-    graph.names = {nodes[i]: y if isinstance(y, str) else (y[0], nodes[y[1]]) for i, y in rows["names"]}
     graph.rewrites = [(_at(*home), nodes[i], nodes[j]) for *home, i, j in rows["rewrites"]]
     inputs, outputs = tree.tree_map(lambda x: Variable(graph, nodes[x.id]) if type(x) is _Place else x, rows["trees"])
     leaves = [replace(leaf, node=None if leaf.node is None else nodes[leaf.node]) for leaf in rows["leaves"]]
@@ -106,12 +113,54 @@ def program_of(rows: dict[str, Any]) -> Program:
     return Program(graph, inputs, outputs, name, where, leaves, structure, rows["parameters"], sizes, orders, summary)
 
 
+class _Region(NamedTuple):
+    """Stands for a region: the number of its graph, and those of nodes."""
+
+    graph: int
+    parameters: tuple[int, ...]
+    results: tuple[int, ...]
+
+    def region(self, graphs: Mapping[int, Graph], made: Sequence[Node]) -> Region:
+        return Region(graphs[self.graph], *([made[i] for i in numbers] for numbers in self[1:]))
+
+
+class _Rows:
+    """The nodes of a graph and those in its regions, each before it is needed, numbered one after the other."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.written: list[Any] = []
+        self._graphs: dict[Graph, int] = {}
+        self._numbers: dict[Node, int] = {}
+        self._add(graph, graph.nodes)
+
+    def names(self) -> list[Any]:
+        """The graph, the node and its name."""
+        numbers = self._numbers
+        return [
+            (number, numbers[x], y if isinstance(y, str) else (y[0], numbers[y[1]]))
+            for graph, number in self._graphs.items()
+            for x, y in graph.names.items()
+            if x in numbers and (isinstance(y, str) or y[1] in numbers)
+        ]
+
+    def _add(self, graph: Graph, nodes: Iterable[Node]) -> None:
+        number, numbers = self._graphs.setdefault(graph, len(self._graphs)), self._numbers
+        for x in nodes:
+            if x in numbers:
+                continue
+            params = tuple([(key, self._region(y) if isinstance(y, Region) else y) for key, y in x.params])
+            where = (x.where.file, x.where.line, x.where.of and numbers.get(x.where.of), x.where.again)
+            self.written.append((number, x.op, tuple([numbers[y] for y in x.inputs]), params, where))
+            numbers[x] = len(numbers)
+
+    def _region(self, region: Region) -> _Region:
+        self._add(region.graph, [*region.parameters, *region.nodes])
+        parameters, results = (tuple([self._numbers[x] for x in ends]) for ends in (region.parameters, region.results))
+        return _Region(self._graphs[region.graph], parameters, results)
+
+
 def _ids(nodes: Any) -> tuple[int, ...]:
     return tuple(x.id for x in nodes)
-
-
-def _where(where: Where) -> tuple[str, int, int | None, bool]:
-    return where.file, where.line, None if where.of is None else where.of.id, where.again
 
 
 def _placed(x: Any) -> Any:

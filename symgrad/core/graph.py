@@ -224,7 +224,7 @@ class Graph:
         self.names: dict[Node, str | tuple[str, Node]] = {}
         self.rewrites: list[tuple[Any, Node, Node]] = []
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
-        self.entry: Callable[[Node], Node] | None = None  # marks what the checkpointed function being traced reads
+        self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self._interned: dict[tuple[Any, ...], Node] = {}
 
     def __repr__(self) -> str:
@@ -245,17 +245,28 @@ class Graph:
 
     def add(self, op: Op, inputs: tuple[Node, ...] = (), params: Params = (), where: Where | None = None) -> Node:
         """The node of `op` on `inputs`: the one that is there, or a new one. The only mutation of a graph."""
-        if self.entry is not None:
-            inputs = tuple([self.entry(x) for x in inputs])
         key = (op, inputs, params)
         node = self._interned.get(key)
-        if node is None:
-            aval = op.infer(*[x.aval for x in inputs], **dict(params))
-            if where is None:
-                where = self.provenance or here()
-            node = self._interned[key] = Node(len(self.nodes), op, inputs, params, aval, where)
-            self.nodes.append(node)
+        if node is not None:
+            self.found.append(node)
+            return node
+        aval = op.infer(*[x.aval for x in inputs], **dict(params))
+        if where is None:
+            where = self.provenance or here()
+        node = self._interned[key] = Node(len(self.nodes), op, inputs, params, aval, where)
+        self.nodes.append(node)
         return node
+
+    def rebuild(self, node: Node, inputs: tuple[Node, ...], where: Where) -> Node:
+        """The image of a node on images of its inputs: what it is known to be need not be inferred again."""
+        key = (node.op, inputs, node.params)
+        image = self._interned.get(key)
+        if image is not None:
+            self.found.append(image)
+            return image
+        image = self._interned[key] = Node(len(self.nodes), *key, node.aval, where)
+        self.nodes.append(image)
+        return image
 
     def add_input(self, name: str, aval: Aval, where: Where | None = None) -> Node:
         """A new input; its name must be new too."""
@@ -296,6 +307,19 @@ class Graph:
         import networkx as nx  # as slow to import as NumPy, and not needed to compile
 
         return nx.DiGraph()
+
+
+def moved_name(names: Mapping[Node, Any], name: Any, image: Mapping[Node, Node]) -> Any:
+    """A name for the image of a node: a pattern goes with the image of its node, or is written out if that has none."""
+    pattern = "{}"
+    while not isinstance(name, str):
+        template, of = name
+        if of in image:
+            return (pattern.format(template), image[of])
+        pattern, name = pattern.format(template), names.get(of)
+        if name is None:
+            return None
+    return pattern.format(name)
 
 
 def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:

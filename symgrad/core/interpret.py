@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import INPUT, SIZE, Aval, Node, needed
+from symgrad.core.region import Region
 from symgrad.core.sizes import Dim, Rows, evaluate as number_of
 from symgrad.errors import GraphError
 
@@ -59,11 +60,13 @@ def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -
 
 
 def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
-    """A parameter with numbers for its symbols."""
+    """A parameter with numbers for its symbols; of a region a function of its inputs."""
     if isinstance(value, Dim):
         return number_of(value, sizes)
     if isinstance(value, Rows):
         return sizes[str(value)]
+    if type(value) is Region:
+        return lambda *xs: interpret(value.results, dict(zip(value.parameters, xs, strict=True)), sizes)
     if isinstance(value, tuple) and not isinstance(value, Aval):
         items = [at_sizes(item, sizes) for item in value]
         return tuple(items) if type(value) is tuple else type(value)(*items)

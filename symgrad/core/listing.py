@@ -26,7 +26,7 @@ def listing(graph: Graph, results: str | None = None, within: str = "") -> str:
     returned = ", ".join(names[y] for y in graph.outputs) if results is None else results
     rows = [
         (f"{names[node]} = {applied(node, names)}", types(node), place(node, names), _below(node, within))
-        for node in graph.nodes
+        for node in _shown(graph)
         if number(node) is None
     ]
     widths = [max((len(row[i]) for row in rows if len(row[i]) <= WIDEST), default=0) for i in (0, 1)]
@@ -45,6 +45,21 @@ def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
         for row in rows
     )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _shown(graph: Graph) -> list[Node]:
+    """The nodes that do not stand in a region alone, which shows them."""
+    inside = {x for node in graph.nodes for _, value in node.params if _is_part(value, graph) for x in value.nodes}
+    shown, used = [], set(graph.outputs)
+    for node in reversed(graph.nodes):
+        if node not in inside or node in used:
+            shown.append(node)
+            used.update(node.inputs)
+    return shown[::-1]
+
+
+def _is_part(value: Any, graph: Graph) -> bool:
+    return getattr(value, "graph", None) is graph
 
 
 def _below(node: Node, within: str) -> list[str]:
@@ -128,7 +143,7 @@ def shortened(text: str) -> str:
 
 def nested_graphs(node: Node) -> Sequence[tuple[str, Graph]]:
     """The graphs among the parameters of a node, such as the body of a loop, by the parameter's name."""
-    found = ((key, getattr(value, "graph", value)) for key, value in node.params)
+    found = ((key, getattr(value, "body", value)) for key, value in node.params)
     return [(key, cast("Graph", inner)) for key, inner in found if hasattr(inner, "nodes")]
 
 

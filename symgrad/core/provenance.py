@@ -8,7 +8,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from types import CodeType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -38,6 +38,14 @@ class Where(NamedTuple):
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)}:{self.line}"
+
+    def moved(self, image: Mapping[Node, Node]) -> Where:
+        """What is said of a node's image: it goes on deriving the image; where that has none, the node as it was."""
+        return self if self.of is None else Where(self.file, self.line, image.get(self.of, self.of), self.again)
+
+    def repeated(self, of: Node) -> Where:
+        """What is said of a value that a derivative computes once more."""
+        return Where(self.file, self.line, of, True)
 
     @property
     def text(self) -> str:

@@ -13,10 +13,13 @@ import numpy as np
 
 from symgrad.core.axes import Stack, flow_of
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed
+from symgrad.core.region import cut, inline, mark
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape, Size
+from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
+from symgrad.ops.checkpoint import CHECKPOINT, region_of
 from symgrad.ops.contract import spread
 from symgrad.ops.dtypes import common_dtype
 
@@ -143,10 +146,27 @@ def _batched(graph: Graph, node: Node, images: Mapping[Node, Any], size: Size) -
         return images[node.inputs[0]][dict(node.params)["index"]]
     inputs = [images[x] if x in images else Image(Variable(graph, x), None) for x in node.inputs]
     call = Call(node, inputs, tuple([x in images for x in node.inputs]), size)
-    result, axis = _by_rule(call) or _on_stacks(call) or _along(call) or _row_by_row(call)
+    result, axis = _inside(call) or _by_rule(call) or _on_stacks(call) or _along(call) or _row_by_row(call)
     if type(node.aval) is Aval:
         return _checked(call, result, node.aval, axis)
     return tuple([_checked(call, y, aval, axis) for y, aval in zip(result, node.aval, strict=True)])
+
+
+def _inside(call: Call) -> Batched:
+    """Of a checkpoint what its region computes, as a checkpoint again."""
+    if call.node.op is not CHECKPOINT:
+        return None
+    graph, region = call.inputs[0].value.graph, region_of(call.node)
+    since, pairs = mark(graph), zip(call.inputs, call.node.inputs, strict=True)
+    one = [image.value.node if image.axis is None else graph.seed(x.aval) for image, x in pairs]
+    body = inline(graph, region, one)
+    for x in region.nodes:
+        if x in region.graph.names:
+            graph.label(body[x], region.graph.names[x])
+    lifted = {x: image for x, image in zip(one, call.inputs, strict=True) if image.axis is not None}
+    images, axes = {x: y.value.node for x, y in lifted.items()}, {x: y.axis or 0 for x, y in lifted.items()}
+    results = batch(graph, [body[y] for y in region.results], images, axes)
+    return as_checkpoint(graph, cut(graph, results, since)), 0
 
 
 def _by_rule(call: Call) -> Batched:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 from symgrad.core import tree
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, depends
+from symgrad.core.provenance import assigned_name
+from symgrad.core.region import Mark, cut, mark
+from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.frontend.arguments import signature
 from symgrad.frontend.trace import graph_at_hand
-from symgrad.frontend.variable import Variable
-from symgrad.ops.marks import LEAVE, Segment, entered
+from symgrad.frontend.variable import Variable, lift
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +65,6 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> [g.shape for g in sg.grad(loss)(blocks, x)[0]]
     [(2, 2), (2, 2), (2, 2)]
     """
-    name = getattr(f, "__name__", "function")
     signature(f)
 
     @wraps(f, updated=())
@@ -72,40 +72,25 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         graph = graph_at_hand((args, kwargs))
         if graph is None:
             return f(*args, **kwargs)
-        segment = Segment(name)
-        with _inside(graph, segment):
-            leaves, structure = tree.flatten(f(*args, **kwargs))
-            leaves = [_left(y, segment) for y in leaves]  # in this frame, from which the user's names are looked for
+        since = mark(graph)
+        leaves, structure = tree.flatten(f(*args, **kwargs))
+        _cut_out(graph, [x for x in leaves if isinstance(x, Variable)], since)
         return tree.unflatten(structure, leaves)
 
     return checkpointed
 
 
-@contextmanager
-def _inside(graph: Graph, segment: Segment) -> Iterator[None]:
-    """What is added to the graph belongs to the segment, and reads values from outside through a mark."""
-    outer, start = graph.entry, len(graph.nodes)
-
-    def entry(x: Node) -> Node:
-        if x.id >= start:
-            return x
-        graph.entry = outer  # the mark belongs to the segment that this one stands in
-        try:
-            return entered(graph, x, segment)
-        finally:
-            graph.entry = entry
-
-    graph.entry = entry
-    try:
-        yield
-    finally:
-        graph.entry = outer
-
-
-def _left(y: Any, segment: Segment) -> Any:
-    """A result as the outside sees it."""
-    if not isinstance(y, Variable):
-        return y
-    result = LEAVE(y, segment=segment)
-    result._array = y._array
-    return result
+def _cut_out(graph: Graph, results: Sequence[Variable], since: Mark) -> None:
+    """Let results that were computed since then stand for those of a checkpoint, which computes them."""
+    region = cut(graph, [lift(graph, y) for y in results], since)
+    computed = depends(region.nodes, region.parameters).difference(region.parameters)
+    made = tuple(dict.fromkeys(y for y in region.results if y in computed))
+    region = region if made == region.results else cut(graph, made, since)
+    items = dict(zip(made, as_checkpoint(graph, region), strict=True))
+    name = assigned_name() if graph.provenance is None else None
+    for y in results:
+        item = items.get(y.node)
+        if item is not None:
+            y.restate(item.node)
+            if name is not None:
+                graph.label(item.node, name)

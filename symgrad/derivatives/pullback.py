@@ -7,23 +7,25 @@ its own pullback with respect to the seed is the tangent map, and no trace of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.core.provenance import Where
+from symgrad.core.region import cut, mark, with_nested
 from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask
 from symgrad.derivatives.hooks import flow_through, hook_of
-from symgrad.derivatives.rematerialise import computed_again, enter, leave, segment_of
+from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
+from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
 from symgrad.ops.choice import WHERE
 from symgrad.ops.define import Unknown
 from symgrad.ops.dtypes import operand_dtypes
 from symgrad.ops.known import Known, known
-from symgrad.ops.marks import ALIAS, BOUNDARIES, LEAVE, STOP, Segment
+from symgrad.ops.marks import ALIAS, STOP, identity
 
 Rule = Callable[..., Any]
 
@@ -51,8 +53,7 @@ def pullback(
     stop : list of Node
         Taken as constants.
     forward : bool
-        Whether it is half of a pushforward: no segment of a checkpointed function is computed again, and the functions
-        of hooks must be linear.
+        Whether it is half of a pushforward: the functions of hooks must be linear.
 
     Returns
     -------
@@ -68,9 +69,13 @@ def pullback(
     ----------
     Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 3.
     """
-    before = graph.provenance
+    before, nodes = graph.provenance, reached(outputs)
+    seeds = [Cotangent(Variable(graph, g)) for g in cotangents]
+    order, labels = (1 + max(map(_order, nodes)), set(graph.names.values())) if named else (0, set())
+    run = _Pullback(graph, map(identity, wrt), order, labels, stop, [], forward)
     try:
-        return _Pullback(graph, wrt, named, stop, forward).run(outputs, cotangents)
+        found = run.through(nodes, list(zip(outputs, seeds, strict=True)))
+        return [found[key].settled().node if (key := identity(x)) in found else None for x in wrt]
     finally:
         graph.provenance = before
 
@@ -80,8 +85,9 @@ def pushforward(
 ) -> list[Node | None]:
     """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it.
 
-    Tangents go along with the values, so that nothing is computed again.
+    Tangents go along with the values, so that nothing is computed again: checkpoints are opened.
     """
+    outputs = opened_within(graph, outputs)
     seeds = [graph.seed(y.aval) for y in outputs]
     reverse = pullback(graph, outputs, seeds, wrt, forward=True)
     linear = [(x, t) for x, t in zip(reverse, tangents, strict=True) if x is not None]
@@ -91,42 +97,57 @@ def pushforward(
 class _Pullback:
     """The state of one pullback: cotangents so far, and which nodes matter."""
 
-    def __init__(self, graph: Graph, wrt: Sequence[Node], named: bool, stop: Sequence[Node], forward: bool) -> None:
-        self.graph, self.wrt, self.named, self.stop, self.forward = graph, wrt, named, frozenset(stop), forward
-        self.segments: dict[Segment, Segment] = {}  # those passed, and what this pullback makes of them
-        self.again: dict[Node, Node] = {}  # the twins of what is computed again, which rules read in its place
+    def __init__(
+        self,
+        graph: Graph,
+        wanted: Iterable[Any],
+        order: int,
+        labels: Collection[Any],
+        stop: Iterable[Node],
+        flags: list[bool],
+        forward: bool = False,
+    ) -> None:
+        self.graph, self.wanted, self.stop, self.forward = graph, frozenset(wanted), frozenset(stop), forward
+        self.order, self.labels = order, labels  # of no order nothing is named; labels are those that were there
+        self.flags = flags  # of each node whether it may be infinite or NaN though all inputs are finite
+        self.found: dict[Any, Cotangent] = {}
         self.cotangents: dict[Node, Cotangent] = {}
         self.parts: dict[Node, dict[int, Cotangent]] = {}  # of operators with several results
         self.needed: set[Node] = set()
-        self._may_blow: list[bool] = []
 
-    def run(self, outputs: Sequence[Node], cotangents: Sequence[Node]) -> list[Node | None]:
-        graph = self.graph
-        nodes = reached(outputs)
-        self.wanted = set(self.wrt)
-        if self.named:
-            self.order, self.labels = _order(graph, nodes), set(graph.names.values())
+    def through(self, nodes: Sequence[Node], outputs: Iterable[tuple[Node, Cotangent]]) -> dict[Any, Cotangent]:
+        """The cotangents of what is wanted, by identity, for those of outputs; `nodes` are what these are made of."""
         self.stop |= {node for node in nodes if node.op is STOP}
-        self.needed = depends(nodes, self.wrt, self.stop)
-        for y, seed in zip(outputs, cotangents, strict=True):
+        self.needed = depends(nodes, filter(self.holds_wanted, nodes), self.stop)
+        for y, seed in outputs:
             if y in self.needed:
-                self.accumulate(y, Cotangent(Variable(graph, seed)))
-        found = dict[Node, Node]()
+                self.accumulate(y, seed)
         for node in reversed(nodes):
             if node not in self.needed:
                 continue
-            graph.provenance = Where(node.where.file, node.where.line, node)
+            self.graph.provenance = Where(node.where.file, node.where.line, _original(node))
             g = self.arrived(node)
             if g is None and node not in self.parts:
                 continue
-            if node in self.wanted and g is not None:
-                g = Cotangent(g.settled(), g.mask)
-                found[node] = g.value.node
+            if identity(node) in self.wanted and g is not None:
+                g = g if node.op is BARRIER else Cotangent(g.settled(), g.mask)
+                self.find(identity(node), g)
             if g is not None:
                 self.name(g, node)
-            if node not in self.stop:
+            if node.op is CHECKPOINT:
+                self.through_checkpoint(node)
+            elif node not in self.stop:
                 self.propagate_from(node, g)
-        return [found.get(x) for x in self.wrt]
+        return self.found
+
+    def holds_wanted(self, node: Node) -> bool:
+        """Whether a node is differentiated by, or something inside of it."""
+        inside = with_nested(region_of(node).nodes) if node.op is CHECKPOINT else ()
+        return identity(node) in self.wanted or any(identity(x) in self.wanted for x in inside)
+
+    def find(self, key: Any, g: Cotangent) -> None:
+        """Add to the cotangent of what is wanted, which may stand in several places."""
+        self.found[key] = self.add(self.found[key], g) if key in self.found else g
 
     def arrived(self, node: Node) -> Cotangent | None:
         """The cotangent of a node; where there is a hook, what it gives, which may flow where nothing arrived."""
@@ -139,7 +160,7 @@ class _Pullback:
 
     def name(self, g: Cotangent, node: Node) -> None:
         """Call a cotangent after what it is of, where that has a name."""
-        if not self.named or g.valid is not None:
+        if not self.order or g.valid is not None:
             return
         marks = [node]
         while marks[-1].op is ALIAS and marks[-1] not in self.graph.names:  # on an argument
@@ -150,9 +171,10 @@ class _Pullback:
             if node.where.of is not None:  # else it is a value of the user's as well
                 self.graph.label(g.value.node, ("{}_dot", name[1]))
         elif name is not None:
-            again = ("d_{}", node) in self.labels and not self.wanted.isdisjoint(marks)
+            primal = _original(node)
+            again = ("d_{}", primal) in self.labels and not self.wanted.isdisjoint(map(identity, marks))
             pattern = f"d{self.order}_{{}}" if again and self.order > 1 else "d_{}"
-            self.graph.label(g.value.node, (pattern, node))
+            self.graph.label(g.value.node, (pattern, primal))
 
     def propagate_from(self, node: Node, g: Cotangent | None) -> None:
         """`propagate`; an error of a rule names the line of the operator, not that of the call of `grad`."""
@@ -176,9 +198,6 @@ class _Pullback:
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )
-        if not self.forward and node.op in BOUNDARIES and g is not None:
-            self.accumulate(node.inputs[0], self.across(node, g))
-            return
         if node.op.partials is not None and g is not None:
             pairs = self.through_partials(node, node.op.partials, g)
         elif node.op.vjp is not None:
@@ -194,23 +213,32 @@ class _Pullback:
 
     # ---- one node
 
-    def across(self, mark: Node, g: Cotangent) -> Cotangent:
-        """The cotangent on the other side of the boundary of a segment.
-
-        What is computed again, and the pullback through it, are a segment themselves, for the next order.
-        """
-        segment, cross = segment_of(mark), leave
-        if mark.op is LEAVE:
-            cross, own = enter, self.segments.setdefault(segment, Segment(segment.name, again=True))
-            self.again.update(computed_again(self.graph, mark, own, self.again))
-        elif segment not in self.segments:  # values of the segment are read past its results
-            return g
-        own = self.segments[segment]
-        return Cotangent(*(None if x is None else cross(x, own) for x in g))  # type: ignore[arg-type]
+    def through_checkpoint(self, node: Node) -> None:
+        """Pull back through what is computed again; all of that is a checkpoint itself, for the next order."""
+        graph, region, since = self.graph, region_of(node), mark(self.graph)
+        provenance, arrived = graph.provenance, self.parts.pop(node)
+        barriers = [barred(graph, x) for x in node.inputs]
+        twins = computed_again(graph, region, barriers)
+        pairs = zip(barriers, node.inputs, strict=True)
+        ends = {y: x for y, x in pairs if x in self.needed and x.aval.differentiable}
+        inside = {twins.get(key, key): key for key in self.wanted if key not in region.parameters}
+        stop = [twins.get(x, x) for x in self.stop]
+        run = _Pullback(graph, [*ends, *inside], self.order, self.labels, stop, self.flags)
+        nodes = dict.fromkeys([*barriers, *(twins[x] for x in region.nodes)])
+        found = run.through([*nodes], [(twins[region.results[i]], g) for i, g in arrived.items()])
+        graph.provenance = provenance
+        made = cut(graph, [x.node for g in found.values() for x in g if x is not None], since)
+        results = iter(as_checkpoint(graph, made))
+        for key, g in found.items():
+            g = Cotangent(*[x if x is None else next(results) for x in g])  # type: ignore[arg-type]
+            if key in ends:
+                self.accumulate(ends[key], g)
+            else:
+                self.find(inside[key], g)
 
     def primal(self, node: Node) -> Variable:
         """The value of a node for a rule."""
-        return Variable(self.graph, self.again.get(node, node))
+        return Variable(self.graph, node)
 
     def through_partials(self, node: Node, rule: Rule, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
         operands = self.converted(node)
@@ -268,9 +296,10 @@ class _Pullback:
 
     def may_blow(self, node: Node) -> bool:
         """Whether a value may be infinite or NaN though all inputs are finite."""
-        flags = self._may_blow
+        flags = self.flags
         for n in self.graph.nodes[len(flags) : node.id + 1]:
-            flags.append(n.op.singular or any(flags[x.id] for x in n.inputs))
+            singular = _is_singular(n) if n.op is CHECKPOINT else n.op.singular
+            flags.append(singular or any(flags[x.id] for x in n.inputs))
         return flags[node.id]
 
     def through_vjp(self, node: Node, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
@@ -314,8 +343,8 @@ class _Pullback:
     def result_and_cotangent(self, node: Node, g: Cotangent | None) -> tuple[Any, Any, Variable | None]:
         if g is not None:
             return self.primal(node), g.settled(), g.mask
-        parts, twin = self.parts.pop(node), self.again.get(node, node)
-        ys = [Variable(self.graph, self.graph.add(ITEM, (twin,), (("index", i),))) for i in range(len(node.aval))]
+        parts = self.parts.pop(node)
+        ys = [Variable(self.graph, self.graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval))]
         gs = [parts[i].settled() if i in parts else np.zeros_like(y) for i, y in enumerate(ys)]
         return ys, gs, None
 
@@ -336,13 +365,22 @@ class _Pullback:
         return Cotangent(a.settled() + b.settled())
 
 
-def _order(graph: Graph, nodes: Sequence[Node]) -> int:
-    """The order of a derivative of some nodes: one more than theirs."""
-    orders: dict[Node, int] = {}
-    for node in graph.nodes[: nodes[-1].id + 1]:
-        of = node.where.of
-        orders[node] = 0 if of is None else 1 + orders.get(of, 0)
-    return 1 + max(orders[node] for node in nodes)
+def _order(node: Node) -> int:
+    """The order of the derivative that a node is part of."""
+    order, of = 0, node.where.of
+    while of is not None:
+        order += not node.where.again
+        node, of = of, of.where.of
+    return order
+
+
+def _is_singular(node: Node) -> bool:
+    return node.op.singular or (node.op is CHECKPOINT and any(map(_is_singular, region_of(node).nodes)))
+
+
+def _original(node: Node) -> Node:
+    """What a derivative computes again."""
+    return node.where.of if node.where.of is not None and node.where.again else node
 
 
 def _and(a: Mask, b: Mask) -> Mask:

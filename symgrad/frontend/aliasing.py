@@ -13,7 +13,7 @@ from symgrad.core.sizes import Dim, Shape
 from symgrad.errors import UnsupportedError, WriteError
 from symgrad.ops import index, index_expressions, shape
 from symgrad.ops.astype import ASTYPE
-from symgrad.ops.marks import ALIAS, BOUNDARIES
+from symgrad.ops.marks import ALIAS
 
 
 class Memory:
@@ -131,7 +131,7 @@ class Memory:
         if op is index.GET and not self.shape:
             return  # a scalar
         if not base.writes_in_place:
-            self._array = op is not ALIAS and op not in BOUNDARIES  # of a scalar NumPy makes an array
+            self._array = op is not ALIAS  # of a scalar NumPy makes an array
             return
         self._array = True
         sure = base._sure
@@ -173,6 +173,10 @@ class Memory:
         if here is value or value is self:
             return here is value
         return isinstance(here, Memory) and here._base is self and _same_view(here._view, value._view)
+
+    def restate(self, node: Node) -> None:
+        """Let another node of the same value stand for it; nothing is written."""
+        self._node = node
 
     # ---- writing
 

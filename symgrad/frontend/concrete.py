@@ -60,7 +60,7 @@ class Concrete(Memory):
     def _name(self) -> str | None:
         """What the user calls the value; a mark on an argument goes under the name of the argument."""
         node, names = self._node, self.graph.names
-        while node.op in (marks.ALIAS, marks.ENTER) and node not in names:
+        while node.op is marks.ALIAS and node not in names:
             node = node.inputs[0]
         name = names.get(node)
         return name if isinstance(name, str) else None

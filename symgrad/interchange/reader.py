@@ -17,6 +17,7 @@ import numpy as np
 from symgrad.core import tree
 from symgrad.core.graph import INPUT, SEED, SIZE, Aval, Graph, Node, Op, Params
 from symgrad.core.provenance import UNKNOWN, Where
+from symgrad.core.region import Region
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim, Size
 from symgrad.core.text import is_name
@@ -27,7 +28,6 @@ from symgrad.frontend.variable import Variable
 from symgrad.interchange.cursor import Cursor
 from symgrad.interchange.values import LARGEST, Reader, Symbols, type_of
 from symgrad.interchange.writer import FORMAT, FORMAT_VERSION
-from symgrad.ops.marks import Segment
 from symgrad.ops.scipy import operator_named
 
 MOST_LINES = 1_000_000  # of all files together
@@ -42,16 +42,16 @@ def program_at(at: Cursor) -> Program:
     _check_version(at)
     fields = at.fields((
         *("format", "version", "about", "name", "summary", "where", "sizes", "parameters", "arguments", "results"),
-        *("segments", "files", "nodes", "names"),
+        *("files", "nodes", "names"),
     ))  # fmt: skip
     sizes, symbols = _sizes(fields["sizes"])
-    segments = [_segment(x) for x in fields["segments"].items()]
     files = _Files(fields["files"])
-    reader = Reader(symbols, segments, lambda inner: _inner_graph(inner, reader, files))
     graph = Graph()
+    reader = Reader(symbols)
     files.belong_to(graph)
-    _add_nodes(graph, fields["nodes"], reader, files)
-    _add_names(graph, fields["names"])
+    graphs = [graph]
+    _add_nodes(graph, fields["nodes"], reader, files, graphs)
+    _add_names(graph, fields["names"], graphs)
     parameters = _parameters(fields["parameters"])
     arguments = _arguments(fields["arguments"], parameters, graph, reader)
     leaves = _leaves(arguments)
@@ -83,7 +83,7 @@ def _check_version(at: Cursor) -> None:
         raise at.wrong(f"version {version} of the format", "A newer symgrad reads it; this one reads version 1.")
 
 
-# ---- sizes, files, segments
+# ---- sizes, files
 
 
 def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
@@ -99,7 +99,7 @@ def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
         if str(symbol) != text.text():
             raise text.wrong(f"the size {name.value} is called {symbol} in expressions")
     symbols = Symbols(sizes)
-    reader = Reader(symbols, [], _no_graph)
+    reader = Reader(symbols)
     for bound in fields["assumed"].items():
         margin = _margin(*map(reader.size, bound.items(2)))
         if margin is None or not sizes.assume(margin):
@@ -114,11 +114,6 @@ def _margin(symbol: Size, least: Size) -> Size | None:
 
 def _numbers(at: Cursor) -> dict[str, int]:
     return {name: x.whole(0, LARGEST) for name, x in at.entries()}
-
-
-def _segment(at: Cursor) -> Segment:
-    fields = at.fields(("name", "again"))
-    return Segment(fields["name"].text(), fields["again"].truth())
 
 
 class _Files:
@@ -168,14 +163,15 @@ GONE = Node(-1, SEED, (), (), Aval((), np.dtype(float)), UNKNOWN)
 """Stands for what a node derives where that is not in the graph."""
 
 
-def _add_nodes(graph: Graph, at: Cursor, reader: Reader, files: _Files) -> None:
+def _add_nodes(graph: Graph, at: Cursor, reader: Reader, files: _Files, graphs: list[Graph]) -> None:
     for i, row in enumerate(at.items()):
         fields = row.fields(("id", "op", "type", "where"), ("inputs", "params", "of", "again"))
         fields["id"].whole(i, i)
         op = _operator(fields["op"])
         inputs = tuple([_node(x, graph) for x in fields["inputs"].items()]) if "inputs" in fields else ()
-        where = files.place(fields["where"], *_derived(fields, graph))
-        params = _params(fields["params"], op, reader) if "params" in fields else ()
+        where = files.place(fields["where"], *_derived(fields, graphs))
+        region = lambda inner: _region(inner, graph, reader, files, graphs)
+        params = _params(fields["params"], op, reader, region) if "params" in fields else ()
         node, found = _added(row, graph, op, inputs, params, where)
         if node.id != i:
             raise row.wrong(f"this is node {node.id} again")
@@ -208,25 +204,26 @@ def _operator(at: Cursor) -> Op:
         ) from None
 
 
-def _params(at: Cursor, op: Op, reader: Reader) -> Params:
+def _params(at: Cursor, op: Op, reader: Reader, region: Callable[[Cursor], Region]) -> Params:
     """The parameters of a node, which are those of its operator."""
     known = {p.name for p in inspect.signature(op.infer).parameters.values() if p.kind in _NAMED} | set(op.defaults)
     found = []
     for name, x in at.entries():
         if name not in known:
             raise x.wrong(f"{op.name} has no such parameter")
-        found.append((name, reader.param(x)))
+        holds = type(x.value) is dict and "region" in x.value
+        found.append((name, region(x.fields(("region",))["region"]) if holds else reader.param(x)))
     return tuple(sorted(found, key=lambda param: param[0]))
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def _derived(fields: dict[str, Cursor], graph: Graph) -> tuple[Node | None, bool]:
+def _derived(fields: dict[str, Cursor], graphs: Sequence[Graph]) -> tuple[Node | None, bool]:
     """What a node derives, or computes again."""
     if "of" not in fields:
         return None, False
-    of = GONE if fields["of"].value is None else _node(fields["of"], graph)
+    of = GONE if fields["of"].value is None else _place(fields["of"], graphs)
     return of, "again" in fields and fields["again"].truth()
 
 
@@ -238,32 +235,42 @@ def _node(at: Cursor, graph: Graph) -> Node:
     return graph.nodes[number]
 
 
-def _add_names(graph: Graph, at: Cursor) -> None:
+def _place(at: Cursor, graphs: Sequence[Graph]) -> Node:
+    """A node of the program, or one in a region with the number of its graph before it."""
+    if type(at.value) is not list:
+        return _node(at, graphs[0])
+    k, node = at.items(2)
+    return _node(node, graphs[k.whole(0, len(graphs) - 1)])
+
+
+def _region(at: Cursor, graph: Graph, reader: Reader, files: _Files, graphs: list[Graph]) -> Region:
+    """A part of this graph, of one that is known, or of one of its own."""
+    fields = at.fields(("parameters", "results"), ("graph", "nodes", "names"))
+    if "nodes" in fields:
+        fields, graph = at.fields(("parameters", "results", "nodes", "names")), Graph()
+        graphs.append(graph)
+        _add_nodes(graph, fields["nodes"], reader, files, graphs)
+        _add_names(graph, fields["names"], graphs)
+    elif "graph" in fields:
+        graph = graphs[fields["graph"].whole(0, len(graphs) - 1)]
+    region = Region(graph, *([_node(x, graph) for x in fields[key].items()] for key in ("parameters", "results")))
+    if any(node.op in (INPUT, SEED) for node in region.nodes):
+        raise at.wrong("the results need more than the parameters")
+    return region
+
+
+def _add_names(graph: Graph, at: Cursor, graphs: Sequence[Graph]) -> None:
     for entry in at.items():
         node, hint = entry.items(2)
-        graph.names[_node(node, graph)] = hint.text() if type(hint.value) is str else _pattern(hint, graph)
+        graph.names[_node(node, graph)] = hint.text() if type(hint.value) is str else _pattern(hint, graphs)
 
 
-def _pattern(at: Cursor, graph: Graph) -> tuple[str, Node]:
+def _pattern(at: Cursor, graphs: Sequence[Graph]) -> tuple[str, Node]:
     """How a derivative is named after what it derives."""
     pattern, of = at.items(2)
     if not _PATTERN.fullmatch(pattern.text(100)):
         raise pattern.wrong('it is a name with {} in it, such as "d_{}"')
-    return pattern.value, _node(of, graph)
-
-
-def _inner_graph(at: Cursor, reader: Reader, files: _Files) -> Graph:
-    """A graph in a node."""
-    fields = at.fields(("nodes", "inputs", "outputs", "names"))
-    graph = Graph()
-    _add_nodes(graph, fields["nodes"], reader, files)
-    _add_names(graph, fields["names"])
-    graph.inputs, graph.outputs = ([_node(x, graph) for x in fields[key].items()] for key in ("inputs", "outputs"))
-    return graph
-
-
-def _no_graph(at: Cursor) -> Graph:
-    raise at.wrong("no graph stands here")
+    return pattern.value, _place(of, graphs)
 
 
 # ---- arguments and results

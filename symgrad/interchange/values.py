@@ -12,12 +12,12 @@ import math
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Graph, Literal
+from symgrad.core.graph import Aval, Literal
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim, Size
 from symgrad.core.specs import parse_size
@@ -25,7 +25,6 @@ from symgrad.errors import ArgumentError
 from symgrad.interchange.cursor import Cursor
 from symgrad.ops.einsum import Subscripts
 from symgrad.ops.index_expressions import Slice, Slot
-from symgrad.ops.marks import Segment
 
 WRITTEN_OUT = 16  # numbers of an array up to which they are written one by one
 WEAK = " weak"  # behind the type of a Python number
@@ -42,32 +41,22 @@ _WORD = re.compile(r"[\w ,.>\-]{0,10000}", re.ASCII)  # a text among parameters:
 # ---- writing
 
 
-@dataclass
-class Writer:
-    """Values of one program as JSON; `graph` writes a graph that is a parameter."""
-
-    graph: Callable[[Graph], Any]
-    segments: dict[Segment, int] = field(default_factory=dict)  # by number
-
-    def value(self, x: Any) -> Any:
-        """A value as JSON; an ArgumentError for a kind that files do not hold."""
-        if type(x) in _PLAIN:
-            return x
-        if type(x) is float:
-            return x if math.isfinite(x) else {"float": repr(x)}
-        if type(x) is tuple:
-            return [self.value(item) for item in x]
-        if x is Ellipsis:
-            return {"ellipsis": True}
-        for kind, write in _WRITERS:
-            if isinstance(x, kind):
-                return write(self, x)
-        raise ArgumentError(
-            f"{x!r} has no form in a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
-        )
-
-    def segment(self, x: Segment) -> int:
-        return self.segments.setdefault(x, len(self.segments))
+def written(x: Any) -> Any:
+    """A value as JSON; an ArgumentError for a kind that files do not hold."""
+    if type(x) in _PLAIN:
+        return x
+    if type(x) is float:
+        return x if math.isfinite(x) else {"float": repr(x)}
+    if type(x) is tuple:
+        return [written(item) for item in x]
+    if x is Ellipsis:
+        return {"ellipsis": True}
+    for kind, write in _WRITERS:
+        if isinstance(x, kind):
+            return write(x)
+    raise ArgumentError(
+        f"{x!r} has no form in a file", "Keep to numbers, strings, dtypes, sizes, slices and tuples of these."
+    )
 
 
 def size_text(size: Size) -> int | str:
@@ -97,22 +86,20 @@ def array_of(x: np.ndarray) -> dict[str, Any]:
     return {**described, "base64": b64encode(x.tobytes()).decode("ascii")}
 
 
-_WRITERS: tuple[tuple[Any, Callable[[Writer, Any], Any]], ...] = (
-    (complex, lambda writer, x: {"complex": [writer.value(x.real), writer.value(x.imag)]}),
-    (Literal, lambda writer, x: {"constant": _constant(writer, x)}),
-    (Dim, lambda writer, x: {"size": size_text(x)}),
-    (np.dtype, lambda writer, x: {"dtype": dtype_text(x)}),
-    (Slice, lambda writer, x: {"slice": [writer.value(part) for part in x]}),
-    (Slot, lambda writer, x: {"slot": x.input}),
-    (Aval, lambda writer, x: {"type": type_of(x)}),
-    (Subscripts, lambda writer, x: {"subscripts": str(x)}),
-    (Segment, lambda writer, x: {"segment": writer.segment(x)}),
-    (Graph, lambda writer, x: {"graph": writer.graph(x)}),
+_WRITERS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (complex, lambda x: {"complex": [written(x.real), written(x.imag)]}),
+    (Literal, lambda x: {"constant": _constant(x)}),
+    (Dim, lambda x: {"size": size_text(x)}),
+    (np.dtype, lambda x: {"dtype": dtype_text(x)}),
+    (Slice, lambda x: {"slice": [written(part) for part in x]}),
+    (Slot, lambda x: {"slot": x.input}),
+    (Aval, lambda x: {"type": type_of(x)}),
+    (Subscripts, lambda x: {"subscripts": str(x)}),
 )
 
 
-def _constant(writer: Writer, x: Literal) -> Any:
-    return writer.value(x.value) if x.weak else {"array": array_of(x.value)}
+def _constant(x: Literal) -> Any:
+    return written(x.value) if x.weak else {"array": array_of(x.value)}
 
 
 # ---- reading
@@ -138,11 +125,9 @@ class Symbols(Sizes):
 
 @dataclass
 class Reader:
-    """Values of one program from JSON; `graph` reads a graph that is a parameter."""
+    """Values of one program from JSON."""
 
     symbols: Sizes
-    segments: list[Segment]
-    graph: Callable[[Cursor], Graph]
 
     def value(self, at: Cursor) -> Any:
         """The value that stands here."""
@@ -219,9 +204,6 @@ class Reader:
             raise at.wrong("a constant is a number or an array")
         return Literal(value)
 
-    def _segment(self, at: Cursor) -> Segment:
-        return self.segments[at.whole(0, len(self.segments) - 1)]
-
 
 def _all_words(value: Any) -> bool:
     if isinstance(value, tuple):
@@ -293,8 +275,6 @@ _READERS: dict[str, Callable[[Reader, Cursor], Any]] = {
     "slot": lambda reader, at: Slot(at.whole(0, LARGEST)),
     "type": Reader.type,
     "subscripts": lambda reader, at: Subscripts(at.text(1000)),
-    "segment": Reader._segment,
-    "graph": lambda reader, at: reader.graph(at),
 }
 
 

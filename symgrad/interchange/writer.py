@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.core import tree
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.provenance import Where
+from symgrad.core.region import Region
 from symgrad.core.saving import MARK
 from symgrad.core.size_scope import Sizes
 from symgrad.core.version import VERSION
@@ -18,7 +19,7 @@ from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.static import Static
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
-from symgrad.interchange.values import Writer, size_text, type_of
+from symgrad.interchange.values import size_text, type_of, written
 from symgrad.ops.define import OPERATORS
 
 FORMAT, FORMAT_VERSION = "symgrad graph", 1
@@ -26,9 +27,9 @@ FORMAT, FORMAT_VERSION = "symgrad graph", 1
 
 def document(program: Program) -> dict[str, Any]:
     """What a file says of a program, in the order of reading."""
-    files, names = _Files(), {op: name for name, op in OPERATORS.items()}
-    writer = Writer(lambda graph: _graph(graph, writer, files, names))
-    body = _graph(program.graph, writer, files, names)
+    files = _Files()
+    nodes = _Nodes(files)
+    body = nodes.graph(program.graph, program.graph.nodes)
     file, line = files.place(program.where)
     return {
         "format": FORMAT,
@@ -39,9 +40,8 @@ def document(program: Program) -> dict[str, Any]:
         "where": [file, line],
         "sizes": _sizes(program.sizes),
         "parameters": [{"name": p.name, "kind": p.kind.name.lower()} for p in program.parameters],
-        "arguments": _arguments(program, writer),
-        "results": _tree(program.outputs, lambda x: _result(x, writer), "result"),
-        "segments": [{"name": x.name, "again": x.again} for x in writer.segments],
+        "arguments": _arguments(program),
+        "results": _tree(program.outputs, _result, "result"),
         "files": files.described(),
         "nodes": body["nodes"],
         "names": body["names"],
@@ -52,7 +52,7 @@ def text_of(found: dict[str, Any]) -> str:
     """The document with a line for each item of its long lists."""
     lines = []
     for name, value in found.items():
-        rows = value if name in ("nodes", "names", "files", "segments", "parameters", "arguments") else []
+        rows = value if name in ("nodes", "names", "files", "parameters", "arguments") else []
         if rows:
             lines.append(f'  "{name}": [\n    ' + ",\n    ".join(map(_compact, rows)) + "\n  ]")
         else:
@@ -67,30 +67,59 @@ def _compact(value: Any) -> str:
 # ---- the graph
 
 
-def _graph(graph: Graph, writer: Writer, files: _Files, names: dict[Op, str]) -> dict[str, Any]:
-    nodes = [_node(node, graph, writer, files, names) for node in graph.nodes]
-    hints = [[x.id, hint if isinstance(hint, str) else [hint[0], hint[1].id]] for x, hint in graph.names.items()]
-    inputs, outputs = ([x.id for x in ends] for ends in (graph.inputs, graph.outputs))
-    return {"nodes": nodes, "inputs": inputs, "outputs": outputs, "names": hints}
+class _Nodes:
+    """Writes nodes, and regions in them."""
 
+    def __init__(self, files: _Files) -> None:
+        self.files, self.operators = files, {op: name for name, op in OPERATORS.items()}
+        self._places: dict[Node, list[int]] = {}  # the number of the graph, in the order of the file, and that in it
+        self._graphs: dict[Graph, int] = {}
 
-def _node(node: Node, graph: Graph, writer: Writer, files: _Files, names: dict[Op, str]) -> dict[str, Any]:
-    if node.op not in names:
-        raise ArgumentError(
-            f"the operator {node.op.name} is not in the table under its name",
-            "Give your operator a name= of its own; of a Compiled write the program that was traced.",
-        )
-    found: dict[str, Any] = {"id": node.id, "op": names[node.op]}
-    if node.inputs:
-        found["inputs"] = [x.id for x in node.inputs]
-    if node.params:
-        found["params"] = {key: writer.value(value) for key, value in node.params}
-    found |= {"type": type_of(node.aval), "where": files.place(node.where)}
-    of = node.where.of
-    if of is not None:
-        found["of"] = of.id if of.id < len(graph.nodes) and graph.nodes[of.id] is of else None
-        found |= {"again": True} if node.where.again else {}
-    return found
+    def graph(self, graph: Graph, nodes: Sequence[Node]) -> dict[str, Any]:
+        """Nodes of a graph, numbered one after the other, and what they are called."""
+        k = self._graphs[graph] = len(self._graphs)
+        rows = []
+        for i, x in enumerate(nodes):
+            rows.append(self._row(x, i, graph))
+            self._places[x] = [k, i]
+        names = [
+            [self._places[x][1], hint if isinstance(hint, str) else [hint[0], self._place(hint[1])]]
+            for x, hint in graph.names.items()
+            if x in self._places and (isinstance(hint, str) or hint[1] in self._places)
+        ]
+        return {"nodes": rows, "names": names}
+
+    def _place(self, node: Node) -> Any:
+        k, i = self._places.get(node, (0, None))
+        return [k, i] if k else i
+
+    def _row(self, node: Node, i: int, graph: Graph) -> dict[str, Any]:
+        if node.op not in self.operators:
+            raise ArgumentError(
+                f"the operator {node.op.name} is not in the table under its name",
+                "Give your operator a name= of its own; of a Compiled write the program that was traced.",
+            )
+        found: dict[str, Any] = {"id": i, "op": self.operators[node.op]}
+        if node.inputs:
+            found["inputs"] = [self._places[x][1] for x in node.inputs]
+        if node.params:
+            found["params"] = {key: self._param(value, graph) for key, value in node.params}
+        found |= {"type": type_of(node.aval), "where": self.files.place(node.where)}
+        if node.where.of is not None:
+            found["of"] = self._place(node.where.of)
+            found |= {"again": True} if node.where.again else {}
+        return found
+
+    def _param(self, value: Any, graph: Graph) -> Any:
+        if not isinstance(value, Region):
+            return written(value)
+        nodes, found = [*value.parameters, *value.nodes], {}
+        if not all(x in self._places for x in nodes):
+            found = self.graph(value.graph, nodes)
+        elif value.graph is not graph:
+            found = {"graph": self._graphs[value.graph]}
+        ends = {"parameters": value.parameters, "results": value.results}
+        return {"region": {key: [self._places[x][1] for x in given] for key, given in ends.items()} | found}
 
 
 class _Files:
@@ -129,11 +158,11 @@ def _sizes(sizes: Sizes) -> dict[str, Any]:
 # ---- arguments and results
 
 
-def _arguments(program: Program, writer: Writer) -> list[Any]:
+def _arguments(program: Program) -> list[Any]:
     """By parameter the tree of its leaves."""
     leaves = tree.unflatten(program.structure, program.leaves)
     parts = zip(program.parameters, leaves, strict=True)
-    return [_tree(part, lambda x: _leaf(x, writer), f"argument {p.name}") for p, part in parts]
+    return [_tree(part, _leaf, f"argument {p.name}") for p, part in parts]
 
 
 def _tree(x: Any, leaf: Callable[[Any], Any], what: str) -> Any:
@@ -159,14 +188,14 @@ def _key(key: Any, what: str) -> Any:
     return key
 
 
-def _leaf(leaf: Leaf, writer: Writer) -> dict[str, Any]:
+def _leaf(leaf: Leaf) -> dict[str, Any]:
     if leaf.node is not None:
         return {"node": leaf.node.id} | ({} if leaf.is_array is None else {"array": leaf.is_array})
     if leaf.size is not None:
         return {"size": size_text(leaf.size)}
     static = leaf.static.value if isinstance(leaf.static, Static) else leaf.static
-    return {"value": writer.value(static)} | ({"ignored": True} if leaf.ignored else {})
+    return {"value": written(static)} | ({"ignored": True} if leaf.ignored else {})
 
 
-def _result(x: Any, writer: Writer) -> dict[str, Any]:
-    return {"node": x.node.id} if isinstance(x, Variable) else {"value": writer.value(x)}
+def _result(x: Any) -> dict[str, Any]:
+    return {"node": x.node.id} if isinstance(x, Variable) else {"value": written(x)}

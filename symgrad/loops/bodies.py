@@ -22,7 +22,6 @@ from symgrad.loops.stencils import Moved
 from symgrad.ops.create import ARANGE
 from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING
-from symgrad.rewrite.engine import moved as moved_where
 
 
 @dataclass
@@ -172,7 +171,7 @@ class Bodies:
             self._numbers_of_rows(body, node, span) if i == numbers and cut else self._fetch(body, x, cut, k)
             for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, span), strict=True))
         ])  # fmt: skip
-        where = moved_where(node.where, body.image)
+        where = node.where.moved(body.image)
         if moved is None or span is None:
             twin = body.graph.add(node.op, inputs, self._params(node, span), where)
         elif node.op is GET:
@@ -216,7 +215,7 @@ class Bodies:
         params = (
             ("adds", node.op is ADD_AT), ("by", moved.by), ("key", key_at(key, place, None, None)), ("place", place),
         )  # fmt: skip
-        return body.graph.add(PUT, (*inputs, start, stop, first), params, moved_where(node.where, body.image))
+        return body.graph.add(PUT, (*inputs, start, stop, first), params, node.where.moved(body.image))
 
     def _fetch(self, body: Body, x: Node, cut: Cut | None, k: int) -> Node:
         """A value inside of a loop: computed there, a constant, or an input of the loop."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core.graph import Aval, Graph, Node, Op
 from symgrad.core.interpret import interpret
+from symgrad.core.region import Region
 from symgrad.core.sizes import Dim, Rows, Size, evaluate, symbols_of
 from symgrad.loops.buffer_allocation import Layout
 from symgrad.loops.halos import Span
@@ -32,9 +32,8 @@ class Bounds(NamedTuple):
     rows: Rows
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """The body of a loop.
+class Block(Region):
+    """The body of a loop: what it computes of a block, and what else the loop is.
 
     Attributes
     ----------
@@ -60,16 +59,34 @@ class Block:
         What one thread takes for it, as far as reckoned.
     """
 
-    graph: Graph
-    size: Size
-    rows: Rows
-    bounds: dict[Span, Bounds]
-    cuts: tuple[Cut | None, ...]
-    joins: tuple[int | np.ufunc, ...]
-    avals: tuple[Aval, ...]
-    layout: Layout
-    threads: bool
-    seconds: float
+    def __init__(
+        self,
+        graph: Graph,
+        size: Size,
+        rows: Rows,
+        bounds: dict[Span, Bounds],
+        cuts: tuple[Cut | None, ...],
+        joins: tuple[int | np.ufunc, ...],
+        avals: tuple[Aval, ...],
+        layout: Layout,
+        threads: bool,
+        seconds: float,
+    ) -> None:
+        places = [node for each in bounds.values() for node in (each.start, each.stop)]
+        super().__init__(graph, [*graph.inputs, *places], graph.outputs)
+        self.size, self.rows, self.bounds, self.cuts, self.joins, self.avals = size, rows, bounds, cuts, joins, avals
+        self.layout, self.threads, self.seconds = layout, threads, seconds
+
+    @property
+    def body(self) -> Graph:
+        return self.graph
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it is compared by: where values are kept follows from the rest, but for how many rows there are."""
+        spans = tuple([(span, each.rows) for span, each in self.bounds.items()])
+        rows = self.rows, self.layout.rows, self.layout.halo
+        return (*self.structure, self.size, rows, spans, self.cuts, self.joins, self.avals, self.threads, self.seconds)
 
     @property
     def sizes(self) -> tuple[Any, ...]:
@@ -122,11 +139,3 @@ def _bind(*xs: Any, body: Block) -> tuple[Sequence[Any], dict[str, Any]]:
 
 
 LOOP = Op("loop", _evaluate, lambda *xs, body, symbols: body.avals, _bind)
-
-
-def with_nested(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes, and those in the bodies of loops among them."""
-    for node in nodes:
-        yield node
-        if node.op is LOOP:
-            yield from dict(node.params)["body"].graph.nodes

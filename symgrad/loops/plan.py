@@ -9,7 +9,7 @@ from symgrad.core.axes import Flow
 from symgrad.core.graph import Node
 from symgrad.core.sizes import largest, same
 from symgrad.loops.axes import Axis
-from symgrad.ops.marks import AGAIN
+from symgrad.ops.checkpoint import BARRIER
 
 Cut = tuple[bool, ...]  # for each input of a node, whether the node takes blocks of it
 
@@ -57,7 +57,7 @@ def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis) -> Plan
     for node in nodes:
         cuts = _cuts(node, axis)
         first = max((plan.ready(x, c) for x, c in zip(node.inputs, cuts or _uncut(node), strict=True)), default=0)
-        if node.op is AGAIN:
+        if node.op is BARRIER:
             first = max(first, begun)
         if cuts is None:
             plan.after[node] = first

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.analysis.cost import is_work, likely, likely_numbers, rows_scale
 from symgrad.core.axes import flow_of
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name, reached
 from symgrad.core.recording import note
 from symgrad.core.shapes import is_one, product
 from symgrad.core.sizes import Dim
@@ -24,7 +24,7 @@ from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import MEAN
 from symgrad.ops.reduction import reduced_axes
-from symgrad.rewrite.engine import copied, moved as moved_where, moved_name, rewrite
+from symgrad.rewrite.engine import copied, rewrite
 from symgrad.rewrite.rule_sets import Rules
 
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
@@ -162,7 +162,7 @@ class Division:
         self.results.append({x: graph.outputs.index(y) for x, y in made.items()})
         for x in body.image:
             name = self.graph.names.get(x)
-            if name is not None and (moved_to := moved_name(self.graph, name, body.image)) is not None:
+            if name is not None and (moved_to := moved_name(self.graph.names, name, body.image)) is not None:
                 graph.label(body.image[x], moved_to)
         self.made.bound(k)
         rows = [y for y in graph.outputs if self.plan.is_row(results[y])]
@@ -216,7 +216,7 @@ class Division:
             for node in self.nodes:
                 if node not in image and self.plan.after.get(node) == k:
                     inputs = tuple([image[x] for x in node.inputs])
-                    image[node] = new.add(node.op, inputs, node.params, moved_where(node.where, image))
+                    image[node] = new.add(node.op, inputs, node.params, node.where.moved(image))
             if k < self.plan.loops:
                 self._add_loop(new, image, k)
         new.outputs = [image[y] for y in self.graph.outputs]
@@ -232,11 +232,11 @@ class Division:
         where = next(iter(results)).where
         loop = new.add(LOOP, inputs, (("body", self.blocks[k]), ("symbols", self.blocks[k].symbols)), where)
         for x, i in results.items():
-            image[x] = new.add(ITEM, (loop,), (("index", i),), moved_where(x.where, image))
+            image[x] = new.add(ITEM, (loop,), (("index", i),), x.where.moved(image))
 
     def _label(self, new: Graph, image: dict[Node, Node]) -> None:
         for x, name in self.graph.names.items():
             if x in image and image[x].op is not CONSTANT:
-                moved_to = moved_name(self.graph, name, image)
+                moved_to = moved_name(self.graph.names, name, image)
                 if moved_to is not None:
                     new.label(image[x], moved_to)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from symgrad.core.graph import INPUT, SEED, SIZE, Node, needed
 from symgrad.core.interpret import evaluate
+from symgrad.core.region import Region
 from symgrad.core.sizes import Dim, symbols_of
 from symgrad.ops.marks import ALIAS
 
@@ -75,6 +76,8 @@ def sizes_in(value: Any) -> list[Dim]:
     """The symbolic sizes in a parameter of a node."""
     if isinstance(value, Dim):
         return [value]
+    if isinstance(value, Region):
+        return [size for node in value.nodes for size in sizes_in(node.params)]
     return [size for item in value for size in sizes_in(item)] if isinstance(value, tuple) else []
 
 

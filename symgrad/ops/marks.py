@@ -1,7 +1,6 @@
 """What is not a NumPy function: marks that transforms put on values."""
 
 from symgrad.core.axes import aligned
-from symgrad.core.graph import CONSTANT, INPUT, SEED, SIZE
 from symgrad.ops.define import operator
 
 ALIAS = operator(
@@ -22,6 +21,12 @@ ALIAS = operator(
 `hook` is called with the cotangent that arrives, and gives what flows on in its place.
 """
 
+
+def identity(node):
+    """What a node keeps when it is rewritten: of an alias its tag, which no other value has."""
+    return node.params if node.op is ALIAS else node
+
+
 STOP = operator(
     lambda x: x,
     name="stop_gradient",
@@ -31,54 +36,6 @@ STOP = operator(
     flow=aligned,
     scalar=lambda node, x: x,
 )
-
-
-# ---- checkpoints: what a segment of the program computes lies between the marks of its inputs and of its results
-
-
-class Segment:
-    """One call of a checkpointed function or, `again`, what a pullback makes of one. Identity is equality."""
-
-    def __init__(self, name, again=False):
-        self.name, self.again = name, again
-
-    def __repr__(self):
-        return f"<Segment {self.name}{' again' * self.again}>"
-
-
-def _boundary(name):
-    mark = operator(
-        lambda x, segment: x,
-        name=name,
-        infer=lambda x, segment: x,
-        vjp=lambda g, y, x, segment: (g,),
-        flow=aligned,
-        linear=True,
-        view=True,
-        write_back=lambda x, content, segment: content,
-        spell=lambda node, x: x,
-        scalar=lambda node, x: x,
-    )
-    return mark
-
-
-ENTER = _boundary("enter")
-"""A value from outside of a segment, as the segment reads it."""
-
-LEAVE = _boundary("leave")
-"""A value that a segment computes, as the outside reads it: the pullback computes the segment again when it arrives."""
-
-AGAIN = _boundary("again")
-"""ENTER of a segment that computes again: no rule sees through it, so that nothing made of it is taken for the same."""
-
-BOUNDARIES = (ENTER, LEAVE, AGAIN)
-
-
-def entered(graph, x, segment, op=ENTER):
-    """The node `x` as a segment reads it; what is made of nothing but constants needs no mark."""
-    if x.op not in (INPUT, SEED) and all(y.op in (CONSTANT, SIZE) for y in x.inputs):
-        return x
-    return graph.add(op, (x,), (("segment", segment),), x.where)
 
 
 def marked(x, lock=""):

@@ -8,10 +8,11 @@ from symgrad.core.graph import CONSTANT, ITEM, Node
 from symgrad.core.listing import is_input, number, spelled_params
 from symgrad.core.text import visible
 from symgrad.errors import ArgumentError
-from symgrad.ops.marks import ALIAS, BOUNDARIES
+from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.marks import ALIAS
 from symgrad.spelling import ATOM, SUM, UNARY, Code, call
 
-MARKS = (ALIAS, *BOUNDARIES)  # a value under another identity
+MARKS = (ALIAS, BARRIER)  # a value under another identity
 WIDEST = 8  # operands of which each is shown where a value is to be read at one glance
 CUT = Code("...")
 

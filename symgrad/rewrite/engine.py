@@ -7,8 +7,8 @@ and the depth of the recursion is the length of a chain of rules, never that of 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,15 @@ import numpy as np
 
 from symgrad.analysis.uses import shared_values
 from symgrad.analysis.values import raises_at_zero
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, reached
-from symgrad.core.provenance import UNKNOWN, Where
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, moved_name, reached
+from symgrad.core.provenance import Where
 from symgrad.core.recording import note_rewrites
+from symgrad.core.region import Region, map_regions, parameters_like
 from symgrad.core.shapes import same_shape
 from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.marks import ALIAS, BOUNDARIES, Segment
+from symgrad.ops.checkpoint import BARRIER, CHECKPOINT
+from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.pattern import identical
 from symgrad.rewrite.rule_sets import Rules
 from symgrad.rewrite.rules import Procedure, Rule
@@ -45,6 +47,7 @@ class Rewriting(Graph):
         super().__init__()
         self.rules = rules
         self.shared: set[Node] = set()  # what several nodes use, or what is wanted
+        self.place: int | None = None  # of a region what tells its barriers from others
         self._result: dict[Node, Node] = {}
         self._depth = 0
         self._replay: list[tuple[Node, Node | None]] = []
@@ -69,15 +72,9 @@ class Rewriting(Graph):
         self._added = node, result
         return result
 
-    def rebuild(self, node: Node, inputs: tuple[Node, ...]) -> Node:
-        """The image of a node of another graph: what it is known to be need not be inferred again."""
-        key = (node.op, inputs, node.params)
-        image = self._interned.get(key)
-        if image is None:
-            image = Node(len(self.nodes), node.op, inputs, node.params, node.aval, self.provenance or UNKNOWN)
-            self._interned[key] = image
-            self.nodes.append(image)
-        return self.simplified(image)
+    def rebuild(self, node: Node, inputs: tuple[Node, ...], where: Where) -> Node:
+        self.provenance = where
+        return self.simplified(super().rebuild(node, inputs, where))
 
     def simplified(self, node: Node) -> Node:
         """What a node becomes; itself while that is being found out."""
@@ -180,15 +177,51 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
         return graph
     new = Rewriting(rules)
     image: dict[Node, Node] = {}
-    shared = shared_values(nodes, graph.outputs)
-    for node in nodes:
-        new.provenance = moved(node.where, image)
-        image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]))
-        if node in shared:
-            new.shared.add(image[node])
+    _walk(new, nodes, graph.outputs, image)
     _finished(new, graph, image)
     note_rewrites(iter(new.rewrites), new, {})
     return new
+
+
+def _walk(new: Rewriting, nodes: Sequence[Node], outputs: Iterable[Node], image: MutableMapping[Node, Node]) -> None:
+    """Put the images of nodes into a graph that simplifies them."""
+    shared = shared_values(nodes, outputs)
+    for node in nodes:
+        image[node] = _rebuilt(new, node, image)
+        if node in shared:
+            new.shared.add(image[node])
+
+
+def _rebuilt(new: Rewriting, node: Node, image: MutableMapping[Node, Node]) -> Node:
+    """The image of a node; inside of a checkpoint everything is rewritten, too."""
+    inputs = tuple([image[x] for x in node.inputs])
+    if node.op is CHECKPOINT:
+        rewritten = lambda region: _rewritten(region, new, image, inputs == node.inputs)
+        node = replace(node, params=map_regions(node, rewritten))
+    elif node.op is BARRIER and new.place is not None:
+        node = replace(node, params=(*node.params[:-1], ("own", (new.place, node.params[-1][1]))))
+    return new.rebuild(node, inputs, node.where.moved(image))
+
+
+def _rewritten(region: Region, outer: Rewriting, image: MutableMapping[Node, Node], there: bool) -> Region:
+    """A region that computes the same, itself if no rule applies; no rule sees through its parameters.
+
+    What is computed again elsewhere than before (unless `there`) stands on barriers of its own: otherwise it would be
+    taken for what had been computed there, far ahead of where it is needed.
+    """
+    new, own = Rewriting(outer.rules), ChainMap[Node, Node]({}, image)
+    own.update(zip(region.parameters, parameters_like(new, region.parameters), strict=True))
+    new.place = len(outer.nodes)
+    _walk(new, region.nodes, region.results, own)
+    moves = not there and any(x.op is BARRIER for x in region.nodes)
+    inner = all(own[x].params == x.params for x in region.nodes if x.op is CHECKPOINT)
+    kept = inner and not moves and not new.rewrites
+    for node in region.nodes:
+        image.setdefault(node, node if kept else own[node])
+        name = region.graph.names.get(node)
+        if name is not None and own[node].op is not CONSTANT:
+            new.label(own[node], name if isinstance(name, str) else (name[0], own.get(name[1], name[1])))
+    return region if kept else Region(new, [own[x] for x in region.parameters], [own[y] for y in region.results])
 
 
 def rewrite_within(
@@ -200,38 +233,22 @@ def rewrite_within(
     """
     new = Rewriting(rules)
     new.nodes, new.inputs, new.names, new._interned = graph.nodes, graph.inputs, graph.names, graph._interned
-    new.rewrites = graph.rewrites
+    new.rewrites, new.found = graph.rewrites, graph.found
     image: dict[Node, Node] = {}
     nodes = reached([*outputs, *kept])
     new.shared = shared_values(nodes, outputs)
     opaque = {node for node in kept if node.inputs and node.op is not ALIAS}
-    segments: dict[Segment, Segment] = {}
     for node in nodes:
         if node.id < since:
             image[node] = node
             continue
-        new.provenance = moved(node.where, image)
-        image[node] = new.rebuild(_renewed(node, segments), tuple([image[x] for x in node.inputs]))
+        image[node] = _rebuilt(new, node, image)
         if node in opaque:
             image[node] = new.add(ALIAS, (image[node],), (("tag", node.id),))
         if node in graph.names and image[node].op is not CONSTANT:
             name = graph.names[node]
             graph.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
     return image
-
-
-def _renewed(node: Node, segments: dict[Segment, Segment]) -> Node:
-    """The mark of a segment that is computed again as that of a new one.
-
-    So the whole segment is appended: where only its changed nodes were, they would run far behind those that they use.
-    """
-    if node.op not in BOUNDARIES:
-        return node
-    segment = dict(node.params)["segment"]
-    if not segment.again:
-        return node
-    own = segments.setdefault(segment, Segment(segment.name, again=True))
-    return replace(node, params=(("segment", own),))
 
 
 Made = Callable[[Graph, Mapping[Node, Node]], Variable]
@@ -243,17 +260,12 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None) -> Graph:
     new = Graph()
     image: dict[Node, Node] = {}
     for node in _ordered(graph):
-        where = moved(node.where, image)
+        where = node.where.moved(image)
         if instead and node in instead:
             new.provenance = where
             image[node] = instead[node](new, image).node
             continue
-        key = (node.op, tuple([image[x] for x in node.inputs]), node.params)
-        twin = new._interned.get(key) if instead else None
-        if twin is None:
-            twin = new._interned[key] = Node(len(new.nodes), *key, node.aval, where)
-            new.nodes.append(twin)
-        image[node] = twin
+        image[node] = new.rebuild(node, tuple([image[x] for x in node.inputs]), where)
     _finished(new, graph, image)
     note_rewrites(((None, node, image[node]) for node in instead or () if node in image), new, image)
     return new
@@ -276,12 +288,6 @@ def known(graph: Graph, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     return None if node is None or alone(graph, node) else node
 
 
-def moved(where: Where, image: dict[Node, Node]) -> Where:
-    """A derivative node goes on deriving the image; where that has none, the node of the graph before."""
-    of = where.of if where is not None else None
-    return where if of is None else Where(where.file, where.line, image.get(of, of), where.again)
-
-
 def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
     """Carry over what is not a node."""
     new.provenance = None
@@ -290,20 +296,7 @@ def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
     for node, name in old.names.items():
         if node not in image or image[node].op is CONSTANT:
             continue
-        moved = moved_name(old, name, image)
+        moved = moved_name(old.names, name, image)
         if moved is not None:
             new.label(image[node], moved)
     return new
-
-
-def moved_name(old: Graph, name: Any, image: dict[Node, Node]) -> Any:
-    """A name for the new graph: a pattern goes with the image of its node, or is written out when that has none."""
-    pattern = "{}"
-    while not isinstance(name, str):
-        template, of = name
-        if of in image:
-            return (pattern.format(template), image[of])
-        pattern, name = pattern.format(template), old.names.get(of)
-        if name is None:
-            return None
-    return pattern.format(name)

@@ -8,9 +8,10 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Graph, Node
 from symgrad.core.shapes import product
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.create import FULL
 from symgrad.ops.known import sizes_in
-from symgrad.ops.marks import AGAIN, ALIAS, ENTER, LEAVE, STOP
+from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.shape import BROADCAST_TO
 from symgrad.rewrite.rules import procedure
 
@@ -19,7 +20,7 @@ SMALL = 64
 
 
 _LARGEST_EXACT = 2**31
-_NEVER = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, ENTER, LEAVE, AGAIN, FULL, BROADCAST_TO})
+_NEVER = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, BARRIER, FULL, BROADCAST_TO})
 
 
 @procedure(where=lambda op: op not in _NEVER, exact=True)
@@ -60,7 +61,7 @@ def _keeps_finite(values: list[Any], result: Any) -> bool:
     return bool(np.all(np.isfinite(result))) or not all(np.all(np.isfinite(v)) for v in values)
 
 
-@procedure(AGAIN, exact=True)
+@procedure(BARRIER, exact=True)
 def constant_again(graph: Graph, node: Node) -> Node | None:
     """A constant is there: it is not computed again."""
     return node.inputs[0] if node.inputs[0].op is CONSTANT else None

@@ -12,9 +12,10 @@ import numpy as np
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
-from symgrad.core.graph import INPUT, Graph as Nodes, Node, needed
+from symgrad.core.graph import INPUT, Graph as Nodes, Node, needed, reached
 from symgrad.core.options import checked, resolve
 from symgrad.core.provenance import here
+from symgrad.core.region import regions_of, with_nested
 from symgrad.core.size_scope import Sizes
 from symgrad.core.text import is_name
 from symgrad.derivatives.pullback import pullback
@@ -22,6 +23,7 @@ from symgrad.errors import ArgumentError, DTypeError, GraphError
 from symgrad.frontend.arguments import Leaf, input_aval, is_array, spec
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
+from symgrad.ops.checkpoint import opened_within
 from symgrad.transforms.run import described, matching, or_zeros
 
 
@@ -197,9 +199,12 @@ def between(inputs: Sequence[Variable], outputs: Any) -> Program:
     fetched = [x for x in leaves if isinstance(x, Variable)]
     graph = _graph_of([*inputs, *fetched])
     names = _parameter_names(graph, [x.node for x in inputs])
-    cut_graph, image = cut(graph, [x.node for x in inputs], [x.node for x in fetched], names)
-    cut_graph.outputs = [image[x.node] for x in fetched]
-    results = [Variable(cut_graph, image[x.node]) if isinstance(x, Variable) else x for x in leaves]
+    feeds, ends = [x.node for x in inputs], [x.node for x in fetched]
+    inside = {x for node in reached(ends) for region in regions_of(node) for x in with_nested(region.nodes)}
+    wanted = dict(zip(ends, ends if inside.isdisjoint(feeds) else opened_within(graph, ends), strict=True))
+    cut_graph, image = cut(graph, feeds, [*wanted.values()], names)
+    cut_graph.outputs = [image[wanted[y]] for y in ends]
+    results = [Variable(cut_graph, image[wanted[x.node]]) if isinstance(x, Variable) else x for x in leaves]
     return Program(
         cut_graph,
         {name: Variable(cut_graph, node) for name, node in zip(names, cut_graph.inputs, strict=True)},
@@ -239,7 +244,7 @@ def cut(
         if node.op is INPUT:
             name = dict(node.params)["name"]
             raise GraphError(f"the outputs need the input {name!r}, which is not fed", f"Add {name} to the inputs.")
-        image[node] = new.add(node.op, tuple([image[x] for x in node.inputs]), node.params, node.where)
+        image[node] = new.add(node.op, tuple([image[x] for x in node.inputs]), node.params, node.where.moved(image))
     for node, hint in graph.names.items():
         if node in image:
             of = hint[1] if isinstance(hint, tuple) else None

@@ -16,7 +16,6 @@ from symgrad.errors import ArgumentError
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import Program, graph_at_hand, trace
 from symgrad.frontend.variable import Variable
-from symgrad.ops.marks import AGAIN
 from symgrad.transforms.graph_door import function
 from symgrad.transforms.run import Run, array_like, leaves_like, matching, or_zeros
 from symgrad.transforms.wrt import Choice
@@ -194,6 +193,5 @@ def _like(g: Any, seed: Variable) -> Any:
 def _residuals(ends: Sequence[Node], seeds: Sequence[Node]) -> list[Node]:
     """What the pullback needs of the primal program, in order of creation."""
     nodes = reached(ends)
-    again = [x for x in nodes if x.op is AGAIN]  # in the pullback, which is what it is for
-    later = depends(nodes, [*seeds, *again])
+    later = depends(nodes, seeds)
     return sorted((x for x in live_in(later, ends) if x.op not in (CONSTANT, SIZE)), key=lambda node: node.id)

@@ -18,7 +18,7 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node,
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
-from symgrad.ops.marks import AGAIN, BOUNDARIES
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
@@ -66,7 +66,7 @@ class Body:
         self.last_use = {**last, **dict.fromkeys([self.roots[y] for y in outputs])}  # None: the caller has it
         self.pending: dict[Node, Expr] = {}
         self.items = _items(self.nodes)
-        self.released_from = PAGE if any(node.op is AGAIN for node in self.nodes) else LARGE
+        self.released_from = PAGE if any(node.op is BARRIER for node in self.nodes) else LARGE
         self._place: tuple[str, int, str] | None = None
 
     def write(self) -> None:
@@ -85,7 +85,7 @@ class Body:
             self.assign_items(node)
         elif node.op is index.SET or node.op is index.ADD_AT:
             self.put(node)
-        elif node.op in BOUNDARIES and node not in self.outputs:
+        elif node.op is BARRIER and node not in self.outputs:
             self.pending[node] = self.under_its_name(node.inputs[0])
         else:
             self.pending[node] = self.expression(node)
@@ -213,7 +213,7 @@ class Body:
         users = self.uses[node]
         if node in self.outputs:
             return not users and len(self.outputs) == 1 and len(self.pending[node].code.text) <= SHORT
-        return len(users) == 1 and users[0].op is not AGAIN and _kind(users[0].where) == _kind(node.where)
+        return len(users) == 1 and users[0].op is not BARRIER and _kind(users[0].where) == _kind(node.where)
 
     def constant(self, node: Node) -> Expr:
         literal: Literal = node.params[0][1]

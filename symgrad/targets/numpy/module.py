@@ -12,11 +12,12 @@ import numpy as np
 from symgrad.analysis.memory_profile import Step
 from symgrad.analysis.overflow import overflows_harmlessly
 from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.region import with_nested
 from symgrad.core.saving import loading
 from symgrad.core.text import prose
 from symgrad.core.version import VERSION
 from symgrad.frontend.arguments import Leaf
-from symgrad.loops.loop import LOOP, with_nested
+from symgrad.loops.loop import LOOP
 from symgrad.spelling import call
 from symgrad.targets.numpy import runtime
 from symgrad.targets.numpy.body import Body, Scope

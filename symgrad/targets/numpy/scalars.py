@@ -10,9 +10,10 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, reached
 from symgrad.ops.astype import ASTYPE
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import WHERE
 from symgrad.ops.define import flat
-from symgrad.ops.marks import ALIAS, BOUNDARIES, STOP
+from symgrad.ops.marks import ALIAS, STOP
 from symgrad.spelling import Code, call, spell_number
 from symgrad.targets.numpy.body import Body, Expr, Scope
 from symgrad.targets.numpy.names import global_name
@@ -20,7 +21,7 @@ from symgrad.targets.numpy.statements import Statement, Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
-SAME = (ALIAS, STOP, ASTYPE, *BOUNDARIES)
+SAME = (ALIAS, STOP, ASTYPE, BARRIER)
 
 
 def is_scalar(graph: Graph) -> bool:

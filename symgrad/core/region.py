@@ -1,0 +1,170 @@
+"""Regions: parts of a program as units, held in the parameters of a node and compared by what they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Graph, Node, Params, moved_name, needed
+from symgrad.core.provenance import Where
+
+
+class Region:
+    """What lies between `parameters` and `results`: a function of the parameters, and of nothing else.
+
+    Two regions are equal if they compute the same by the same operations; names, places in the user's program and the
+    order in which nodes were made do not count.
+
+    Attributes
+    ----------
+    graph : Graph
+        Of which the nodes are, and which has their names.
+    parameters, results : tuple of Node
+    """
+
+    def __init__(self, graph: Graph, parameters: Sequence[Node], results: Sequence[Node]) -> None:
+        self.graph, self.parameters, self.results = graph, tuple(parameters), tuple(results)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.nodes)} nodes>"
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Region) and hash(self) == hash(other) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """What is computed, in order of creation."""
+        return needed(self.results, frozenset(self.parameters))
+
+    @cached_property
+    def body(self) -> Graph:
+        """It as a graph of its own, whose inputs are the parameters, to be shown or written down."""
+        body = Graph()
+        body.inputs = parameters_like(body, self.parameters)
+        image = inline(body, self, body.inputs)
+        body.outputs = [image[y] for y in self.results]
+        names = self.graph.names
+        for x, y in image.items():
+            name = moved_name(names, names[x], image) if x in names else None
+            if name is not None:
+                body.label(y, name)
+        return body
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it is compared by."""
+        return self.structure
+
+    @cached_property
+    def structure(self) -> tuple[Any, ...]:
+        """What is computed: operations in the order in which they are met from the results."""
+        numbers = {x: i for i, x in enumerate(self.parameters)}
+        rows: list[Any] = [x.aval for x in self.parameters]
+        met: dict[Any, int] = {}  # marks of its own
+        for node in _depth_first(self.results, self.parameters):
+            params: Any = node.params
+            if params and params[-1][0] == "own":
+                params = (*params[:-1], met.setdefault(params[-1], len(met)))
+            rows.append((node.op, tuple([numbers[x] for x in node.inputs]), params))
+            numbers[node] = len(numbers)
+        return tuple(rows), tuple([numbers[y] for y in self.results])
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.key)
+
+
+def _depth_first(results: Sequence[Node], given: Collection[Node]) -> Iterator[Node]:
+    """The nodes that `results` need, each behind its inputs."""
+    seen, stack = set(given), [*reversed(results)]
+    while stack:
+        node = stack[-1]
+        waiting = [] if node in seen else [x for x in reversed(node.inputs) if x not in seen]
+        stack.extend(waiting)
+        if not waiting:
+            stack.pop()
+            if node not in seen:
+                seen.add(node)
+                yield node
+
+
+# ---- nodes that hold regions
+
+
+def regions_of(node: Node) -> list[Region]:
+    """The regions among the parameters of a node."""
+    return [value for _, value in node.params if isinstance(value, Region)]
+
+
+def map_regions(node: Node, function: Callable[[Region], Region]) -> Params:
+    """The parameters of a node with other regions."""
+    return tuple([(key, function(x) if isinstance(x, Region) else x) for key, x in node.params])
+
+
+def with_nested(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Nodes, and those in their regions, however deep."""
+    for node in nodes:
+        yield node
+        for _, value in node.params:
+            if isinstance(value, Region):
+                yield from with_nested([*value.parameters, *value.nodes])
+
+
+# ---- in and out of graphs
+
+
+class Mark(NamedTuple):
+    """A moment in the making of a graph."""
+
+    nodes: int
+    found: int
+
+
+def mark(graph: Graph) -> Mark:
+    """Now."""
+    return Mark(len(graph.nodes), len(graph.found))
+
+
+def cut(graph: Graph, results: Sequence[Node], since: Mark) -> Region:
+    """The region that computes `results` of what is older; its parameters are what it reads.
+
+    What was asked for since then belongs to it, even if it had been there before; so do constants, and what is made of
+    them alone.
+    """
+    asked = set(graph.found[since.found :])
+    inside = lambda x: x.op not in (INPUT, SEED) and (x.id >= since.nodes or x in asked or _is_constant(x))
+    parameters: set[Node] = set()
+    seen, stack = set(results), list(results)
+    while stack:
+        node = stack.pop()
+        if not inside(node) or (node.op is ITEM and not inside(node.inputs[0])):
+            parameters.add(node)
+            continue
+        stack += [x for x in node.inputs if x not in seen]
+        seen.update(node.inputs)
+    return Region(graph, sorted(parameters, key=lambda x: x.id), results)
+
+
+def _is_constant(x: Node) -> bool:
+    return all(y.op in (CONSTANT, SIZE) for y in x.inputs)
+
+
+def parameters_like(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """New parameters of a region in a graph of its own, for values such as these."""
+    return [graph.add(INPUT, (), (("aval", x.aval), ("name", f"x{i}")), x.where) for i, x in enumerate(nodes)]
+
+
+def inline(
+    graph: Graph, region: Region, inputs: Sequence[Node], where: Callable[[Node], Where] = lambda node: node.where
+) -> dict[Node, Node]:
+    """Append what a region computes of `inputs` to a graph; the image of each of its nodes."""
+    image = dict(zip(region.parameters, inputs, strict=True))
+    for node in region.nodes:
+        image[node] = graph.rebuild(node, tuple([image[x] for x in node.inputs]), where(node))
+    return image
