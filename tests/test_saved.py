@@ -399,7 +399,7 @@ def test_a_range_for_one_argument_and_another_for_the_other():
     """In no one range are both: the second candidate of the second kind."""
     a = sg.compile(lambda x, y: np.sum(np.arccosh(x)) + np.sum(np.arcsin(y))).compile("float64[n]", "float64[m]")
     (first, *_) = vectors_of(a.program, a.graph, "f", lambda x, y: a(x, y))
-    assert {(choice.low, choice.high) for choice in first.choices} == {(1.1, 3), (-1, 1)}
+    assert {(each.low, each.high) for each in first.ranges} == {(1.1, 3), (-1, 1)}
 
 
 def test_arrays_that_are_part_of_the_program(tmp_path):

@@ -411,3 +411,15 @@ def test_what_is_negative_by_assumption_is_no_size():
 def test_sizes_that_are_likely_zero_are_scheduled():
     program = sg.grad(lambda x: np.sum(x[-2 : 1 - rows(x)] ** 2)).compile("float64[n]")
     np.testing.assert_array_equal(program(np.ones(2)), [2, 0])
+
+
+def test_no_stage_asks_a_symbol_for_its_number():
+    """A slice from a symbol on, in a product: the program serves every number."""
+    x, W = np.arange(24.0).reshape(8, 3), np.ones((3, 2))
+    rows = sg.compile(lambda x, k: (x[k : k + 2] @ W, x[2 * k] @ W))
+    for k in (1, 2, 3):
+        for found, expected in zip(rows(x, k), (x[k : k + 2] @ W, x[2 * k] @ W), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert rows.compile(x, 3).program.sizes.pinned == {}
+    program = sg.compile(lambda x: x[x.shape[0] - 2 :] @ W).compile("float64[n, 3]")
+    np.testing.assert_array_equal(program(x), x[6:] @ W)

@@ -805,7 +805,7 @@ def test_where_rounding_decides_what_is_finite_nothing_is_wrong(tmp_path):
     program = sg.value_and_grad(absorbed).compile(*specs, optimize=1)
     path = program.save(tmp_path / "absorbed_grad.py")
     text = path.read_text()
-    exponentials = sorted(set(re.findall(r"np\.exp\(-t\d \* t\)", text)))
+    exponentials = sorted(set(re.findall(r"np\.exp\(-\w+_2 \* t\)", text)))
     assert len(exponentials) == 2
     for exponential in exponentials:
         path.write_text(text.replace(exponential, f"1 / {exponential.replace('-', '')}"))

@@ -32,8 +32,11 @@ def run_of(x: Node) -> Run | None:
         return None
     if isinstance(item, int):
         return Run(array, axis, item % size, item % size + 1, kept=False)
-    start, stop = item.start or 0, size if item.stop is None else item.stop
-    if item.step not in (None, 1) or not all(isinstance(n, int) for n in (start, stop)):
+    if not isinstance(item, Slice):  # a symbol
+        return None
+    start = 0 if item.start is None else item.start
+    stop = size if item.stop is None else item.stop
+    if not all(type(n) is int for n in (start, stop)) or item.step is not None:  # to ask a symbol would fix its value
         return None
     return Run(array, axis, start, stop, kept=True) if 0 <= start < stop <= size else None
 

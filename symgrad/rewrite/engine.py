@@ -36,8 +36,8 @@ UNDEFINED = (ShapeError, DTypeError, UnsupportedError, SymbolicSizeError)
 """What says that the right side of a rule does not exist for some values; any other error is one of the rule."""
 
 
-class _NotThisRule(Exception):
-    """The left side, built again from a match, is not what was matched."""
+class _NotThisRule(BaseException):
+    """The left side, built again from a match, is not what was matched. No error, which NumPy's door would explain."""
 
 
 class Rewriting(Graph):
