@@ -45,8 +45,7 @@ from symgrad.rewrite import (
     structure,
 )
 from symgrad.rewrite.engine import copied, rewrite, rewrite_within
-from symgrad.rewrite.rule_sets import Rules
-from symgrad.rewrite.rules import Rule, in_table, stable_only
+from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, late_scatters, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
 

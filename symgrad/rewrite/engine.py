@@ -26,8 +26,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT
 from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.pattern import identical
-from symgrad.rewrite.rule_sets import Rules
-from symgrad.rewrite.rules import Procedure, Rule
+from symgrad.rewrite.rules import Procedure, Rule, Rules
 
 DEEPEST = 12
 """How long a chain of rules may get before it is taken for two rules undoing each other."""

@@ -112,26 +112,18 @@ def logsoftmax_by_hand(x, axis=1, keepdims=True):
 def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
     """The maximum, or whatever was subtracted from each row, is a constant of the derivative."""
     for total, picked in (node.inputs, node.inputs[::-1]):
-        shifted = _summed(total)
-        if shifted is None or shifted.op is not SUBTRACT or not _picks_one_of_each_row(picked, shifted, total):
+        summed = total.inputs[0] if total.op is LOG else node
+        if summed.op is not SUM or summed.inputs[0].op is not EXP or len(reduced_axes(summed)) != 1:
+            continue
+        (shifted,), (axis,) = summed.inputs[0].inputs, reduced_axes(summed)
+        if shifted.op is not SUBTRACT or not _picks_one_of_each_row(picked, shifted, summed):
             continue
         x, top = shifted.inputs
-        if top.op in (STOP, CONSTANT) or not _is_same_along(top, shifted, *reduced_axes(_sum_of(total))):
+        if top.op in (STOP, CONSTANT) or not _is_same_along(top, shifted, axis):
             continue
         held = (Variable(graph, x) - STOP(Variable(graph, top))).node
         return node.op(*(Variable(graph, _of(graph, y, shifted, held)) for y in node.inputs))
     return None
-
-
-def _sum_of(total: Node) -> Node:
-    return total.inputs[0]
-
-
-def _summed(total: Node) -> Node | None:
-    """Of ``log(sum(exp(s)))`` it is s, where the sum is along one axis."""
-    if total.op is not LOG or _sum_of(total).op is not SUM or _sum_of(total).inputs[0].op is not EXP:
-        return None
-    return _sum_of(total).inputs[0].inputs[0] if len(reduced_axes(_sum_of(total))) == 1 else None
 
 
 def _is_same_along(top: Node, shifted: Node, axis: int) -> bool:
@@ -139,9 +131,9 @@ def _is_same_along(top: Node, shifted: Node, axis: int) -> bool:
     return i < 0 or is_one(top.aval.shape[i])
 
 
-def _picks_one_of_each_row(picked: Node, shifted: Node, total: Node) -> bool:
-    """Whether in `picked` stands, for each number of `total`, one of those that were summed for it."""
-    (axis,), kept = reduced_axes(_sum_of(total)), dict(_sum_of(total).params).get("keepdims", False)
+def _picks_one_of_each_row(picked: Node, shifted: Node, summed: Node) -> bool:
+    """Whether in `picked` stands, for each number of `summed`, one of those that were summed for it."""
+    (axis,), kept = reduced_axes(summed), dict(summed.params).get("keepdims", False)
     key, ndim = dict(picked.params).get("key", ()), len(shifted.aval.shape)
     if picked.op is GET and key == (Slot(0), Slot(1)) and picked.inputs[0] is shifted:
         return axis == 1 and ndim == 2 and not kept and is_range(picked.inputs[1], shifted.aval.shape[0])
