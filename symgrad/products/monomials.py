@@ -83,10 +83,6 @@ def is_product(node: Node) -> bool:
     return alike and aval.dtype.itemsize in MODERATE
 
 
-def _joined(c: float, d: float, most: float) -> bool:
-    return moderate(c, most) and moderate(d, most) and moderate(c * d, most)
-
-
 class Products:
     """The products of a graph, by their factors.
 
@@ -126,7 +122,8 @@ class Products:
             known = self.of.get(x)
             if known is None or sum(bool(y.aval.shape) for y in found.factors) + len(known.factors) >= MOST:
                 return None
-            if not _joined(found.scale.value, known.scale.value, most):
+            c, d = found.scale.value, known.scale.value
+            if not all(moderate(value, most) for value in (c, d, c * d)):
                 return None
             parts.append(x)
             return known

@@ -28,8 +28,6 @@ from symgrad.rewrite.structure import without
 MANY = 1000
 """Fewer numbers are joined in less time than it takes to make the view."""
 
-Starts = tuple[int, ...]
-
 
 @procedure(CONCATENATE, changes_nan=True)
 def patches(graph: Graph, node: Node) -> Variable | None:
@@ -53,7 +51,7 @@ def patches(graph: Graph, node: Node) -> Variable | None:
     return np.reshape(np.transpose(windows, order), node.aval.shape)
 
 
-def _starts(x: Node, node: Node) -> Starts | None:
+def _starts(x: Node, node: Node) -> tuple[int, ...] | None:
     """Where a slice of `x` begins along each axis."""
     key = dict(node.params).get("key", ())
     if node.op is not GET or node.inputs != (x,) or len(key) != len(node.aval.shape):
