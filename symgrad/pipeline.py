@@ -36,20 +36,16 @@ from symgrad.rewrite import (
     arrays,
     block_diagonal,
     cheaper,
-    choice,
-    crossentropy,
+    copies,
     folding,
-    patches,
     prepare,
     repetition,
     scatter,
     stable,
     structure,
-    tile,
 )
 from symgrad.rewrite.engine import copied, rewrite, rewrite_within
-from symgrad.rewrite.rule_sets import Rules
-from symgrad.rewrite.rules import Rule, in_table, stable_only
+from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, late_scatters, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
 
@@ -273,13 +269,13 @@ def canonicalised(
 
 # ---- which rules a stage applies
 
-ALGEBRA = (algebra, choice, arrays)
+ALGEBRA = (algebra, arrays)
 EARLY = (folding, repetition, structure)
 LATE = (*EARLY, scatter, block_diagonal, factors)
-PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, tile, patches)
+PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
-    "canonicalise": (*EARLY, crossentropy, *ALGEBRA, prepare, stable),
+    "canonicalise": (*EARLY, *ALGEBRA, prepare, stable),
     "simplify": (*LATE, *ALGEBRA, stable, cheaper, matrices),
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
     "lower_contractions": (contraction_lowering,),

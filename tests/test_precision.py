@@ -15,7 +15,7 @@ from symgrad.core.interpret import interpret
 from symgrad.core.provenance import UNKNOWN
 from symgrad.derivatives.pullback import pullback
 from symgrad.frontend.variable import Variable
-from symgrad.rewrite import algebra, arrays, cheaper, choice, prepare, stable
+from symgrad.rewrite import algebra, arrays, cheaper, prepare, stable
 from symgrad.rewrite.rules import Rule
 from symgrad.targets.numpy import idioms
 
@@ -30,10 +30,7 @@ def kinds(x):
 # ---- rules
 
 RULES = [
-    r
-    for table in (algebra, choice, arrays, stable, cheaper, prepare, idioms)
-    for r in vars(table).values()
-    if type(r) is Rule
+    r for table in (algebra, arrays, stable, cheaper, prepare, idioms) for r in vars(table).values() if type(r) is Rule
 ]
 NUMBERS = {0: [()], 1: [(2.5,), (-3.5,), (1e-3,)], 2: [(2.5, 3.5), (100.0, -0.3), (1e-3, 100.0)]}
 

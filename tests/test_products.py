@@ -13,7 +13,7 @@ from symgrad.products.factors import pulled
 from symgrad.products.monomials import monomial_of, terms_of
 from symgrad.products.slices import places, run_of
 from symgrad.rewrite.engine import Rewriting
-from symgrad.rewrite.rule_sets import Rules
+from symgrad.rewrite.rules import Rules
 
 
 def traced(f, *shapes):

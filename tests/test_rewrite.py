@@ -20,8 +20,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.pipeline import canonicalise, drop_dead, optimise, rules_of, simplify, specialise
 from symgrad.rewrite.engine import rewrite
-from symgrad.rewrite.rule_sets import Rules
-from symgrad.rewrite.rules import Rule, rule
+from symgrad.rewrite.rules import Rule, Rules, rule
 
 TABLES = dict.fromkeys(table for tables in pipeline.TABLES.values() for table in tables)
 ALL_RULES = [r for table in TABLES for r in vars(table).values() if isinstance(r, Rule)]

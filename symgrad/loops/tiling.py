@@ -25,7 +25,7 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import MEAN
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.engine import copied, rewrite
-from symgrad.rewrite.rule_sets import Rules
+from symgrad.rewrite.rules import Rules
 
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
 FEWEST_ROWS = 128

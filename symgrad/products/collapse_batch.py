@@ -25,8 +25,7 @@ from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import RESHAPE
 from symgrad.products.contractions import as_written
 from symgrad.rewrite.engine import copied, rewrite
-from symgrad.rewrite.rule_sets import Rules
-from symgrad.rewrite.rules import Procedure
+from symgrad.rewrite.rules import Procedure, Rules
 from symgrad.rewrite.structure import merge_reshapes
 
 REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN})

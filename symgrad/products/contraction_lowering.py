@@ -42,6 +42,13 @@ class Labels(NamedTuple):
     inner: str
 
 
+def _pair_of(node: Node) -> tuple[Contraction, Labels] | None:
+    """A contraction of two operands over one label."""
+    c = contraction_of(node)
+    at = _labels(c) if c is not None and len(c.operands) == 2 and plain(*c.operands) else None
+    return (c, at) if c is not None and at is not None and len(at.inner) == 1 else None
+
+
 def _labels(c: Contraction) -> Labels | None:
     """None where a label is summed that one operand alone has, or an axis of size one would be stretched."""
     a, b = c.terms
@@ -55,15 +62,12 @@ def _labels(c: Contraction) -> Labels | None:
 @procedure(EINSUM)
 def as_matrix_product(graph: Graph, node: Node) -> Variable | None:
     """An einsum as `np.matmul` of transposed views."""
-    c = contraction_of(node)
-    if c is None or len(c.operands) != 2 or not plain(*c.operands):
+    pair = _pair_of(node)
+    if pair is None:
         return None
-    at = _labels(c)
-    if at is None or len(at.inner) != 1 or not at.left + at.right:
-        return None
-    if at.batch and max(len(at.left), len(at.right)) > 1:
-        return None
-    if not at.batch and min(len(at.left), len(at.right)) != 1:
+    c, at = pair
+    fewest, most = sorted((len(at.left), len(at.right)))
+    if not most or (most > 1 if at.batch else fewest != 1):
         return None
     if not (at.left and at.right) and numbers(tuple(c.sizes.values())) < ENOUGH:
         return None
@@ -82,7 +86,7 @@ def _matmul(graph: Graph, c: Contraction, at: Labels) -> Variable:
     """Labels in front of the last one of an operand are stacked; at most one operand has such."""
     x, y = (Variable(graph, z) for z in c.operands)
     stack = at.batch + at.left[:-1] + at.right[:-1]
-    left = _ordered(x, c.terms[0], at.batch + at.left[:-1] + at.left[-1:] + at.inner)
+    left = _ordered(x, c.terms[0], at.batch + at.left + at.inner)
     right = _ordered(y, c.terms[1], at.batch + at.right[:-1] + at.inner + at.right[-1:])
     if not at.right and at.batch:
         return _ordered((left @ right[..., None])[..., 0], stack + at.left[-1:], c.out)
@@ -96,14 +100,12 @@ def _ordered(x: Variable, have: str, want: str) -> Variable:
 @procedure(EINSUM, VECDOT)
 def rows_with_rows(graph: Graph, node: Node) -> Variable | Node | None:
     """``np.vecdot`` for products along the last axes of two operands of one shape, or einsum for many short ones."""
-    c = contraction_of(node)
-    if c is None or len(c.operands) != 2 or not plain(*c.operands):
+    pair = _pair_of(node)
+    if pair is None:
         return None
-    at = _labels(c)
-    if at is None or len(at.inner) != 1 or at.left or at.right or not at.batch:
-        return None
+    c, at = pair
     rows = at.batch + at.inner
-    if c.terms != (rows, rows) or c.out != at.batch:
+    if at.left or at.right or not at.batch or c.terms != (rows, rows) or c.out != at.batch:
         return None
     x = c.operands[0].aval
     short = numbers(x.shape[:-1]) >= MANY and numbers(x.shape[-1:]) < SHORT[x.dtype.itemsize]

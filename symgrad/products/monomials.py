@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 from symgrad.analysis.overflow import MODERATE, NEAR_ONE, Origins, moderate
@@ -14,6 +16,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
+BY_ID = operator.attrgetter("id")
 MOST = 16
 """So many factors are looked at together."""
 
@@ -25,14 +28,11 @@ class Scale(NamedTuple):
     others: tuple[Node, ...] = ()
 
     def times(self, value: float, others: Iterable[Node] = ()) -> Scale:
-        return Scale(self.value * value, tuple(sorted((*self.others, *others), key=_by_id)))
+        return Scale(self.value * value, tuple(sorted((*self.others, *others), key=BY_ID)))
 
     def written(self, graph: Graph, image: Mapping[Node, Node]) -> Variable | float:
-        result: Variable | float = self.value
-        for x in self.others:
-            other = Variable(graph, image[x])
-            result = other if type(result) is float and result == 1 else result * other
-        return result
+        others: list[Any] = [Variable(graph, image[x]) for x in self.others]
+        return reduce(operator.mul, others if self.value == 1 and others else [self.value, *others])
 
 
 ONE = Scale(1.0)
@@ -73,10 +73,6 @@ def terms_of(end: Node, uses: Mapping[Node, int], deepest: float = math.inf) -> 
     return terms
 
 
-def _by_id(node: Node) -> int:
-    return node.id
-
-
 def is_product(node: Node) -> bool:
     """Whether each number of a value is that of one array times another, or a number."""
     aval = node.aval
@@ -85,10 +81,6 @@ def is_product(node: Node) -> bool:
     arrays = [x for x in node.inputs if x.aval.shape]
     alike = all(x.aval.dtype == aval.dtype and same_shape(x.aval.shape, aval.shape) for x in arrays)
     return alike and aval.dtype.itemsize in MODERATE
-
-
-def _joined(c: float, d: float, most: float) -> bool:
-    return moderate(c, most) and moderate(d, most) and moderate(c * d, most)
 
 
 class Products:
@@ -130,14 +122,15 @@ class Products:
             known = self.of.get(x)
             if known is None or sum(bool(y.aval.shape) for y in found.factors) + len(known.factors) >= MOST:
                 return None
-            if not _joined(found.scale.value, known.scale.value, most):
+            c, d = found.scale.value, known.scale.value
+            if not all(moderate(value, most) for value in (c, d, c * d)):
                 return None
             parts.append(x)
             return known
 
         scale, factors = monomial_of(node, inner)
         scale = scale.times(1.0, [x for x in factors if not x.aval.shape])
-        self.of[node] = Monomial(scale, tuple(sorted((x for x in factors if x.aval.shape), key=_by_id)))
+        self.of[node] = Monomial(scale, tuple(sorted((x for x in factors if x.aval.shape), key=BY_ID)))
         self.parts[node] = parts
 
     def keeps_order(self, node: Node) -> bool:
@@ -167,10 +160,8 @@ class Products:
 
         for node in self.wanted:
             first, *rest = self.of[node].factors
-            terms = [
-                self.of[y].factors[0] for x in (first, *rest) if x in self.scaled for y in x.inputs if y in self.of
-            ]
-            for x in (*rest, *terms):
+            sums = [y for y in (first, *rest) if y in self.scaled]
+            for x in (*rest, *(self.of[y].factors[0] for z in sums for y in z.inputs if y in self.of)):
                 leader[find(x)] = find(first)
         found: dict[Node, list[Node]] = {}
         for node in self.wanted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.overflow import MODERATE, has_range
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
@@ -60,15 +60,6 @@ def _moderate(*parts: Scaled) -> bool:
 # ---- what is there already
 
 
-def _known(graph: Graph, op: Op, x: Node, y: Node) -> Variable | None:
-    """The value of an operation, if the program has it."""
-    for inputs in ((x, y), (y, x))[: 1 + op.commutes]:
-        found = known(graph, op, inputs)
-        if found is not None:
-            return Variable(graph, found)
-    return None
-
-
 @procedure(MULTIPLY, changes_nan=True)
 def product_from_parts(graph: Graph, node: Node) -> Variable | None:
     """``(x * y) * z`` where ``y * z`` is needed anyway, and ``(x / y) * z`` where ``z / y`` is."""
@@ -80,9 +71,9 @@ def product_from_parts(graph: Graph, node: Node) -> Variable | None:
         x, y = inner.inputs
         pairs = ((x, y), (y, x)) if inner.op is MULTIPLY else ((x, y),)
         for other, partner in pairs:
-            part = _known(graph, inner.op, z, partner)
+            part = known(graph, inner.op, (z, partner))
             if part is not None:
-                return Variable(graph, other) * part
+                return Variable(graph, other) * Variable(graph, part)
     return None
 
 

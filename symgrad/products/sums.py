@@ -153,9 +153,7 @@ def _through_sum(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Li
     if f.source is not g.source or f.axes != g.axes:
         return None
     work = _elementwise_work(x)
-    return f.then(
-        lambda y: x.op(f.apply(y), g.apply(y)), g.work + work, g.reduced + work * _share(x, axes)
-    )  # fmt: skip
+    return f.then(lambda y: x.op(f.apply(y), g.apply(y)), g.work + work, g.reduced + work * _share(x, axes))
 
 
 def _through_product(graph: Graph, x: Node, axes: tuple[int, ...], depth: int) -> Linear | None:

@@ -1,5 +1,7 @@
 """Forms to compute with and to read, which would hide what the other tables look for: for the last pass only."""
 
+from itertools import dropwhile
+
 import numpy as np
 
 from symgrad.analysis.overflow import has_range
@@ -127,7 +129,4 @@ def _spreads_behind(key: tuple[object, ...]) -> bool:
     """Whether a key is basic and does more than to put axes in front, which broadcasting does anyway."""
     if any(isinstance(item, Slot) for item in key):
         return False
-    rest = list(key)
-    while rest and rest[0] is None:
-        rest.pop(0)
-    return any(item != EVERYTHING for item in rest)
+    return any(item != EVERYTHING for item in dropwhile(lambda item: item is None, key))

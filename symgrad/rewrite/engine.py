@@ -26,8 +26,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT
 from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.pattern import identical
-from symgrad.rewrite.rule_sets import Rules
-from symgrad.rewrite.rules import Procedure, Rule
+from symgrad.rewrite.rules import Procedure, Rule, Rules
 
 DEEPEST = 12
 """How long a chain of rules may get before it is taken for two rules undoing each other."""
@@ -284,8 +283,8 @@ def alone(graph: Graph, node: Node) -> bool:
 
 def known(graph: Graph, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     """The value of an operation that several others need, if it has been met."""
-    node = graph._interned.get((op, inputs, ()))
-    return None if node is None or alone(graph, node) else node
+    found = (graph._interned.get((op, xs, ())) for xs in (inputs, inputs[::-1])[: 1 + op.commutes])
+    return next((node for node in found if node is not None and not alone(graph, node)), None)
 
 
 def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:

@@ -2,9 +2,19 @@
 
 import numpy as np
 
+from symgrad.analysis.values import is_range
+from symgrad.core.graph import CONSTANT, Graph, Node
+from symgrad.core.shapes import is_one
+from symgrad.frontend.variable import Variable
+from symgrad.ops.elementwise import EXP, LOG, SUBTRACT
+from symgrad.ops.gather import TAKE_ALONG
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.marks import STOP
+from symgrad.ops.reduce import SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.conditions import floating
-from symgrad.rewrite.rules import rule
+from symgrad.rewrite.rules import procedure, rule
 
 
 @rule(changes_nan=True, when=floating)
@@ -93,3 +103,48 @@ def softmax_by_hand_with_one_maximum(x, axis=1, keepdims=True):
 def logsoftmax_by_hand(x, axis=1, keepdims=True):
     how = {"axis": axis, "keepdims": keepdims}
     return _held(lambda top: (x - top) - _logsumexp(x, top, **how), np.max(x, **how))
+
+
+# ---- the cross-entropy of scores from which the maximum was taken by hand
+
+
+@procedure(SUBTRACT, changes_nan=True)
+def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
+    """The maximum, or whatever was subtracted from each row, is a constant of the derivative."""
+    for total, picked in (node.inputs, node.inputs[::-1]):
+        summed = total.inputs[0] if total.op is LOG else node
+        if summed.op is not SUM or summed.inputs[0].op is not EXP or len(reduced_axes(summed)) != 1:
+            continue
+        (shifted,), (axis,) = summed.inputs[0].inputs, reduced_axes(summed)
+        if shifted.op is not SUBTRACT or not _picks_one_of_each_row(picked, shifted, summed):
+            continue
+        x, top = shifted.inputs
+        if top.op in (STOP, CONSTANT) or not _is_same_along(top, shifted, axis):
+            continue
+        held = (Variable(graph, x) - STOP(Variable(graph, top))).node
+        return node.op(*(Variable(graph, _of(graph, y, shifted, held)) for y in node.inputs))
+    return None
+
+
+def _is_same_along(top: Node, shifted: Node, axis: int) -> bool:
+    i = axis - len(shifted.aval.shape) + len(top.aval.shape)
+    return i < 0 or is_one(top.aval.shape[i])
+
+
+def _picks_one_of_each_row(picked: Node, shifted: Node, summed: Node) -> bool:
+    """Whether in `picked` stands, for each number of `summed`, one of those that were summed for it."""
+    (axis,), kept = reduced_axes(summed), dict(summed.params).get("keepdims", False)
+    key, ndim = dict(picked.params).get("key", ()), len(shifted.aval.shape)
+    if picked.op is GET and key == (Slot(0), Slot(1)) and picked.inputs[0] is shifted:
+        return axis == 1 and ndim == 2 and not kept and is_range(picked.inputs[1], shifted.aval.shape[0])
+    if picked.op is GET and not kept:  # of the one that was taken along the axis
+        picked, kept = picked.inputs[0], key == tuple(0 if i == axis else EVERYTHING for i in range(ndim))
+    taken = picked.op is TAKE_ALONG and picked.inputs[0] is shifted and dict(picked.params)["axis"] == axis
+    return bool(kept) and taken and is_one(picked.aval.shape[axis])
+
+
+def _of(graph: Graph, node: Node, shifted: Node, held: Node) -> Node:
+    """The same of `held`, where the way to `shifted` is along first operands."""
+    if node is shifted:
+        return held
+    return graph.add(node.op, (_of(graph, node.inputs[0], shifted, held), *node.inputs[1:]), node.params)

@@ -123,12 +123,8 @@ def write_bare_value(graph: Graph, node: Node) -> Node | None:
 
 def full(graph: Graph, value: Node, aval: Aval) -> Node:
     """One number in every place. The dtype is that of the array, so the number can be Python's."""
-    if (
-        value.op is CONSTANT
-        and not value.aval.weak
-        and value.aval.dtype.kind in "bif"
-        and value.aval.dtype.itemsize <= 8
-    ):
+    _, dtype, weak = value.aval
+    if value.op is CONSTANT and not weak and dtype.kind in "bif" and dtype.itemsize <= 8:
         value = graph.constant(np.asarray(number(value)).item())
     return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
 

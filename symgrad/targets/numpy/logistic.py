@@ -11,6 +11,7 @@ This looks at all of a graph, since what is best for the first of them depends o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -60,13 +61,11 @@ def _replacements(family: list[Member], stable: bool) -> Instead:
     if values and not by_absolute:
         sign = values[0].sign
     negative = any(m.sign == sign for m in slopes)
-    form: Callable[..., Variable] = (
-        _softplus_by_absolute if by_absolute else _softplus_cut_late if negative else _softplus
-    )
+    exp = _exp_cut_late if negative else _exp_cut
+    form = _softplus_by_absolute if by_absolute else partial(_softplus, exp=exp)
     found = {m.node: _made(form, m, first, sign) for m in values}
     if stable and clips and ((values and not by_absolute) or len({m.sign for m in slopes}) > 1):
-        form = _slope_cut_late if negative else _slope
-        found |= {m.node: _made(form, m, first, sign) for m in slopes}
+        found |= {m.node: _made(partial(_slope, exp=exp), m, first, sign) for m in slopes}
     return found
 
 
@@ -97,13 +96,9 @@ def _exp_cut_late(x: Variable) -> Variable:
     return _at_most(np.exp(x), HIGHEST[x.dtype.itemsize][1])
 
 
-def _softplus(x: Variable, same: bool, exp: Callable[[Variable], Variable] = _exp_cut) -> Variable:
+def _softplus(x: Variable, same: bool, exp: Callable[[Variable], Variable]) -> Variable:
     """All that are written so are of one sign."""
     return np.maximum(np.log1p(exp(x)), x)
-
-
-def _softplus_cut_late(x: Variable, same: bool) -> Variable:
-    return _softplus(x, same, _exp_cut_late)
 
 
 def _softplus_by_absolute(x: Variable, same: bool) -> Variable:
@@ -114,16 +109,12 @@ def _softplus_by_absolute(x: Variable, same: bool) -> Variable:
     return tail - (np.clip(x, -np.inf, 0) if many else np.minimum(x, 0))
 
 
-def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Any] = _exp_cut) -> Variable:
+def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Any]) -> Variable:
     """``a / (1 + exp(x))``, or that of -x."""
     if same:
         return a / (1 + np.exp(x))
     w = exp(x)
     return w / (1 + w) if number(a.node) == 1 else a * (w / (1 + w))
-
-
-def _slope_cut_late(x: Variable, same: bool, a: Variable) -> Variable:
-    return _slope(x, same, a, _exp_cut_late)
 
 
 # ---- what belongs together
