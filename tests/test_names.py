@@ -134,6 +134,15 @@ def test_an_argument_may_be_called_like_a_package(monkeypatch):
     assert OPERATORS.pop("statistics.fmean") is mean
 
 
+def test_the_guard_asks_its_own_min_and_max():
+    scope = {"numpy_": np}
+    exec("def f(max, min):\n    return numpy_.sum(max) * numpy_.sum(min)", scope)
+    made = sg.compile(scope["f"]).compile("float64[n]", "float64[max(n, 3)]")
+    assert made(np.ones(2), np.ones(3)) == 6
+    assert made.accepts(np.ones(5), np.ones(5))
+    assert not made.accepts(np.ones(2), np.ones(2))
+
+
 # ---- derivatives
 
 

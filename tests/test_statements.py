@@ -2,7 +2,8 @@
 
 import pytest
 
-from symgrad.core.sizes import Rows, Sizes
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Rows
 from symgrad.spelling import (
     ATOM,
     UNARY,

@@ -270,6 +270,8 @@ def _stored_run(code: CodeType, raw: bytes, i: int) -> list[str]:
     names: list[str] = []
     while i < len(raw) and (stored := _stored_names(code, raw, i)):
         names += stored
+        if dis.opname[raw[i]] == "STORE_FAST_LOAD_FAST":  # what is stored behind it is loaded first
+            break
         i += 2
     return names
 

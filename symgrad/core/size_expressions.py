@@ -88,6 +88,15 @@ def _operand(expr: Expr, least: int) -> str:
     return text if binding >= least else f"({text})"
 
 
+def with_functions(expr: Expr, name: Callable[[str], str]) -> Expr:
+    """The expression with other functions for `min` and `max`."""
+    from sympy import Function, Max, Min
+
+    for extreme, called in ((Max, "max"), (Min, "min")):
+        expr = expr.replace(extreme, Function(name(called))) if expr.has(extreme) else expr
+    return expr
+
+
 @lru_cache(REMEMBERED)
 def _source(expr: Expr) -> tuple[str, int]:
     """Source, and how tightly it binds."""
@@ -106,6 +115,8 @@ def _source(expr: Expr) -> tuple[str, int]:
     if isinstance(expr, (Max, Min)):
         args = sorted(ordered(expr.args), key=lambda arg: not arg.is_Integer)
         return f"{'max' if isinstance(expr, Max) else 'min'}({', '.join(map(source, args))})", _ATOM
+    if expr.is_Function:
+        return f"{expr.func}({', '.join(map(source, expr.args))})", _ATOM
     if _has_denominator(expr):
         return _quotient(expr)
     if isinstance(expr, Add):

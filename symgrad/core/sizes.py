@@ -203,9 +203,9 @@ def symbols_of(size: Size) -> tuple[str, ...]:
 
 
 def renamed(size: Dim, name: Callable[[str], str]) -> str:
-    """The text of a size with other names for its symbols."""
+    """The text of a size with other names for its symbols, and for `min` and `max`."""
     others = {size_expressions.symbol(n): size_expressions.symbol(name(n)) for n in symbols_of(size)}
-    return size_expressions.source(cast("Expr", size.expr.xreplace(others)))
+    return size_expressions.source(size_expressions.with_functions(size.expr.xreplace(others), name))
 
 
 def evaluate(size: Size, values: Mapping[str, int]) -> int:

@@ -197,7 +197,8 @@ _GLOBALS = {
     "ndarray": np.ndarray,
     "generic": np.generic,
     "flatten": tree.flatten,
-    **{f.__name__: f for f in (type, isinstance, len, min, max, int, float, complex, tuple)},
+    **{f.__name__: f for f in (type, isinstance, len, int, float, complex, tuple)},
+    **{"n_min": min, "n_max": max},  # as sizes are called, of which none has such a name
 }
 
 
@@ -257,7 +258,7 @@ def _with_prefix(own: str, size: Size) -> str:
     """The size in terms of the guard's own variables."""
     if not isinstance(size, Dim):
         return str(size)
-    return renamed(size, lambda name: f"{own}n_{name}").replace("min(", f"{own}min(").replace("max(", f"{own}max(")
+    return renamed(size, lambda name: f"{own}n_{name}")
 
 
 def _sizes(leaves: Sequence[Leaf], values: Sequence[Any]) -> tuple[dict[str, int], dict[str, str]]:

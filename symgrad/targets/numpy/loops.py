@@ -61,11 +61,8 @@ class Loop:
         self.share = names.fresh("share")
         self.start, self.stop, self.buffers = (names.local(name) for name in ("start", "stop", "buffers"))
         self.blas = any(x.op.contracts and len(x.inputs) > 1 for x in block.graph.nodes)
-        used = {
-            "_scratch": block.layout.buffers,
-            "_in_parts": block.threads,
-            "_blas_on_one_thread": block.threads and self.blas,
-        }
+        threads, blas = block.threads, block.threads and self.blas
+        used = {"_scratch": block.layout.buffers, "_in_parts": threads, "_blas_on_one_thread": blas}
         scope.called.update(name for name, is_used in used.items() if is_used)
 
     def statements(self, node: Node, items: Sequence[Node | None]) -> list[Statement]:
@@ -74,9 +71,9 @@ class Loop:
         says = f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
         head = f"def {self.share}({self.start}, {self.stop}):"
         function = Suite([head], [Verbatim([says]), *self._begin(), *self._loop()], reads=node.inputs)
-        *joins, last = self._call()
-        call = replace(last, makes=node, reads=node.inputs)
-        return [*self._allocated(items), Verbatim(), function, Verbatim(), *joins, call]
+        *before, last = self._call()
+        whole = replace(last, makes=node, reads=node.inputs)
+        return [*self._allocated(items), Verbatim(), function, Verbatim(), *before, whole]
 
     def _allocated(self, items: Sequence[Node | None]) -> list[Statement]:
         return [
