@@ -13,10 +13,10 @@ from symgrad.core.axes import result_shape
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params, is_view
 from symgrad.core.provenance import UNKNOWN
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
-from symgrad.loops.halos import Span, is_zero
+from symgrad.loops.halos import Extent, is_zero
 from symgrad.loops.loop import Bounds, Cut
 from symgrad.loops.plan import Plan
-from symgrad.loops.regions import PUT, WINDOW, key_at
+from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
 from symgrad.loops.row_gathers import numbering
 from symgrad.loops.stencils import Moved
 from symgrad.ops.create import ARANGE
@@ -31,17 +31,17 @@ class Body:
     graph: Graph = field(default_factory=Graph)
     inputs: dict[tuple[Node, Cut | None], Node] = field(default_factory=dict)  # a value, and how it is cut
     image: dict[Node, Node] = field(default_factory=dict)
-    bounds: dict[Span, Bounds] = field(default_factory=dict)
+    bounds: dict[Extent, Bounds] = field(default_factory=dict)
 
-    def bounds_of(self, span: Span, rows: Rows) -> Bounds:
-        """The stand-ins for where a span starts and stops."""
-        if span not in self.bounds:
+    def bounds_of(self, extent: Extent, rows: Rows) -> Bounds:
+        """The stand-ins for where an extent starts and stops."""
+        if extent not in self.bounds:
             k = len(self.bounds)
             start, stop = (
                 self.graph.add(INPUT, (), (("aval", _PLACE), ("name", f"{s}{k}")), UNKNOWN) for s in ("start", "stop")
             )
-            self.bounds[span] = Bounds(start, stop, rows)
-        return self.bounds[span]
+            self.bounds[extent] = Bounds(start, stop, rows)
+        return self.bounds[extent]
 
 
 _PLACE = Aval((), np.dtype(int), True)
@@ -65,10 +65,10 @@ class Bodies:
     def __init__(self, graph: Graph, nodes: Sequence[Node], plan: Plan) -> None:
         self.graph, self.nodes, self.plan, self.axis = graph, nodes, plan, plan.axis
         self.rows = Rows(_free_name("rows", graph))
-        self.lengths: dict[Span, Rows] = {Span(self.axis.size): self.rows}
+        self.lengths: dict[Extent, Rows] = {Extent(self.axis.size): self.rows}
         self.members = [self._members(k) for k in range(plan.loops)]
         self.stored = self._stored()
-        self.spans = [self._spans(k) for k in range(plan.loops)]
+        self.extents = [self._extents(k) for k in range(plan.loops)]
         self.bodies = [self._body(k) for k in range(plan.loops)] if len(set(self._lengths())) < MOST_ROWS else []
 
     def is_result(self, x: Node, k: int) -> bool:
@@ -79,16 +79,16 @@ class Bodies:
         body = self.bodies[k]
         if not self.plan.is_row(x):
             return body.image[x]
-        return self._window(body, body.image[x], Cut(self.axis.places[x], self._own(x)), self.spans[k][x])
+        return self._window(body, body.image[x], Cut(self.axis.places[x], self._own(x)), self.extents[k][x])
 
     def bound(self, k: int) -> None:
-        """Name the places of all spans of a loop."""
-        for span in self.spans[k].values():
-            self.bodies[k].bounds_of(span, self._length(span))
+        """Name the places of all extents of a loop."""
+        for extent in self.extents[k].values():
+            self.bodies[k].bounds_of(extent, self._length(extent))
 
     def halo(self, k: int) -> int:
         """How many rows more than its own a block may have of a value."""
-        return max((span.more for span in self.spans[k].values()), default=0)
+        return max((extent.more for extent in self.extents[k].values()), default=0)
 
     # -- which rows of what
 
@@ -114,39 +114,39 @@ class Bodies:
             return True
         return not any(cut and y in self.plan.loop for y, cut in zip(x.inputs, self.plan.cuts[x], strict=True))
 
-    def _spans(self, k: int) -> dict[Node, Span]:
+    def _extents(self, k: int) -> dict[Node, Extent]:
         """The rows of each value that a loop computes: its own where it is a result, and whatever is made of them."""
-        spans: dict[Node, Span] = {}
+        extents: dict[Node, Extent] = {}
         members = set(self.members[k])
         for node in reversed(self.members[k]):
             if self.plan.is_row(node) and self.is_result(node, k):
-                spans[node] = self._own(node).joined(spans.get(node))
-            for x, cut in zip(node.inputs, self._cuts(node, spans.get(node)), strict=True):
+                extents[node] = self._own(node).joined(extents.get(node))
+            for x, cut in zip(node.inputs, self._cuts(node, extents.get(node)), strict=True):
                 if cut is not None and x in members:
                     size = self.axis.size_of(x)
-                    spans[x] = cut.span.moved(size, cut.by).joined(spans.get(x))
-        return spans
+                    extents[x] = cut.extent.moved(size, cut.by).joined(extents.get(x))
+        return extents
 
-    def _own(self, node: Node) -> Span:
-        return Span(self.axis.size_of(node))
+    def _own(self, node: Node) -> Extent:
+        return Extent(self.axis.size_of(node))
 
-    def _cuts(self, node: Node, span: Span | None) -> list[Cut | None]:
-        """Which rows of its inputs a node takes for those of a span, or for a partial sum of its own."""
+    def _cuts(self, node: Node, extent: Extent | None) -> list[Cut | None]:
+        """Which rows of its inputs a node takes for those of an extent, or for a partial sum of its own."""
         cuts: list[Cut | None] = []
         moved = self._moved(node)
         for i, (x, cut) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True)):
-            if not cut or (span is None and self.plan.is_row(node)):  # not at all for rows that no one reads
+            if not cut or (extent is None and self.plan.is_row(node)):  # not at all for rows that no one reads
                 cuts.append(None)
                 continue
             axis, size = self.axis.places[x], self.axis.size_of(x)
-            if span is None:
-                cuts.append(Cut(axis, Span(size)))
+            if extent is None:
+                cuts.append(Cut(axis, Extent(size)))
             elif moved is not None and node.op is GET:
-                cuts.append(Cut(axis, span, moved.by))
+                cuts.append(Cut(axis, extent, moved.by))
             elif moved is not None and i == 1:
-                cuts.append(Cut(axis, span.moved(size, -moved.by)))
+                cuts.append(Cut(axis, extent.moved(size, -moved.by)))
             else:
-                cuts.append(Cut(axis, span))
+                cuts.append(Cut(axis, extent))
         return cuts
 
     def _moved(self, node: Node) -> Moved | None:
@@ -161,35 +161,35 @@ class Bodies:
     def _body(self, k: int) -> Body:
         body = Body()
         for node in self.members[k]:
-            if node in self.spans[k] or not self.plan.is_row(node):
+            if node in self.extents[k] or not self.plan.is_row(node):
                 self._compute(body, node, k)
         return body
 
     def _compute(self, body: Body, node: Node, k: int) -> None:
-        span, moved, numbers = self.spans[k].get(node), self._moved(node), numbering(node)
+        extent, moved, numbers = self.extents[k].get(node), self._moved(node), numbering(node)
         inputs = tuple([
-            self._numbers_of_rows(body, node, span) if i == numbers and cut else self._fetch(body, x, cut, k)
-            for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, span), strict=True))
+            self._numbers_of_rows(body, node, extent) if i == numbers and cut else self._fetch(body, x, cut, k)
+            for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, extent), strict=True))
         ])  # fmt: skip
         where = node.where.moved(body.image)
-        if moved is None or span is None:
-            twin = body.graph.add(node.op, inputs, self._params(node, span), where)
+        if moved is None or extent is None:
+            twin = body.graph.add(node.op, inputs, self._params(node, extent), where)
         elif node.op is GET:
             twin = self._read(body, node, inputs[0], moved)
         else:
-            twin = self._put(body, node, inputs, span, moved)
+            twin = self._put(body, node, inputs, extent, moved)
         body.image[node] = twin
 
-    def _length(self, span: Span) -> Rows:
-        known = self.lengths.get(span)
+    def _length(self, extent: Extent) -> Rows:
+        known = self.lengths.get(extent)
         if known is None:
             name = _free_name(f"rows_{len(self.lengths)}", self.graph)
-            known = self.lengths[span] = Rows(name, len(self.lengths))
+            known = self.lengths[extent] = Rows(name, len(self.lengths))
         return known
 
-    def _numbers_of_rows(self, body: Body, node: Node, span: Span | None) -> Node:
+    def _numbers_of_rows(self, body: Body, node: Node, extent: Extent | None) -> Node:
         """0, 1, 2, ...: rows are counted from where the block begins."""
-        rows = self._length(span or self._own(node.inputs[0]))
+        rows = self._length(extent or self._own(node.inputs[0]))
         start, stop, step = body.graph.constant(0), body.graph.size(rows), body.graph.constant(1)
         params: Params = (("dtype", np.dtype(int)), ("n", rows))
         return body.graph.add(ARANGE, (start, stop, step), params, node.where)
@@ -205,57 +205,57 @@ class Bodies:
             return x
         return body.graph.add(GET, (x,), (("key", tuple(items)),), node.where)
 
-    def _put(self, body: Body, node: Node, inputs: tuple[Node, ...], span: Span, moved: Moved) -> Node:
-        """An assignment to some rows, as far as they are among those of a span."""
-        key, rows = dict(node.params)["key"], span.moved(moved.size, -moved.by)
+    def _put(self, body: Body, node: Node, inputs: tuple[Node, ...], extent: Extent, moved: Moved) -> Node:
+        """An assignment to some rows, as far as they are among those of an extent."""
+        key, rows = dict(node.params)["key"], extent.moved(moved.size, -moved.by)
         places = [i for i, item in enumerate(key) if item is not None]
         place = places[moved.axis]
         start, stop, _ = body.bounds_of(rows, self._length(rows))
-        first, _, _ = body.bounds_of(span, self._length(span))
+        first, _, _ = body.bounds_of(extent, self._length(extent))
         params = (
             ("adds", node.op is ADD_AT), ("by", moved.by), ("key", key_at(key, place, None, None)), ("place", place),
         )  # fmt: skip
-        return body.graph.add(PUT, (*inputs, start, stop, first), params, node.where.moved(body.image))
+        return body.graph.add(WRITE_ROWS, (*inputs, start, stop, first), params, node.where.moved(body.image))
 
     def _fetch(self, body: Body, x: Node, cut: Cut | None, k: int) -> Node:
         """A value inside of a loop: computed there, a constant, or an input of the loop."""
         if cut and x in body.image:
             twin = body.image[x]
             if twin.op is not INPUT:
-                return self._window(body, twin, cut, self.spans[k][x])
+                return self._window(body, twin, cut, self.extents[k][x])
             whole, there = next(key for key, known in body.inputs.items() if known is twin)  # of which x is a slice
-            return self._fetch(body, whole, cut if there is None else Cut(there.axis, cut.span, cut.by + there.by), k)
+            return self._fetch(body, whole, cut if there is None else Cut(there.axis, cut.extent, cut.by + there.by), k)
         if x.op is CONSTANT and x.aval.shape == ():
             return body.graph.add(CONSTANT, (), x.params, x.where)
         known = body.inputs.get((x, cut))
         if known is None:
-            shape = self._cut_shape(x, cut.span) if cut else x.aval.shape
+            shape = self._cut_shape(x, cut.extent) if cut else x.aval.shape
             params = (("aval", x.aval._replace(shape=shape)), ("name", f"x{len(body.inputs)}"))
             known = body.inputs[x, cut] = body.graph.add(INPUT, (), params, x.where)
             body.graph.inputs.append(known)
             if cut:
-                body.bounds_of(cut.span, self._length(cut.span))
+                body.bounds_of(cut.extent, self._length(cut.extent))
         return known
 
-    def _window(self, body: Body, x: Node, cut: Cut, there: Span) -> Node:
+    def _window(self, body: Body, x: Node, cut: Cut, there: Extent) -> Node:
         """The rows that are wanted of those that are there."""
-        if cut.span == there and is_zero(cut.by):
+        if cut.extent == there and is_zero(cut.by):
             return x
-        start, stop, rows = body.bounds_of(cut.span, self._length(cut.span))
+        start, stop, rows = body.bounds_of(cut.extent, self._length(cut.extent))
         first, _, _ = body.bounds_of(there, self._length(there))
         params = (("axis", cut.axis), ("by", cut.by), ("rows", rows))
-        return body.graph.add(WINDOW, (x, start, stop, first), params, x.where)
+        return body.graph.add(READ_ROWS, (x, start, stop, first), params, x.where)
 
-    def _cut_shape(self, x: Node, span: Span) -> tuple[Any, ...]:
+    def _cut_shape(self, x: Node, extent: Extent) -> tuple[Any, ...]:
         i = self.axis.places[x]
-        return (*x.aval.shape[:i], self._length(span), *x.aval.shape[i + 1 :])
+        return (*x.aval.shape[:i], self._length(extent), *x.aval.shape[i + 1 :])
 
-    def _params(self, node: Node, span: Span | None) -> Params:
+    def _params(self, node: Node, extent: Extent | None) -> Params:
         """The parameters for a block, with its shape for that of the result."""
-        if span is None or not self.plan.is_row(node):
+        if extent is None or not self.plan.is_row(node):
             return node.params
         shapes = [key for key, change in node.op.axes.items() if change is result_shape]
-        return tuple((key, self._cut_shape(node, span) if key in shapes else value) for key, value in node.params)
+        return tuple((key, self._cut_shape(node, extent) if key in shapes else value) for key, value in node.params)
 
     def _stored(self) -> set[Node]:
         """Rows that are wanted outside of the loop that computes them."""
@@ -271,17 +271,17 @@ class Bodies:
                 read.update(node.inputs)
         return {x for x in read if x in self.plan.loop}
 
-    def _lengths(self) -> Iterator[Span]:
-        """Every span that there will be."""
+    def _lengths(self) -> Iterator[Extent]:
+        """Every extent that there will be."""
         yield from self.lengths
-        for members, spans in zip(self.members, self.spans, strict=True):
+        for members, extents in zip(self.members, self.extents, strict=True):
             for node in members if self.axis.stencils else ():
-                span, moved = spans.get(node), self._moved(node)
-                yield from (cut.span for cut in self._cuts(node, span) if cut is not None)
-                if span is not None:
-                    yield from (span, self._own(node))
-                if span is not None and moved is not None:
-                    yield span.moved(moved.size, -moved.by)
+                extent, moved = extents.get(node), self._moved(node)
+                yield from (cut.extent for cut in self._cuts(node, extent) if cut is not None)
+                if extent is not None:
+                    yield from (extent, self._own(node))
+                if extent is not None and moved is not None:
+                    yield extent.moved(moved.size, -moved.by)
 
 
 def _free_name(name: str, graph: Graph) -> str:

@@ -18,7 +18,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Size, is_rows
 from symgrad.loops import machine
 from symgrad.loops.axes import Axis, axes_of
-from symgrad.loops.regions import PUT
+from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
@@ -37,7 +37,7 @@ class Buffer(NamedTuple):
     dtype: np.dtype
 
 
-class Home(NamedTuple):
+class Assignment(NamedTuple):
     """Where a value is kept: in which buffer, whose axes (rows first) are the value's in this order."""
 
     buffer: int
@@ -53,9 +53,9 @@ class Layout:
     rows : int
         How many rows a block has.
     buffers : list of Buffer
-    homes : dict of Node to Home
+    assignments : dict of Node to Assignment
         Where values are kept.
-    grounds : dict of Node to Node
+    destinations : dict of Node to Node
         New arrays that are filled piece by piece right where a result of the loop is, and those results.
     halo : int
         How many rows more a buffer must take, for those of neighbouring blocks.
@@ -63,8 +63,8 @@ class Layout:
 
     rows: int
     buffers: list[Buffer] = field(default_factory=list)
-    homes: dict[Node, Home] = field(default_factory=dict)
-    grounds: dict[Node, Node] = field(default_factory=dict)
+    assignments: dict[Node, Assignment] = field(default_factory=dict)
+    destinations: dict[Node, Node] = field(default_factory=dict)
     halo: int = 0
 
     @property
@@ -107,16 +107,18 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) 
     """
     order = Order(graph)
     users = users_of(graph.nodes)
-    grounds = {ground: y for y in direct if (ground := _ground(y, users, graph.outputs)) is not None}
+    destinations = {
+        destination: y for y in direct if (destination := _destination(y, users, graph.outputs)) is not None
+    }
     straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
-    wanted = _wanted(graph, order, users) - grounds.keys() - straight
+    wanted = _wanted(graph, order, users) - destinations.keys() - straight
     allocation = Allocation(graph, order)
     for node in graph.nodes:
         allocation.visit(node, node in wanted and not (node in direct and order.is_plain(node)))
     buffers = allocation.buffers
     streamed = [nbytes_of_row(x) for x in (*graph.inputs, *direct)]
     rows = _rows(sum(map(_row_bytes, buffers)) + sum(streamed), size)
-    return Layout(rows, buffers, allocation.homes, grounds, halo)
+    return Layout(rows, buffers, allocation.assignments, destinations, halo)
 
 
 # ---- arrays that are put together
@@ -127,11 +129,11 @@ def is_new(node: Node) -> bool:
     return node.op in (FULL, EMPTY)
 
 
-def _ground(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]) -> Node | None:
+def _destination(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]) -> Node | None:
     """The new array that became a result by having pieces put into it, and by nothing else."""
-    if node.op is not PUT:
+    if node.op is not WRITE_ROWS:
         return None
-    while node.op is PUT:
+    while node.op is WRITE_ROWS:
         node = node.inputs[0]
         if len(users[node]) != 1 or node in outputs:
             return None
@@ -139,7 +141,7 @@ def _ground(node: Node, users: dict[Node, list[Node]], outputs: Collection[Node]
 
 
 def _is_filled(node: Node, users: dict[Node, list[Node]]) -> bool:
-    return is_new(node) and any(y.op is PUT for y in users[node])
+    return is_new(node) and any(y.op is WRITE_ROWS for y in users[node])
 
 
 def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
@@ -147,7 +149,7 @@ def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
     if len(users[node]) != 1:
         return False
     (put,) = users[node]
-    return put.op is PUT and put.inputs[1] is node and put.inputs[0] is not node and goes_straight(put, node)
+    return put.op is WRITE_ROWS and put.inputs[1] is node and put.inputs[0] is not node and goes_straight(put, node)
 
 
 def goes_straight(put: Node, value: Node) -> bool:
@@ -290,21 +292,21 @@ class Allocation:
     def __init__(self, graph: Graph, order: Order) -> None:
         self._order = order
         self.buffers: list[Buffer] = []
-        self.homes: dict[Node, Home] = {}
+        self.assignments: dict[Node, Assignment] = {}
         self._free: dict[Buffer, list[int]] = {}
         self._roots = roots_of(graph.nodes, stays_in_place)
         self._last = last_users(graph.nodes, self._roots)
 
     def visit(self, node: Node, wants: bool) -> None:
         if wants:
-            self.homes[node] = self._overwritten(node) or self._settled(node)
-        kept = self.homes[node].buffer if wants else None
+            self.assignments[node] = self._overwritten(node) or self._settled(node)
+        kept = self.assignments[node].buffer if wants else None
         for x in dict.fromkeys(self._roots[x] for x in (node, *node.inputs)):
-            if self._last[x] is node and x in self.homes and (x is node or self.homes[x].buffer != kept):
-                number = self.homes[x].buffer
+            if self._last[x] is node and x in self.assignments and (x is node or self.assignments[x].buffer != kept):
+                number = self.assignments[x].buffer
                 self._free[self.buffers[number]].append(number)
 
-    def _settled(self, node: Node) -> Home:
+    def _settled(self, node: Node) -> Assignment:
         others = self._order.of(node)
         row = row_axis(node)
         assert row is not None
@@ -314,18 +316,24 @@ class Allocation:
             free.append(len(self.buffers))
             self.buffers.append(buffer)
         axes = (row, *others)
-        return Home(free.pop(), tuple(axes.index(i) for i in range(len(axes))))
+        return Assignment(free.pop(), tuple(axes.index(i) for i in range(len(axes))))
 
-    def _overwritten(self, node: Node) -> Home | None:
-        """The home of an operand that nobody reads afterwards, if number by number it can become the result."""
+    def _overwritten(self, node: Node) -> Assignment | None:
+        """The assignment of an operand that nobody reads afterwards, if number by number it can become the result."""
         if not node.op.elementwise or node.op.slow_in_place:
             return None
         for x in dict.fromkeys(node.inputs):
-            home = self.homes.get(x)
+            assignment = self.assignments.get(x)
             alone = all(y is x or self._roots[y] is not x for y in node.inputs)
             fits = same_shape(x.aval.shape, node.aval.shape) and x.aval.dtype == node.aval.dtype
-            if home and alone and fits and self._last[x] is node and home.order == self._settled_order(node):
-                return home
+            if (
+                assignment
+                and alone
+                and fits
+                and self._last[x] is node
+                and assignment.order == self._settled_order(node)
+            ):
+                return assignment
         return None
 
     def _settled_order(self, node: Node) -> tuple[int, ...]:

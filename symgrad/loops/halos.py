@@ -11,7 +11,7 @@ from symgrad.core.sizes import Dim, Size, difference, evaluate
 
 
 @dataclass(frozen=True, eq=False)
-class Span:
+class Extent:
     """Rows i + before to j + behind, as far as there are such, of a value of `size` rows in the block of rows i to j.
 
     What a block computes of rows that are not its own its neighbour computes as well: blocks never wait for each other.
@@ -31,7 +31,7 @@ class Span:
         return tuple(size.expr if isinstance(size, Dim) else size for size in self.sizes)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Span) and self._key == other._key
+        return isinstance(other, Extent) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -42,15 +42,15 @@ class Span:
         more = self.behind - self.before
         return more if isinstance(more, int) else 0
 
-    def moved(self, size: Size, by: Size) -> Span:
+    def moved(self, size: Size, by: Size) -> Extent:
         """Rows as many places further on, of a value of another size."""
-        return Span(size, self.before + by, self.behind + by)
+        return Extent(size, self.before + by, self.behind + by)
 
-    def joined(self, other: Span | None) -> Span:
+    def joined(self, other: Extent | None) -> Extent:
         """What contains both."""
         if other is None:
             return self
-        return Span(self.size, min(self.before, other.before), max(self.behind, other.behind))
+        return Extent(self.size, min(self.before, other.before), max(self.behind, other.behind))
 
     def rows(self, i: int, j: int, symbols: Mapping[str, int]) -> tuple[int, int]:
         size, before, behind = (evaluate(x, symbols) for x in self.sizes)

@@ -12,20 +12,20 @@ from symgrad.core.interpret import interpret
 from symgrad.core.region import Region
 from symgrad.core.sizes import Dim, Rows, Size, evaluate, symbols_of
 from symgrad.loops.buffer_allocation import Layout
-from symgrad.loops.halos import Span
-from symgrad.loops.regions import PUT, WINDOW
+from symgrad.loops.halos import Extent
+from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS
 
 
 class Cut(NamedTuple):
-    """Blocks of a value along an axis: the rows of a span, some places further on."""
+    """Blocks of a value along an axis: the rows of an extent, some places further on."""
 
     axis: int
-    span: Span
+    extent: Extent
     by: Size = 0
 
 
 class Bounds(NamedTuple):
-    """Where a span lies in a block: the inputs of the body that stand for its start and its stop, and its length."""
+    """Where an extent lies in a block: the inputs of the body that stand for its start and its stop, and its length."""
 
     start: Node
     stop: Node
@@ -38,13 +38,13 @@ class Block(Region):
     Attributes
     ----------
     graph : Graph
-        Its inputs are those of the loop, blocks of them or whole; an axis that is cut has the length of a span.
+        Its inputs are those of the loop, blocks of them or whole; an axis that is cut has the length of an extent.
     size : int or Dim
         How many rows there are.
     rows : Rows
         What stands for the length of a block.
-    bounds : dict of Span to Bounds
-        The spans of its values.
+    bounds : dict of Extent to Bounds
+        The extents of its values.
     cuts : tuple
         For each input how it is cut, None for one that is read whole.
     joins : tuple
@@ -64,7 +64,7 @@ class Block(Region):
         graph: Graph,
         size: Size,
         rows: Rows,
-        bounds: dict[Span, Bounds],
+        bounds: dict[Extent, Bounds],
         cuts: tuple[Cut | None, ...],
         joins: tuple[int | np.ufunc, ...],
         avals: tuple[Aval, ...],
@@ -84,22 +84,32 @@ class Block(Region):
     @property
     def key(self) -> tuple[Any, ...]:
         """What it is compared by: where values are kept follows from the rest, but for how many rows there are."""
-        spans = tuple([(span, each.rows) for span, each in self.bounds.items()])
+        extents = tuple([(extent, each.rows) for extent, each in self.bounds.items()])
         rows = self.rows, self.layout.rows, self.layout.halo
-        return (*self.structure, self.size, rows, spans, self.cuts, self.joins, self.avals, self.threads, self.seconds)
+        return (
+            *self.structure,
+            self.size,
+            rows,
+            extents,
+            self.cuts,
+            self.joins,
+            self.avals,
+            self.threads,
+            self.seconds,
+        )
 
     @property
     def sizes(self) -> tuple[Any, ...]:
         """Every size that the loop mentions, apart from what stands in its graph."""
-        spans = tuple(span.sizes for span in self.bounds)
+        extents = tuple(extent.sizes for extent in self.bounds)
         avals = tuple(aval.shape for aval in self.avals)
-        return (self.size, *spans, *avals, *(buffer.shape for buffer in self.layout.buffers))
+        return (self.size, *extents, *avals, *(buffer.shape for buffer in self.layout.buffers))
 
     @property
     def symbols(self) -> tuple[Dim, ...]:
         """The symbols on which it depends which rows a block has."""
-        moved = [dict(x.params)["by"] for x in self.graph.nodes if x.op in (WINDOW, PUT)]
-        sizes = [self.size, *(size for span in self.bounds for size in span.sizes), *moved]
+        moved = [dict(x.params)["by"] for x in self.graph.nodes if x.op in (READ_ROWS, WRITE_ROWS)]
+        sizes = [self.size, *(size for extent in self.bounds for size in extent.sizes), *moved]
         return tuple(
             {s: size.scope.symbol(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}.values()
         )
@@ -116,8 +126,8 @@ def _evaluate(*xs: Any, body: Block, symbols: tuple[int, ...]) -> tuple[Any, ...
 def _one(body: Block, xs: Sequence[Any], i: int, j: int, sizes: Mapping[str, int]) -> list[Any]:
     feeds: dict[Node, Any] = {}
     lengths = {**sizes, str(body.rows): j - i}
-    for span, (first, last, rows) in body.bounds.items():
-        feeds[first], feeds[last] = start, stop = span.rows(i, j, sizes)
+    for extent, (first, last, rows) in body.bounds.items():
+        feeds[first], feeds[last] = start, stop = extent.rows(i, j, sizes)
         lengths[str(rows)] = stop - start
     for node, x, cut in zip(body.graph.inputs, xs, body.cuts, strict=True):
         feeds[node] = x if cut is None else _rows_of(x, cut, i, j, sizes)
@@ -126,7 +136,7 @@ def _one(body: Block, xs: Sequence[Any], i: int, j: int, sizes: Mapping[str, int
 
 def _rows_of(x: Any, cut: Cut, i: int, j: int, sizes: Mapping[str, int]) -> Any:
     by = evaluate(cut.by, sizes)
-    start, stop = cut.span.rows(i, j, sizes)
+    start, stop = cut.extent.rows(i, j, sizes)
     return x[(slice(None),) * cut.axis + (slice(start + by, stop + by),)]
 
 

@@ -8,9 +8,17 @@ import numpy as np
 
 from symgrad.core.graph import Aval, Node
 from symgrad.core.sizes import Size
-from symgrad.loops.buffer_allocation import Home, fills_rows, goes_straight, is_new, length_of, row_axis, takes_out
+from symgrad.loops.buffer_allocation import (
+    Assignment,
+    fills_rows,
+    goes_straight,
+    is_new,
+    length_of,
+    row_axis,
+    takes_out,
+)
 from symgrad.loops.loop import Block
-from symgrad.loops.regions import PUT, WINDOW, key_at
+from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
 from symgrad.ops.contract import OUTER
 from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import MULTIPLY
@@ -35,7 +43,7 @@ class BlockBody(Body):
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
         self.buffers = [self.names.local(f"s{i + 1}") for i in range(len(self.layout.buffers))]
         self.residents: dict[int, Node] = {}
-        kept = {length_of(x) for x in self.layout.homes}
+        kept = {length_of(x) for x in self.layout.assignments}
         self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
         self._name_inputs()
 
@@ -49,8 +57,8 @@ class BlockBody(Body):
             extent = self.extents.of(bounds.rows)
             self.names.given(bounds.start, extent.start)
             self.names.given(bounds.stop, extent.stop)
-        for ground, y in self.layout.grounds.items():
-            self.names.given(ground, self.names.local(f"{self.joins[y][0]}_"))
+        for destination, y in self.layout.destinations.items():
+            self.names.given(destination, self.names.local(f"{self.joins[y][0]}_"))
 
     def beginning(self, buffers: str) -> list[Statement]:
         """The buffers, as long as what is kept in them, and where the rows lie that the body mentions."""
@@ -65,23 +73,23 @@ class BlockBody(Body):
     def visit(self, node: Node) -> None:
         if node in self.cut:
             self.take(node)
-        elif is_new(node) and (node in self.layout.homes or node in self.layout.grounds):
+        elif is_new(node) and (node in self.layout.assignments or node in self.layout.destinations):
             self.begin(node)
-        elif node.op is PUT:
+        elif node.op is WRITE_ROWS:
             self.put(node)
         else:
             super().visit(node)
 
     def put(self, node: Node) -> None:
         super().put(node)
-        if node in self.joins and node not in self.layout.grounds.values():
+        if node in self.joins and node not in self.layout.destinations.values():
             self.write_down(node, self.stored(node, self.name(node)))
 
     def begin(self, node: Node) -> None:
         """A new array that pieces are put into: in a buffer, or right where the result is."""
-        y = self.layout.grounds.get(node)
+        y = self.layout.destinations.get(node)
         if y is None:
-            self.vacate(self.layout.homes[node], node)
+            self.vacate(self.layout.assignments[node], node)
         memory = self.place(y) if y else self.target(node)
         assert memory is not None, f"{node} has no place"
         self.assign(node, self.name(node), memory, ())
@@ -97,23 +105,23 @@ class BlockBody(Body):
     def left_out(self, node: Node) -> list[str]:
         """The rows of a new array that no piece is written to at once; all where it is wanted as it begins."""
         put = self.uses[node][0]
-        if len(self.uses[node]) > 1 or node in self.joins or put.op is not PUT or not fills_rows(put):
+        if len(self.uses[node]) > 1 or node in self.joins or put.op is not WRITE_ROWS or not fills_rows(put):
             return ["..."]
         before = ":, " * (row_axis(put) or 0)
         begin, end = self.among(put, put)
         return [before + rows for rows, some in ((f":{begin}", begin), (f"{end}:", end)) if some]
 
     def adds(self, node: Node) -> bool:
-        return bool(dict(node.params)["adds"]) if node.op is PUT else super().adds(node)
+        return bool(dict(node.params)["adds"]) if node.op is WRITE_ROWS else super().adds(node)
 
     def spelled_key(self, node: Node, arrays: Sequence[Node]) -> str:
-        if node.op is not PUT:
+        if node.op is not WRITE_ROWS:
             return super().spelled_key(node, arrays)
         params = dict(node.params)
         return spell_key(key_at(params["key"], params["place"], *self.among(node, node)), ())
 
     def goes_straight(self, node: Node, value: Node) -> bool:
-        if node.op is not PUT:
+        if node.op is not WRITE_ROWS:
             return super().goes_straight(node, value)
         return value in self.pending and goes_straight(node, value)
 
@@ -134,10 +142,10 @@ class BlockBody(Body):
         if cut is None:
             return
         block = Code(f"{name}[{self.slices(cut.axis, length_of(x), cut.by)}]")
-        home = self.layout.homes.get(x)
-        if home is not None:
-            self.vacate(home, x)
-            block = call("np.positive", [block.text]).into(self.buffer(home, x))
+        assignment = self.layout.assignments.get(x)
+        if assignment is not None:
+            self.vacate(assignment, x)
+            block = call("np.positive", [block.text]).into(self.buffer(assignment, x))
         self.written.append(Assign((self.name(x),), block, note=self.note(x.aval), makes=x))
         if x in self.joins:
             self.write_down(x, self.stored(x, self.name(x)))
@@ -145,27 +153,27 @@ class BlockBody(Body):
     # -- values
 
     def may_nest(self, node: Node) -> bool:
-        if node in self.layout.homes or node in self.joins:
+        if node in self.layout.assignments or node in self.joins:
             return False
         return super().may_nest(node)
 
     def expression(self, node: Node) -> Expr:
-        home = self.layout.homes.get(node)
-        if home is not None:
-            self.vacate(home, node)
+        assignment = self.layout.assignments.get(node)
+        if assignment is not None:
+            self.vacate(assignment, node)
         return super().expression(node)
 
-    def vacate(self, home: Home, node: Node) -> None:
+    def vacate(self, assignment: Assignment, node: Node) -> None:
         """Expressions that wait must read a buffer before it is overwritten; those inside of the node's come first."""
-        resident = self.residents.get(home.buffer)
+        resident = self.residents.get(assignment.buffer)
         if resident is not None:
             waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
             for x in [x for x, reads in waiting if any(self.roots[r] is resident for r in reads)]:
                 self.flush(x)
-        self.residents[home.buffer] = node
+        self.residents[assignment.buffer] = node
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
-        if node.op is WINDOW:
+        if node.op is READ_ROWS:
             begin, end = self.among(node, node.inputs[0])
             return Code(f"{inputs[0].at(ATOM)}[{':, ' * dict(node.params)['axis']}{begin}:{end}]")
         target = self.target(node)
@@ -184,20 +192,20 @@ class BlockBody(Body):
 
     def target(self, node: Node) -> Code | None:
         """Where NumPy writes the value: into a buffer, or right into the result."""
-        home = self.layout.homes.get(node)
-        if home is not None:
-            return self.buffer(home, node)
+        assignment = self.layout.assignments.get(node)
+        if assignment is not None:
+            return self.buffer(assignment, node)
         if node in self.joins and row_axis(node) is not None and takes_out(node):
             return self.place(node)
         return None
 
-    def buffer(self, home: Home, node: Node) -> Code:
+    def buffer(self, assignment: Assignment, node: Node) -> Code:
         """The memory of a buffer for a value."""
-        buffer = self.buffers[home.buffer]
+        buffer = self.buffers[assignment.buffer]
         if self.length is None:
             buffer = f"{buffer}[: {self.extents.of(length_of(node)).size}]"
-        plain = home.order == tuple(range(len(home.order)))
-        return Code(buffer) if plain else call(f"{buffer}.transpose", list(map(str, home.order)))
+        plain = assignment.order == tuple(range(len(assignment.order)))
+        return Code(buffer) if plain else call(f"{buffer}.transpose", list(map(str, assignment.order)))
 
     def slices(self, axis: int, length: int, by: Size = 0) -> str:
         return ":, " * axis + self.extents.of(length).rows(by)
@@ -222,8 +230,8 @@ class BlockBody(Body):
     def store(self, node: Node) -> None:
         """Rows that are a result."""
         code = self.pending[node].code
-        direct = node not in self.layout.homes and takes_out(node)
-        if self.uses[node] or node in self.layout.homes:
+        direct = node not in self.layout.assignments and takes_out(node)
+        if self.uses[node] or node in self.layout.assignments:
             super().flush(node)
             code = self.name(node)
         else:

@@ -50,13 +50,13 @@ class Extents:
     def __init__(self, names: Names, block: Block) -> None:
         self.i, self.j = names.local("i"), names.local("j")
         self._names, self._main = names, block.rows
-        self._overlap = any(span.more for span in block.bounds)
+        self._overlap = any(extent.more for extent in block.bounds)
         self._known = {self.i: self.i, self.j: self.j}  # names by what they stand for
         self._made = {self.i: 0, self.j: 0}
         self._of = {int(block.rows): Extent(self.i, self.j, str(block.rows))}
-        for span, bounds in block.bounds.items():
-            start = self._name(span.start_text(self.i, block.size), self.i)
-            stop = self._name(span.stop_text(self.j, block.size), self.j)
+        for extent, bounds in block.bounds.items():
+            start = self._name(extent.start_text(self.i, block.size), self.i)
+            stop = self._name(extent.stop_text(self.j, block.size), self.j)
             self._of[int(bounds.rows)] = Extent(start, stop, str(bounds.rows))
 
     def _name(self, text: str, letter: str) -> str:

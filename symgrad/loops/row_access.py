@@ -1,4 +1,4 @@
-"""Rows of a block's values: what reads those of a span out of more rows, and what puts them into more."""
+"""Rows of a block's values: what reads those of an extent out of more rows, and what puts them into more."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def _as_they_are(*xs: Any, **params: Any) -> tuple[Sequence[Any], dict[str, Any]
     return xs, params
 
 
-def _window(x: Any, start: int, stop: int, first: int, axis: int, by: Size, rows: Rows) -> Any:
+def _read(x: Any, start: int, stop: int, first: int, axis: int, by: Size, rows: Rows) -> Any:
     return x[(slice(None),) * axis + (slice(start + by - first, stop + by - first),)]
 
 
-def _infer_window(x: Aval, *places: Aval, axis: int, by: Size, rows: Rows) -> Aval:
+def _infer_read(x: Aval, *places: Aval, axis: int, by: Size, rows: Rows) -> Aval:
     return x._replace(shape=(*x.shape[:axis], rows, *x.shape[axis + 1 :]))
 
 
-WINDOW = Op("window", _window, _infer_window, _as_they_are, view=True)
+READ_ROWS = Op("read_rows", _read, _infer_read, _as_they_are, view=True)
 """Of rows from `first` on those from `start` to `stop`, as many as `rows`, or those so many places further on."""
 
 
@@ -35,7 +35,7 @@ def key_at(key: Key, place: int, start: Any, stop: Any) -> Key:
     return (*key[:place], Slice(start, stop, None), *key[place + 1 :])
 
 
-def _put(x: Any, value: Any, start: int, stop: int, first: int, adds: bool, by: Size, key: Key, place: int) -> Any:
+def _write(x: Any, value: Any, start: int, stop: int, first: int, adds: bool, by: Size, key: Key, place: int) -> Any:
     y = np.array(x)
     at = decode(key_at(key, place, start + by - first, stop + by - first), ())
     if adds:
@@ -45,5 +45,5 @@ def _put(x: Any, value: Any, start: int, stop: int, first: int, adds: bool, by: 
     return y
 
 
-PUT = Op("put", _put, lambda x, *inputs, **params: x, _as_they_are, assigns=True)
+WRITE_ROWS = Op("write_rows", _write, lambda x, *inputs, **params: x, _as_they_are, assigns=True)
 """Rows from `start` to `stop` of a value set, or added, so many places further on in rows from `first` on."""
