@@ -225,8 +225,8 @@ WITHOUT_AXES = {
     "empty",
     "triu_indices",
     "tril_indices",
-    "window",
-    "put",
+    "read_rows",
+    "write_rows",
 }  # given, several, or in loops only
 OPAQUE = {
     # slices of a ramp, of a diagonal and of an identity start elsewhere

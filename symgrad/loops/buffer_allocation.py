@@ -107,9 +107,7 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) 
     """
     order = Order(graph)
     users = users_of(graph.nodes)
-    destinations = {
-        destination: y for y in direct if (destination := _destination(y, users, graph.outputs)) is not None
-    }
+    destinations = {x: y for y in direct if (x := _destination(y, users, graph.outputs)) is not None}
     straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
     wanted = _wanted(graph, order, users) - destinations.keys() - straight
     allocation = Allocation(graph, order)
@@ -323,17 +321,11 @@ class Allocation:
         if not node.op.elementwise or node.op.slow_in_place:
             return None
         for x in dict.fromkeys(node.inputs):
-            assignment = self.assignments.get(x)
+            taken = self.assignments.get(x)
             alone = all(y is x or self._roots[y] is not x for y in node.inputs)
             fits = same_shape(x.aval.shape, node.aval.shape) and x.aval.dtype == node.aval.dtype
-            if (
-                assignment
-                and alone
-                and fits
-                and self._last[x] is node
-                and assignment.order == self._settled_order(node)
-            ):
-                return assignment
+            if taken and alone and fits and self._last[x] is node and taken.order == self._settled_order(node):
+                return taken
         return None
 
     def _settled_order(self, node: Node) -> tuple[int, ...]:
