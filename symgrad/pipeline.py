@@ -1,6 +1,7 @@
 """The one list of stages: what happens to a program, in order; what each takes and gives, and why it stands there.
 
-    trace         a function in NumPy becomes a graph                        frontend/trace.py
+    call          arrays become specs, and a program is looked for           compiler/function.py, compiler/cache.py
+    trace         a function in NumPy becomes a graph                        frontend/trace.py, transforms/run.py
     BEFORE        one spelling for each thing, in stable forms               in the trace, before each derivative
     pullback      derivatives are appended, again for each order             derivatives/pullback.py
     OPTIMISE      fewer and stabler operations; at level 2 what runs faster  the program as a whole
@@ -122,7 +123,7 @@ BEFORE = (
         why="the derivative of a stable form is stable, where that of log(1 + exp(x)) is inf / inf",
     ),
 )
-"""Before each derivative; `canonicalised` runs it in the middle of a trace."""
+"""Before each derivative. These are stages of rules, which `canonicalised` applies in the middle of a trace."""
 
 OPTIMISE = (
     Stage(
@@ -256,15 +257,19 @@ def _run(stages: Sequence[Stage], graph: Graph, optimize: int, numerics: str) ->
 
 
 def canonicalised(
-    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], numerics: str = "stable", since: int = 0
+    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], optimize: int, numerics: str, since: int = 0
 ) -> tuple[list[Node], list[Node]]:
-    """`canonicalise` in the middle of a trace, where a new graph is not possible.
+    """What `BEFORE` makes of values in the middle of a trace, where a new graph is not possible.
 
     Appends to `graph`, and gives the images of `outputs` and of `wrt`: differentiate those. An intermediate in `wrt`
     becomes an alias, which no rule sees through. Nodes older than `since` stay as they are.
     """
-    image = rewrite_within(graph, rules_of("canonicalise", numerics), outputs, wrt, since)
-    return [image[y] for y in outputs], [image[x] for x in wrt]
+    better, chosen = list(outputs), list(wrt)
+    for stage in BEFORE:
+        if stage.level <= optimize:
+            image = rewrite_within(graph, rules_of(stage.run.__name__, numerics), better, chosen, since)
+            better, chosen = [image[y] for y in better], [image[x] for x in chosen]
+    return better, chosen
 
 
 # ---- which rules a stage applies

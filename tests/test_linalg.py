@@ -381,3 +381,25 @@ def test_messages(f, shapes, kind, message):
 def test_vectors_that_the_matrix_does_not_determine_have_no_derivative():
     with pytest.raises(NotDifferentiableError, match="full_matrices=True adds are not determined"):
         gradient(lambda a: np.sum(np.linalg.svd(a).U), matrix(4, 2))
+
+
+SEVERAL = {
+    "eigh": np.linalg.eigh,
+    "svd": np.linalg.svd,
+    "qr": np.linalg.qr,
+    "slogdet": np.linalg.slogdet,
+    "modf": np.modf,
+    "frexp": np.frexp,
+    "divmod": lambda x: np.divmod(x, 0.7),
+}
+
+
+@pytest.mark.parametrize("reduce", [np.sum, np.mean, np.max])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_one_of_several_results_is_reduced(name, reduce):
+    x = np.array([[2.5, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 3.7]])
+    for i in range(len(SEVERAL[name](x))):
+        for axis in (None, 0):
+            f = lambda x, i=i, axis=axis: reduce(np.atleast_1d(SEVERAL[name](x)[i]), axis=axis)
+            for level in (0, 1, 2):
+                np.testing.assert_allclose(sg.compile(f, optimize=level)(x), f(x), rtol=1e-9)

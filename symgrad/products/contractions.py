@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Aval, Graph, Node, Op
 from symgrad.core.shapes import is_one
 from symgrad.core.sizes import Shape, Size, same
 from symgrad.frontend.variable import Variable
@@ -27,12 +27,11 @@ ABREAST = 8
 
 def plain(*nodes: Node) -> bool:
     """Whether values are arrays of one dtype that BLAS and einsum have fast loops for."""
-    first = nodes[0].aval.dtype
-    return (
-        first.kind == "f"
-        and first.itemsize in (4, 8)
-        and all(x.aval.shape and x.aval.dtype == first and not x.aval.weak for x in nodes)
-    )
+    avals = [x.aval for x in nodes]
+    if not all(type(aval) is Aval and aval.shape and not aval.weak for aval in avals):  # several results are a tuple
+        return False
+    first = avals[0].dtype
+    return first.kind == "f" and first.itemsize in (4, 8) and all(aval.dtype == first for aval in avals)
 
 
 def work_of(sizes: Mapping[str, Size], terms: Sequence[str], out: str) -> float:

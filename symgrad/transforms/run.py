@@ -132,10 +132,10 @@ class Run:
         ]
         out = tree.unflatten(structure, leaves)
         floating = [x.node for x in leaves if isinstance(x, Variable) and x.aval.differentiable]
-        if not options.optimize or not floating:
+        if not floating:
             return out
-        graph = self.graph
-        better, chosen = canonicalised(graph, floating, [x.node for x in self.chosen], options.numerics, self._start)
+        graph, wrt = self.graph, [x.node for x in self.chosen]
+        better, chosen = canonicalised(graph, floating, wrt, options.optimize, options.numerics, self._start)
         self.chosen = [Variable(graph, node) for node in chosen]
         image = dict(zip(floating, better, strict=True))
         return tree.unflatten(
