@@ -1,12 +1,12 @@
 """The one list of stages: what happens to a program, in order; what each takes and gives, and why it stands there.
 
-    call          arrays become specs, and a program is looked for           compiler/function.py, compiler/cache.py
-    trace         a function in NumPy becomes a graph                        frontend/trace.py, transforms/run.py
-    BEFORE        one spelling for each thing, in stable forms               in the trace, before each derivative
-    pullback      derivatives are appended, again for each order             derivatives/pullback.py
-    OPTIMISE      fewer and stabler operations; at level 2 what runs faster  the program as a whole
-    SCHEDULE      loops over blocks of rows                                  level 2
-    emit, load    the graph as source, and the source as a function          targets/numpy/, compiler/compiled.py
+    call          arrays become specs; is there a program for these?    compiler/function.py, compiler/cache.py
+    trace         a function in NumPy becomes a graph                   frontend/trace.py, transforms/differentiation.py
+    BEFORE        one spelling for each thing, in stable forms          in the trace, before each derivative
+    pullback      derivatives are appended, again for each order        derivatives/pullback.py
+    OPTIMISE      fewer and stabler operations; at level 2 faster ones  the program as a whole
+    SCHEDULE      loops over blocks of rows                             level 2
+    emit, load    the graph as source, and the source as a function     targets/numpy/, compiler/compiled.py
 
 A stage is a function from a graph, and which numerics are wanted, to a new graph. It is verified in the tests on its
 way in and out, and ``explain()`` shows what each of them did.

@@ -12,8 +12,8 @@ from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.ops import marks
+from symgrad.transforms.differentiation import Differentiation
 from symgrad.transforms.making import describe, name_of, remembered, transform
-from symgrad.transforms.run import Run
 from symgrad.transforms.wrt import Choice
 
 Tree = Any
@@ -69,7 +69,7 @@ def grad(
     array([ 3., 12.])
     """
 
-    def result(run: Run) -> Any:
+    def result(run: Differentiation) -> Any:
         gradients = run.gradients(run.value("grad"))
         return (gradients, run.aux) if has_aux else gradients
 
@@ -110,7 +110,7 @@ def value_and_grad(
     (np.float64(9.0), array([ 3., 12.]))
     """
 
-    def result(run: Run) -> Any:
+    def result(run: Differentiation) -> Any:
         value = run.value("value_and_grad")
         run.graph.label(value.node, "value")
         return ((value, run.aux) if has_aux else value), run.gradients(value)

@@ -24,7 +24,7 @@ from symgrad.frontend.arguments import Leaf, input_aval, is_array, spec
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import opened_within
-from symgrad.transforms.run import described, matching, or_zeros
+from symgrad.transforms.differentiation import described, matching, or_zeros
 
 
 class Graph(Nodes):

@@ -9,9 +9,9 @@ from typing import Any
 from symgrad.compiler.function import Function
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import bind, signature
+from symgrad.transforms.differentiation import Differentiation
 from symgrad.transforms.making import made_of, remembered, standing_for, transform
 from symgrad.transforms.products_with_vectors import pushed
-from symgrad.transforms.run import Run
 from symgrad.transforms.wrt import Choice
 
 
@@ -125,13 +125,13 @@ def hessian(
     choice = Choice(argnums, wrt)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        run = Run(f, choice, args, kwargs)
+        run = Differentiation(f, choice, args, kwargs)
         return run.gradients(run.value("hessian"))
 
     standing_for(gradient, f)
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        return Run(gradient, choice, args, kwargs).jacobian("rev", "hessian")
+        return Differentiation(gradient, choice, args, kwargs).jacobian("rev", "hessian")
 
     return made_of(standing_for(body, f), "hessian", "Hessian of", f, choice, options)
 
@@ -178,7 +178,7 @@ def hvp(
 
     def body(*args: Any, **kwargs: Any) -> Any:
         *primals, vector = args
-        run = Run(f, choice, primals, kwargs)
+        run = Differentiation(f, choice, primals, kwargs)
         gradient = run.prepared(run.gradients(run.value("hvp")))
         return pushed(run, gradient, vector)
 

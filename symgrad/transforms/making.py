@@ -10,7 +10,7 @@ from symgrad.compiler.function import Function
 from symgrad.core.text import is_name
 from symgrad.frontend.arguments import signature
 from symgrad.frontend.trace import definition
-from symgrad.transforms.run import Run
+from symgrad.transforms.differentiation import Differentiation
 from symgrad.transforms.wrt import Choice
 
 _P = ParamSpec("_P")
@@ -33,14 +33,14 @@ def transform(
     what: str,
     f: Callable[..., Any],
     choice: Choice,
-    result: Callable[[Run], Any],
+    result: Callable[[Differentiation], Any],
     options: dict[str, Any],
     has_aux: bool = False,
 ) -> Function:
     """The transform of `f` that gives what `result` makes of a run of it; `what` it is of `f`, for docstrings."""
 
     def body(*args: Any, **kwargs: Any) -> Any:
-        return result(Run(f, choice, args, kwargs, has_aux))
+        return result(Differentiation(f, choice, args, kwargs, has_aux))
 
     return made_of(standing_for(body, f), kind, what, f, choice, options)
 

@@ -16,8 +16,8 @@ from symgrad.errors import ArgumentError
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import Program, graph_at_hand, trace
 from symgrad.frontend.variable import Variable
+from symgrad.transforms.differentiation import Differentiation, array_like, leaves_like, matching, or_zeros
 from symgrad.transforms.graph_door import function
-from symgrad.transforms.run import Run, array_like, leaves_like, matching, or_zeros
 from symgrad.transforms.wrt import Choice
 
 Tree = Any
@@ -116,8 +116,8 @@ def _within(graph: Graph, append: Callable[..., Any], f: Callable[..., Any], *ar
         return append(f, *args)
 
 
-def _run(f: Callable[..., Any], primals: Sequence[Tree]) -> Run:
-    return Run(f, Choice(tuple(range(len(primals)))), primals, {})
+def _run(f: Callable[..., Any], primals: Sequence[Tree]) -> Differentiation:
+    return Differentiation(f, Choice(tuple(range(len(primals)))), primals, {})
 
 
 def _append_vjp(f: Callable[..., Any], primals: Sequence[Tree]) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
@@ -138,7 +138,7 @@ def _append_jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequen
     return run.out, pushed(run, run.out, tuple(tangents))
 
 
-def pushed(run: Run, out: Tree, tangents: Tree) -> Tree:
+def pushed(run: Differentiation, out: Tree, tangents: Tree) -> Tree:
     """The tangent of `out`, made in this run, for tangents of what was chosen; None for leaves that have none."""
     given = run.leaves(tangents, "the tangent")
     directions = [matching(x, t, "tangent") for x, t in zip(run.chosen, given, strict=True)]

@@ -13,9 +13,9 @@ from symgrad.core.graph import tracing
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
 from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.frontend.interception import constant
+from symgrad.transforms.differentiation import described
 from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
-from symgrad.transforms.run import described
 from symgrad.transforms.wrt import below
 from symgrad.verification.compare_grads import Compared, GradientComparison
 

@@ -48,7 +48,7 @@ class _Part(NamedTuple):
     structure: tree.TreeSpec | None  # None of a value inside of the function
 
 
-class Run:
+class Differentiation:
     """One run of the user's function on Variables, appended to the graph that is being traced.
 
     `out` and `aux` are what the function returned, `chosen` the leaves to differentiate by.
