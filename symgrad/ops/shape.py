@@ -6,8 +6,8 @@ import numpy as np
 
 from symgrad.core.axes import Flow, aligned, axis_order, regrouped, result_shape
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
-from symgrad.core.sizes import Dim, same
+from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
+from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.ops.arguments import axes_as_given, axis_index, refuse
 from symgrad.ops.define import implements, operator
@@ -29,32 +29,9 @@ def as_size(n):
     return n if isinstance(n, Dim) else operator_index(n)
 
 
-def _inserted(old, new):
-    """The key that turns the shape `old` into `new` by new axes alone, None if there is none."""
-    texts, i = [], 0
-    for n in new:
-        if i < len(old) and same(n, old[i]):
-            texts.append(":")
-            i += 1
-        elif isinstance(n, int) and n == 1:
-            texts.append("None")
-        else:
-            return None
-    return shortened(texts) if i == len(old) and "None" in texts else None
-
-
-def _removed(old, new):
-    """The key that turns the shape `old` into `new` by dropping axes of size 1, None if there is none."""
-    texts, i = [], 0
-    for n in old:
-        if i < len(new) and same(n, new[i]):
-            texts.append(":")
-            i += 1
-        elif isinstance(n, int) and n == 1:
-            texts.append("0")
-        else:
-            return None
-    return shortened(texts) if i == len(new) and "0" in texts else None
+def _by_axes(added, item):
+    """The key that adds or drops these axes, by this item, None where there are none."""
+    return shortened([item if each else ":" for each in added]) if added and any(added) else None
 
 
 def shortened(texts):
@@ -71,7 +48,7 @@ def _spell_reshape(node, x):
     old, new = node.inputs[0].aval, node.aval.shape
     if not old.shape:  # may be a Python number, which has no methods
         return call("np.reshape", [x.text, spell_param(new[0] if len(new) == 1 else new)])
-    key = _inserted(old.shape, new) or _removed(old.shape, new)
+    key = _by_axes(added_axes(old.shape, new), "None") or _by_axes(added_axes(new, old.shape), "0")
     if key is not None:
         return Code(f"{x.at(ATOM)}[{key}]")
     compound = [isinstance(n, Dim) and not n.expr.is_Symbol for n in new]
