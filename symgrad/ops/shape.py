@@ -134,23 +134,18 @@ def expand_dims(a, axis):
     return np.reshape(a, tuple(1 if i in axes else next(sizes) for i in range(ndim)))
 
 
-def _at_least(function, a, ndim, key):
-    a = as_input(a)
-    return a if np.ndim(a) >= ndim else np.reshape(a, key(np.shape(a)))
-
-
-def _each(function, arrays, ndim, key):
-    results = tuple(_at_least(function, a, ndim, key) for a in arrays)
+def _at_least(ndim, arrays, key):
+    results = tuple(a if np.ndim(a) >= ndim else np.reshape(a, key(np.shape(a))) for a in map(as_input, arrays))
     return results[0] if len(results) == 1 else results
 
 
-implements(np.atleast_1d)(lambda *arys: _each("atleast_1d", arys, 1, lambda shape: (1,)))
-implements(np.atleast_2d)(lambda *arys: _each("atleast_2d", arys, 2, lambda shape: (1, *shape) if shape else (1, 1)))
+implements(np.atleast_1d)(lambda *arys: _at_least(1, arys, lambda shape: (1,)))
+implements(np.atleast_2d)(lambda *arys: _at_least(2, arys, lambda shape: (1, *shape) if shape else (1, 1)))
 
 
 @implements(np.atleast_3d)
 def atleast_3d(*arys):
-    return _each("atleast_3d", arys, 3, lambda shape: (1,) * (2 - len(shape)) + (*shape, 1) if shape else (1, 1, 1))
+    return _at_least(3, arys, lambda shape: (1,) * (2 - len(shape)) + (*shape, 1) if shape else (1, 1, 1))
 
 
 # ---- the order of axes
