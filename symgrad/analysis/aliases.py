@@ -39,14 +39,9 @@ def copies(reshape: Node) -> bool:
 
 
 def roots_of(nodes: Iterable[Node], shares: Callable[[Node], bool] = shares_memory) -> dict[Node, Node]:
-    """For each value the one whose memory it lies in, itself where it has its own.
+    """For each value the one whose memory it lies in: that of its first input where it `shares` it, else its own.
 
-    Parameters
-    ----------
-    nodes : iterable of Node
-        In order of creation, with all that they are made of.
-    shares : callable
-        Whether a value lies in the memory of its first input.
+    The nodes stand in order of creation, with all that they are made of.
     """
     roots: dict[Node, Node] = {}
     for node in nodes:

@@ -46,16 +46,9 @@ class Cost(NamedTuple):
 
 
 def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence[Node] = (), scratch: Any = 0) -> Cost:
-    """The cost of evaluating ``graph.outputs``.
+    """The cost of evaluating ``graph.outputs``: node by node, or by lines (`steps`) that return `results`.
 
-    Parameters
-    ----------
-    steps : iterable of Step, optional
-        The lines that are run for it, by default one for each node.
-    results : sequence of Node
-        What those lines return, if there are any.
-    scratch : int or Dim
-        Bytes of buffers that loops keep from call to call: they are there while everything else is.
+    `scratch` are the bytes of buffers that loops keep from call to call: they are there while everything else is.
     """
     reachable = reached(graph.outputs)
     calls = sum(map(is_call, reachable))

@@ -52,16 +52,9 @@ def released_names(
 ) -> dict[int, list[str]]:
     """Behind each statement, by its number, the names of memory that no later one needs; behind the last there is none.
 
-    An array that is written into passes its name on, which goes when the last value of that name does.
-
-    Parameters
-    ----------
-    roots : mapping of Node to Node
-        In whose memory each value lies.
-    kept : container of Node
-        Memory that is needed behind the last statement.
-    worth : callable
-        Whether the memory of a value is worth releasing.
+    An array that is written into passes its name on, which goes when the last value of that name does. By `roots` each
+    value lies in the memory of another; what is `kept` is needed behind the last statement; `worth` says whether the
+    memory of a value is worth releasing.
     """
     last = last_uses(
         (i, [roots[x] for x in ((*s.reads, s.makes) if s.makes else s.reads)]) for i, s in enumerate(statements)

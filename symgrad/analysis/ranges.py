@@ -68,10 +68,7 @@ ANYWHERE = Interval()
 def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
     """The interval of each value, to its rounding; that of integers, which wrap around, is known of numbers alone.
 
-    Parameters
-    ----------
-    nodes : iterable of Node
-        In order of creation, with all that they are made of.
+    The nodes stand in order of creation, with all that they are made of.
     """
     ranges: dict[Node, Interval] = {}
     for node in nodes:

@@ -230,11 +230,7 @@ def assigned_name() -> str | None:
     In ``h = np.tanh(x)`` the instruction behind the call stores into ``h``; where it returns instead, the caller's
     next instruction counts. Looking at one instruction costs a tenth of what parsing the source would.
     """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and internal(frame.f_code):
-        if _is_boundary(frame.f_code):
-            return None
-        frame = frame.f_back
+    frame = running_frame()
     while frame is not None:
         name = _target(frame.f_code, frame.f_lasti)
         if name is not _RETURN:
@@ -252,9 +248,7 @@ def unpacked_names(returned: bool = False) -> list[str]:
 
     With `returned` of what a function is about to return, as in ``x, y = f(s)``.
     """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and internal(frame.f_code):
-        frame = frame.f_back
+    frame = user_frame()
     if frame is None:
         return []
     code, raw = frame.f_code, _raw(frame.f_code)

@@ -36,6 +36,18 @@ def reduced_shape(shape: Shape, axes: Collection[int], keepdims: bool) -> Shape:
     return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
 
 
+def added_axes(short: Shape, long: Shape) -> list[bool] | None:
+    """For each axis of the longer shape whether it is one of size 1 that the other lacks; None if more differs."""
+    added, rest = [], list(short)
+    for n in long:
+        added.append(not (rest and same(n, rest[0])))
+        if not added[-1]:
+            rest.pop(0)
+        elif not is_one(n):
+            return None
+    return None if rest else added
+
+
 def render_shape(shape: Shape) -> str:
     """Python source of the sizes of a shape, without brackets."""
     return ", ".join(map(str, shape))

@@ -21,16 +21,10 @@ _LOCK = "it is one row of many: the function is traced once for all of them"
 
 
 def mapped(function: Callable[..., Any], arrays: Sequence[Variable], ends: Sequence[int]) -> list[Variable]:
-    """What `function` gives for each place of arrays that agree in all but their last axes.
+    """What `function` gives for each place of arrays of one graph that agree in all but their last axes.
 
-    Parameters
-    ----------
-    function : callable
-        Traced once, with one row of each array; gives a list of Variables and arrays.
-    arrays : list of Variable
-        Of one graph.
-    ends : list of int
-        For each axis of the places 0 or -1: it is the first or the last of the arrays that is left, and of the results.
+    It is traced once, with one row of each array, and gives a list of Variables and arrays. `ends` has for each axis of
+    the places 0 or -1: it is the first or the last of the arrays that is left, and of the results.
     """
     graph = arrays[0].graph
     seeds = [[x.node for x in arrays]]

@@ -10,7 +10,7 @@ from symgrad.core.axes import Flow
 from symgrad.core.graph import Node
 from symgrad.core.recording import note
 from symgrad.core.sizes import Size, largest
-from symgrad.loops.reasons import MeetsItself
+from symgrad.loops.reasons import NotAlong
 from symgrad.loops.row_gathers import row_flow
 from symgrad.loops.stencils import stencil_flow
 
@@ -74,7 +74,7 @@ def _collected(parents: dict[Place, Place]) -> list[Axis]:
             meets_itself.add(root)
     for root in axes:
         if root in meets_itself:
-            note(MeetsItself(axes[root].size))
+            note(NotAlong(axes[root].size, "a value has the axis twice, so that its rows are not independent"))
     return [axis for root, axis in axes.items() if root not in meets_itself]
 
 

@@ -92,18 +92,9 @@ def takes_out(node: Node) -> bool:
 
 
 def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) -> Layout:
-    """The layout of a body.
+    """The layout of a body, of whose rows `direct` are results of the loop, which has `size` rows in all.
 
-    Parameters
-    ----------
-    graph : Graph
-        The body.
-    direct : collection of Node
-        Rows that are results of the loop.
-    size : int or Dim
-        How many rows there are in all.
-    halo : int
-        How many rows more than its own a block may have of a value.
+    Of a value a block may have `halo` rows more than its own.
     """
     order = Order(graph)
     users = users_of(graph.nodes)

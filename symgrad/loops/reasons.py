@@ -33,41 +33,14 @@ class LittleToSave(NamedTuple):
         return text if self.size is None else f"along {self.size}: {text}{_assumed(self.size)}"
 
 
-class MeetsItself(NamedTuple):
-    """An axis that one value has twice."""
+class NotAlong(NamedTuple):
+    """An axis along which there are no blocks, and why."""
 
     size: Size
+    why: str
 
     def __str__(self) -> str:
-        return f"along {self.size}: a value has the axis twice, so that its rows are not independent"
-
-
-class FewRows(NamedTuple):
-    """An axis that is too short."""
-
-    size: Size
-    fewest: int
-
-    def __str__(self) -> str:
-        return f"along {self.size}: fewer than {self.fewest} rows"
-
-
-class LittleWork(NamedTuple):
-    """An axis that few of the values have, or that others leave far behind."""
-
-    size: Size
-
-    def __str__(self) -> str:
-        return f"along {self.size}: too little of the work lies along this axis"
-
-
-class NotCut(NamedTuple):
-    """An axis along which some loop would read nothing block by block."""
-
-    size: Size
-
-    def __str__(self) -> str:
-        return f"along {self.size}: a loop would have nothing to take blocks of"
+        return f"along {self.size}: {self.why}"
 
 
 class Compared(NamedTuple):

@@ -59,7 +59,11 @@ def _best(graph: Graph, worth: float) -> Division | None:
             continue
         division = Division(graph, axis)
         needed = worth if best is None else best.saved
-        note(reasons.Compared(axis.size, division.saved, needed) if division.blocks else reasons.NotCut(axis.size))
+        note(
+            reasons.Compared(axis.size, division.saved, needed)
+            if division.blocks
+            else reasons.NotAlong(axis.size, "a loop would have nothing to take blocks of")
+        )
         if division.saved > needed:
             best = division
     return best
@@ -76,7 +80,7 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
     for axis, touched, weight in zip(axes, along, weights, strict=True):
         at_most = _at_most_saved(touched, rows_scale(axis.size))
         if not weight or weight < max(weights) / 2:
-            note(reasons.LittleWork(axis.size))
+            note(reasons.NotAlong(axis.size, "too little of the work lies along this axis"))
         elif at_most <= worth:
             note(reasons.LittleToSave(at_most, worth, axis.size))
         else:
@@ -94,7 +98,7 @@ def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
 def _has_many_rows(axis: Axis) -> bool:
     many = _rows_of(axis) >= FEWEST_ROWS
     if not many and not is_one(axis.size):
-        note(reasons.FewRows(axis.size, FEWEST_ROWS))
+        note(reasons.NotAlong(axis.size, f"fewer than {FEWEST_ROWS} rows"))
     return many
 
 

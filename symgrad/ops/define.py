@@ -58,10 +58,7 @@ def implements(*functions: Callable[..., Any] | str) -> Callable[[Callable[..., 
 def implements_at(holder: Any, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register how functions that do not dispatch on their arguments are written with others.
 
-    Parameters
-    ----------
-    holder : module, class or instance
-        Where the functions are found by name: `scipy.linalg`, or `scipy.stats.norm`, whose methods they are.
+    They are found by name in the holder: `scipy.linalg`, or `scipy.stats.norm`, whose methods they are.
     """
 
     def register(written: Callable[..., Any]) -> Callable[..., Any]:

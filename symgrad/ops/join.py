@@ -219,20 +219,16 @@ def hsplit(ary, indices_or_sections):
     return np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
 
 
-@implements(np.vsplit)
-def vsplit(ary, indices_or_sections):
-    if np.ndim(ary) < 2:
-        raise ShapeError(
-            "np.vsplit: the array must have two dimensions or more", "Write np.split(x, n), which splits axis 0."
-        )
-    return np.split(ary, indices_or_sections, 0)
+def _splits(function, axis, ndim, least, instead):
+    @implements(function)
+    def split_along(ary, indices_or_sections):
+        if np.ndim(ary) < ndim:
+            raise ShapeError(f"np.{function.__name__}: the array must have {least} dimensions or more", instead)
+        return np.split(ary, indices_or_sections, axis)
 
 
-@implements(np.dsplit)
-def dsplit(ary, indices_or_sections):
-    if np.ndim(ary) < 3:
-        raise ShapeError("np.dsplit: the array must have three dimensions or more", "Write np.split(x, n, axis=-1).")
-    return np.split(ary, indices_or_sections, 2)
+_splits(np.vsplit, 0, 2, "two", "Write np.split(x, n), which splits axis 0.")
+_splits(np.dsplit, 2, 3, "three", "Write np.split(x, n, axis=-1).")
 
 
 @implements("unstack")

@@ -6,8 +6,8 @@ import numpy as np
 
 from symgrad.core.axes import Flow, aligned, axis_order, regrouped, result_shape
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
-from symgrad.core.sizes import Dim, same
+from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
+from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.ops.arguments import axes_as_given, axis_index, refuse
 from symgrad.ops.define import implements, operator
@@ -29,32 +29,9 @@ def as_size(n):
     return n if isinstance(n, Dim) else operator_index(n)
 
 
-def _inserted(old, new):
-    """The key that turns the shape `old` into `new` by new axes alone, None if there is none."""
-    texts, i = [], 0
-    for n in new:
-        if i < len(old) and same(n, old[i]):
-            texts.append(":")
-            i += 1
-        elif isinstance(n, int) and n == 1:
-            texts.append("None")
-        else:
-            return None
-    return shortened(texts) if i == len(old) and "None" in texts else None
-
-
-def _removed(old, new):
-    """The key that turns the shape `old` into `new` by dropping axes of size 1, None if there is none."""
-    texts, i = [], 0
-    for n in old:
-        if i < len(new) and same(n, new[i]):
-            texts.append(":")
-            i += 1
-        elif isinstance(n, int) and n == 1:
-            texts.append("0")
-        else:
-            return None
-    return shortened(texts) if i == len(new) and "0" in texts else None
+def _by_axes(added, item):
+    """The key that adds or drops these axes, by this item, None where there are none."""
+    return shortened([item if each else ":" for each in added]) if added and any(added) else None
 
 
 def shortened(texts):
@@ -71,7 +48,7 @@ def _spell_reshape(node, x):
     old, new = node.inputs[0].aval, node.aval.shape
     if not old.shape:  # may be a Python number, which has no methods
         return call("np.reshape", [x.text, spell_param(new[0] if len(new) == 1 else new)])
-    key = _inserted(old.shape, new) or _removed(old.shape, new)
+    key = _by_axes(added_axes(old.shape, new), "None") or _by_axes(added_axes(new, old.shape), "0")
     if key is not None:
         return Code(f"{x.at(ATOM)}[{key}]")
     compound = [isinstance(n, Dim) and not n.expr.is_Symbol for n in new]
@@ -157,23 +134,18 @@ def expand_dims(a, axis):
     return np.reshape(a, tuple(1 if i in axes else next(sizes) for i in range(ndim)))
 
 
-def _at_least(function, a, ndim, key):
-    a = as_input(a)
-    return a if np.ndim(a) >= ndim else np.reshape(a, key(np.shape(a)))
-
-
-def _each(function, arrays, ndim, key):
-    results = tuple(_at_least(function, a, ndim, key) for a in arrays)
+def _at_least(ndim, arrays, key):
+    results = tuple(a if np.ndim(a) >= ndim else np.reshape(a, key(np.shape(a))) for a in map(as_input, arrays))
     return results[0] if len(results) == 1 else results
 
 
-implements(np.atleast_1d)(lambda *arys: _each("atleast_1d", arys, 1, lambda shape: (1,)))
-implements(np.atleast_2d)(lambda *arys: _each("atleast_2d", arys, 2, lambda shape: (1, *shape) if shape else (1, 1)))
+implements(np.atleast_1d)(lambda *arys: _at_least(1, arys, lambda shape: (1,)))
+implements(np.atleast_2d)(lambda *arys: _at_least(2, arys, lambda shape: (1, *shape) if shape else (1, 1)))
 
 
 @implements(np.atleast_3d)
 def atleast_3d(*arys):
-    return _each("atleast_3d", arys, 3, lambda shape: (1,) * (2 - len(shape)) + (*shape, 1) if shape else (1, 1, 1))
+    return _at_least(3, arys, lambda shape: (1,) * (2 - len(shape)) + (*shape, 1) if shape else (1, 1, 1))
 
 
 # ---- the order of axes

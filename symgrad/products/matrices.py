@@ -37,29 +37,6 @@ def identity_scaled(v, n=2, dtype=FLOAT):
     return np.eye(n, dtype=dtype, like=v) * v, np.diag(v)
 
 
-@rule(changes_nan=True, v=V, when=_diagonal_of)
-def identity_scaled_by_rows(v, n=2, dtype=FLOAT):
-    return np.eye(n, dtype=dtype, like=v) * column(v), np.diag(v)
-
-
-@rule(changes_nan=True, v=V, when=_diagonal_of)
-def identity_over(v, n=2, dtype=FLOAT):
-    return np.eye(n, dtype=dtype, like=v) / v, np.diag(1 / v)
-
-
-@rule(changes_nan=True, alone=True, b=SQUARE, v=V, when=_diagonal_of)
-def identity_in_sum(b, v, n=2, dtype=FLOAT):
-    return (np.eye(n, dtype=dtype, like=v) + b) * v, np.diag(v) + b * v
-
-
-@rule(
-    changes_nan=True, alone=True, b=SQUARE, v=V, c=Draw((), 0.5, 2.0),
-    when=lambda b, v, c, n, **_: _diagonal_of(v, n) and c.ndim == 0,
-)  # fmt: skip
-def scaled_identity_in_sum(b, v, c, n=2, dtype=FLOAT):
-    return (np.eye(n, dtype=dtype, like=v) / c + b) * v, np.diag(v / c) + b * v
-
-
 @rule(changes_nan=True, v=V, c=Draw((), 0.5, 2.0), when=lambda v, c, n, **_: _diagonal_of(v, n) and c.ndim == 0)
 def softmax_jacobian(v, c, n=2, dtype=FLOAT):
     p = v / c
@@ -77,11 +54,6 @@ def transpose_of_diagonal(v):
 @rule(changes_nan=True, v=V, a=A, when=lambda v, a: a.ndim == 2)
 def diagonal_times(v, a):
     return np.diag(v) @ a, v[:, None] * a
-
-
-@rule(changes_nan=True, v=V, w=W, when=_one_dimensional)
-def diagonal_times_vector(v, w):
-    return np.diag(v) @ w, v * w
 
 
 @rule(changes_nan=True, v=V, a=WIDE)
@@ -104,11 +76,6 @@ def multiple_of_diagonal(v, c):
     return c * np.diag(v), np.diag(c * v)
 
 
-@rule(changes_nan=True, v=V, w=W, when=_one_dimensional)
-def diagonal_over(v, w):
-    return np.diag(v) / w, np.diag(v / w)
-
-
 @rule(changes_nan=True, v=V, c=Draw((), 0.5, 2.0), when=lambda v, c: c.ndim == 0)
 def diagonal_over_number(v, c):
     return np.diag(v) / c, np.diag(v / c)
@@ -122,11 +89,6 @@ def negative_diagonal(v):
 @rule(v=V, w=W, when=_one_dimensional)
 def sum_of_diagonals(v, w):
     return np.diag(v) + np.diag(w), np.diag(v + w)
-
-
-@rule(v=V, w=W, when=_one_dimensional)
-def difference_of_diagonals(v, w):
-    return np.diag(v) - np.diag(w), np.diag(v - w)
 
 
 @rule(v=V, when=lambda v, axis: floating(v) and axis in (0, 1))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.ops.elementwise import POSITIVE
-from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, near_one, real, signed
+from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, near_one, signed
 from symgrad.rewrite.rules import rule
 
 # ---- signs and neutral numbers
@@ -44,11 +44,6 @@ def times_minus_one(x):
     return x * -1, -x
 
 
-@rule(exact=True, when=floating)
-def over_minus_one(x):
-    return x / -1, -x
-
-
 @rule(changes_nan=True)
 def times_zero(x):
     return x * 0, 0
@@ -87,11 +82,6 @@ def negative_difference(x, y):
 @rule(exact=True, when=floats)
 def negatives_multiply(x, y):
     return -x * -y, x * y
-
-
-@rule(exact=True, when=floats, y=POSITIVE)
-def negatives_divide(x, y):
-    return -x / -y, x / y
 
 
 @rule(exact=True, alone=True, when=floats)
@@ -144,11 +134,6 @@ def negative_multiple_of_product(x, y, a=2.5):
     return -(a * x * y), -a * x * y
 
 
-@rule(exact=True, when=floating, x=POSITIVE)
-def over_negative(x, a=2.5):
-    return a / -x, -a / x
-
-
 # ---- numbers join
 
 
@@ -170,11 +155,6 @@ def multiple_of_quotient(x, a=2.5, b=3.5):
 @rule(changes_nan=True, alone=True, when=finite)
 def quotient_of_multiple(x, a=2.5, b=3.5):
     return (a * x) / b, (a / b) * x
-
-
-@rule(changes_nan=True, alone=True, when=finite)
-def quotient_of_quotient(x, a=2.5, b=3.5):
-    return x / a / b, x / (a * b)
 
 
 @rule(changes_nan=True, alone=True, when=finite, x=POSITIVE)
@@ -208,11 +188,6 @@ def sum_of_multiples(x, a=2.5, b=3.5):
 @rule(changes_nan=True, alone=True, y=POSITIVE, when=floats)
 def times_reciprocal(x, y):
     return x * (1 / y), x / y
-
-
-@rule(changes_nan=True, y=POSITIVE, when=floats)
-def over_reciprocal(x, y):
-    return x / (1 / y), x * y
 
 
 @rule(changes_nan=True, x=POSITIVE, y=POSITIVE, when=floats)
@@ -258,11 +233,6 @@ def power_minus_one(x):
     return x**-1, 1 / x
 
 
-@rule(changes_nan=True, x=POSITIVE)
-def square_of_root(x):
-    return np.sqrt(x) * np.sqrt(x), x
-
-
 @rule(exact=True)
 def positive(x):
     return +x, x
@@ -276,27 +246,7 @@ def absolute_of_negative(x):
     return np.abs(-x), np.abs(x)
 
 
-@rule(exact=True)
-def absolute_of_absolute(x):
-    return np.abs(np.abs(x)), np.abs(x)
-
-
-@rule(exact=True, when=real)
-def absolute_squared(x):
-    return np.abs(x) * np.abs(x), x * x
-
-
-@rule(exact=True, when=floating)
-def sign_times_absolute(x):
-    return np.sign(x) * np.abs(x), x
-
-
 # ---- choice and logic
-
-
-@rule(exact=True)
-def same_choice(c, x):
-    return np.where(c, x, x), x
 
 
 @rule(exact=True)
@@ -322,11 +272,6 @@ def choice_in_first(c, x, y, z):
 @rule(exact=True, c=BOOLEAN)
 def choice_in_second(c, x, y, z):
     return np.where(c, x, np.where(c, y, z)), np.where(c, x, z)
-
-
-@rule(exact=True, c=BOOLEAN)
-def double_inverse(c):
-    return ~~c, c
 
 
 @rule(exact=True, c=BOOLEAN)

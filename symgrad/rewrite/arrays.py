@@ -65,11 +65,6 @@ def vector_times_transpose(x, y):
     return x @ y.T, y @ x
 
 
-@rule(x=Draw((2, 4)), y=Draw((4,)), when=lambda x, y: x.ndim == 2 and y.ndim == 1)
-def column_of_product(x, y):
-    return (x @ y[:, None])[:, 0], x @ y
-
-
 # ---- assignment
 
 

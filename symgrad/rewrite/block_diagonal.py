@@ -17,7 +17,7 @@ from symgrad.core.sizes import same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EYE
-from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.elementwise import DIVIDE, MULTIPLY, NEGATIVE
 from symgrad.ops.index import SET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 from symgrad.ops.shape import RESHAPE
@@ -103,14 +103,6 @@ def scaled_blocks(graph: Graph, node: Node) -> Variable | None:
         if values.dtype == node.aval.dtype:
             return found._replace(values=values).written()
     return None
-
-
-@procedure(ADD, SUBTRACT, changes_nan=True)
-def sum_of_blocks(graph: Graph, node: Node) -> Variable | None:
-    x, y = (_blocks(graph, p) for p in node.inputs)
-    if x is None or y is None or not same_shape((x.a, x.c, x.m), (y.a, y.c, y.m)) or x.values.dtype != y.values.dtype:
-        return None
-    return x._replace(values=node.op(x.values, y.values)).written()
 
 
 @procedure(NEGATIVE, changes_nan=True)

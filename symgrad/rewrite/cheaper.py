@@ -31,11 +31,6 @@ def sum_of_products(x, y):
     return np.sum(x * y), x @ y
 
 
-@rule(x=VECTOR, when=lambda x: _vectors(x, x))
-def sum_of_squares(x):
-    return np.sum(x * x), x @ x
-
-
 @rule(when=floating)
 def cube(x):
     return x**3, x * x * x
@@ -90,12 +85,6 @@ def softmax_slope(g, e, s, axis=1, key=AS_COLUMN):
     p = e / s
     before = (g / s + index.GET(np.sum(g * (-p / s), axis=axis), key=key)) * e
     return before, p * (g - np.sum(g * p, axis=axis, keepdims=True))
-
-
-@rule(changes_nan=True, s=Draw((), 0.5, 2.0), g=VECTOR, e=VECTOR, when=lambda g, e, s: _vectors(g, e) and s.ndim == 0)
-def softmax_slope_of_vector(g, e, s):
-    p = e / s
-    return (g / s + g @ (-p / s)) * e, p * (g - g @ p)
 
 
 # ---- what no pattern can express

@@ -16,7 +16,7 @@ from symgrad.core.sizes import same
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
-from symgrad.ops.create import EYE, FULL
+from symgrad.ops.create import FULL
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -129,15 +129,6 @@ def full(graph: Graph, value: Node, aval: Aval) -> Node:
     return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
 
 
-@procedure(FULL, exact=True)
-def number_in_full(graph: Graph, node: Node) -> Node | None:
-    value = node.inputs[0]
-    if value.op is CONSTANT and value.aval.shape:
-        value = bare(graph, value)
-    result = full(graph, value, node.aval) if not value.aval.shape else node
-    return None if result is node else result
-
-
 @procedure(SUM, MEAN)
 def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     """A sum over an axis along which numbers are repeated is a product, a mean is the number."""
@@ -156,13 +147,3 @@ def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     if inner:
         y = node.op(y, axis=inner, keepdims=dict(node.params).get("keepdims", False))
     return y * product([shape[i] for i in repeated]) if node.op is SUM else y
-
-
-@procedure(SUM)
-def sum_of_identity(graph: Graph, node: Node) -> Variable | None:
-    """Each row of the identity has one one, and so has each column."""
-    x = node.inputs[0]
-    if x.op is not EYE or not same(*x.aval.shape) or dict(x.params)["k"] != 0 or node.aval.dtype != x.aval.dtype:
-        return None
-    one = len(reduced_axes(node)) == 1
-    return np.full(node.aval.shape, 1.0, node.aval.dtype, like=Variable(graph, x)) if one else None

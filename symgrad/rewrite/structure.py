@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, Graph, Node
-from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import same
+from symgrad.core.shapes import added_axes, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.create import EYE, FULL
-from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index import GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
@@ -60,19 +59,10 @@ def merge_reshapes(graph: Graph, node: Node) -> Variable | Node | None:
 
 def new_axes(graph: Graph, x: Node, shape: Any) -> Node | None:
     """``x[:, None]`` for a reshape that only adds axes of size one."""
-    key: list[Any] = []
-    old = list(x.aval.shape)
-    if not old:
+    added = added_axes(x.aval.shape, shape)
+    if not x.aval.shape or added is None:
         return None
-    for n in shape:
-        if old and same(n, old[0]):
-            key.append(EVERYTHING)
-            old.pop(0)
-        elif type(n) is int and n == 1:
-            key.append(None)
-        else:
-            return None
-    return None if old else graph.add(GET, (x,), (("key", tuple(key)),))
+    return graph.add(GET, (x,), (("key", tuple([None if new else EVERYTHING for new in added])),))
 
 
 def without(graph: Graph, x: Node, axes: Iterable[int]) -> Node:
@@ -125,14 +115,6 @@ def index_of_everything(graph: Graph, node: Node) -> Node | None:
     if all(item == EVERYTHING for item in dict(node.params)["key"]):
         return x if x.aval.shape else None
     return full(graph, x.inputs[0], node.aval) if x.op is FULL and len(node.inputs) == 1 else None
-
-
-@procedure(ADD_AT, exact=True)
-def add_to_everything(graph: Graph, node: Node) -> Variable | None:
-    """``y[:, :] += v``."""
-    if any(item != EVERYTHING for item in dict(node.params)["key"]):
-        return None
-    return Variable(graph, node.inputs[0]) + Variable(graph, node.inputs[1])
 
 
 @procedure(SET, exact=True)

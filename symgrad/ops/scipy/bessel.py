@@ -4,35 +4,7 @@ By the order there are only integrals and series (10.15, 10.38).
 """
 
 import numpy as np
-import scipy.special
-from scipy.special import (
-    i0,
-    i0e,
-    i1,
-    i1e,
-    iv,
-    ive,
-    j0,
-    j1,
-    jv,
-    jve,
-    k0,
-    k0e,
-    k1,
-    k1e,
-    kn,
-    kv,
-    kve,
-    spherical_in,
-    spherical_jn,
-    spherical_kn,
-    spherical_yn,
-    y0,
-    y1,
-    yn,
-    yv,
-    yve,
-)  # fmt: skip
+import scipy.special as sp
 
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.define import implements_at
@@ -41,26 +13,26 @@ from symgrad.ops.scipy.table import ORDER, POSITIVE, singular, special
 
 ORDERS = ((1.0, 3.0), POSITIVE)
 
-special(j0, lambda y, x: -j1(x))
-special(j1, lambda y, x: (j0(x) - jv(2, x)) / 2)
-singular(y0, lambda y, x: -y1(x), domain=POSITIVE)
-singular(y1, lambda y, x: (y0(x) - yv(2, x)) / 2, domain=POSITIVE)
-singular(i0, lambda y, x: i1(x))
-singular(i1, lambda y, x: (i0(x) + iv(2, x)) / 2)
-singular(k0, lambda y, x: -k1(x), domain=POSITIVE)
-singular(k1, lambda y, x: -(k0(x) + kv(2, x)) / 2, domain=POSITIVE)
-special(i0e, lambda y, x: i1e(x) - np.sign(x) * y)
-special(i1e, lambda y, x: (i0e(x) + ive(2, x)) / 2 - np.sign(x) * y)
-singular(k0e, lambda y, x: y - k1e(x), domain=POSITIVE)
-singular(k1e, lambda y, x: y - (k0e(x) + kve(2, x)) / 2, domain=POSITIVE)
+special(sp.j0, lambda y, x: -sp.j1(x))
+special(sp.j1, lambda y, x: (sp.j0(x) - sp.jv(2, x)) / 2)
+singular(sp.y0, lambda y, x: -sp.y1(x), domain=POSITIVE)
+singular(sp.y1, lambda y, x: (sp.y0(x) - sp.yv(2, x)) / 2, domain=POSITIVE)
+singular(sp.i0, lambda y, x: sp.i1(x))
+singular(sp.i1, lambda y, x: (sp.i0(x) + sp.iv(2, x)) / 2)
+singular(sp.k0, lambda y, x: -sp.k1(x), domain=POSITIVE)
+singular(sp.k1, lambda y, x: -(sp.k0(x) + sp.kv(2, x)) / 2, domain=POSITIVE)
+special(sp.i0e, lambda y, x: sp.i1e(x) - np.sign(x) * y)
+special(sp.i1e, lambda y, x: (sp.i0e(x) + sp.ive(2, x)) / 2 - np.sign(x) * y)
+singular(sp.k0e, lambda y, x: y - sp.k1e(x), domain=POSITIVE)
+singular(sp.k1e, lambda y, x: y - (sp.k0e(x) + sp.kve(2, x)) / 2, domain=POSITIVE)
 
-for f in (jv, jve, yn, yv, yve):  # scaled, those of a real argument are the same
+for f in (sp.jv, sp.jve, sp.yn, sp.yv, sp.yve):  # scaled, those of a real argument are the same
     singular(f, lambda y, v, x, f=f: (ORDER, (f(v - 1, x) - f(v + 1, x)) / 2), domain=ORDERS)
-for f in (kn, kv):
+for f in (sp.kn, sp.kv):
     singular(f, lambda y, v, x, f=f: (ORDER, -(f(v - 1, x) + f(v + 1, x)) / 2), domain=ORDERS)
-singular(iv, lambda y, v, x: (ORDER, (iv(v - 1, x) + iv(v + 1, x)) / 2), domain=ORDERS)
-singular(ive, lambda y, v, x: (ORDER, (ive(v - 1, x) + ive(v + 1, x)) / 2 - np.sign(x) * y), domain=ORDERS)
-singular(kve, lambda y, v, x: (ORDER, y - (kve(v - 1, x) + kve(v + 1, x)) / 2), domain=ORDERS)
+singular(sp.iv, lambda y, v, x: (ORDER, (sp.iv(v - 1, x) + sp.iv(v + 1, x)) / 2), domain=ORDERS)
+singular(sp.ive, lambda y, v, x: (ORDER, (sp.ive(v - 1, x) + sp.ive(v + 1, x)) / 2 - np.sign(x) * y), domain=ORDERS)
+singular(sp.kve, lambda y, v, x: (ORDER, y - (sp.kve(v - 1, x) + sp.kve(v + 1, x)) / 2), domain=ORDERS)
 
 
 def _dtype_of(function, kind):
@@ -92,10 +64,10 @@ def _spherical(function, before, after):
         return slope(n, z) if derivative else op(n, z)
 
     op = singular(function, lambda y, n, x: (None, slope(n, x)), dtype=lambda n, x: _dtype_of(function, x))
-    implements_at(scipy.special, function.__name__)(written)
+    implements_at(sp, function.__name__)(written)
 
 
-_spherical(spherical_jn, 1, -1)
-_spherical(spherical_yn, 1, -1)
-_spherical(spherical_in, 1, 1)
-_spherical(spherical_kn, -1, -1)
+_spherical(sp.spherical_jn, 1, -1)
+_spherical(sp.spherical_yn, 1, -1)
+_spherical(sp.spherical_in, 1, 1)
+_spherical(sp.spherical_kn, -1, -1)

@@ -70,6 +70,7 @@ def _by_log_sf(log_sf):
 
 
 _FROM_0 = {"low": 0.0, "interior": 1.0}
+_COUNTS = {"low": 0.0, "interior": 0.0}
 _UNIT = {"low": 0.0, "high": 1.0, "interior": 0.5}
 
 # ---- continuous, on the whole line
@@ -328,29 +329,26 @@ _add(
     lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
     cdf=lambda k, mu: special.gammaincc(np.floor(k) + 1, mu),
     sf=lambda k, mu: special.gammainc(np.floor(k) + 1, mu),
-    low=0.0,
-    interior=0.0,
     valid=lambda mu: mu >= 0,
+    **_COUNTS,
 )
 _add(
     stats.binom,
     lambda k, n, p: _log_binomial(n, k) + special.xlogy(k, p) + special.xlog1py(n - k, -p),
     cdf=lambda k, n, p: special.betainc(n - np.floor(k), np.floor(k) + 1, 1 - p),
     sf=lambda k, n, p: special.betainc(np.floor(k) + 1, n - np.floor(k), p),
-    low=0.0,
     high=lambda n, p: n,
-    interior=0.0,
     valid=lambda n, p: _whole(n) & _probability(p),
+    **_COUNTS,
 )
 _add(
     stats.bernoulli,
     lambda k, p: special.xlogy(k, p) + special.xlog1py(1 - k, -p),
     cdf=lambda k, p: _everywhere(k, 1 - p),
     sf=lambda k, p: _everywhere(k, p),
-    low=0.0,
     high=1.0,
-    interior=0.0,
     valid=_probability,
+    **_COUNTS,
 )
 _add(
     stats.nbinom,
@@ -359,9 +357,8 @@ _add(
     ),
     cdf=lambda k, n, p: special.betainc(n, np.floor(k) + 1, p),
     sf=lambda k, n, p: special.betainc(np.floor(k) + 1, n, 1 - p),
-    low=0.0,
-    interior=0.0,
     valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
+    **_COUNTS,
 )
 _add(
     stats.geom,
@@ -376,8 +373,7 @@ _add(
     lambda k, n, a, b: (
         -np.log(n + 1) - special.betaln(n - k + 1, k + 1) + special.betaln(k + a, n - k + b) - special.betaln(a, b)
     ),
-    low=0.0,
     high=lambda n, a, b: n,
-    interior=0.0,
     valid=lambda n, a, b: _whole(n) & _positive(a, b),
+    **_COUNTS,
 )

@@ -6,25 +6,7 @@ Derivatives hold over the whole range of their functions: where the usual formul
 import math
 
 import numpy as np
-import scipy.special
-from scipy.special import (
-    airy,
-    cosdg,
-    dawsn,
-    ellipe,
-    ellipk,
-    erfcx,
-    expi,
-    expit,
-    expn,
-    exprel,
-    fresnel,
-    kl_div,
-    log_ndtr,
-    shichi,
-    sici,
-    sindg,
-)  # fmt: skip
+import scipy.special as sp
 
 from symgrad.core.axes import aligned
 from symgrad.core.graph import Aval
@@ -65,35 +47,35 @@ def _dawsn_slope(y, x):
 
 def _mills(x):
     """The normal density by its distribution function."""
-    return math.sqrt(2 / math.pi) / erfcx(-x / ROOT_2)
+    return math.sqrt(2 / math.pi) / sp.erfcx(-x / ROOT_2)
 
 
-special(scipy.special.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x))
-special(scipy.special.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x))
-singular(scipy.special.erfi, lambda y, x: 2 / ROOT_PI * np.exp(x * x))
-singular(erfcx, _erfcx_slope)
-special(dawsn, _dawsn_slope)
-singular(scipy.special.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), domain=UNIT)
-singular(scipy.special.erfcinv, lambda y, x: -ROOT_PI / 2 * np.exp(y * y), domain=PROBABILITY)
-special(scipy.special.ndtr, lambda y, x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
-singular(scipy.special.ndtri, lambda y, p: math.sqrt(2 * math.pi) * np.exp(y * y / 2), domain=PROBABILITY)
-singular(log_ndtr, lambda y, x: _mills(x))
-singular(scipy.special.ndtri_exp, lambda x, y: 1 / _mills(x), domain=(-3.0, -0.1))
+special(sp.erf, lambda y, x: 2 / ROOT_PI * np.exp(-x * x))
+special(sp.erfc, lambda y, x: -2 / ROOT_PI * np.exp(-x * x))
+singular(sp.erfi, lambda y, x: 2 / ROOT_PI * np.exp(x * x))
+singular(sp.erfcx, _erfcx_slope)
+special(sp.dawsn, _dawsn_slope)
+singular(sp.erfinv, lambda y, x: ROOT_PI / 2 * np.exp(y * y), domain=UNIT)
+singular(sp.erfcinv, lambda y, x: -ROOT_PI / 2 * np.exp(y * y), domain=PROBABILITY)
+special(sp.ndtr, lambda y, x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+singular(sp.ndtri, lambda y, p: math.sqrt(2 * math.pi) * np.exp(y * y / 2), domain=PROBABILITY)
+singular(sp.log_ndtr, lambda y, x: _mills(x))
+singular(sp.ndtri_exp, lambda x, y: 1 / _mills(x), domain=(-3.0, -0.1))
 
 
 def _owens_t_partials(y, h, a):
     square = 1 + a * a
-    by_h = -np.exp(-h * h / 2) * scipy.special.erf(a * h / ROOT_2) / math.sqrt(8 * math.pi)
+    by_h = -np.exp(-h * h / 2) * sp.erf(a * h / ROOT_2) / math.sqrt(8 * math.pi)
     return by_h, np.exp(-h * h * square / 2) / (2 * math.pi * square)
 
 
-special(scipy.special.owens_t, _owens_t_partials)
+special(sp.owens_t, _owens_t_partials)
 
 # ---- logistic functions, entropies: nothing flows from what is multiplied by zero
 
-special(expit, lambda y, x: y * expit(-x))
-singular(scipy.special.logit, lambda y, x: 1 / (x * (1 - x)), domain=PROBABILITY)
-special(scipy.special.log_expit, lambda y, x: expit(-x))
+special(sp.expit, lambda y, x: y * sp.expit(-x))
+singular(sp.logit, lambda y, x: 1 / (x * (1 - x)), domain=PROBABILITY)
+special(sp.log_expit, lambda y, x: sp.expit(-x))
 
 
 def _log_ratio(x, y):
@@ -102,12 +84,12 @@ def _log_ratio(x, y):
     return np.where(near, np.log1p(np.where(near, x - y, 0) / np.where(near, y, 1)), np.log(x) - np.log(y))
 
 
-singular(scipy.special.xlogy, lambda z, x, y: (np.log(y), np.where(x != 0, x / y, 0)), domain=POSITIVE)
-singular(scipy.special.xlog1py, lambda z, x, y: (np.log1p(y), np.where(x != 0, x / (1 + y), 0)), domain=POSITIVE)
-singular(scipy.special.entr, lambda y, x: -np.log(x) - 1, domain=POSITIVE)
-singular(scipy.special.rel_entr, lambda z, x, y: (_log_ratio(x, y) + 1, np.where(x != 0, -x / y, 0)), domain=POSITIVE)
+singular(sp.xlogy, lambda z, x, y: (np.log(y), np.where(x != 0, x / y, 0)), domain=POSITIVE)
+singular(sp.xlog1py, lambda z, x, y: (np.log1p(y), np.where(x != 0, x / (1 + y), 0)), domain=POSITIVE)
+singular(sp.entr, lambda y, x: -np.log(x) - 1, domain=POSITIVE)
+singular(sp.rel_entr, lambda z, x, y: (_log_ratio(x, y) + 1, np.where(x != 0, -x / y, 0)), domain=POSITIVE)
 singular(
-    kl_div,
+    sp.kl_div,
     lambda z, x, y: (_log_ratio(x, y), np.where(x != 0, (y - x) / np.where(x != 0, y, 1), 1)),
     domain=POSITIVE,
 )
@@ -125,24 +107,24 @@ def _pseudo_huber_partials(z, delta, r):
     return delta * np.square(u * u / (root + 1)) / root, r / root
 
 
-special(scipy.special.huber, _huber_partials, domain=((0.3, 1.0), REAL))
-singular(scipy.special.pseudo_huber, _pseudo_huber_partials, domain=(POSITIVE, REAL))
+special(sp.huber, _huber_partials, domain=((0.3, 1.0), REAL))
+singular(sp.pseudo_huber, _pseudo_huber_partials, domain=(POSITIVE, REAL))
 
 # ---- exponentials, powers, angles
 
-singular(scipy.special.expm1, lambda y, x: np.exp(x), nanoseconds=2.0)
-singular(scipy.special.exp2, lambda y, x: LN2 * y)
-singular(scipy.special.exp10, lambda y, x: LN10 * y)
-singular(scipy.special.log1p, lambda y, x: 1 / (1 + x), domain=UNIT, nanoseconds=1.5)
-singular(scipy.special.cbrt, lambda y, x: 1 / (3 * y * y), domain=POSITIVE)
-special(scipy.special.cosm1, lambda y, x: -np.sin(x))
-special(scipy.special.round, flat)
-singular(scipy.special.powm1, lambda z, x, y: power_partials(np.power(x, y), x, y), domain=(POSITIVE, REAL))
-special(sindg, lambda y, x: DEGREE * cosdg(x))
-special(cosdg, lambda y, x: -DEGREE * sindg(x))
-singular(scipy.special.tandg, lambda y, x: DEGREE * (1 + y * y), domain=UNIT)
-singular(scipy.special.cotdg, lambda y, x: -DEGREE * (1 + y * y), domain=(20.0, 70.0))
-special(scipy.special.radian, lambda y, d, m, s: (DEGREE, DEGREE / 60, DEGREE / 3600))
+singular(sp.expm1, lambda y, x: np.exp(x), nanoseconds=2.0)
+singular(sp.exp2, lambda y, x: LN2 * y)
+singular(sp.exp10, lambda y, x: LN10 * y)
+singular(sp.log1p, lambda y, x: 1 / (1 + x), domain=UNIT, nanoseconds=1.5)
+singular(sp.cbrt, lambda y, x: 1 / (3 * y * y), domain=POSITIVE)
+special(sp.cosm1, lambda y, x: -np.sin(x))
+special(sp.round, flat)
+singular(sp.powm1, lambda z, x, y: power_partials(np.power(x, y), x, y), domain=(POSITIVE, REAL))
+special(sp.sindg, lambda y, x: DEGREE * sp.cosdg(x))
+special(sp.cosdg, lambda y, x: -DEGREE * sp.sindg(x))
+singular(sp.tandg, lambda y, x: DEGREE * (1 + y * y), domain=UNIT)
+singular(sp.cotdg, lambda y, x: -DEGREE * (1 + y * y), domain=(20.0, 70.0))
+special(sp.radian, lambda y, d, m, s: (DEGREE, DEGREE / 60, DEGREE / 3600))
 
 _EXPREL = [(k + 1) / math.factorial(k + 2) for k in range(20)]
 
@@ -159,7 +141,7 @@ def _boxcox_by_power(y, log, power):
     zero = log == -np.inf
     log = np.where(zero, 0, log)
     t = power * log
-    return np.where(zero, -y / np.where(zero, power, 1), log * log * _exprel_slope(exprel(t), t))
+    return np.where(zero, -y / np.where(zero, power, 1), log * log * _exprel_slope(sp.exprel(t), t))
 
 
 def _inverse_boxcox(y, log, power):
@@ -168,41 +150,41 @@ def _inverse_boxcox(y, log, power):
     return slope, -_boxcox_by_power(y, log, power) * slope
 
 
-singular(exprel, _exprel_slope)
+singular(sp.exprel, _exprel_slope)
 singular(
-    scipy.special.boxcox,
+    sp.boxcox,
     lambda y, x, p: (np.power(x, p - 1), _boxcox_by_power(y, np.log(x), p)),
     domain=(POSITIVE, REAL),
 )
 singular(
-    scipy.special.boxcox1p,
+    sp.boxcox1p,
     lambda y, x, p: (np.exp((p - 1) * np.log1p(x)), _boxcox_by_power(y, np.log1p(x), p)),
     domain=(POSITIVE, REAL),
 )
-singular(scipy.special.inv_boxcox, lambda x, y, p: _inverse_boxcox(y, np.log(x), p), domain=((-0.4, 0.9), (0.2, 1.0)))
+singular(sp.inv_boxcox, lambda x, y, p: _inverse_boxcox(y, np.log(x), p), domain=((-0.4, 0.9), (0.2, 1.0)))
 singular(
-    scipy.special.inv_boxcox1p,
+    sp.inv_boxcox1p,
     lambda x, y, p: _inverse_boxcox(y, np.log1p(x), p),
     domain=((-0.4, 0.9), (0.2, 1.0)),
 )
-special(scipy.special.wrightomega, lambda y, x: y / (1 + y))
+special(sp.wrightomega, lambda y, x: y / (1 + y))
 
 # ---- integrals
 
-singular(expi, lambda y, x: np.exp(x) / x, domain=POSITIVE)
-singular(scipy.special.exp1, lambda y, x: -np.exp(-x) / x, domain=POSITIVE)
-singular(scipy.special.spence, lambda y, x: -1 / exprel(np.log(x)), domain=POSITIVE)
+singular(sp.expi, lambda y, x: np.exp(x) / x, domain=POSITIVE)
+singular(sp.exp1, lambda y, x: -np.exp(-x) / x, domain=POSITIVE)
+singular(sp.spence, lambda y, x: -1 / sp.exprel(np.log(x)), domain=POSITIVE)
 
 
 def _expn_partials(y, n, x):
     """8.19.13; of order 0, exp(-x) / x."""
     first = -y * (1 + 1 / x)
     if known_number(n) is not None:
-        return ORDER, first if known_number(n) == 0 else -expn(n - 1, x)
-    return ORDER, np.where(n == 0, first, -expn(np.maximum(n - 1, 0), x))
+        return ORDER, first if known_number(n) == 0 else -sp.expn(n - 1, x)
+    return ORDER, np.where(n == 0, first, -sp.expn(np.maximum(n - 1, 0), x))
 
 
-singular(expn, _expn_partials, domain=((1.0, 3.0), POSITIVE))
+singular(sp.expn, _expn_partials, domain=((1.0, 3.0), POSITIVE))
 
 _ELLIPK = [math.pi / 2 * (k + 1) * (math.comb(2 * k + 2, k + 1) / 4 ** (k + 1)) ** 2 for k in range(24)]
 _ELLIPE = [-math.pi / 2 * (k + 1) / (2 * k + 1) * (math.comb(2 * k + 2, k + 1) / 4 ** (k + 1)) ** 2 for k in range(24)]
@@ -211,35 +193,35 @@ _ELLIPE = [-math.pi / 2 * (k + 1) / (2 * k + 1) * (math.comb(2 * k + 2, k + 1) /
 def _ellipk_slope(y, m, rest):
     """19.4.1 in m = k**2, where 1 - m is `rest`; near 0 the derivative of 19.5.1."""
     near, series = near_zero(m, _ELLIPK, 0.1)
-    return np.where(near, series, (ellipe(m) / rest - y) / (2 * np.where(near, 1, m)))
+    return np.where(near, series, (sp.ellipe(m) / rest - y) / (2 * np.where(near, 1, m)))
 
 
 def _ellipe_slope(y, m):
     near, series = near_zero(m, _ELLIPE, 0.1)
-    return np.where(near, series, (y - ellipk(m)) / (2 * np.where(near, 1, m)))
+    return np.where(near, series, (y - sp.ellipk(m)) / (2 * np.where(near, 1, m)))
 
 
-singular(ellipk, lambda y, m: _ellipk_slope(y, m, 1 - m), domain=UNIT)
-singular(scipy.special.ellipkm1, lambda y, p: -_ellipk_slope(y, 1 - p, p), domain=POSITIVE)
-singular(ellipe, _ellipe_slope, domain=UNIT)
+singular(sp.ellipk, lambda y, m: _ellipk_slope(y, m, 1 - m), domain=UNIT)
+singular(sp.ellipkm1, lambda y, p: -_ellipk_slope(y, 1 - p, p), domain=POSITIVE)
+singular(sp.ellipe, _ellipe_slope, domain=UNIT)
 
 # ---- hypergeometric functions (13.3.15, 13.3.22, 15.5.1, 16.3.1)
 
-singular(scipy.special.hyp0f1, lambda y, b, x: (parameter("v"), scipy.special.hyp0f1(b + 1, x) / b), domain=POSITIVE)
+singular(sp.hyp0f1, lambda y, b, x: (parameter("v"), sp.hyp0f1(b + 1, x) / b), domain=POSITIVE)
 singular(
-    scipy.special.hyp1f1,
-    lambda y, a, b, x: (parameter("a"), parameter("b"), a / b * scipy.special.hyp1f1(a + 1, b + 1, x)),
+    sp.hyp1f1,
+    lambda y, a, b, x: (parameter("a"), parameter("b"), a / b * sp.hyp1f1(a + 1, b + 1, x)),
     domain=POSITIVE,
 )
 singular(
-    scipy.special.hyperu,
-    lambda y, a, b, x: (parameter("a"), parameter("b"), -a * scipy.special.hyperu(a + 1, b + 1, x)),
+    sp.hyperu,
+    lambda y, a, b, x: (parameter("a"), parameter("b"), -a * sp.hyperu(a + 1, b + 1, x)),
     domain=POSITIVE,
 )
 singular(
-    scipy.special.hyp2f1,
+    sp.hyp2f1,
     lambda y, a, b, c, x: (
-        parameter("a"), parameter("b"), parameter("c"), a * b / c * scipy.special.hyp2f1(a + 1, b + 1, c + 1, x)
+        parameter("a"), parameter("b"), parameter("c"), a * b / c * sp.hyp2f1(a + 1, b + 1, c + 1, x)
     ),
     domain=(POSITIVE, POSITIVE, POSITIVE, (-0.9, 0.5)),
 )  # fmt: skip
@@ -258,13 +240,13 @@ def _several(ufunc, pulled_back):
     )
 
 
-_several(fresnel, lambda g, y, x: g[0] * np.sin(math.pi / 2 * x * x) + g[1] * np.cos(math.pi / 2 * x * x))
-_several(sici, lambda g, y, x: g[0] * np.sinc(x / math.pi) + g[1] * np.cos(x) / x)
-_several(shichi, lambda g, y, x: g[0] * (exprel(x) + exprel(-x)) / 2 + g[1] * np.cosh(x) / x)  # sinh(x) / x
-_several(airy, lambda g, y, x: g[0] * y[1] + g[1] * x * y[0] + g[2] * y[3] + g[3] * x * y[2])  # 9.2.1
+_several(sp.fresnel, lambda g, y, x: g[0] * np.sin(math.pi / 2 * x * x) + g[1] * np.cos(math.pi / 2 * x * x))
+_several(sp.sici, lambda g, y, x: g[0] * np.sinc(x / math.pi) + g[1] * np.cos(x) / x)
+_several(sp.shichi, lambda g, y, x: g[0] * (sp.exprel(x) + sp.exprel(-x)) / 2 + g[1] * np.cosh(x) / x)  # sinh(x) / x
+_several(sp.airy, lambda g, y, x: g[0] * y[1] + g[1] * x * y[0] + g[2] * y[3] + g[3] * x * y[2])  # 9.2.1
 
-if hasattr(scipy.special, "softplus"):  # SciPy 1.15
+if hasattr(sp, "softplus"):  # SciPy 1.15
 
-    @implements_at(scipy.special, "softplus")
+    @implements_at(sp, "softplus")
     def softplus(x):
         return np.logaddexp(0, x)
