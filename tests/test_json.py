@@ -241,7 +241,7 @@ def node(i, **fields):
     ("change", "message"),
     [
         (lambda data: data.update(format="other"), "the file: this is no graph of symgrad"),
-        (lambda data: data.update(version=2), "version 2 of the format"),
+        (lambda data: data.update(version=3), "version 3 of the format"),
         (lambda data: data.pop("nodes"), "the file: 'nodes' is missing"),
         (lambda data: data.update(more=1), "more: there is no such field"),
         (node(4, inputs=[1, 14]), r"nodes\[4\].inputs\[1\]: 14 is not before it"),
@@ -368,3 +368,38 @@ def test_files_of_version_1_stay_readable():
     value, slope = sg.Compiled(program)(w, X, y)
     assert value == pytest.approx(np.log(2))
     np.testing.assert_allclose(slope, [-0.25, -0.25])
+
+
+def test_checkpoints_of_version_1_stay_computed_again():
+    """Its marks are read as the values that they stand on; the file was written when marks were made."""
+
+    @sg.checkpoint
+    def block(x):
+        return np.sin(x) * np.exp(x)
+
+    def energy(x):
+        y = block(x)
+        return np.sum(block(y) * x)
+
+    text = (Path(__file__).parent / "golden" / "graph_version_1_with_checkpoints.json").read_text(encoding="utf-8")
+    program, now = sg.from_json(text), sg.grad(energy).trace("float64[n]")
+    x = np.linspace(-1, 1, 7)
+    for level in (0, 1, 2):
+        with sg.options(optimize=level):
+            np.testing.assert_allclose(sg.Compiled(program)(x), sg.grad(energy)(x), rtol=1e-13)
+    with sg.options(optimize=1):
+        read, traced = (sum(node.where.again for node in sg.Compiled(p).graph.nodes) for p in (program, now))
+    assert read == traced > 0
+
+
+def test_assumptions_made_after_a_value_do_not_keep_a_file_from_being_read():
+    def clipped(x):
+        return np.sum(x[:2] * np.ones((2, 3)))  # x[:2] has min(2, n) rows until the product assumes n >= 2
+
+    program = sg.trace(clipped, "float64[n, 3]")
+    text = sg.to_json(program)
+    assert '"float64[min(2, n), 3]"' in text
+    x = np.ones((4, 3))
+    assert sg.Compiled(sg.from_json(text))(x) == clipped(x)
+    with pytest.raises(ArgumentError, match=r"it is .float64\[2, 3\]. by the operator"):
+        sg.from_json(text.replace("min(2, n)", "min(3, n)"))

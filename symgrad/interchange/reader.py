@@ -27,6 +27,7 @@ from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.interchange.cursor import Cursor
 from symgrad.interchange.values import LARGEST, Reader, Symbols, type_of
+from symgrad.interchange.version_1 import upgraded
 from symgrad.interchange.writer import FORMAT, FORMAT_VERSION
 from symgrad.ops.scipy import operator_named
 
@@ -39,7 +40,8 @@ _loaded = count(1)  # of files in linecache, which belongs to the process
 
 def program_at(at: Cursor) -> Program:
     """The program that a document describes."""
-    _check_version(at)
+    if _version(at) == 1:
+        at = Cursor(upgraded(at.value))
     fields = at.fields((
         *("format", "version", "about", "name", "summary", "where", "sizes", "parameters", "arguments", "results"),
         *("files", "nodes", "names"),
@@ -74,13 +76,15 @@ def program_at(at: Cursor) -> Program:
     )
 
 
-def _check_version(at: Cursor) -> None:
+def _version(at: Cursor) -> int:
     found = dict(at.entries())
     if "format" not in found or found["format"].value != FORMAT:
         raise at.wrong("this is no graph of symgrad")
     version = found["version"].whole(1) if "version" in found else 0
-    if version != FORMAT_VERSION:
-        raise at.wrong(f"version {version} of the format", "A newer symgrad reads it; this one reads version 1.")
+    if not 1 <= version <= FORMAT_VERSION:
+        instead = f"A newer symgrad reads it; this one reads versions 1 to {FORMAT_VERSION}."
+        raise at.wrong(f"version {version} of the format", instead)
+    return version
 
 
 # ---- sizes, files
@@ -175,7 +179,7 @@ def _add_nodes(graph: Graph, at: Cursor, reader: Reader, files: _Files, graphs: 
         node, found = _added(row, graph, op, inputs, params, where)
         if node.id != i:
             raise row.wrong(f"this is node {node.id} again")
-        if found != fields["type"].value:
+        if found != fields["type"].value and found != _type_by_the_end(fields["type"], reader):
             raise fields["type"].wrong(f"it is {json.dumps(found)} by the operator and its inputs")
 
 
@@ -191,6 +195,11 @@ def _added(row: Cursor, graph: Graph, op: Op, inputs: tuple[Node, ...], params: 
     if op is SIZE and not isinstance(dict(params)["value"], Dim):
         raise row.wrong("a size is symbolic; a number is a constant")
     return node, found
+
+
+def _type_by_the_end(at: Cursor, reader: Reader) -> Any:
+    """A type by all that a trace assumed of sizes: ``min(2, n)`` of a value from before it assumed ``n >= 2`` is 2."""
+    return [_type_by_the_end(x, reader) for x in at.items()] if type(at.value) is list else type_of(reader.type(at))
 
 
 def _operator(at: Cursor) -> Op:

@@ -22,7 +22,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.interchange.values import size_text, type_of, written
 from symgrad.ops.define import OPERATORS
 
-FORMAT, FORMAT_VERSION = "symgrad graph", 1
+FORMAT, FORMAT_VERSION = "symgrad graph", 2
 
 
 def document(program: Program) -> dict[str, Any]:
