@@ -16,7 +16,7 @@ from symgrad.ops.marks import ALIAS, STOP
 
 ASSUMED = 1000  # what a symbolic size counts for where a number is needed
 MANY_ROWS = 100_000  # rows that are assumed where a symbol has no value
-MARKS = (ITEM, ALIAS, STOP, BARRIER)  # which call nothing
+SILENT = frozenset((*GIVEN, ITEM, ALIAS, STOP, BARRIER))  # what is given, and marks: they call nothing
 
 
 class Cost(NamedTuple):
@@ -67,7 +67,7 @@ def operations(outputs: Iterable[Node]) -> list[Node]:
 
 def is_call(node: Node) -> bool:
     """Whether a node calls NumPy, rather than being given or marked."""
-    return node.op not in (*GIVEN, *MARKS)
+    return node.op not in SILENT
 
 
 def is_work(node: Node) -> bool:
@@ -106,7 +106,9 @@ def numbers(shape: Iterable[Size]) -> int:
 
 def likely(size: Size) -> int:
     """The size in the call at hand; without one as `magnitude` has it."""
-    value = size.scope.value(size) if isinstance(size, Dim) else size
+    if not isinstance(size, Dim):
+        return size
+    value = size.scope.value(size)
     return magnitude(size) if value is None else value
 
 

@@ -10,7 +10,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from symgrad.analysis.ranges import Interval, ranges_of
-from symgrad.core.graph import Aval, Node
+from symgrad.core.graph import Aval, Node, reached
 from symgrad.ops.elementwise import ADD, DIVIDE, EXP
 
 MODERATE = {4: 1e10, 8: 1e30}
@@ -73,5 +73,5 @@ def overflows_harmlessly(nodes: Collection[Node]) -> bool:
     """Whether something is divided by a sum with an exponential that may be infinite: then zero is the right result."""
     sums = [node.inputs[1] for node in nodes if node.op is DIVIDE and node.inputs[1].op is ADD]
     exponentials = [x for node in sums for x in node.inputs if x.op is EXP]
-    ranges = ranges_of(nodes) if exponentials else {}
+    ranges = ranges_of(reached(exponentials))
     return any(ranges[x].high == math.inf for x in exponentials)

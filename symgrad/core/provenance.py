@@ -307,8 +307,30 @@ _PAIRS = [bytes((dis.opmap[a], dis.opmap[b])) for a in _STORES for b in _STORES]
 _PAIRS += [bytes([number]) for name, number in dis.opmap.items() if name == "STORE_FAST_STORE_FAST"]
 
 
+class _Step(NamedTuple):
+    """An instruction."""
+
+    offset: int
+    opcode: int
+    arg: int | None
+
+    @property
+    def opname(self) -> str:
+        return dis.opname[self.opcode]
+
+
+def _steps(raw: bytes) -> Iterator[_Step]:
+    """The instructions, without inline caches; `dis` spells their arguments as well, which takes four times as long."""
+    extended = 0
+    for i in range(0, len(raw), 2):
+        opcode, arg = raw[i], raw[i + 1] | extended
+        extended = arg << 8 if opcode == dis.EXTENDED_ARG else 0
+        if opcode:
+            yield _Step(i, opcode, arg if opcode >= dis.HAVE_ARGUMENT else None)
+
+
 def _find_items(code: CodeType) -> Iterator[tuple[int, str]]:
-    steps = list(dis.get_instructions(code))
+    steps = list(_steps(_raw(code)))
     for k in range(1, len(steps)):
         names, before = _stored_run(code, _raw(code), steps[k].offset), steps[k - 1]
         if len(names) < 2 or before.opname == "COPY" or before.opname.startswith("STORE"):
@@ -325,7 +347,7 @@ def _find_items(code: CodeType) -> Iterator[tuple[int, str]]:
             end = _before(steps, end)
 
 
-def _before(steps: Sequence[dis.Instruction], end: int) -> int:
+def _before(steps: Sequence[_Step], end: int) -> int:
     """The instruction before the expression that one ends; -1 where it has branches."""
     missing = 1
     while missing > 0 and end >= 0:

@@ -32,7 +32,9 @@ class Region:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, Region) and hash(self) == hash(other) and self.key == other.key
+        if not isinstance(other, Region) or hash(self) != hash(other):
+            return False
+        return hash(self.key) == hash(other.key) and self.key == other.key  # unequal symbols must not be compared
 
     def __hash__(self) -> int:
         return self._hash
@@ -76,8 +78,8 @@ class Region:
         return tuple(rows), tuple([numbers[y] for y in self.results])
 
     @cached_property
-    def _hash(self) -> int:
-        return hash(self.key)
+    def _hash(self) -> int:  # of what regions of equal keys have in common, and costs less
+        return hash((len(self.parameters), len(self.nodes), tuple([y.op for y in self.results])))
 
 
 def _depth_first(results: Sequence[Node], given: Collection[Node]) -> Iterator[Node]:

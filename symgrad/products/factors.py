@@ -6,7 +6,7 @@ are procedures rather than patterns. All of them can change an overflow on the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from symgrad.analysis.overflow import has_range
@@ -84,18 +84,22 @@ class Scaled(NamedTuple):
         return None if self.first else (self.scale / other) / self.rest
 
 
-def scaled_of(graph: Graph, node: Node) -> tuple[Scaled, ...]:
-    """The two ways to see a product or a quotient that may be taken apart."""
-    if node.op not in (MULTIPLY, DIVIDE) or not _apart(graph, node):
-        return ()
-    a, b = (Variable(graph, x) for x in node.inputs)
+def scaled_of(graph: Graph, node: Node, admits: Callable[[Node, Node], bool] | None = None) -> list[Scaled]:
+    """The ways, two at most, to see a product or a quotient that may be taken apart; those of a rest and a scale."""
+    if (node.op is not MULTIPLY and node.op is not DIVIDE) or not _apart(graph, node):
+        return []
+    a, b = node.inputs
     over, place = node.op is DIVIDE, node.aval.shape
-    return Scaled(a, b, True, over, place), Scaled(b, a, False, over, place)
+    return [
+        Scaled(Variable(graph, rest), Variable(graph, scale), first, over, place)
+        for rest, scale, first in ((a, b, True), (b, a, False))
+        if admits is None or admits(rest, scale)
+    ]
 
 
-def _thin_scales(graph: Graph, node: Node, *others: Node) -> Iterator[Scaled]:
+def _thin_scales(graph: Graph, node: Node, *others: Node) -> list[Scaled]:
     """A product read as something large times something small, if `others` can meet the small one first."""
-    return (f for f in scaled_of(graph, node) if _thin_together(f.rest.node, f.scale.node, *others))
+    return scaled_of(graph, node, lambda rest, scale: _thin_together(rest, scale, *others))
 
 
 # ---- small ones meet first

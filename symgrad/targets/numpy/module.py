@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,12 +52,12 @@ class Source:
     behind: tuple[str, ...] = ()  # the text of functions that its own calls, and what makes a module of its own
     defined: dict[str, Callable[..., Any]] = field(default_factory=dict)  # those functions
 
-    @property
+    @cached_property
     def own(self) -> str:
         """The text but for what stands behind."""
         return "".join(f"{line}\n" for line in self.lines)
 
-    @property
+    @cached_property
     def text(self) -> str:
         return "\n\n".join([self.own, *(f"{part}\n" for part in self.behind)])
 

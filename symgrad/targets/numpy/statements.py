@@ -101,8 +101,11 @@ def remark(text: str) -> Verbatim:
 def mentioned(names: Iterable[str], statements: Iterable[Statement]) -> set[str]:
     """Those of some names that simple statements mention."""
     wanted = set(names)
-    likely = [x for each in statements for x in each.parts if any(name in x.text for name in wanted)]
-    return wanted.intersection(name for x in likely for name in x.names)
+    missing = set(wanted)
+    for code in (x for each in statements for x in each.parts):
+        if any(name in code.text for name in missing):  # perhaps: another name may contain it
+            missing -= code.names
+    return wanted - missing
 
 
 class Line(NamedTuple):
