@@ -48,22 +48,16 @@ def round_(a, decimals=0, out=None):
     return ROUND(a, decimals=decimals)
 
 
-@implements(np.fix)
-def fix(x, out=None):
-    refuse_given("fix", out=out)
-    return np.trunc(x)
+def _without_out(function, written):
+    @implements(function)
+    def call(x, out=None):
+        refuse_given(function.__name__, out=out)
+        return written(as_input(x))
 
 
-@implements(np.isposinf)
-def isposinf(x, out=None):
-    refuse_given("isposinf", out=out)
-    return as_input(x) == np.inf
-
-
-@implements(np.isneginf)
-def isneginf(x, out=None):
-    refuse_given("isneginf", out=out)
-    return as_input(x) == -np.inf
+_without_out(np.fix, np.trunc)
+_without_out(np.isposinf, lambda x: x == np.inf)
+_without_out(np.isneginf, lambda x: x == -np.inf)
 
 
 @implements(np.isclose)
