@@ -705,3 +705,22 @@ def test_source_is_the_same_again():
     specs = [W] * 4, X
     for level in (0, 1, 2):
         assert sg.grad(f).compile(*specs, optimize=level).source == sg.grad(f).compile(*specs, optimize=level).source
+
+
+def test_derivatives_by_values_that_are_computed_again():
+    """At second order too, and where they are taken as constants: as of the same graph without checkpoints."""
+
+    def derivatives(wrap):
+        x = sg.Graph().input("x", "float64[3]")
+        y = np.sin(x)
+        o = wrap(lambda x: np.sin(x) * x)(x)  # computes y
+        p = wrap(lambda o: wrap(lambda o: np.sin(o) * np.sin(x))(o) + o)(o)
+        z = np.sum(y * o * p)
+        first = sg.gradients(z, [y, o, p, x])
+        kept = [sg.gradients(z, [x], stop_gradients=[v])[0] for v in (y, o)]
+        second = [sg.gradients(np.sum(first[3]), [v])[0] for v in (y, o, x)]
+        second += [sg.gradients(np.sum(first[3]), [x], stop_gradients=[v])[0] for v in (y, o)]
+        return sg.function([x], [*first, *kept, *second])(X[0])
+
+    for found, expected in zip(derivatives(sg.checkpoint), derivatives(lambda f: f), strict=True):
+        same(found, expected)

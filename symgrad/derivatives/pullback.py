@@ -72,10 +72,10 @@ def pullback(
     before, nodes = graph.provenance, reached(outputs)
     seeds = [Cotangent(Variable(graph, g)) for g in cotangents]
     order, labels = (1 + max(map(_order, nodes)), set(graph.names.values())) if named else (0, set())
-    run = _Pullback(graph, map(identity, wrt), order, labels, stop, [], forward)
+    run = _Pullback(graph, map(_key, wrt), order, labels, map(_key, stop), [], forward)
     try:
         found = run.through(nodes, list(zip(outputs, seeds, strict=True)))
-        return [found[key].settled().node if (key := identity(x)) in found else None for x in wrt]
+        return [found[key].settled().node if (key := _key(x)) in found else None for x in wrt]
     finally:
         graph.provenance = before
 
@@ -103,7 +103,7 @@ class _Pullback:
         wanted: Iterable[Any],
         order: int,
         labels: Collection[Any],
-        stop: Iterable[Node],
+        stop: Iterable[Any],
         flags: list[bool],
         forward: bool = False,
     ) -> None:
@@ -117,8 +117,8 @@ class _Pullback:
 
     def through(self, nodes: Sequence[Node], outputs: Iterable[tuple[Node, Cotangent]]) -> dict[Any, Cotangent]:
         """The cotangents of what is wanted, by identity, for those of outputs; `nodes` are what these are made of."""
-        self.stop |= {node for node in nodes if node.op is STOP}
-        self.needed = depends(nodes, filter(self.holds_wanted, nodes), self.stop)
+        stop = {node for node in nodes if node.op is STOP or _key(node) in self.stop}
+        self.needed = depends(nodes, filter(self.holds_wanted, nodes), stop)
         for y, seed in outputs:
             if y in self.needed:
                 self.accumulate(y, seed)
@@ -129,21 +129,21 @@ class _Pullback:
             g = self.arrived(node)
             if g is None and node not in self.parts:
                 continue
-            if identity(node) in self.wanted and g is not None:
+            if _key(node) in self.wanted and g is not None:
                 g = g if node.op is BARRIER else Cotangent(g.settled(), g.mask)
-                self.find(identity(node), g)
+                self.find(_key(node), g)
             if g is not None:
                 self.name(g, node)
             if node.op is CHECKPOINT:
                 self.through_checkpoint(node)
-            elif node not in self.stop:
+            elif node not in stop:
                 self.propagate_from(node, g)
         return self.found
 
     def holds_wanted(self, node: Node) -> bool:
         """Whether a node is differentiated by, or something inside of it."""
         inside = with_nested(region_of(node).nodes) if node.op is CHECKPOINT else ()
-        return identity(node) in self.wanted or any(identity(x) in self.wanted for x in inside)
+        return any(_key(x) in self.wanted for x in (node, *inside))
 
     def find(self, key: Any, g: Cotangent) -> None:
         """Add to the cotangent of what is wanted, which may stand in several places."""
@@ -172,7 +172,7 @@ class _Pullback:
                 self.graph.label(g.value.node, ("{}_dot", name[1]))
         elif name is not None:
             primal = _original(node)
-            again = ("d_{}", primal) in self.labels and not self.wanted.isdisjoint(map(identity, marks))
+            again = ("d_{}", primal) in self.labels and not self.wanted.isdisjoint(map(_key, marks))
             pattern = f"d{self.order}_{{}}" if again and self.order > 1 else "d_{}"
             self.graph.label(g.value.node, (pattern, primal))
 
@@ -221,9 +221,7 @@ class _Pullback:
         twins = computed_again(graph, region, barriers)
         pairs = zip(barriers, node.inputs, strict=True)
         ends = {y: x for y, x in pairs if x in self.needed and x.aval.differentiable}
-        inside = {twins.get(key, key): key for key in self.wanted if key not in region.parameters}
-        stop = [twins.get(x, x) for x in self.stop]
-        run = _Pullback(graph, [*ends, *inside], self.order, self.labels, stop, self.flags)
+        run = _Pullback(graph, [*ends, *self.wanted], self.order, self.labels, self.stop, self.flags)
         nodes = dict.fromkeys([*barriers, *(twins[x] for x in region.nodes)])
         found = run.through([*nodes], [(twins[region.results[i]], g) for i, g in arrived.items()])
         graph.provenance = provenance
@@ -234,7 +232,7 @@ class _Pullback:
             if key in ends:
                 self.accumulate(ends[key], g)
             else:
-                self.find(inside[key], g)
+                self.find(key, g)
 
     def primal(self, node: Node) -> Variable:
         """The value of a node for a rule."""
@@ -381,6 +379,13 @@ def _is_singular(node: Node) -> bool:
 def _original(node: Node) -> Node:
     """What a derivative computes again."""
     return node.where.of if node.where.of is not None and node.where.again else node
+
+
+def _key(node: Node) -> Any:
+    """What a node is differentiated as: as what it computes again, however often."""
+    while node.where.again and node.where.of is not None and node.op is not BARRIER:
+        node = node.where.of
+    return identity(node)
 
 
 def _and(a: Mask, b: Mask) -> Mask:
