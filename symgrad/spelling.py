@@ -21,7 +21,7 @@ PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "
 PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%"), PRODUCT) | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen, which takes three times as long to make
 class Code:
     """An expression in Python source, and how tightly it binds."""
 
@@ -41,20 +41,22 @@ class Code:
 class Name(Code):
     """A name by itself."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True)
+
+@dataclass(slots=True, kw_only=True)
 class Negative(Code):
     """Minus an operand."""
 
-    operand: Code = Code("0")
+    operand: Code
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, kw_only=True)
 class Call(Code):
     """The call of a function."""
 
-    function: str = ""
-    arguments: Sequence[str] = ()
+    function: str
+    arguments: Sequence[str]
 
     def into(self, out: Code) -> Call:
         """The same call, which writes its result into memory that is there."""
@@ -76,11 +78,11 @@ def infix(symbol: str, a: Code, b: Code) -> Code:
 
 
 def negative(x: Code) -> Negative:
-    return Negative(f"-{x.at(POWER)}", UNARY, x)
+    return Negative(f"-{x.at(POWER)}", UNARY, operand=x)
 
 
 def call(function: str, arguments: Sequence[str]) -> Call:
-    return Call(f"{function}({', '.join(arguments)})", ATOM, function, arguments)
+    return Call(f"{function}({', '.join(arguments)})", function=function, arguments=arguments)
 
 
 def several(names: Sequence[str]) -> Code:

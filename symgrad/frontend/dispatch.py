@@ -19,7 +19,7 @@ from symgrad.ops.arguments import refuse
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.define import TABLE, display_name
 from symgrad.ops.known import is_constant
-from symgrad.ops.operands import is_traced, no_operand, strong, traced_in
+from symgrad.ops.operands import ARRAYS, is_traced, no_operand, strong, traced_in
 from symgrad.ops.scipy import load
 
 _ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
@@ -209,7 +209,7 @@ def _unsupported(function: Callable[..., Any]) -> UnsupportedError:
 # ---- operators and methods that are NumPy functions under another name
 
 
-_NUMPYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple, Dim)
+_NUMPYS = (*ARRAYS, bool, int, float, complex, list, tuple, Dim)
 """What NumPy computes with; traced values are of these classes, too."""
 
 
@@ -252,7 +252,7 @@ def _with_no_number(ufunc: np.ufunc, x: Any, other: Any) -> Any:
 
 def _takes_over(other: Any) -> bool:
     """Whether an operand has operators of its own for arrays, as a sparse matrix has."""
-    return not isinstance(other, (np.ndarray, np.generic)) and getattr(other, "__array_priority__", 0) > 0
+    return not isinstance(other, ARRAYS) and getattr(other, "__array_priority__", 0) > 0
 
 
 def _answers(other: Any, method: str) -> bool:

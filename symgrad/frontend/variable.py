@@ -28,8 +28,9 @@ from symgrad.frontend.misuse import checked_dtype
 from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.known import is_constant
-from symgrad.ops.operands import as_input, no_operand
+from symgrad.ops.operands import ARRAYS, as_input, no_operand
 
+_ARRAY = np.ndarray  # bound once, as ARRAYS are
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 
 
@@ -60,7 +61,7 @@ class Variable(Concrete, Operators):
     @property
     def __class__(self) -> type:  # what isinstance() finds: an array, a number of NumPy's or of Python's
         if self.writes_in_place:
-            return np.ndarray
+            return _ARRAY
         return _PYTHON[self.dtype.kind] if self.aval.weak and self.dtype.kind in _PYTHON else self.dtype.type
 
     @__class__.setter
@@ -313,7 +314,7 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
             graph.label(node, name)
     result = Variable(graph, node)
     for x in inputs:
-        if x._permuted if type(x) is Variable else isinstance(x, np.ndarray) and not x.flags.c_contiguous:
+        if x._permuted if type(x) is Variable else isinstance(x, _ARRAY) and not x.flags.c_contiguous:
             result._permuted = True
     if is_view(node) and isinstance(inputs[0], Variable):
         result.attach(inputs[0])
@@ -361,8 +362,8 @@ def lift(graph: Graph, x: Any) -> Node:
         return x.node
     if isinstance(x, Dim):
         return graph.size(x)
-    if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
-        if isinstance(x, (np.generic, np.ndarray)) and x.dtype.kind not in "biufc":
+    if isinstance(x, (bool, int, float, complex, *ARRAYS)):
+        if isinstance(x, ARRAYS) and x.dtype.kind not in "biufc":
             raise no_operand(x)
         return graph.constant(x)
     if isinstance(x, (list, tuple)):

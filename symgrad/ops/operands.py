@@ -17,7 +17,10 @@ def is_traced(x: Any) -> bool:
     return hasattr(type(x), "__symgrad_record__")
 
 
-_PLAIN = (np.ndarray, np.generic, bool, int, float, complex, Dim)
+ARRAYS = (np.ndarray, np.generic)
+"""Bound once: while a trace runs, each look at an attribute of NumPy asks who looks."""
+
+_PLAIN = (*ARRAYS, bool, int, float, complex, Dim)
 
 
 def as_input(x: Any) -> Array:
@@ -41,7 +44,7 @@ def traced_in(x: Any) -> Any:
 
 def no_operand(x: Any) -> SymgradError:
     """The error for an operand that is neither a number nor an array of numbers."""
-    items = x.ravel().tolist() if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "OUS" else [x]
+    items = x.ravel().tolist() if isinstance(x, ARRAYS) and x.dtype.kind in "OUS" else [x]
     other = next((item for item in items if not isinstance(item, (bool, int, float, complex))), x)
     if other is None:
         return DTypeError("None is no number to compute with", "Give a number or an array; ask `x is None` before.")
@@ -72,6 +75,6 @@ def known_number(x: Any) -> int | float | None:
     node = getattr(x, "node", None)
     if node is not None:
         x = node.constant
-    if isinstance(x, (np.ndarray, np.generic)):
+    if isinstance(x, ARRAYS):
         x = x.item() if x.ndim == 0 else None
     return x if type(x) in (int, float) else None

@@ -26,6 +26,8 @@ SAME = (ALIAS, STOP, ASTYPE, BARRIER)
 
 def is_scalar(graph: Graph) -> bool:
     """Whether all values are numbers in double precision, or truths, and every operator has a form on Python floats."""
+    if not all(map(_fits, graph.outputs)):
+        return False
     nodes = reached(graph.outputs)
     return (
         any(node.inputs for node in nodes)

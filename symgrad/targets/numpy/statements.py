@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -103,6 +103,8 @@ def mentioned(names: Iterable[str], statements: Iterable[Statement]) -> set[str]
     wanted = set(names)
     missing = set(wanted)
     for code in (x for each in statements for x in each.parts):
+        if not missing:
+            break
         if any(name in code.text for name in missing):  # perhaps: another name may contain it
             missing -= code.names
     return wanted - missing
@@ -119,10 +121,11 @@ class Line(NamedTuple):
         return self.indent + self.text if self.text else ""
 
 
-def printed(statements: Iterable[Statement], indent: str = "") -> Iterator[Line]:
+def printed(statements: Iterable[Statement], indent: str = "") -> list[Line]:
     """The text, line by line."""
+    lines: list[Line] = []
     for statement in statements:
-        for text in statement.lines():
-            yield Line(text, indent, statement.makes)
+        lines += [Line(text, indent, statement.makes) for text in statement.lines()]
         if isinstance(statement, Suite):
-            yield from printed(statement.body, indent + INDENT)
+            lines += printed(statement.body, indent + INDENT)
+    return lines
