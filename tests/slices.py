@@ -1,4 +1,4 @@
-"""What an operator's flow says of slices, held against what the operator makes of them."""
+"""What an operator's axis signature says of slices, held against what the operator makes of them."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from itertools import pairwise
 
 import numpy as np
 
-from symgrad.core.axes import flow_of
+from symgrad.core.axes import signature_of
 from symgrad.core.graph import Aval, reached
 from symgrad.core.interpret import interpret
 
 
 def check_flows(outputs, feeds):
-    """Every node that `outputs` need keeps what its flow says."""
+    """Every node that `outputs` need keeps what its signature says."""
     nodes = reached(outputs)
     values = dict(zip(nodes, interpret(nodes, feeds), strict=True))
     for node in nodes:
         if node.inputs and all(type(x.aval) is Aval for x in (node, *node.inputs)):
-            check_flow(node, [values[x] for x in node.inputs], values[node])
+            check_signature(node, [values[x] for x in node.inputs], values[node])
 
 
-def check_flow(node, inputs, whole):
+def check_signature(node, inputs, whole):
     """Slices of the result are made of slices of the inputs, and what is reduced is joined from its parts."""
-    flow = flow_of(node)
-    sizes = labelled_sizes(flow, inputs, whole)
+    signature = signature_of(node)
+    sizes = labelled_sizes(signature, inputs, whole)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         for label, size in sizes.items():
             cuts = sorted({0, min(size, 1), min(size, (size + 2) // 2), size})
             slices = [slice(i, j) for i, j in pairwise(cuts)]
-            parts = [evaluated(node, flow, label, part, inputs) for part in slices]
-            if label in flow.result:
+            parts = [evaluated(node, signature, label, part, inputs) for part in slices]
+            if label in signature.result:
                 for part, got in zip(slices, parts, strict=True):
-                    want = at(label, flow.result, part, whole)
-                    check_same(got, want, [whole], (node, flow, label, part))
+                    want = at(label, signature.result, part, whole)
+                    check_same(got, want, [whole], (node, signature, label, part))
             elif parts:
-                check_same(reduce(flow.combine, parts), whole, inputs, (node, flow, label))
+                check_same(reduce(signature.combine, parts), whole, inputs, (node, signature, label))
 
 
-def labelled_sizes(flow, inputs, whole):
+def labelled_sizes(signature, inputs, whole):
     """The size of each label: there is one for each axis, in one input once at most, and what is reduced is joined."""
     sizes = {}
-    for labels, x in zip((*flow.inputs, flow.result), (*inputs, whole), strict=True):
+    for labels, x in zip((*signature.inputs, signature.result), (*inputs, whole), strict=True):
         given = [label for label in labels if label is not None]
-        assert len(given) == len(set(given)), flow
+        assert len(given) == len(set(given)), signature
         for label, size in zip(labels, np.shape(x), strict=True):
-            assert label is None or sizes.setdefault(label, size) == size, flow
-    assert flow.combine is not None or set(sizes) <= set(flow.result), flow
+            assert label is None or sizes.setdefault(label, size) == size, signature
+    assert signature.combine is not None or set(sizes) <= set(signature.result), signature
     return sizes
 
 
@@ -57,14 +57,14 @@ def at(label, labels, part, x):
     return x[tuple(part if k == label else slice(None) for k in labels)] if label in labels else x
 
 
-def evaluated(node, flow, label, part, inputs):
+def evaluated(node, signature, label, part, inputs):
     """The operator on slices; a parameter `shape` is that of the result."""
     params = {**node.op.defaults, **dict(node.params)}
-    if "shape" in params and label in flow.result:
+    if "shape" in params and label in signature.result:
         length = part.stop - part.start
-        pairs = zip(flow.result, params["shape"], strict=True)
+        pairs = zip(signature.result, params["shape"], strict=True)
         params["shape"] = tuple(length if k == label else n for k, n in pairs)
-    xs = [at(label, labels, part, x) for labels, x in zip(flow.inputs, inputs, strict=True)]
+    xs = [at(label, labels, part, x) for labels, x in zip(signature.inputs, inputs, strict=True)]
     return node.op.evaluate(*xs, **params)
 
 

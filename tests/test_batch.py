@@ -336,8 +336,8 @@ def test_row_by_row_without_a_rule():
 
 def flipped(function, **facts):
     """An operator of the user's, along an axis."""
-    flow = lambda y, x, axis: beside((axis,), y, x)
-    return operator(function, name="flipped", infer=lambda x, axis=0: x, flow=flow, **facts)
+    signature = lambda y, x, axis: beside((axis,), y, x)
+    return operator(function, name="flipped", infer=lambda x, axis=0: x, signature=signature, **facts)
 
 
 def test_an_operator_says_which_parameters_speak_of_axes():
@@ -352,7 +352,7 @@ def test_an_operator_says_which_parameters_speak_of_axes():
 
 def test_several_results_on_stacks():
     """Their one stack is all that is said of their axes."""
-    op = operator(lambda x: (np.sin(x), np.abs(x)), name="parts", infer=lambda x: (x, x), flow=aligned)
+    op = operator(lambda x: (np.sin(x), np.abs(x)), name="parts", infer=lambda x: (x, x), signature=aligned)
     check_batch(lambda x: tuple(op(x)), rows_of(3, 2))
     graph, (x,) = traced((3,))
     lifted = {x.node: graph.seed(Aval((Sizes().symbol("n"), 3), F8))}
@@ -366,7 +366,7 @@ def test_several_results_have_no_labels_along_axes():
         name="parts",
         infer=lambda x, axis=0: (x, x),
         axes={"axis": axis_numbers},
-        flow=lambda y, x, axis: beside((axis,), y, x),
+        signature=lambda y, x, axis: beside((axis,), y, x),
     )
     check_batch(lambda x: tuple(op(x)), rows_of(3, 2))
 
@@ -382,7 +382,7 @@ def test_a_rule_may_leave_it_to_the_signature():
         lambda x: 2 * x,
         name="twice",
         infer=lambda x: x,
-        flow=aligned,
+        signature=aligned,
         batch=lambda batched, x: NotImplemented,
     )
     check_batch(lambda x: twice(x), rows_of(3, 2))

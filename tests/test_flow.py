@@ -11,14 +11,14 @@ from hypothesis import assume, given, settings, strategies as st
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 from numpy.lib.stride_tricks import sliding_window_view
 from oracle import trace
-from slices import check_flow, check_flows
+from slices import check_flows, check_signature
 from sweep import check_batched_node
 from test_elementwise import FLOAT_OPS, OPS, arity, draw
 from test_house import in_a_fresh_process
 from test_random_programs import arguments, run, steps, value_of
 
 import symgrad as sg
-from symgrad.core.axes import Flow, aligned, flow_of, reduced, signature
+from symgrad.core.axes import AxisSignature, aligned, lettered, reduced, signature_of
 from symgrad.core.graph import ITEM, reached
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.pullback import pullback
@@ -31,15 +31,15 @@ from symgrad.products.pack_operands import COPY
 # ---- a flow as text: "ab,bc->ac add", with a dot for an opaque axis
 
 
-def written(flow):
+def written(signature):
     names = {}
     terms = [
         "".join("." if label is None else names.setdefault(label, ascii_lowercase[len(names)]) for label in labels)
-        for labels in (*flow.inputs, flow.result)
+        for labels in (*signature.inputs, signature.result)
     ]
     text = f"{','.join(terms[:-1])}->{terms[-1]}"
-    reduces = any(label not in (*flow.result, None) for labels in flow.inputs for label in labels)
-    return f"{text} {flow.combine.__name__}" if reduces else text
+    reduces = any(label not in (*signature.result, None) for labels in signature.inputs for label in labels)
+    return f"{text} {signature.combine.__name__}" if reduces else text
 
 
 OWN = {"BARRIER": BARRIER, "COPY": COPY, "COFACTORS": COFACTORS, "SLOPE": SLOPE}
@@ -186,7 +186,7 @@ CALLS = [
 def test_flow_of_a_call(case):
     name, source, *shapes, want = case
     outputs, feeds = call(source, *shapes)
-    assert written(flow_of(node_of(name, outputs))) == want
+    assert written(signature_of(node_of(name, outputs))) == want
     check_flows(outputs, feeds)
 
 
@@ -206,8 +206,8 @@ def test_elementwise_operators_align_axes_from_the_last(name):
     n = arity(op)
     xs = draw(op, [np.float64 if name in FLOAT_OPS and name != "ldexp" else np.int64] * n, [(2, 3), (3,), (2, 1)][:n])
     _, _, (y,) = trace(op, *xs)
-    assert written(flow_of(y)) == ",".join(["ab", "b", "a."][:n]) + "->ab"
-    check_flow(y, xs, op.evaluate(*xs))
+    assert written(signature_of(y)) == ",".join(["ab", "b", "a."][:n]) + "->ab"
+    check_signature(y, xs, op.evaluate(*xs))
     with np.errstate(all="ignore"):
         check_batched_node(y, xs)
 
@@ -237,22 +237,22 @@ OPAQUE = {
 
 
 def operators():
-    """Every operator that there is, wherever it is kept, and what its flow is, in a process that has no others."""
+    """Every operator that there is, wherever it is kept, and what its signature is, in a process that has no others."""
     return json.loads(
         in_a_fresh_process("""if True:
         import gc, json, symgrad
         from symgrad.core.axes import opaque
         from symgrad.core.graph import Op
         ops = [op for op in gc.get_objects() if type(op) is Op]
-        print(json.dumps({op.name: op.flow and ("opaque" if op.flow is opaque else "flow") for op in ops}))
+        print(json.dumps({op.name: op.signature and ("opaque" if op.signature is opaque else "known") for op in ops}))
     """)
     )
 
 
 def test_every_operator_has_a_flow_or_is_opaque_on_purpose():
     flows = operators()
-    assert {name for name, flow in flows.items() if flow is None} == WITHOUT_AXES
-    assert {name for name, flow in flows.items() if flow == "opaque"} == OPAQUE
+    assert {name for name, signature in flows.items() if signature is None} == WITHOUT_AXES
+    assert {name for name, signature in flows.items() if signature == "opaque"} == OPAQUE
 
 
 def test_every_flow_is_tested():
@@ -262,27 +262,27 @@ def test_every_flow_is_tested():
 
 def test_without_an_entry_everything_is_opaque():
     outputs, _ = call("x + y", M, (4,))
-    node = with_flow(outputs[0], None)
-    assert flow_of(node) == Flow(((None, None), (None,)), (None, None))
+    node = with_signature(outputs[0], None)
+    assert signature_of(node) == AxisSignature(((None, None), (None,)), (None, None))
 
 
 def test_what_is_given_is_opaque():
     outputs, _ = call("x + np.ones(4)", M)
-    assert [written(flow_of(x)) for x in outputs[0].inputs] == ["->..", "->."]
+    assert [written(signature_of(x)) for x in outputs[0].inputs] == ["->..", "->."]
 
 
 @pytest.mark.parametrize("text", ["..,.->.", "...i j->...i", "i.j->i", "i1->i"])
 def test_signatures_are_of_letters(text):
     with pytest.raises(ArgumentError) as error:
-        signature(text)
+        lettered(text)
     assert error.value.fact == f"{text!r} is no signature"
 
 
 # ---- the check can fail
 
 
-def with_flow(node, flow):
-    return dataclasses.replace(node, op=dataclasses.replace(node.op, flow=flow))
+def with_signature(node, signature):
+    return dataclasses.replace(node, op=dataclasses.replace(node.op, signature=signature))
 
 
 WRONG = [
@@ -290,33 +290,33 @@ WRONG = [
     ("np.sum(x, 0)", lambda y, x, axis, keepdims: reduced(x, (0,), combine=np.maximum)),
     ("np.sum(x, 0)", lambda y, x, axis, keepdims: reduced(x, (1,), combine=np.add)),
     ("np.mean(x, 0)", lambda y, x, axis, keepdims: reduced(x, (0,), combine=np.add)),
-    ("np.reshape(x, (4, 3))", lambda y, x, shape: Flow(((1, 0),), (0, 1))),
-    ("x.T", lambda y, x, axes: Flow(((None, 1),), (None, 1))),
-    ("x[:, :3] @ x[:, 1:]", lambda y, a, b: signature("...ik,...jk->...ij", np.add)(y, a, b)),
-    ("x[:, :3] @ x[:, 1:]", lambda y, a, b: signature("...ki,...kj->...ij", np.add)(y, a, b)),
-    ("np.outer(x[0], x[0])", lambda y, a, b: Flow((("i",), ("i",)), ("i", None))),
-    ("x + x[0]", lambda y, a, b: Flow((("i", "j"), (None,)), ("i", "j"))),
-    ("x + x[:1]", lambda y, a, b: Flow((("i", "j"), ("i", "j")), ("i", "j"))),
+    ("np.reshape(x, (4, 3))", lambda y, x, shape: AxisSignature(((1, 0),), (0, 1))),
+    ("x.T", lambda y, x, axes: AxisSignature(((None, 1),), (None, 1))),
+    ("x[:, :3] @ x[:, 1:]", lambda y, a, b: lettered("...ik,...jk->...ij", np.add)(y, a, b)),
+    ("x[:, :3] @ x[:, 1:]", lambda y, a, b: lettered("...ki,...kj->...ij", np.add)(y, a, b)),
+    ("np.outer(x[0], x[0])", lambda y, a, b: AxisSignature((("i",), ("i",)), ("i", None))),
+    ("x + x[0]", lambda y, a, b: AxisSignature((("i", "j"), (None,)), ("i", "j"))),
+    ("x + x[:1]", lambda y, a, b: AxisSignature((("i", "j"), ("i", "j")), ("i", "j"))),
     ("x[:, ::-1]", lambda y, x, key: aligned(y, x)),
     ("np.argsort(x, 1)", lambda y, x, axis, kind: aligned(y, x)),
-    ("np.full((2, 3), x[0, 0], like=x)", lambda y, x, shape, dtype: Flow(((),), ("i",))),
+    ("np.full((2, 3), x[0, 0], like=x)", lambda y, x, shape, dtype: AxisSignature(((),), ("i",))),
 ]
 
 
-@pytest.mark.parametrize("source, flow", WRONG, ids=[f"{source} {i}" for i, (source, _) in enumerate(WRONG)])
-def test_a_wrong_flow_is_caught(source, flow):
+@pytest.mark.parametrize("source, signature", WRONG, ids=[f"{source} {i}" for i, (source, _) in enumerate(WRONG)])
+def test_a_wrong_flow_is_caught(source, signature):
     outputs, feeds = call(source, (3, 4))
     node = outputs[0]
     *inputs, whole = interpret([*node.inputs, node], feeds)
-    check_flow(node, inputs, whole)
+    check_signature(node, inputs, whole)
     with pytest.raises((AssertionError, ValueError)):
-        check_flow(with_flow(node, flow), inputs, whole)
+        check_signature(with_signature(node, signature), inputs, whole)
 
 
 @pytest.mark.parametrize(
     "source, facts",
     [
-        ("np.cumsum(x, 0)", {"flow": aligned, "axes": {}}),
+        ("np.cumsum(x, 0)", {"signature": aligned, "axes": {}}),
         ("np.cumsum(x, 0)", {"axes": {"axis": lambda axis, at, ndim, size: 2}}),
         ("np.sum(x, 0)", {"axes": {"axis": lambda axis, at, ndim, size: at - 1}}),
     ],
@@ -339,7 +339,7 @@ def test_reshape_says_all_that_there_is(old, data):
     assume(new != tuple(old))
     outputs, feeds = call(f"np.reshape(x, {new})", tuple(old))
     check_flows(outputs, feeds)
-    (labels,), result = flow_of(outputs[0])[:2]
+    (labels,), result = signature_of(outputs[0])[:2]
     pairs = {
         (i, j)
         for (i, place), (j, other) in product(enumerate(np.indices(old)), enumerate(np.indices(new)))
@@ -447,4 +447,4 @@ def test_symbolic_sizes(case):
     xs = [g.input(name, f"float64[{spec}]") for name, spec in zip("xyz", specs, strict=False)]
     n, k = (g.sizes.symbol(letter) for letter in "nk")
     y = eval(source, {"np": np, "n": n, "k": k, **dict(zip("xyz", xs, strict=False))})
-    assert written(flow_of(y.node)) == want
+    assert written(signature_of(y.node)) == want

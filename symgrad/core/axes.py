@@ -1,4 +1,4 @@
-"""How axes flow: the index signature of an operator, as einsum writes it for a contraction.
+"""How axes flow: the axis signature of an operator, as einsum writes it for a contraction.
 
 What runs over blocks of rows, on several threads or for many values at once reads it.
 """
@@ -36,7 +36,7 @@ class Stack(NamedTuple):
     ndim: int
 
 
-class Flow(NamedTuple):
+class AxisSignature(NamedTuple):
     """How the axes of an operator's inputs flow into those of its result.
 
     A label in inputs and in the result: the slice i:j of the result along that axis is what the operator makes of the
@@ -65,8 +65,9 @@ class Flow(NamedTuple):
     over the axis between them is the sum of its parts.
 
     >>> a, b, y = (Aval(shape, np.dtype(float)) for shape in ((4, 3), (3, 5), (4, 5)))
-    >>> signature("...ik,...kj->...ij", np.add)(y, a, b)
-    Flow(inputs=(('i', 'k'), ('k', 'j')), result=('i', 'j'), combine=<ufunc 'add'>, stack=Stack(cores=(2, 2), ndim=0))
+    >>> lettered("...ik,...kj->...ij", np.add)(y, a, b)
+    AxisSignature(inputs=(('i', 'k'), ('k', 'j')), result=('i', 'j'), combine=<ufunc 'add'>,
+                  stack=Stack(cores=(2, 2), ndim=0))
     """
 
     inputs: tuple[Labels, ...]
@@ -75,20 +76,20 @@ class Flow(NamedTuple):
     stack: Stack | None = None
 
 
-def flow_of(node: Node, inputs: Sequence[Aval] = ()) -> Flow:
-    """The flow of a node; opaque where its operator has none. Several results have one stack, and no other labels.
+def signature_of(node: Node, inputs: Sequence[Aval] = ()) -> AxisSignature:
+    """The axis signature of a node; opaque where its operator has none. Several results have one stack and no labels.
 
     With `inputs` it is that of a node whose inputs are these, axes of size 1 stretched.
     """
     avals = inputs or [x.aval for x in node.inputs]
-    if node.op.flow is None or not all(type(aval) is Aval for aval in avals):
+    if node.op.signature is None or not all(type(aval) is Aval for aval in avals):
         return opaque(node.aval, *avals)
     y = node.aval if type(node.aval) is Aval else node.aval[0]
-    flow = node.op.flow(y, *avals, **{**node.op.defaults, **dict(node.params)})
+    signature = node.op.signature(y, *avals, **{**node.op.defaults, **dict(node.params)})
     if y is not node.aval:
-        return opaque(node.aval, *avals)._replace(stack=flow.stack)
-    adds_truths = flow.combine is np.add and y.dtype == bool
-    return flow._replace(combine=np.logical_or) if adds_truths else flow
+        return opaque(node.aval, *avals)._replace(stack=signature.stack)
+    adds_truths = signature.combine is np.add and y.dtype == bool
+    return signature._replace(combine=np.logical_or) if adds_truths else signature
 
 
 # ---- how parameters speak of axes: what they are where the first input has one more, of some size, at a place
@@ -115,24 +116,24 @@ def result_shape(value: tuple[Size, ...], at: int, ndim: int, size: Size) -> tup
 # ---- flows that entries share
 
 
-def opaque(y: Aval, *xs: Aval, **params: Any) -> Flow:
+def opaque(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
     """Everything is needed for anything."""
     unlabelled = [(None,) * aval.ndim if type(aval) is Aval else () for aval in (y, *xs)]
-    return Flow(tuple(unlabelled[1:]), unlabelled[0])
+    return AxisSignature(tuple(unlabelled[1:]), unlabelled[0])
 
 
-def aligned(y: Aval, *xs: Aval, **params: Any) -> Flow:
+def aligned(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
     """Axes broadcast: they are counted from the last."""
     stack = Stack((0,) * len(xs), y.ndim)
     for x in xs:
         if x.shape and not same_shape(x.shape, y.shape):
             return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))._replace(stack=stack)
     labels = tuple(range(-y.ndim, 0))  # nearly always
-    return Flow(tuple([labels if x.shape else () for x in xs]), labels, stack=stack)
+    return AxisSignature(tuple([labels if x.shape else () for x in xs]), labels, stack=stack)
 
 
-def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]:
-    """The flow of an operator on the last axes: ``"...ik,...kj->...ij"``.
+def lettered(text: str, combine: np.ufunc | None = None) -> Callable[..., AxisSignature]:
+    """The axis signature of an operator on the last axes: ``"...ik,...kj->...ij"``.
 
     An underscore stands for an opaque axis, an ellipsis for any number of axes that broadcast.
     """
@@ -142,35 +143,38 @@ def signature(text: str, combine: np.ufunc | None = None) -> Callable[..., Flow]
         raise ArgumentError(f"{text!r} is no signature", 'Write letters, and "_" for opaque axes: "...ij,_->...i".')
     cores = tuple([len(own) if term != own else None for term, own in zip(terms[:-1], owns[:-1], strict=True)])
 
-    def flow(y: Aval, *xs: Aval, **params: Any) -> Flow:
+    def signature(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
         *inputs, result = [_extended(own, x.ndim) for own, x in zip(owns, (*xs, y), strict=True)]
         return matched(y, xs, inputs, result, combine)._replace(stack=Stack(cores, y.ndim - len(owns[-1])))
 
-    return flow
+    return signature
 
 
 def _extended(own: str, ndim: int) -> Labels:
     return (*range(len(own) - ndim, 0), *(None if letter == "_" else letter for letter in own))
 
 
-def beside(axes: Collection[int], y: Aval, *xs: Aval) -> Flow:
+def beside(axes: Collection[int], y: Aval, *xs: Aval) -> AxisSignature:
     """All axes but some of the result, which has as many as the inputs, flow to where they are."""
     labels = [None if i in axes else i for i in range(y.ndim)]
     return matched(y, xs, [labels] * len(xs), labels)
 
 
-ALONG_AXIS: dict[str, Any] = {"flow": lambda y, x, axis, **_: beside((axis,), y, x), "axes": {"axis": axis_numbers}}
+ALONG_AXIS: dict[str, Any] = {
+    "signature": lambda y, x, axis, **_: beside((axis,), y, x),
+    "axes": {"axis": axis_numbers},
+}
 """What the entries of operators say that take one axis as a whole, their parameter `axis`."""
 
 
-def reduced(x: Aval, axes: Collection[int], keepdims: bool = False, combine: np.ufunc | None = None) -> Flow:
+def reduced(x: Aval, axes: Collection[int], keepdims: bool = False, combine: np.ufunc | None = None) -> AxisSignature:
     """Some axes of the only input are reduced, opaque without `combine`; the others flow."""
     inputs = tuple(None if i in axes and combine is None else i for i in range(x.ndim))
     result = tuple(None if i in axes else i for i in range(x.ndim) if keepdims or i not in axes)
-    return Flow((inputs,), result, combine)
+    return AxisSignature((inputs,), result, combine)
 
 
-def regrouped(y: Aval, x: Aval, **params: Any) -> Flow:
+def regrouped(y: Aval, x: Aval, **params: Any) -> AxisSignature:
     """Axes flow where row-major order is read in another shape, if they neither split nor merge."""
     old, new = (tuple(i for i, n in enumerate(aval.shape) if not same(n, 1)) for aval in (x, y))
     pairs: dict[int, int] = {}
@@ -180,7 +184,8 @@ def regrouped(y: Aval, x: Aval, **params: Any) -> Flow:
             pairs[old[0]] = new[0]
         old, new = old[m:], new[n:]
     kept = set(pairs.values())
-    return Flow((tuple(map(pairs.get, range(x.ndim))),), tuple(j if j in kept else None for j in range(y.ndim)))
+    result = tuple(j if j in kept else None for j in range(y.ndim))
+    return AxisSignature((tuple(map(pairs.get, range(x.ndim))),), result)
 
 
 def _group(old: Sequence[Size], new: Sequence[Size]) -> tuple[int, int]:
@@ -198,14 +203,14 @@ def matched(
     inputs: Sequence[Sequence[Label]],
     result: Sequence[Label],
     combine: np.ufunc | None = None,
-) -> Flow:
-    """A flow with these labels, but None for an axis of size 1 that is stretched, and for a label of several sizes."""
+) -> AxisSignature:
+    """A signature of these labels; None for an axis of size 1 that is stretched, or for a label of several sizes."""
     axes = list(zip(result, y.shape, strict=True))
     for x, labels in zip(xs, inputs, strict=True):
         axes += zip(labels, x.shape, strict=True)
     sizes: dict[Label, Size] = {}
     if all(same(sizes.setdefault(label, size), size) for label, size in axes if label is not None):  # nearly always
-        return Flow(tuple(map(tuple, inputs)), tuple(result), combine)
+        return AxisSignature(tuple(map(tuple, inputs)), tuple(result), combine)
     sizes.clear()
     for label, size in axes:
         if label not in sizes or (label not in result and same(sizes[label], 1)):
@@ -215,7 +220,7 @@ def matched(
     def known(label: Label, size: Size) -> Label:
         return label if label not in split and same(size, sizes[label]) else None
 
-    return Flow(
+    return AxisSignature(
         tuple(tuple(map(known, labels, x.shape)) for x, labels in zip(xs, inputs, strict=True)),
         tuple(map(known, result, y.shape)),
         combine,

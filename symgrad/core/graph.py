@@ -22,7 +22,7 @@ from symgrad.errors import GraphError
 if TYPE_CHECKING:
     import networkx as nx
 
-    from symgrad.core.axes import Flow
+    from symgrad.core.axes import AxisSignature
     from symgrad.spelling import Code
 
 Params = tuple[tuple[str, Any], ...]
@@ -67,7 +67,7 @@ class Op:
     infer: Callable[..., Any]
     bind: Callable[..., tuple[Sequence[Any], dict[str, Any]]]
     defaults: dict[str, Any] = field(default_factory=dict)
-    flow: Callable[..., Flow] | None = None
+    signature: Callable[..., AxisSignature] | None = None
     axes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # parameters that speak of axes
     joins: bool = False  # the inputs are alike but for one axis: a further one of one of them is a further one of all
     elementwise: bool = False  # broadcasts its inputs and works number by number

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.axes import Stack, flow_of
+from symgrad.core.axes import Stack, signature_of
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed
 from symgrad.core.region import cut, inline, mark
 from symgrad.core.shapes import same_shape
@@ -181,8 +181,8 @@ def _by_rule(call: Call) -> Batched:
 def _on_stacks(call: Call) -> Batched:
     """By the operator on stacks: the axis lies among those in front of its own, at one depth in all inputs."""
     node, avals = call.node, [x.aval for x in call.node.inputs]
-    # nearly all are elementwise; their flow would say the same
-    stack = Stack((0,) * len(avals), node.aval.ndim) if node.op.elementwise else flow_of(node).stack
+    # nearly all are elementwise; their signature would say the same
+    stack = Stack((0,) * len(avals), node.aval.ndim) if node.op.elementwise else signature_of(node).stack
     if stack is None or any([core is None and b for core, b in zip(stack.cores, call.batched, strict=True)]):
         return None
     ndims = [0 if core is None else len(aval.shape) - core for core, aval in zip(stack.cores, avals, strict=True)]
@@ -230,9 +230,9 @@ def _along(call: Call) -> Batched:
     elif not op.axes or axis is None or any(call.batched[1:]) or type(call.node.aval) is not Aval:
         return None
     result = call.record(xs, axis)
-    flow = flow_of(result.node)
-    label = flow.inputs[0][axis]
-    return (result, flow.result.index(label)) if label is not None and label in flow.result else None
+    signature = signature_of(result.node)
+    label = signature.inputs[0][axis]
+    return (result, signature.result.index(label)) if label is not None and label in signature.result else None
 
 
 def _row_by_row(call: Call) -> tuple[Any, int]:

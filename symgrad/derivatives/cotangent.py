@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.axes import Flow, Label, Labels, flow_of
+from symgrad.core.axes import AxisSignature, Label, Labels, signature_of
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import is_one, same_shape
 from symgrad.core.sizes import Shape
@@ -75,10 +75,10 @@ class Linearised(NamedTuple):
 
     def masks(self, mask: Variable, g: Variable, cotangents: Sequence[Any]) -> list[Mask]:
         """Where something flows to each input: by labels, or by the rule itself where numbers move along an axis."""
-        flow = _flow_to(self.node, cotangents)
-        if not self.node.op.linear or _is_exact(self.node, flow):
-            pairs = zip(cotangents, flow.inputs, strict=True)
-            return [None if gx is None else _carried(mask, flow.result, labels) for gx, labels in pairs]
+        signature = _signature_to(self.node, cotangents)
+        if not self.node.op.linear or _is_exact(self.node, signature):
+            pairs = zip(cotangents, signature.inputs, strict=True)
+            return [None if gx is None else _carried(mask, signature.result, labels) for gx, labels in pairs]
         # numbers that take part in a product, unlike indices, could cancel: ones cannot
         ones = [x if gx is None else np.ones_like(x) for x, gx in zip(self.xs, cotangents, strict=True)]
         rule = self._replace(xs=ones) if len(ones) > 1 else self
@@ -97,12 +97,12 @@ class Linearised(NamedTuple):
         def zeroed(x: Any, where: Mask) -> Any:
             return np.where(where, x, 0) if where is not None and may_blow(x.node) else x
 
-        flow = _flow_to(self.node, cotangents)
-        pairs = zip(cotangents, flow.inputs, strict=True)
-        if not any(gx is not None and _mixed(mask, flow.result, labels) for gx, labels in pairs):
+        signature = _signature_to(self.node, cotangents)
+        pairs = zip(cotangents, signature.inputs, strict=True)
+        if not any(gx is not None and _mixed(mask, signature.result, labels) for gx, labels in pairs):
             return self
         if not self.node.op.linear:
-            return self._replace(y=zeroed(self.y, _carried(mask, flow.result, flow.result)))
+            return self._replace(y=zeroed(self.y, _carried(mask, signature.result, signature.result)))
         if len(self.xs) == 1:
             return self
         triples = zip(self.xs, cotangents, masks, strict=True)
@@ -111,19 +111,20 @@ class Linearised(NamedTuple):
         )
 
 
-def _flow_to(node: Node, cotangents: Sequence[Any]) -> Flow:
-    """The flow of a node whose inputs are repeated as their cotangents are; axes that they lack come first."""
+def _signature_to(node: Node, cotangents: Sequence[Any]) -> AxisSignature:
+    """The signature of a node whose inputs are repeated as their cotangents are; axes that they lack come first."""
     shapes = [x.aval.shape if gx is None else gx.shape for x, gx in zip(node.inputs, cotangents, strict=True)]
     extra = [len(shape) - len(x.aval.shape) for x, shape in zip(node.inputs, shapes, strict=True)]
     avals = [x.aval._replace(shape=shape[n:]) for x, shape, n in zip(node.inputs, shapes, extra, strict=True)]
-    flow = flow_of(node, avals)
-    return flow._replace(inputs=tuple([flow.result[:n] + own for n, own in zip(extra, flow.inputs, strict=True)]))
+    signature = signature_of(node, avals)
+    inputs = [signature.result[:n] + own for n, own in zip(extra, signature.inputs, strict=True)]
+    return signature._replace(inputs=tuple(inputs))
 
 
-def _is_exact(node: Node, flow: Flow) -> bool:
+def _is_exact(node: Node, signature: AxisSignature) -> bool:
     """Whether no axis is needed or made as a whole; one of size 1 is, without a loss."""
-    axes = list(zip(flow.result, node.aval.shape, strict=True))
-    for x, labels in zip(node.inputs, flow.inputs, strict=True):
+    axes = list(zip(signature.result, node.aval.shape, strict=True))
+    for x, labels in zip(node.inputs, signature.inputs, strict=True):
         axes += zip(labels[len(labels) - len(x.aval.shape) :], x.aval.shape, strict=True)
     return all(label is not None or is_one(n) for label, n in axes)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
-from symgrad.core.axes import Flow
+from symgrad.core.axes import AxisSignature
 from symgrad.core.graph import Node
 from symgrad.core.recording import note
 from symgrad.core.sizes import Size, largest
 from symgrad.loops.reasons import NotAlong
-from symgrad.loops.row_gathers import row_flow
-from symgrad.loops.stencils import stencil_flow
+from symgrad.loops.row_gathers import row_signature
+from symgrad.loops.stencils import stencil_signature
 
 Place = tuple[Node, int]  # a value, and one of its axes
 
@@ -28,8 +28,8 @@ class Axis:
     places: dict[Node, int]
     stencils: bool = False
 
-    def flow(self, node: Node) -> Flow:
-        return stencil_flow(node) if self.stencils else row_flow(node)
+    def signature(self, node: Node) -> AxisSignature:
+        return stencil_signature(node) if self.stencils else row_signature(node)
 
     def size_of(self, node: Node) -> Size:
         """How many rows a value has."""
@@ -44,9 +44,9 @@ def axes_of(nodes: Iterable[Node], stencils: bool = False) -> list[Axis]:
     """
     parents: dict[Place, Place] = {}
     for node in nodes:
-        flow = stencil_flow(node) if stencils else row_flow(node)
+        signature = stencil_signature(node) if stencils else row_signature(node)
         first: dict[object, Place] = {}
-        for x, labels in zip((*node.inputs, node), (*flow.inputs, flow.result), strict=True):
+        for x, labels in zip((*node.inputs, node), (*signature.inputs, signature.result), strict=True):
             for i, label in enumerate(labels):
                 if label is not None:
                     place = _root(parents, (x, i))

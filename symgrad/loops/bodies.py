@@ -153,7 +153,7 @@ class Bodies:
         """How a node moves rows, if it does."""
         if not self.plan.is_row(node):
             return None
-        label = self.axis.flow(node).result[self.axis.places[node]]
+        label = self.axis.signature(node).result[self.axis.places[node]]
         return label if isinstance(label, Moved) else None
 
     # -- what a loop computes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.core.axes import Flow
+from symgrad.core.axes import AxisSignature
 from symgrad.core.graph import Node
 from symgrad.core.sizes import largest, same
 from symgrad.loops.axes import Axis
@@ -75,21 +75,21 @@ def _uncut(node: Node) -> Cut:
 
 def _cuts(node: Node, axis: Axis) -> Cut | None:
     """For each input whether blocks of it make a block, or a partial sum, of the node; None where they do not."""
-    flow = axis.flow(node)
+    signature = axis.signature(node)
     places = [axis.places.get(x) for x in node.inputs]
-    labels = [None if i is None else given[i] for i, given in zip(places, flow.inputs, strict=True)]
+    labels = [None if i is None else given[i] for i, given in zip(places, signature.inputs, strict=True)]
     if node in axis.places:
-        label = flow.result[axis.places[node]] if flow.result else None
+        label = signature.result[axis.places[node]] if signature.result else None
     else:
-        reduced = (i for i, s in enumerate(labels) if s is not None and s not in flow.result)
-        at = next(reduced, None) if flow.combine else None
-        label = None if at is None or _may_lack_rows(flow, node.inputs[at], axis) else labels[at]
+        reduced = (i for i, s in enumerate(labels) if s is not None and s not in signature.result)
+        at = next(reduced, None) if signature.combine else None
+        label = None if at is None or _may_lack_rows(signature, node.inputs[at], axis) else labels[at]
     return None if label is None else tuple(s == label for s in labels)
 
 
-def _may_lack_rows(flow: Flow, x: Node, axis: Axis) -> bool:
+def _may_lack_rows(signature: AxisSignature, x: Node, axis: Axis) -> bool:
     """Whether in some block there may be nothing to reduce, of which there is no maximum."""
-    if flow.combine is None or flow.combine.identity is not None:
+    if signature.combine is None or signature.combine.identity is not None:
         return False
     size = axis.size_of(x)
     return not (same(size, axis.size) and same(largest(1, size), size))

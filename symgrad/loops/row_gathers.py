@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symgrad.analysis.values import is_range
-from symgrad.core.axes import Flow, flow_of
+from symgrad.core.axes import AxisSignature, signature_of
 from symgrad.core.graph import Node, per_node
 from symgrad.core.sizes import same
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -28,15 +28,15 @@ def numbering(node: Node) -> int | None:
 
 
 @per_node  # which axes there are asks for it, and then every way to divide the program
-def row_flow(node: Node) -> Flow:
+def row_signature(node: Node) -> AxisSignature:
     """How axes flow, which for an index into each row the operator alone cannot tell."""
     if numbering(node) is None:
-        return flow_of(node)
+        return signature_of(node)
     x, rows = node.inputs[0], node.inputs[0].aval.shape[0]
     wide = (ROW, *[None] * (x.aval.ndim - 1))
     if node.op is GET:
-        return Flow((wide, *[(ROW,)] * (len(node.inputs) - 1)), (ROW,))
+        return AxisSignature((wide, *[(ROW,)] * (len(node.inputs) - 1)), (ROW,))
     content = node.inputs[1].aval
     if content.ndim > 1 or (content.ndim and not same(content.shape[0], rows)):
-        return flow_of(node)
-    return Flow((wide, (ROW,) * content.ndim, *[(ROW,)] * (len(node.inputs) - 2)), wide)
+        return signature_of(node)
+    return AxisSignature((wide, (ROW,) * content.ndim, *[(ROW,)] * (len(node.inputs) - 2)), wide)

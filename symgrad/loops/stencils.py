@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from symgrad.analysis.cost import likely
-from symgrad.core.axes import Flow
+from symgrad.core.axes import AxisSignature
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import slice_indices
 from symgrad.core.sizes import Size, same
-from symgrad.loops.row_gathers import row_flow
+from symgrad.loops.row_gathers import row_signature
 from symgrad.ops.create import EMPTY
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
@@ -33,34 +33,34 @@ class Selected(NamedTuple):
     taken: bool  # by a number, which leaves no axis
 
 
-def stencil_flow(node: Node) -> Flow:
+def stencil_signature(node: Node) -> AxisSignature:
     """How axes flow, with labels `Moved` for those that slices of step 1 cut not far from their ends."""
     if node.op is EMPTY:
-        return Flow((), tuple(range(node.aval.ndim)))
-    flow = row_flow(node)
+        return AxisSignature((), tuple(range(node.aval.ndim)))
+    signature = row_signature(node)
     if node.op is GET:
-        return _reading(flow, node)
-    return _writing(flow, node) if node.op in (SET, ADD_AT) else flow
+        return _reading(signature, node)
+    return _writing(signature, node) if node.op in (SET, ADD_AT) else signature
 
 
 def moved_of(node: Node) -> list[Moved]:
     """The axes along which a node moves rows."""
-    return [label for label in stencil_flow(node).result if isinstance(label, Moved)]
+    return [label for label in stencil_signature(node).result if isinstance(label, Moved)]
 
 
-def _reading(flow: Flow, node: Node) -> Flow:
+def _reading(signature: AxisSignature, node: Node) -> AxisSignature:
     x = node.inputs[0]
-    wide, narrow = list(flow.inputs[0]), list(flow.result)
+    wide, narrow = list(signature.inputs[0]), list(signature.result)
     for moved, place, taken in _selected(node, x.aval):
         if not taken and _is_near(moved, x.aval.shape[moved.axis]):
             wide[moved.axis] = narrow[place] = moved
-    return Flow((tuple(wide), *flow.inputs[1:]), tuple(narrow), flow.combine)
+    return AxisSignature((tuple(wide), *signature.inputs[1:]), tuple(narrow), signature.combine)
 
 
-def _writing(flow: Flow, node: Node) -> Flow:
+def _writing(signature: AxisSignature, node: Node) -> AxisSignature:
     """What is put has those rows as well, or is the same for all rows that it is written to."""
     x, value = node.inputs[:2]
-    wide, narrow = list(flow.result), list(flow.inputs[1])
+    wide, narrow = list(signature.result), list(signature.inputs[1])
     ndim = sum(item is None or isinstance(item, Slice) for item in dict(node.params)["key"])
     for moved, place, taken in _selected(node, x.aval):
         i = place - (ndim - value.aval.ndim)
@@ -70,7 +70,7 @@ def _writing(flow: Flow, node: Node) -> Flow:
             wide[moved.axis] = moved
         elif same(value.aval.shape[i], moved.size) and _is_near(moved, x.aval.shape[moved.axis]):
             wide[moved.axis] = narrow[i] = moved
-    return Flow((tuple(wide), tuple(narrow), *flow.inputs[2:]), tuple(wide), flow.combine)
+    return AxisSignature((tuple(wide), tuple(narrow), *signature.inputs[2:]), tuple(wide), signature.combine)
 
 
 def _selected(node: Node, x: Aval) -> list[Selected]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from symgrad.analysis.cost import is_work, likely, likely_numbers, rows_scale
-from symgrad.core.axes import flow_of
+from symgrad.core.axes import signature_of
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name, reached
 from symgrad.core.recording import note
 from symgrad.core.shapes import is_one, product
@@ -179,7 +179,7 @@ class Division:
         return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads, seconds)
 
     def _join(self, x: Node) -> int | np.ufunc:
-        combine = flow_of(x).combine
+        combine = signature_of(x).combine
         if self.plan.is_row(x):
             return self.axis.places[x]
         assert combine is not None

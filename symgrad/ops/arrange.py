@@ -4,7 +4,7 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import ALONG_AXIS, Flow, axis_numbers, beside, opaque
+from symgrad.core.axes import ALONG_AXIS, AxisSignature, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import product, with_size
 from symgrad.core.sizes import Dim, same
@@ -63,9 +63,9 @@ def _spell_tile(node, x):
     return call("np.tile", [x.text, spell_param(reps[0] if len(reps) == 1 else reps)])
 
 
-def _flow_tile(y, x, reps):
+def _signature_tile(y, x, reps):
     labels = tuple(i if same(r, 1) else None for i, r in enumerate(reps))
-    return Flow((labels[y.ndim - x.ndim :],), labels)
+    return AxisSignature((labels[y.ndim - x.ndim :],), labels)
 
 
 TILE = operator(
@@ -75,7 +75,7 @@ TILE = operator(
     vjp=_vjp_tile,
     batch=_batch_tile,
     spell=_spell_tile,
-    flow=_flow_tile,
+    signature=_signature_tile,
     linear=True,
 )
 
@@ -187,7 +187,7 @@ def _spell_roll(node, x):
     return call("np.roll", [x.text, spell_param(params["shift"]), *([f"axis={spell_param(axis)}"] if keep else [])])
 
 
-def _flow_roll(y, x, shift, axis):
+def _signature_roll(y, x, shift, axis):
     return opaque(y, x) if axis is None else beside(axis if isinstance(axis, tuple) else (axis,), y, x)
 
 
@@ -198,7 +198,7 @@ ROLL = operator(
     vjp=lambda g, y, x, shift, axis: (np.roll(g, _negated(shift), axis),),
     batch=_batch_roll,
     spell=_spell_roll,
-    flow=_flow_roll,
+    signature=_signature_roll,
     axes={"axis": axis_numbers},
     linear=True,
 )

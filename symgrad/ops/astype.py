@@ -68,7 +68,7 @@ ASTYPE = operator(
     vjp=lambda g, y, x, dtype: (g,),  # the pullback casts
     evaluate=_astype,
     spell=_spell_astype,
-    flow=aligned,
+    signature=aligned,
     scalar=lambda node, x: x if node.inputs[0].aval.dtype.kind == "f" else call("float", [x.text]),
     linear=True,
     cheap=True,

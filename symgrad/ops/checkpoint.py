@@ -27,7 +27,7 @@ BARRIER = operator(
     name="barrier",
     infer=lambda x, own, opened=False: x,
     vjp=lambda g, y, x, own, opened: (g,),
-    flow=aligned,
+    signature=aligned,
     linear=True,
     view=True,
     write_back=lambda x, content, own, opened: content,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import Flow, signature
+from symgrad.core.axes import AxisSignature, lettered
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, product
 from symgrad.core.sizes import agree, same
@@ -111,8 +111,8 @@ def _two_for_each(y, *contracted):
     return 2 * product((*y.shape, *contracted))
 
 
-_OF_MATRICES = signature("...ik,...kj->...ij", np.add)
-_OF_VECTORS = signature("...k,k->...", np.add), signature("k,...kj->...j", np.add)  # one that is the second, the first
+_OF_MATRICES = lettered("...ik,...kj->...ij", np.add)
+_OF_VECTORS = lettered("...k,k->...", np.add), lettered("k,...kj->...j", np.add)  # one that is the second, the first
 
 
 def _dot(node, a, b):
@@ -130,7 +130,7 @@ MATMUL = operator(
     spell=lambda node, a, b: infix("@", a, b),
     quick=_dot,
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
-    flow=lambda y, a, b: (_OF_MATRICES if a.ndim > 1 < b.ndim else _OF_VECTORS[b.ndim > 1])(y, a, b),
+    signature=lambda y, a, b: (_OF_MATRICES if a.ndim > 1 < b.ndim else _OF_VECTORS[b.ndim > 1])(y, a, b),
     linear=True,
     contracts=True,
 )
@@ -147,7 +147,7 @@ OUTER = operator(
     batch=lambda batched, a, b: a[..., :, None] * b[..., None, :],
     quick=lambda node, a, b: Code(f"{a.at(ATOM)}[:, None] * {b.at(UNARY)}", PRODUCT),
     flops=lambda y, a, b: product(y.shape),
-    flow=signature("i,j->ij"),
+    signature=lettered("i,j->ij"),
     linear=True,
     contracts=True,
     out=True,
@@ -182,7 +182,7 @@ VECDOT = operator(
     infer=_infer_vecdot,
     vjp=lambda g, y, a, b: (g[..., None] * b, g[..., None] * a),
     flops=lambda y, a, b: _two_for_each(y, a.shape[-1]),
-    flow=signature("...k,...k->...", np.add),
+    signature=lettered("...k,...k->...", np.add),
     linear=True,
     contracts=True,
 )
@@ -332,9 +332,9 @@ def _spell_tensordot(node, a, b):
     return call("np.tensordot", [a.text, b.text, f"axes={n if plain else spell_param(axes)}"])
 
 
-def _flow_tensordot(y, a, b, axes):
+def _signature_tensordot(y, a, b, axes):
     inputs, result = _labels(a.ndim, b.ndim, axes)
-    return Flow(inputs, result, np.add)
+    return AxisSignature(inputs, result, np.add)
 
 
 TENSORDOT = operator(
@@ -346,7 +346,7 @@ TENSORDOT = operator(
     batch=_batch_tensordot,
     spell=_spell_tensordot,
     flops=lambda y, a, b, axes: _two_for_each(y, *(a.shape[i] for i in axes[0])),
-    flow=_flow_tensordot,
+    signature=_signature_tensordot,
     linear=True,
     contracts=True,
 )

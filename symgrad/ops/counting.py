@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import Flow, aligned, signature
+from symgrad.core.axes import AxisSignature, aligned, lettered
 from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
@@ -54,7 +54,7 @@ BINCOUNT = operator(
     vjp=lambda g, y, x, *weights, minlength: (None, *[np.take(g, x) for _ in weights]),
     batch=_batch_bincount,
     spell=_spell_bincount,
-    flow=lambda y, *xs, minlength: Flow((("i",),) * len(xs), (None,), np.add),
+    signature=lambda y, *xs, minlength: AxisSignature((("i",),) * len(xs), (None,), np.add),
 )
 
 
@@ -95,7 +95,7 @@ DIGITIZE = operator(
     np.digitize,
     arrays=2,
     infer=lambda x, bins, right=False: Aval(x.shape, _INTEGER),
-    flow=signature("...,_->..."),
+    signature=lettered("...,_->..."),
 )
 
 
@@ -123,7 +123,7 @@ ISIN = operator(
         element.shape, np.dtype(bool)
     ),
     batch=_batch_isin,
-    flow=lambda y, x, among, **_: signature(f"...,{'_' * among.ndim}->...")(y, x, among),
+    signature=lambda y, x, among, **_: lettered(f"...,{'_' * among.ndim}->...")(y, x, among),
 )
 implements("in1d")(lambda ar1, ar2, *args, **kwargs: ISIN(np.ravel(as_input(ar1)), ar2, *args, **kwargs))
 
@@ -169,7 +169,7 @@ UNRAVEL = operator(
     bind=_bind_unravel,
     evaluate=lambda indices, dims, order="C": np.unravel_index(indices, dims, order),
     spell=lambda node, indices: call("np.unravel_index", [indices.text, *_orders(node)]),
-    flow=aligned,
+    signature=aligned,
 )
 
 
@@ -187,5 +187,5 @@ RAVEL_MULTI = operator(
     bind=_bind_ravel_multi,
     evaluate=lambda *xs, dims, order="C": np.ravel_multi_index(xs, dims, order=order),
     spell=lambda node, *xs: call("np.ravel_multi_index", [f"({', '.join(x.text for x in xs)},)", *_orders(node)]),
-    flow=aligned,
+    signature=aligned,
 )

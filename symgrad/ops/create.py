@@ -81,7 +81,7 @@ FULL = operator(
     vjp=lambda g, y, value, shape, dtype: (np.sum(g),),
     batch=lambda batched, value, shape, dtype: np.broadcast_to(spread(value, len(shape)), (value.shape[0], *shape)),
     spell=_spell_full,
-    flow=aligned,
+    signature=aligned,
     axes={"shape": result_shape},
     linear=True,
     cheap=True,
@@ -234,7 +234,7 @@ ARANGE = operator(
     arrays=3,
     infer=lambda start, stop, step, n, dtype: Aval((n,), dtype),
     spell=_spell_arange,
-    flow=opaque,
+    signature=opaque,
 )
 
 
@@ -281,7 +281,7 @@ def _spell_linspace(node, start, stop):
     return call("np.linspace", [start.text, stop.text, str(params["num"]), *ends])
 
 
-def _flow_linspace(y, *ends, num, endpoint):
+def _signature_linspace(y, *ends, num, endpoint):
     """The axes of the ends, which broadcast; the one of the steps is made as a whole."""
     return matched(y, ends, [range(-x.ndim, 0) for x in ends], [None, *range(1 - y.ndim, 0)])
 
@@ -296,7 +296,7 @@ LINSPACE = operator(
     vjp=_vjp_linspace,
     batch=lambda batched, start, stop, **steps: np.moveaxis(LINSPACE(*align(batched, start, stop), **steps), 0, 1),
     spell=_spell_linspace,
-    flow=_flow_linspace,
+    signature=_signature_linspace,
     linear=True,
 )
 
@@ -353,7 +353,7 @@ EYE = operator(
     arrays=0,
     infer=lambda n, m, k, dtype: Aval((n, m), dtype),
     spell=_spell_eye,
-    flow=opaque,
+    signature=opaque,
 )
 
 

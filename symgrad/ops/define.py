@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.axes import Flow, aligned
+from symgrad.core.axes import AxisSignature, aligned
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Op
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.errors import ShapeError, UnsupportedError
@@ -160,7 +160,7 @@ def elementwise(
         _bind_operands,
         partials=partials,
         spell=spell,
-        flow=aligned,
+        signature=aligned,
         quick=quick,
         scalar=scalar,
         elementwise=True,
@@ -214,7 +214,7 @@ def operator(
     quick: Callable[..., Code | None] | None = None,
     scalar: str | Callable[..., Code] | None = None,
     flops: Callable[..., Any] | None = None,
-    flow: Callable[..., Flow] | None = None,
+    signature: Callable[..., AxisSignature] | None = None,
     axes: Mapping[str, Callable[..., Any]] | None = None,
     joins: bool = False,
     linear: bool = False,
@@ -242,8 +242,8 @@ def operator(
         Casts and the sums that undo broadcasting are not its concern.
     batch : callable, optional
         ``batch(batched, *inputs, **params)`` gives the results for many inputs at once: ``batched`` says of each input
-        whether it has one more axis, the first. The result has it too. It is for what `flow` and `axes` do not say;
-        where they do it may give NotImplemented. Without any of them symgrad works row by row.
+        whether it has one more axis, the first. The result has it too. It is for what `signature` and `axes` do not
+        say; where they do it may give NotImplemented. Without any of them symgrad works row by row.
     arrays : int
         How many arrays come first; -1 where the first argument is a sequence of arrays (`np.concatenate`).
     bind : callable, optional
@@ -259,10 +259,11 @@ def operator(
     flops : callable, optional
         ``flops(y, *inputs, **params)``, from Avals, gives the number of arithmetic operations; by default one for each
         number of the largest array.
-    flow : callable, optional
-        ``flow(y, *inputs, **params)``, from Avals, gives the `Flow` of axes: along which of them slices of the result
-        are made from slices of the inputs. Where there are several results `y` is the first. `symgrad.core.axes` has
-        those that are common, such as `aligned` for what broadcasts. By default every result needs all of the inputs.
+    signature : callable, optional
+        ``signature(y, *inputs, **params)``, from Avals, gives the `AxisSignature`: along which axes slices of the
+        result are made from slices of the inputs. Where there are several results `y` is the first.
+        `symgrad.core.axes` has those that are common, such as `aligned` for what broadcasts. By default every result
+        needs all of the inputs.
     axes : mapping of str to callable, optional
         The parameters that speak of axes of the first input, each with how it does so: `axis_numbers`, `axis_order` or
         `result_shape` of `symgrad.core.axes`.
@@ -330,7 +331,7 @@ def operator(
         quick=quick,
         scalar=scalar,
         flops=flops,
-        flow=flow,
+        signature=signature,
         axes=axes or {},
         joins=joins,
         linear=linear,

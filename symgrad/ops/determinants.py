@@ -10,7 +10,7 @@ G. Stewart, *On the adjugate matrix*, Linear Algebra and its Applications 283 (1
 
 import numpy as np
 
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.ops.contract import broadcast_batch, transposed
 from symgrad.ops.define import implements, operator
@@ -98,7 +98,7 @@ SLOPE = operator(
     infer=_infer_slope,
     vjp=_vjp_slope,
     flops=lambda y, a, direction: work(y, 30),
-    flow=signature("...__,...__->...__"),
+    signature=lettered("...__,...__->...__"),
     singular=True,
     written=True,
 )
@@ -108,7 +108,7 @@ COFACTORS = operator(
     infer=lambda a: a,
     vjp=lambda g, y, a: (SLOPE(a, g),),
     flops=lambda y, a: work(a, 8, 3),
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
     written=True,
 )
 
@@ -118,7 +118,7 @@ DET = operator(
     infer=lambda a: of_matrix("det", "nn->", a),
     vjp=lambda g, y, a: (g[..., None, None] * COFACTORS(a),),
     flops=lambda y, a: work(a, 2, 3),
-    flow=signature("...__->..."),
+    signature=lettered("...__->..."),
 )
 
 
@@ -132,7 +132,7 @@ SLOGDET = operator(
     infer=_infer_slogdet,
     vjp=lambda g, y, a: (g[1][..., None, None] * transposed(np.linalg.inv(a)),),  # without an inverse it has none
     flops=lambda y, a: work(a, 2, 3),
-    flow=signature("...__->..."),
+    signature=lettered("...__->..."),
     singular=True,
 )
 implements(np.linalg.slogdet)(lambda a: as_named_tuple(SLOGDET(a), np.linalg.slogdet))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import axis_numbers, opaque, reduced, signature
+from symgrad.core.axes import axis_numbers, lettered, opaque, reduced
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, same, smallest
 from symgrad.errors import ShapeError, UnsupportedError
@@ -45,7 +45,7 @@ DIAG = operator(
     infer=lambda v, k=0: Aval((v.shape[0] + abs(k), v.shape[0] + abs(k)), v.dtype),
     vjp=lambda g, y, v, k: (np.diagonal(g, k),),
     batch=lambda batched, v, k: embed(v, k),
-    flow=opaque,
+    signature=opaque,
     linear=True,
 )
 
@@ -108,9 +108,9 @@ def _placed(g, n, m, k):
     return index.put(y, (..., slice(row, row + length), slice(column, column + length)), embed(g))
 
 
-def _flow_diagonal(y, a, offset, axis1, axis2):
-    flow = reduced(a, (axis1, axis2))
-    return flow._replace(result=(*flow.result, None))
+def _signature_diagonal(y, a, offset, axis1, axis2):
+    signature = reduced(a, (axis1, axis2))
+    return signature._replace(result=(*signature.result, None))
 
 
 def _write_back_diagonal(a, content, offset=0, axis1=0, axis2=1):
@@ -124,7 +124,7 @@ DIAGONAL = operator(
     infer=_infer_diagonal,
     bind=_bind_diagonal,
     vjp=_vjp_diagonal,
-    flow=_flow_diagonal,
+    signature=_signature_diagonal,
     axes={"axis1": axis_numbers, "axis2": axis_numbers},
     quick=as_method,
     linear=True,
@@ -156,7 +156,7 @@ TRACE = operator(
     infer=_infer_trace,
     bind=_bind_diagonal,
     vjp=_vjp_trace,
-    flow=lambda y, a, offset, axis1, axis2: reduced(a, (axis1, axis2)),
+    signature=lambda y, a, offset, axis1, axis2: reduced(a, (axis1, axis2)),
     axes={"axis1": axis_numbers, "axis2": axis_numbers},
     quick=as_method,
     linear=True,
@@ -185,7 +185,7 @@ def _square(rows):
     return np.broadcast_to(rows[:, None], (*rows.shape, rows.shape[1]))
 
 
-_OF_MATRICES = signature("...__->...__")
+_OF_MATRICES = lettered("...__->...__")
 
 
 def _triangle(function):
@@ -195,7 +195,7 @@ def _triangle(function):
         bind=lambda m, k=0: ((as_input(m),), {"k": _offset(function.__name__, "k", k)}),
         vjp=lambda g, y, m, k: (function(g, k),),
         batch=lambda batched, m, k: function(_square(m), k) if m.ndim == 2 else NotImplemented,
-        flow=lambda y, m, k: _OF_MATRICES(y, m) if m.ndim > 1 else opaque(y, m),
+        signature=lambda y, m, k: _OF_MATRICES(y, m) if m.ndim > 1 else opaque(y, m),
         linear=True,
         selects=True,
     )

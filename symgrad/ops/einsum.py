@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, is_one, product
 from symgrad.errors import ShapeError, UnsupportedError
@@ -157,7 +157,7 @@ EINSUM = operator(
     evaluate=_evaluate_einsum,
     spell=_spell_einsum,
     flops=_flops_einsum,
-    flow=lambda y, *xs, subscripts, optimize: signature(subscripts, np.add)(y, *xs),
+    signature=lambda y, *xs, subscripts, optimize: lettered(subscripts, np.add)(y, *xs),
     linear=True,
     contracts=True,
     out=True,

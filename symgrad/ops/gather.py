@@ -74,7 +74,7 @@ def _batch_take_along(batched, a, indices, axis):
     return np.take_along_axis(a, indices, axis + 1)
 
 
-def _flow_take_along(y, a, indices, axis):
+def _signature_take_along(y, a, indices, axis):
     """Along the axis each index picks what it wants of all of `a`."""
     labels = range(y.ndim)
     return matched(y, (a, indices), [[None if i == axis else i for i in labels], labels], labels)
@@ -95,7 +95,7 @@ TAKE_ALONG = operator(
     bind=_bind_take_along,
     vjp=lambda g, y, a, indices, axis: (add_along(g, indices, axis, a), None),
     batch=_batch_take_along,
-    flow=_flow_take_along,
+    signature=_signature_take_along,
     quick=_rows_and_columns,
     linear=True,
 )

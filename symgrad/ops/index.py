@@ -76,7 +76,7 @@ def _batch_get(batched, x, *arrays, key):
     return y if order is None else np.transpose(y, _full_order(order, y.ndim))
 
 
-def _flow_get(y, x, *arrays, key):
+def _signature_get(y, x, *arrays, key):
     whole, selected = key_labels(key, max((a.ndim for a in arrays), default=0))
     return matched(y, (x, *arrays), [whole, *(range(-a.ndim, 0) for a in arrays)], selected)
 
@@ -90,7 +90,7 @@ GET = operator(
     vjp=_vjp_get,
     batch=_batch_get,
     spell=lambda node, x, *arrays: Code(f"{x.at(ATOM)}[{spell_key(dict(node.params)['key'], arrays)}]"),
-    flow=_flow_get,
+    signature=_signature_get,
     axes={"key": _longer_key},
     linear=True,
     selects=True,
@@ -217,7 +217,7 @@ def _batch_put(op, batched, x, value, *arrays, key):
     return op(x, value, *arrays, key=key)
 
 
-def _flow_put(y, x, value, *arrays, key):
+def _signature_put(y, x, value, *arrays, key):
     """Axes that the key leaves whole; along the others all of the value goes into all of x."""
     whole, selected = key_labels(key, max((a.ndim for a in arrays), default=0))
     written = [label if label in whole else None for label in selected[len(selected) - value.ndim :]]
@@ -232,7 +232,7 @@ SET = operator(
     infer=_infer_put,
     vjp=_vjp_set,
     batch=lambda *args, key: _batch_put(SET, *args, key=key),
-    flow=_flow_put,
+    signature=_signature_put,
     linear=True,
     selects=True,
     assigns=True,
@@ -245,7 +245,7 @@ ADD_AT = operator(
     infer=_infer_put,
     vjp=lambda g, y, x, value, *arrays, key: (g, GET(g, *arrays, key=key), *[None] * len(arrays)),
     batch=lambda *args, key: _batch_put(ADD_AT, *args, key=key),
-    flow=_flow_put,
+    signature=_signature_put,
     linear=True,
     assigns=True,
 )

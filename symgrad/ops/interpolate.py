@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
@@ -81,7 +81,7 @@ INTERP = operator(
     infer=_infer_interp,
     vjp=_vjp_interp,
     batch=_batch_interp,
-    flow=signature("...,_,_->..."),
+    signature=lettered("...,_,_->..."),
     singular=True,  # where points coincide the slope is infinite
 )
 

@@ -4,7 +4,7 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import Flow, axis_numbers, beside
+from symgrad.core.axes import AxisSignature, axis_numbers, beside
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import render_shape
 from symgrad.core.sizes import Dim, same
@@ -81,7 +81,7 @@ CONCATENATE = operator(
     vjp=_vjp_concatenate,
     evaluate=lambda *xs, axis=0: np.concatenate(xs, axis),
     spell=_spell_join("concatenate"),
-    flow=lambda y, *xs, axis: beside((axis,), y, *xs),
+    signature=lambda y, *xs, axis: beside((axis,), y, *xs),
     axes={"axis": axis_numbers},
     joins=True,
     linear=True,
@@ -99,9 +99,9 @@ def _infer_stack(*xs, axis=0):
     return Aval((*shape[:axis], len(xs), *shape[axis:]), np.result_type(*[x.dtype for x in xs]))
 
 
-def _flow_stack(y, *xs, axis):
+def _signature_stack(y, *xs, axis):
     labels = tuple(range(y.ndim - 1))
-    return Flow((labels,) * len(xs), (*labels[:axis], None, *labels[axis:]))
+    return AxisSignature((labels,) * len(xs), (*labels[:axis], None, *labels[axis:]))
 
 
 def _array_of_arrays(node, *inputs):
@@ -120,7 +120,7 @@ STACK = operator(
     vjp=lambda g, y, *xs, axis: [g[(slice(None),) * axis + (i,)] for i in range(len(xs))],
     evaluate=lambda *xs, axis=0: np.stack(xs, axis),
     spell=_spell_join("stack"),
-    flow=_flow_stack,
+    signature=_signature_stack,
     axes={"axis": axis_numbers},
     joins=True,
     quick=_array_of_arrays,

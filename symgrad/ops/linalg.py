@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from symgrad.core import shapes
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
@@ -159,7 +159,7 @@ def batch_solver(solve, batched, a, b):
     return NotImplemented
 
 
-_OF_VECTOR, _OF_COLUMNS = signature("...__,_->..._"), signature("...__,..._n->..._n")
+_OF_VECTOR, _OF_COLUMNS = lettered("...__,_->..._"), lettered("...__,..._n->..._n")
 
 
 def flow_solve(y, a, b):
@@ -174,7 +174,7 @@ SOLVE = operator(
     vjp=_vjp_solve,
     batch=lambda batched, a, b: batch_solver(np.linalg.solve, batched, a, b) if batched[1] else NotImplemented,
     flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * shapes.product(y.shape),
-    flow=flow_solve,
+    signature=flow_solve,
 )
 
 
@@ -183,7 +183,7 @@ INV = operator(
     infer=lambda a: of_matrix("inv", "nn->nn", a),
     vjp=lambda g, y, a: (-product(transposed(y), g, transposed(y)),),
     flops=lambda y, a: work(a, 2),
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
 )
 
 # ---- Cholesky
@@ -203,7 +203,7 @@ CHOLESKY = operator(
     bind=lambda a, /, *, upper=False: ((as_input(a),), {"upper": bool(upper)}),
     vjp=_vjp_cholesky,
     flops=lambda y, a, upper: work(a, 1, 3),
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
 )
 
 
@@ -236,7 +236,7 @@ EIGH = operator(
     bind=_bind_eigh,
     vjp=vjp_eigh,
     flops=lambda y, a, UPLO: work(a, 9),
-    flow=signature("...__->..._"),
+    signature=lettered("...__->..._"),
     singular=True,
 )
 
@@ -252,7 +252,7 @@ EIGVALSH = operator(
     bind=_bind_eigh,
     vjp=_vjp_eigvalsh,
     flops=lambda y, a, UPLO: work(a, 4, 3),
-    flow=signature("...__->..._"),
+    signature=lettered("...__->..._"),
 )
 
 
@@ -298,7 +298,7 @@ SVD = operator(
     infer=lambda a, full_matrices=True: of_matrix("svd", "mn->mm,k,nn" if full_matrices else "mn->mk,k,kn", a),
     vjp=_vjp_svd,
     flops=lambda y, a, full_matrices: 6 * tall(a) + 20 * small(a),
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
     singular=True,
 )
 
@@ -313,7 +313,7 @@ SVDVALS = operator(
     infer=lambda a: of_matrix("svdvals", "mn->k", a),
     vjp=_vjp_svdvals,
     flops=lambda y, a: 2 * tall(a) + 2 * small(a),
-    flow=signature("...__->..._"),
+    signature=lettered("...__->..._"),
 )
 
 
@@ -359,7 +359,7 @@ QR = operator(
     infer=lambda a: of_matrix("qr", "mn->mk,kn", a),
     vjp=_vjp_qr,
     flops=lambda y, a: 4 * tall(a) - 4 * small(a) // 3,
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
     singular=True,
 )
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.core import shapes
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import is_negative
 from symgrad.errors import ShapeError
@@ -28,7 +28,7 @@ PINV = operator(
     np.linalg.pinv,
     infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
 )
 
 
@@ -72,7 +72,7 @@ LSTSQ = operator(
     infer=infer_lstsq,
     vjp=vjp_lstsq,
     batch=_batch_lstsq,
-    flow=lambda y, a, b: flow_solve(y, a, b)._replace(stack=None),
+    signature=lambda y, a, b: flow_solve(y, a, b)._replace(stack=None),
     spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),
 )
 
@@ -98,7 +98,7 @@ def _infer_rank(a):
 RANK = operator(
     np.linalg.matrix_rank,
     infer=_infer_rank,
-    flow=signature("...__->..."),
+    signature=lettered("...__->..."),
 )
 
 

@@ -9,7 +9,7 @@ ALIAS = operator(
     infer=lambda x, tag, hook=None: x,
     vjp=lambda g, y, x, tag, hook: (g,),  # where there is a hook the pullback asks it
     batch=lambda batched, x, tag, hook: ALIAS(x, tag=tag, hook=hook.over_rows(x.ndim - 1)) if hook else NotImplemented,
-    flow=aligned,
+    signature=aligned,
     linear=True,
     view=True,
     write_back=lambda x, content, tag: content,
@@ -33,7 +33,7 @@ STOP = operator(
     infer=lambda x: x,
     vjp=lambda g, y, x: (None,),
     spell=lambda node, x: x,
-    flow=aligned,
+    signature=aligned,
     scalar=lambda node, x: x,
 )
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import Flow, axis_numbers
+from symgrad.core.axes import AxisSignature, axis_numbers
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import with_size
 from symgrad.errors import ShapeError, UnsupportedError
@@ -70,9 +70,9 @@ def _spell_sums(node, x, indices):
     return call("np.add.reduceat", [x.text, indices.text, *([f"axis={axis}"] if axis else [])])
 
 
-def _flow_sums(y, x, indices, axis):
+def _signature_sums(y, x, indices, axis):
     labels = tuple(None if i == axis else i for i in range(x.ndim))
-    return Flow((labels, (None,)), labels)
+    return AxisSignature((labels, (None,)), labels)
 
 
 SUMS = operator(
@@ -82,7 +82,7 @@ SUMS = operator(
     infer=lambda x, indices, axis=0: Aval(with_size(x.shape, axis, indices.shape[0]), sum_dtype(x.dtype)),
     vjp=lambda g, y, x, indices, axis: (_to_slices(g, x, indices, axis), None),
     spell=_spell_sums,
-    flow=_flow_sums,
+    signature=_signature_sums,
     axes={"axis": axis_numbers},
 )
 """The sums of the slices that begin at increasing indices, each up to the next."""

@@ -39,7 +39,7 @@ NORM = operator(
     evaluate=lambda x, axis=None, keepdims=False: np.linalg.norm(x, axis=axis, keepdims=keepdims),
     vjp=_vjp_norm,
     batch=_batch_norm,
-    flow=lambda y, x, axis, keepdims: reduced(x, _axes(x, axis), keepdims),
+    signature=lambda y, x, axis, keepdims: reduced(x, _axes(x, axis), keepdims),
     axes={"axis": axis_numbers},
 )
 

@@ -82,7 +82,7 @@ def _spell_pad(node, x):
     return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={spell_param(mode)}"])])
 
 
-def _flow_pad(y, x, pad_width, mode):
+def _signature_pad(y, x, pad_width, mode):
     return beside([i for i, (a, b) in enumerate(pad_width) if not (same(a, 0) and same(b, 0))], y, x)
 
 
@@ -91,7 +91,7 @@ PAD = operator(
     infer=lambda x, pad_width, mode="constant": Aval(_padded(x.shape, pad_width), x.dtype),
     vjp=_vjp_pad,
     spell=_spell_pad,
-    flow=_flow_pad,
+    signature=_signature_pad,
     axes={"pad_width": lambda widths, at, ndim, size: (*widths[:at], (0, 0), *widths[at:])},
     linear=True,
 )

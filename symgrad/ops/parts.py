@@ -61,18 +61,18 @@ DIVMOD = operator(
     arrays=2,
     infer=lambda x, y: _several(np.divmod, (x, y)),
     vjp=lambda g, results, x, y: (g[1], -g[1] * results[0]),
-    flow=aligned,
+    signature=aligned,
     singular=True,
 )
 MODF = operator(
     np.modf,
     infer=lambda x: _several(np.modf, (x,)),
     vjp=lambda g, results, x: (g[0],),
-    flow=aligned,
+    signature=aligned,
 )
 FREXP = operator(
     np.frexp,
     infer=lambda x: _several(np.frexp, (x,)),
     vjp=lambda g, results, x: (np.ldexp(g[0], -results[1]),),
-    flow=aligned,
+    signature=aligned,
 )

@@ -38,7 +38,7 @@ ROUND = operator(
     np.round,
     infer=lambda x, decimals=0: Aval(x.shape, np.dtype(np.float16) if x.dtype == bool else x.dtype),
     vjp=lambda g, y, x, decimals: (None,),
-    flow=aligned,
+    signature=aligned,
 )
 
 

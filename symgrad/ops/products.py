@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.core.axes import aligned, opaque, signature
+from symgrad.core.axes import aligned, lettered, opaque
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, is_negative, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
@@ -122,7 +122,7 @@ KRON = operator(
     vjp=_vjp_kron,
     batch=_batch_kron,
     # an axis of one operand where the size of the other is 1: the product of two has another size
-    flow=lambda y, a, b: aligned(y, a, b)._replace(stack=None),
+    signature=lambda y, a, b: aligned(y, a, b)._replace(stack=None),
     linear=True,
 )
 
@@ -144,7 +144,7 @@ CROSS = operator(
     arrays=2,
     infer=_infer_cross,
     vjp=lambda g, y, a, b: (np.cross(b, g), np.cross(g, a)),
-    flow=signature("..._,..._->..._"),
+    signature=lettered("..._,..._->..._"),
 )
 
 
@@ -217,10 +217,15 @@ def _vjp_correlate(g, y, a, v, mode):
 
 
 CONVOLVE = operator(
-    np.convolve, arrays=2, infer=_infer_sequence("convolve", "full"), vjp=_vjp_convolve, flow=opaque, linear=True
+    np.convolve, arrays=2, infer=_infer_sequence("convolve", "full"), vjp=_vjp_convolve, signature=opaque, linear=True
 )
 CORRELATE = operator(
-    np.correlate, arrays=2, infer=_infer_sequence("correlate", "valid"), vjp=_vjp_correlate, flow=opaque, linear=True
+    np.correlate,
+    arrays=2,
+    infer=_infer_sequence("correlate", "valid"),
+    vjp=_vjp_correlate,
+    signature=opaque,
+    linear=True,
 )
 
 

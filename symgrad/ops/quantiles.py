@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.axes import Flow, axis_numbers, reduced
+from symgrad.core.axes import AxisSignature, axis_numbers, reduced
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import product, reduced_shape
 from symgrad.core.sizes import same
@@ -142,10 +142,10 @@ def _order_statistic(function, whole, skips_nan=False):
         rows = np.arange(a.shape[0], like=a)  # each with each was made, and each with its own is asked for
         return y[rows, :, rows] if q.ndim > 1 else y[rows, rows]
 
-    def flow(y, a, q, axis, keepdims, method):
+    def signature(y, a, q, axis, keepdims, method):
         kept = reduced(a, axis_tuple(name, axis, a.ndim), keepdims)
         of_q = tuple(range(-q.ndim, 0))
-        return Flow((*kept.inputs, of_q), (*of_q, *kept.result))
+        return AxisSignature((*kept.inputs, of_q), (*of_q, *kept.result))
 
     op = operator(
         function,
@@ -154,7 +154,7 @@ def _order_statistic(function, whole, skips_nan=False):
         bind=bind,
         vjp=vjp,
         batch=batch,
-        flow=flow,
+        signature=signature,
         axes={"axis": axis_numbers},
     )
     return op

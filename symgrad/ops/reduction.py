@@ -42,11 +42,12 @@ def reduction(function, vjp, *, dtype, name=None, empty=None, defaults=None, com
         axis = None if len(axes) == np.ndim(x) else axes[0] if len(axes) == 1 else axes
         return (x,), {"axis": axis, "keepdims": bool(keepdims), **params}
 
-    def flow(y, x, axis, keepdims, **_):
+    def signature(y, x, axis, keepdims, **_):
         return reduced(x, axis_tuple(name, axis, x.ndim), keepdims, combine)
 
     defaults, axes = {"axis": None, "keepdims": False, **(defaults or {})}, {"axis": axis_numbers}
-    op = Op(name, function, infer, bind, vjp=vjp and pullback, flow=flow, axes=axes, defaults=defaults, **rules)
+    rules |= {"signature": signature, "axes": axes, "defaults": defaults}
+    op = Op(name, function, infer, bind, vjp=vjp and pullback, **rules)
     return registered(op)
 
 

@@ -4,7 +4,7 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import Flow, aligned, axis_order, regrouped, result_shape
+from symgrad.core.axes import AxisSignature, aligned, axis_order, regrouped, result_shape
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.core.sizes import Dim
@@ -65,7 +65,7 @@ RESHAPE = operator(
     vjp=lambda g, y, x, shape: (np.reshape(g, x.shape),),
     spell=_spell_reshape,
     batch=lambda batched, x, shape: np.reshape(x, (x.shape[0], *shape)),
-    flow=regrouped,
+    signature=regrouped,
     axes={"shape": result_shape},
     linear=True,
     view=True,
@@ -181,7 +181,7 @@ TRANSPOSE = operator(
     bind=_bind_transpose,
     vjp=lambda g, y, x, axes: (np.transpose(g, np.argsort(axes)),),
     spell=_spell_transpose,
-    flow=lambda y, x, axes: Flow((tuple(range(x.ndim)),), axes),
+    signature=lambda y, x, axes: AxisSignature((tuple(range(x.ndim)),), axes),
     axes={"axes": axis_order},
     linear=True,
     view=True,
@@ -261,7 +261,7 @@ BROADCAST_TO = operator(
     bind=_bind_broadcast_to,
     vjp=lambda g, y, x, shape: (g,),  # the pullback undoes broadcasting
     spell=lambda node, x: call("np.broadcast_to", [x.text, spell_param(node.aval.shape)]),
-    flow=aligned,
+    signature=aligned,
     axes={"shape": result_shape},
     interval=lambda x: x,
     quick=lambda node, x: call("np.full", [spell_param(node.aval.shape), x.text]) if is_small(node) else None,

@@ -4,7 +4,7 @@ from operator import index as operator_index
 
 import numpy as np
 
-from symgrad.core.axes import ALONG_AXIS, signature
+from symgrad.core.axes import ALONG_AXIS, lettered
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import flat_or_axis, refuse_given
@@ -120,7 +120,7 @@ SEARCHSORTED = operator(
     np.searchsorted,
     arrays=2,
     infer=lambda a, v, side="left": Aval(v.shape, np.dtype(np.intp)),
-    flow=signature("_,...->..."),
+    signature=lettered("_,...->..."),
 )
 
 

@@ -76,7 +76,7 @@ def _spell_windows(node, x):
     return call(f"np.{_NAME}", [x.text, spell_param(windows), f"axis={spell_param(axes)}"])
 
 
-def _flow_windows(y, x, window_shape, axis):
+def _signature_windows(y, x, window_shape, axis):
     labels = [None if i in axis else i for i in range(x.ndim)]
     return matched(y, (x,), [labels], [*labels, *[None] * len(axis)])
 
@@ -88,7 +88,7 @@ WINDOWS = operator(
     bind=_bind_windows,
     vjp=_vjp_windows,
     spell=_spell_windows,
-    flow=_flow_windows,
+    signature=_signature_windows,
     axes={"axis": axis_numbers},
     linear=True,
     view=True,

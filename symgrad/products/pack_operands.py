@@ -32,7 +32,7 @@ COPY = Op(
     lambda x: x,
     lambda x: ((x,), {}),
     spell=lambda node, x: Code(f"{x.at(ATOM)}.copy()"),
-    flow=aligned,
+    signature=aligned,
 )
 """The same numbers in the order of C."""
 

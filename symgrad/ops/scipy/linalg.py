@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from scipy import linalg
 
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.contract import fits, transposed
@@ -72,7 +72,7 @@ _PINV = operator(
     linalg.pinv,
     infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
     package=PACKAGE,
 )
 """SciPy's own, which takes other singular values for zero than NumPy's."""
@@ -90,7 +90,7 @@ _LSTSQ = operator(
     arrays=2,
     infer=infer_lstsq,
     vjp=vjp_lstsq,
-    flow=flow_solve,
+    signature=flow_solve,
     spell=lambda node, a, b: Code(f"scipy.linalg.lstsq({a.text}, {b.text})[0]"),
     package=PACKAGE,
 )
@@ -115,7 +115,7 @@ _EIGH = operator(
     infer=lambda a, lower=True: of_matrix("eigh", "nn->n,nn", a, PACKAGE),
     vjp=lambda g, y, a, lower: vjp_eigh(g, y, a, "L" if lower else "U"),
     flops=lambda y, a, lower: work(a, 9),
-    flow=signature("...__->..._"),
+    signature=lettered("...__->..._"),
     singular=True,
     package=PACKAGE,
 )

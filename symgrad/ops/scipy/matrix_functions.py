@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from scipy import linalg
 
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import refuse
@@ -29,7 +29,7 @@ def _function(evaluate, name, pulled_back, times, **facts):
         infer=lambda a: of_matrix(name, "nn->nn", a, PACKAGE),
         vjp=lambda g, y, a: (pulled_back(g, y, a),),
         flops=lambda y, a: times * work(a, 1),
-        flow=signature("...__->...__"),
+        signature=lettered("...__->...__"),
         package=PACKAGE,
         **facts,
     )
@@ -67,7 +67,7 @@ def _direction(evaluate, name, **facts):
         infer=infer,
         vjp=vjp,
         flops=lambda y, a, e: 60 * work(y, 1),
-        flow=signature("...__,...__->...__"),
+        signature=lettered("...__,...__->...__"),
         package=PACKAGE,
         **facts,
     )
@@ -180,7 +180,7 @@ SOLVE_SYLVESTER = operator(
     infer=_infer_sylvester,
     vjp=_vjp_sylvester,
     flops=lambda y, a, b, q: 25 * (work(a, 1) + work(b, 1)),
-    flow=signature("...__,...__,...__->...__"),
+    signature=lettered("...__,...__,...__->...__"),
     singular=True,
     package=PACKAGE,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from symgrad.core import shapes
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import fits
@@ -46,7 +46,7 @@ def _spell(node, data, indices, indptr, x):
     return infix("@", matrix, x)
 
 
-_OF_VECTOR, _OF_COLUMNS = signature("_,_,_,_->_"), signature("_,_,_,_j->_j")
+_OF_VECTOR, _OF_COLUMNS = lettered("_,_,_,_->_"), lettered("_,_,_,_j->_j")
 
 SPARSE_MATMUL = operator(
     lambda data, indices, indptr, x, form, size: _MADE[form]((data, indices, indptr), shape=size) @ x,
@@ -58,7 +58,7 @@ SPARSE_MATMUL = operator(
         lambda x: SPARSE_MATMUL(data, indices, indptr, x, **matrix), x
     ),
     flops=lambda y, data, indices, indptr, x, form, size: 2 * shapes.product((*data.shape, *x.shape[1:])),
-    flow=lambda y, data, indices, indptr, x, form, size: (_OF_COLUMNS if x.ndim > 1 else _OF_VECTOR)(
+    signature=lambda y, data, indices, indptr, x, form, size: (_OF_COLUMNS if x.ndim > 1 else _OF_VECTOR)(
         y, data, indices, indptr, x
     ),
     linear=True,

@@ -234,7 +234,7 @@ def _several(ufunc, pulled_back):
         ufunc,
         infer=lambda x: tuple(Aval(x.shape, dtype) for dtype in ufunc_dtypes(ufunc, (kind_of(x),), "scipy.special")),
         vjp=lambda g, y, x: (pulled_back(g, y, x),),
-        flow=aligned,
+        signature=aligned,
         package="scipy.special",
         singular=True,
     )

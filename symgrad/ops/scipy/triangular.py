@@ -4,7 +4,7 @@ import numpy as np
 from scipy import linalg
 
 from symgrad.core import shapes
-from symgrad.core.axes import signature
+from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.contract import broadcast_batch, fits, transposed
@@ -71,7 +71,7 @@ SOLVE_TRIANGULAR = operator(
     vjp=_vjp_triangular,
     batch=lambda batched, a, b, **kind: batch_solver(lambda a, b: SOLVE_TRIANGULAR(a, b, **kind), batched, a, b),
     flops=lambda y, a, b, **kind: a.shape[-1] * shapes.product(y.shape),
-    flow=lambda y, a, b, **kind: flow_solve(y, a, b),
+    signature=lambda y, a, b, **kind: flow_solve(y, a, b),
     package=PACKAGE,
 )
 
@@ -128,7 +128,7 @@ ROW_ORDER = operator(
     _row_order,
     name="row_order",
     infer=lambda pivots: Aval(pivots.shape, np.dtype(int)),
-    flow=signature("..._->..._"),
+    signature=lettered("..._->..._"),
     written=True,
 )
 registered(ROW_ORDER, "scipy.linalg.row_order")
@@ -161,7 +161,7 @@ LU_FACTOR = operator(
     infer=lambda a: (of_matrix("lu_factor", "nn->nn", a, PACKAGE), Aval(a.shape[:-1], np.dtype(np.int32))),
     vjp=_vjp_lu_factor,
     flops=lambda y, a: work(a, 2, 3),
-    flow=signature("...__->...__"),
+    signature=lettered("...__->...__"),
     singular=True,
     package=PACKAGE,
 )
