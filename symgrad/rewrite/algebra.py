@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.ops.elementwise import POSITIVE
-from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, near_one, signed
+from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, near_one, real, signed
 from symgrad.rewrite.rules import rule
 
 # ---- signs and neutral numbers
@@ -84,6 +84,11 @@ def negatives_multiply(x, y):
     return -x * -y, x * y
 
 
+@rule(exact=True, when=floats, y=POSITIVE)
+def negatives_divide(x, y):
+    return -x / -y, x / y
+
+
 @rule(exact=True, alone=True, when=floats)
 def add_negative_product(x, y, z):
     return x + -y * z, x - y * z
@@ -132,6 +137,11 @@ def negative_reciprocal_over(x, y, a=2.5):
 @rule(exact=True, alone=True, when=floats, x=POSITIVE)
 def negative_multiple_of_product(x, y, a=2.5):
     return -(a * x * y), -a * x * y
+
+
+@rule(exact=True, when=floating, x=POSITIVE)
+def over_negative(x, a=2.5):
+    return a / -x, -a / x
 
 
 # ---- numbers join
@@ -190,6 +200,11 @@ def times_reciprocal(x, y):
     return x * (1 / y), x / y
 
 
+@rule(changes_nan=True, y=POSITIVE, when=floats)
+def over_reciprocal(x, y):
+    return x / (1 / y), x * y
+
+
 @rule(changes_nan=True, x=POSITIVE, y=POSITIVE, when=floats)
 def reciprocal_of_quotient(x, y):
     return 1 / (x / y), y / x
@@ -233,6 +248,11 @@ def power_minus_one(x):
     return x**-1, 1 / x
 
 
+@rule(changes_nan=True, x=POSITIVE)
+def square_of_root(x):
+    return np.sqrt(x) * np.sqrt(x), x
+
+
 @rule(exact=True)
 def positive(x):
     return +x, x
@@ -244,6 +264,11 @@ def positive(x):
 @rule(exact=True, when=signed)
 def absolute_of_negative(x):
     return np.abs(-x), np.abs(x)
+
+
+@rule(exact=True, when=real)
+def absolute_squared(x):
+    return np.abs(x) * np.abs(x), x * x
 
 
 # ---- choice and logic

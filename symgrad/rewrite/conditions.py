@@ -21,6 +21,10 @@ def signed(x, **_):
     return x.dtype.kind in "if"
 
 
+def real(x, **_):
+    return x.dtype.kind != "c"
+
+
 def arithmetic(x, **_):
     """Whether a product is one of numbers: that of booleans is `and`, where their powers are integers."""
     return x.dtype.kind != "b"
