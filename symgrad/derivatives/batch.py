@@ -1,6 +1,6 @@
 """Batching: append what a part of the graph gives for many values at once. Jacobians and Hessians stand on it.
 
-What an operator makes of one more axis follows from its index signature, wherever that axis lies.
+What an operator makes of one more axis follows from its axis signature, wherever that axis lies.
 """
 
 from __future__ import annotations

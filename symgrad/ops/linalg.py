@@ -46,7 +46,7 @@ def check_matrix(name, a, square=True, package="np.linalg"):
 
 
 def of_matrix(name, text, a, package="np.linalg"):
-    """What a function of matrices gives, by its index signature: ``"mn->mk,k,kn"``.
+    """What a function of matrices gives, by its axis signature: ``"mn->mk,k,kn"``.
 
     Letters are sizes, k is the smaller one of m and n; matrices nn are square. Vectors are of real numbers.
     """
