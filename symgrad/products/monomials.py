@@ -27,8 +27,8 @@ class Scale(NamedTuple):
     value: float
     others: tuple[Node, ...] = ()
 
-    def times(self, value: float, others: Iterable[Node] = ()) -> Scale:
-        return Scale(self.value * value, tuple(sorted((*self.others, *others), key=BY_ID)))
+    def times(self, value: float, others: Sequence[Node] = ()) -> Scale:
+        return Scale(self.value * value, tuple(sorted((*self.others, *others), key=BY_ID)) if others else self.others)
 
     def written(self, graph: Graph, image: Mapping[Node, Node]) -> Variable | float:
         others: list[Any] = [Variable(graph, image[x]) for x in self.others]

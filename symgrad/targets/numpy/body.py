@@ -160,12 +160,11 @@ class Body:
         return expr
 
     def _spelled(self, node: Node) -> Expr:
-        inputs, reads, depth = list[Code](), list[Node](), 0
-        for x in map(self.read, node.inputs):
-            inputs.append(x.code)
-            reads += x.reads
-            depth = max(depth, x.depth)
-        return Expr(self.spell(node, inputs), depth + 1, tuple(reads), tuple(inputs))
+        given = [self.read(x) for x in node.inputs]
+        inputs = tuple([x.code for x in given])
+        reads = tuple([y for x in given for y in x.reads])
+        depth = max([x.depth for x in given], default=0)
+        return Expr(self.spell(node, inputs), depth + 1, reads, inputs)
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         """How an operator reads on the code of its inputs."""

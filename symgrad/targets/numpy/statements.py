@@ -13,7 +13,7 @@ from symgrad.spelling import Code, Negative
 INDENT = "    "
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)  # not frozen, which takes three times as long to make
 class Statement:
     """A part of a function: the value that it makes, and those that it reads by name."""
 
@@ -30,7 +30,7 @@ class Statement:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@dataclass
 class Assign(Statement):
     """``target = value``; with two targets ``x = y = value``, with another symbol ``target += value``."""
 
@@ -48,7 +48,7 @@ class Assign(Statement):
         return [f"{' = '.join([x.text for x in self.targets])} {self.symbol} {self.value.text}{note}"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evaluate(Statement):
     """An expression for what it does, or for what a keyword does with it."""
 
@@ -63,7 +63,7 @@ class Evaluate(Statement):
         return [f"{self.keyword} {self.value.text}" if self.keyword else self.value.text]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Verbatim(Statement):
     """Lines of which nothing need be known."""
 
@@ -73,7 +73,7 @@ class Verbatim(Statement):
         return self.text
 
 
-@dataclass(frozen=True)
+@dataclass
 class Suite(Verbatim):
     """What stands behind a colon, and the line, or lines, before it."""
 
