@@ -39,19 +39,26 @@ class Origins:
 
     def __init__(self, nodes: Collection[Node]) -> None:
         self._nodes = nodes
-        self._bits: dict[Hashable, int] = {}  # one for each array
-        sources = 0
-        for node in nodes:
-            self.add(node, node.inputs)
-            if not node.inputs and (type(node.aval) is not Aval or node.aval.shape):
-                self._bits[node], sources = 1 << sources, sources + 1
 
     def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
         """What stands for a value that the graph does not have."""
         self._bits[x] = reduce(operator.or_, [self._bits[y] for y in made_of], 0)
 
     @cached_property
-    def _ranges(self) -> dict[Node, Interval]:  # few programs have products that ask
+    def _bits(self) -> dict[Hashable, int]:  # few programs have products that ask, here and below
+        """Of each value the arrays that it is made of, one bit for each."""
+        bits: dict[Hashable, int] = {}
+        sources = 0
+        for node in self._nodes:
+            if node.inputs:
+                bits[node] = reduce(operator.or_, [bits[x] for x in node.inputs])
+            else:
+                is_array = type(node.aval) is not Aval or bool(node.aval.shape)
+                bits[node], sources = is_array << sources, sources + is_array
+        return bits
+
+    @cached_property
+    def _ranges(self) -> dict[Node, Interval]:
         return ranges_of(self._nodes)
 
     def balance(self, factors: Collection[Hashable]) -> bool:
