@@ -160,11 +160,19 @@ class Body:
         return expr
 
     def _spelled(self, node: Node) -> Expr:
-        given = [self.read(x) for x in node.inputs]
-        inputs = tuple([x.code for x in given])
-        reads = tuple([y for x in given for y in x.reads])
-        depth = max([x.depth for x in given], default=0)
-        return Expr(self.spell(node, inputs), depth + 1, reads, inputs)
+        inputs: list[Code] = []
+        reads: list[Node] = []
+        depth = 0
+        for x in node.inputs:
+            expr = self.pending.get(x)
+            if expr is None:
+                inputs.append(self.name(x))
+                reads.append(x)
+            else:
+                inputs.append(expr.code)
+                reads += expr.reads
+                depth = max(depth, expr.depth)
+        return Expr(self.spell(node, inputs), depth + 1, tuple(reads), tuple(inputs))
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         """How an operator reads on the code of its inputs."""

@@ -33,23 +33,24 @@ def lengths(nodes: Iterable[Node]) -> Iterator[str]:
 
 def symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
     """The symbolic sizes that the body mentions, or all of them."""
-    found: dict[str, None] = {}
+    found: set[str] = set()
     for node in nodes:
         if node.op is not INPUT:
-            found.update(dict.fromkeys(name for _, value in node.params for name in _symbols_in(value)))
+            for _, value in node.params:
+                _add_symbols(found, value)
         elif of_inputs:
-            found.update(dict.fromkeys(_symbols_in(node.aval.shape)))
+            _add_symbols(found, node.aval.shape)
     return sorted(found)
 
 
-def _symbols_in(value: Any) -> Iterable[str]:
-    if isinstance(value, Dim):
-        return symbols_of(value)
-    if isinstance(value, Block):
-        return _symbols_in(value.sizes)
+def _add_symbols(found: set[str], value: Any) -> None:
     if isinstance(value, tuple):
-        return [name for item in value for name in _symbols_in(item)]
-    return ()
+        for item in value:
+            _add_symbols(found, item)
+    elif isinstance(value, Dim):
+        found.update(symbols_of(value))
+    elif isinstance(value, Block):
+        _add_symbols(found, value.sizes)
 
 
 def unpacked(inputs: Iterable[Node], names: Names, header: Header, as_floats: bool = False) -> list[Assign]:
