@@ -147,7 +147,7 @@ class Body:
         return self.read(node).code
 
     def name(self, node: Node) -> Name:
-        return Name(self.names.of(node))
+        return self.names.code(node)
 
     def expression(self, node: Node) -> Expr:
         expr = self._spelled(node)
@@ -166,7 +166,7 @@ class Body:
         for x in node.inputs:
             expr = self.pending.get(x)
             if expr is None:
-                inputs.append(self.name(x))
+                inputs.append(self.names.code(x))
                 reads.append(x)
             else:
                 inputs.append(expr.code)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 from symgrad.core.graph import Node
 from symgrad.core.text import CALLED, identifier
+from symgrad.spelling import Name
 from symgrad.targets.numpy import runtime
 
 SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_summaries", "_worst", "_main"})
@@ -34,26 +35,30 @@ class Names:
         self._used: dict[str, int] = dict.fromkeys(RESERVED, 1)
         self._used.update(dict.fromkeys(taken, 1))
         self.unused = self.fresh("unused") if "_" in taken else "_"
-        self._names: dict[Node, str] = {}
+        self._names: dict[Node, Name] = {}
         self._known: dict[Node, str] = {}
         self._temporaries = 0
         self._locals: dict[str, str] = {}
 
     def given(self, node: Node, name: str, known: str = "") -> None:
         """Fix the name of an input, which the user knows by another perhaps."""
-        self._names[node] = name
+        self._names[node] = Name(name)
         self._known[node] = known or name
         self._used[name] = 1
 
     def of(self, node: Node) -> str:
+        return self.code(node).text
+
+    def code(self, node: Node) -> Name:
+        """The name as an expression, which is asked for wherever the node is read."""
         name = self._names.get(node)
         if name is None:
-            name = self._names[node] = self._new(node)
+            name = self._names[node] = Name(self._new(node))
         return name
 
     def rename(self, node: Node, name: str) -> None:
         """Let a node go under a name that is there: it takes over the memory of what was called so."""
-        self._names[node] = name
+        self._names[node] = Name(name)
 
     def reserve(self, name: str) -> None:
         """Give this name to nothing else."""
