@@ -50,7 +50,7 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
 
     `scratch` are the bytes of buffers that loops keep from call to call: they are there while everything else is.
     """
-    reachable = reached(graph.outputs)
+    reachable = graph.live
     calls = sum(map(is_call, reachable))
     flops = sum((flops_of(node) for node in operations(graph.outputs)), 0)
     if steps is None:

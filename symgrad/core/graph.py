@@ -226,6 +226,7 @@ class Graph:
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self._interned: dict[tuple[Any, ...], Node] = {}
+        self._live: tuple[list[Node], list[Node]] = [], []  # for which outputs, and what they need
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.nodes)} nodes>"
@@ -292,6 +293,14 @@ class Graph:
     def label(self, node: Node, name: str | tuple[str, Node]) -> None:
         """Name a node; the first name stays."""
         self.names.setdefault(node, name)
+
+    @property
+    def live(self) -> Sequence[Node]:
+        """What the outputs need, themselves included, in creation order."""
+        outputs, nodes = self._live
+        if outputs != self.outputs:  # a stage asks for what the one before has asked for
+            outputs, nodes = self._live = [*self.outputs], reached(self.outputs)
+        return nodes
 
     @property
     def dag(self) -> nx.DiGraph:

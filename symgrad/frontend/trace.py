@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import SEED, Graph, reached, tracing
+from symgrad.core.graph import SEED, Graph, tracing
 from symgrad.core.listing import listing, node_names, types
 from symgrad.core.provenance import UNKNOWN, Where, boundary
 from symgrad.core.size_scope import Sizes
@@ -154,7 +154,7 @@ def _refusals() -> Iterator[None]:
 
 def _check_seeds(graph: Graph) -> None:
     """A function that is mapped over rows is traced with one that stands for all: it must not be seen elsewhere."""
-    if any(node.op is SEED for node in reached(graph.outputs)):
+    if any(node.op is SEED for node in graph.live):
         raise GraphError(
             "the result needs what the function of np.apply_along_axis or np.vectorize has kept of one row",
             "Return it from that function.",

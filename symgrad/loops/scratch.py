@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.core.graph import Graph, reached
+from symgrad.core.graph import Graph
 from symgrad.core.sizes import Size
 from symgrad.loops import machine
 from symgrad.loops.buffer_allocation import PARTS, Buffer, scratch_bytes
@@ -12,7 +12,7 @@ from symgrad.loops.loop import LOOP, Block
 def scratch_of(graph: Graph, threads: int | None) -> Size:
     """Bytes of buffers; loops with the same ones share them."""
     kept: dict[tuple[int, tuple[Buffer, ...]], int] = {}
-    for node in reached(graph.outputs):
+    for node in graph.live:
         if node.op is LOOP:
             block: Block = dict(node.params)["body"]
             key = block.layout.length, tuple(block.layout.buffers)

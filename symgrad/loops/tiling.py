@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.analysis.cost import is_work, likely, likely_numbers, rows_scale
 from symgrad.core.axes import signature_of
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name
 from symgrad.core.recording import note
 from symgrad.core.shapes import is_one, product
 from symgrad.core.sizes import Dim
@@ -36,7 +36,7 @@ WORTH_THREADS = 400e-6  # seconds of work
 
 def nest(graph: Graph, numerics: str = "stable") -> Graph:
     """The program with what depends on its rows in loops over blocks, where that is faster; else as it is."""
-    work = [x for x in reached(graph.outputs) if is_work(x)]
+    work = [x for x in graph.live if is_work(x)]
     scale = _most_rows(work)
     large = [x for x in work if any(likely_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
     if not large:
@@ -71,7 +71,7 @@ def _best(graph: Graph, worth: float) -> Division | None:
 
 def _promising(graph: Graph, worth: float) -> list[Axis]:
     """Long axes along which much of the work lies, where blocks without any cost would be faster."""
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     work = [x for x in nodes if is_work(x)]
     axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _has_many_rows(axis)]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
@@ -143,7 +143,7 @@ class Division:
     """A program divided along an axis into loops and the rest."""
 
     def __init__(self, graph: Graph, axis: Axis) -> None:
-        self.graph, self.nodes, self.axis = graph, reached(graph.outputs), axis
+        self.graph, self.nodes, self.axis = graph, graph.live, axis
         self.plan: Plan = plan_for(self.nodes, graph.outputs, axis)
         self.made = Bodies(graph, self.nodes, self.plan)
         self.bodies = self.made.bodies

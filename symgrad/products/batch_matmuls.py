@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import times_used, users_of
-from symgrad.core.graph import CONSTANT, Graph, Node, reached
+from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
@@ -51,7 +51,7 @@ Group = Mapping[int, Node]
 
 def batch_matmuls(graph: Graph, numerics: str = "stable") -> Graph:
     """One product of matrices for those of all slices. It stands before sums of products, which take slices apart."""
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     groups: dict[Batch, dict[int, Node]] = {}
     for node in nodes:
         found = _batch(node) if node.op is MATMUL and plain(node, *node.inputs) else None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.overflow import NEAR_ONE, Origins, moderate
 from symgrad.analysis.uses import times_used
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, SUBTRACT
 from symgrad.products.monomials import MOST, ONE, Monomial, Scale, is_product, monomial_of
@@ -38,7 +38,7 @@ class Sum(NamedTuple):
 @stable_only
 def distribute(graph: Graph, numerics: str = "stable") -> Graph:
     """Common factors of sums leave them. A sum of which something was taken out is such a product again."""
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     uses = times_used(nodes, graph.outputs)
     origins = Origins(nodes)
     sums: dict[Node, Sum] = {}

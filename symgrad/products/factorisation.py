@@ -21,7 +21,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.products.monomials import ONE, Products, Scale
 from symgrad.rewrite.engine import Made, copied
@@ -31,7 +31,7 @@ from symgrad.rewrite.rules import stable_only
 @stable_only
 def factorise(graph: Graph, numerics: str = "stable") -> Graph:
     """The products of a graph in fewer passes."""
-    products = Products(reached(graph.outputs), graph.outputs)
+    products = Products(graph.live, graph.outputs)
     products.put_numbers_into_factors()
     instead: dict[Node, Made] = {}
     for group in products.groups():

@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.core.axes import aligned
-from symgrad.core.graph import Graph, Node, Op, reached
+from symgrad.core.graph import Graph, Node, Op
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.shape import TRANSPOSE
@@ -40,7 +40,7 @@ COPY = Op(
 def pack_operands(graph: Graph, numerics: str = "stable") -> Graph:
     """Transposed matrices that many small products read are copied. It stands behind what moves transposes."""
     saved: dict[Node, float] = {}
-    for node in reached(graph.outputs):
+    for node in graph.live:
         if node.op is MATMUL and _is_transposed(node.inputs[1]) and (work := _small_work(node)):
             saved[node.inputs[1]] = saved.get(node.inputs[1], 0) + work * SAVED
     packed = {x: _copy(x) for x, time in saved.items() if time > CALL + COPIED * numbers(x.aval.shape)}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import users_of
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.index import GET
 from symgrad.products.contractions import CONTRACTIONS, Contraction, contraction_of, plain
@@ -26,7 +26,7 @@ ROWS = 500
 
 def split_columns(graph: Graph, numerics: str = "stable") -> Graph:
     """Products that are only read in strips are made in these. It stands before rules that give them other forms."""
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     products = [node for node in nodes if node.op in CONTRACTIONS]
     if not products:
         return graph

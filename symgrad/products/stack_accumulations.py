@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import times_used
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL, OUTER
@@ -39,7 +39,7 @@ Terms = list[tuple[Node, Contraction]]
 
 def stack_accumulations(graph: Graph, numerics: str = "stable") -> Graph:
     """One product of matrices for a sum of many. It stands before rules that take single products to other forms."""
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     if sum(node.op is ADD for node in nodes) < SEVERAL - 1:
         return graph
     uses = times_used(nodes, graph.outputs)

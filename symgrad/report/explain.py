@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.analysis.cost import Cost, as_expr, flops_of, operations, traffic_of
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node
 from symgrad.core.listing import node_names, place
 from symgrad.core.recording import Applied, Log, StageRun
 from symgrad.core.text import plain, visible
@@ -198,13 +198,13 @@ class Report:
 
 def explained(made: Compiled, log: Log) -> Report:
     """The report of a compilation that was recorded."""
-    loops = [_loop(node, made.graph) for node in reached(made.graph.outputs) if node.op is LOOP]
+    loops = [_loop(node, made.graph) for node in made.graph.live if node.op is LOOP]
     names = node_names(made.whole)
-    again = [place(x, names) for x in reached(made.whole.outputs) if x.where.again]
+    again = [place(x, names) for x in made.whole.live if x.where.again]
     return Report(
         f"{made.header.function}: {made.signature}",
         made.options.of_source(),
-        len(reached(made.program.graph.outputs)),
+        len(made.program.graph.live),
         list(map(_stage, log.stages)),
         rewrites_of(made, log),
         _lines(made.whole),
@@ -217,7 +217,7 @@ def explained(made: Compiled, log: Log) -> Report:
 
 def _stage(run: StageRun) -> Stage:
     about = (inspect.getdoc(run.function) or "").partition("\n")[0].partition(". ")[0].rstrip(".")
-    nodes = len(reached(run.result.outputs)) if isinstance(run.result, Graph) else 0
+    nodes = len(run.result.live) if isinstance(run.result, Graph) else 0
     lines = run.result.text.count("\n") if isinstance(run.result, Source) else 0
     return Stage(run.function.__name__.strip("_"), about, nodes, lines, run.seconds * 1e3)
 

@@ -273,7 +273,7 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None) -> Graph:
 def _ordered(graph: Graph) -> Sequence[Node]:
     """Inputs, needed or not, then what is needed, in order of creation."""
     inputs = set(graph.inputs)
-    return [*graph.inputs, *(node for node in reached(graph.outputs) if node not in inputs)]
+    return [*graph.inputs, *(node for node in graph.live if node not in inputs)]
 
 
 def alone(graph: Graph, node: Node) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGADDEXP, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.rewrite.engine import Made, copied
@@ -122,7 +122,7 @@ def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Any])
 
 def _families(graph: Graph) -> dict[Any, list[Member]]:
     found: dict[Any, list[Member]] = {}
-    for node in reached(graph.outputs):
+    for node in graph.live:
         if node.op is LOGADDEXP or node.op is DIVIDE:
             member = _value(node) if node.op is LOGADDEXP else _slope_of(node)
             if member is not None and member.x.aval.dtype == node.aval.dtype:

@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.analysis.memory_profile import Step
 from symgrad.analysis.overflow import overflows_harmlessly
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.core.region import with_nested
 from symgrad.core.saving import loading
 from symgrad.core.text import prose
@@ -94,7 +94,7 @@ def emit(
     """
     if level > 1 and is_scalar(graph):
         return _scalar_module(graph, header, checks)
-    everything = list(with_nested(reached(graph.outputs)))
+    everything = list(with_nested(graph.live))
     wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
     header = header.using(wanted, packages)
     scope = Scope(Names(graph.names, header.taken), threads)
@@ -144,7 +144,7 @@ def _laid_out(top: Sequence[str], functions: Iterable[Sequence[Statement]]) -> t
 
 def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     """The line of each node where every node has one, under the names that level 0 gives."""
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     header = header.using(symbols(nodes, of_inputs=False), _packages(nodes))
     body = _written(Body(graph.outputs, Scope(Names(graph.names, header.taken)), nested=False), header)
     return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
@@ -169,7 +169,7 @@ def _definition(
 
 def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Source:
     """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
-    packages = _packages(reached(graph.outputs))
+    packages = _packages(graph.live)
     header = header.using((), packages)
     names = Names(graph.names, header.taken)
     by_numpy = names.fresh(f"{header.function}_by_numpy")

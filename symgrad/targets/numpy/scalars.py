@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op, reached
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import WHERE
@@ -28,7 +28,7 @@ def is_scalar(graph: Graph) -> bool:
     """Whether all values are numbers in double precision, or truths, and every operator has a form on Python floats."""
     if not all(map(_fits, graph.outputs)):
         return False
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     return (
         any(node.inputs for node in nodes)
         and all(map(_fits, nodes))
