@@ -53,9 +53,10 @@ class Memory:
 
     @property
     def node(self) -> Node:
-        if self.owner._doubtful:
+        root = self._root
+        if (self if root is None else root)._doubtful:
             raise _unsure()
-        if self._root is not None and self._version != self._root._version:
+        if root is not None and self._version != root._version:
             self._refresh()
         return self._node
 

@@ -73,20 +73,22 @@ class Rewriting(Graph):
 
     def rebuild(self, node: Node, inputs: tuple[Node, ...], where: Where) -> Node:
         self.provenance = where
-        return self.simplified(super().rebuild(node, inputs, where))
+        return self.simplified(Graph.rebuild(self, node, inputs, where))
 
     def simplified(self, node: Node) -> Node:
         """What a node becomes; itself while that is being found out."""
         result = self._result.get(node)
+        if result is not None:
+            return result
+        self._result[node] = node
+        if not node.inputs or self._depth >= DEEPEST or type(node.aval) is not Aval:
+            return node
+        self._depth += 1
+        result = self._rewritten(node)
+        self._depth -= 1
         if result is None:
-            self._result[node] = node
-            if self._depth < DEEPEST and node.inputs and type(node.aval) is Aval:
-                self._depth += 1
-                result = self._rewritten(node)
-                self._depth -= 1
-            if result is None:
-                return node
-            self._result[node] = result
+            return node
+        self._result[node] = result
         return result
 
     def _rewritten(self, node: Node) -> Node | None:
