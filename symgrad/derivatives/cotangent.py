@@ -76,7 +76,7 @@ class Linearised(NamedTuple):
     def masks(self, mask: Variable, g: Variable, cotangents: Sequence[Any]) -> list[Mask]:
         """Where something flows to each input: by labels, or by the rule itself where numbers move along an axis."""
         signature = _signature_to(self.node, cotangents)
-        if not self.node.op.linear or _is_exact(self.node, signature):
+        if not self.node.op.linear or _is_exact(self.node, signature, mask):
             pairs = zip(cotangents, signature.inputs, strict=True)
             return [None if gx is None else _carried(mask, signature.result, labels) for gx, labels in pairs]
         # numbers that take part in a product, unlike indices, could cancel: ones cannot
@@ -121,9 +121,9 @@ def _signature_to(node: Node, cotangents: Sequence[Any]) -> AxisSignature:
     return signature._replace(inputs=tuple(inputs))
 
 
-def _is_exact(node: Node, signature: AxisSignature) -> bool:
-    """Whether no axis is needed or made as a whole; one of size 1 is, without a loss."""
-    axes = list(zip(signature.result, node.aval.shape, strict=True))
+def _is_exact(node: Node, signature: AxisSignature, mask: Variable) -> bool:
+    """Whether no axis is needed or made as a whole; one of size 1, or along which the mask is the same, may be made."""
+    axes = list(zip(signature.result[len(signature.result) - len(mask.shape) :], mask.shape, strict=True))
     for x, labels in zip(node.inputs, signature.inputs, strict=True):
         axes += zip(labels[len(labels) - len(x.aval.shape) :], x.aval.shape, strict=True)
     return all(label is not None or is_one(n) for label, n in axes)
