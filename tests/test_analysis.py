@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.analysis.aliases import copies, is_read_only, roots_of, stays_in_place
-from symgrad.analysis.liveness import last_users, released, released_names
+from symgrad.analysis.liveness import last_users, most_held, released, released_names
 from symgrad.analysis.ranges import Interval, ranges_of
 from symgrad.analysis.uses import live_in, shared_values, times_used, users_of
 from symgrad.core.graph import INPUT, Node, reached
@@ -93,6 +93,20 @@ def test_memory_is_needed_until_the_last_view_of_it_is_read():
     last = last_users(nodes, roots_of(nodes))
     assert last == {x: y, y: a, a: b, b: b}
     assert released(last, kept={x, b}) == {a: [y], b: [a]}
+
+
+def test_what_is_held_at_once_ends_with_the_last_use_of_a_view():
+    sizes = []
+
+    def size_of(node):
+        sizes.append(node)
+        return {"exp": 100, "sin": 10, "cos": 1}[node.op.name]
+
+    _, y, view, a, b = traced(lambda x: np.cos(np.sin(np.exp(x).T)), X)[1]
+    assert most_held([y, view, a, b], size_of) == 110
+    assert most_held([y, a, b], size_of) == 110  # whether or not the view is among them
+    assert most_held([a, b], size_of) == 11  # what others made is theirs
+    assert view not in sizes
 
 
 class Line(NamedTuple):

@@ -15,6 +15,13 @@ def shares_memory(node: Node) -> bool:
     return is_view(node) or node.op is STOP
 
 
+def memory_of(node: Node) -> Node:
+    """The value whose memory a value lies in."""
+    while shares_memory(node):
+        node = node.inputs[0]
+    return node
+
+
 def stays_in_place(node: Node) -> bool:
     """Whether a value may lie where its first input does: it shares memory, or is that input with numbers assigned."""
     return shares_memory(node) or node.op.assigns

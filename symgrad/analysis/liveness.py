@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from symgrad.analysis.aliases import memory_of
 from symgrad.core.graph import Node
 
 S = TypeVar("S", bound=Hashable)
@@ -32,6 +33,18 @@ def last_uses(steps: Iterable[tuple[S, Iterable[M]]]) -> dict[M, S]:
 def last_users(nodes: Iterable[Node], roots: Mapping[Node, Node]) -> dict[Node, Node]:
     """For each value that has memory of its own the last node that uses this memory, perhaps through a view."""
     return last_uses((node, [roots[x] for x in (node, *node.inputs)]) for node in nodes)
+
+
+def most_held(nodes: Sequence[Node], size_of: Callable[[Node], int]) -> int:
+    """How much the values that some nodes make hold at once, each until its last use, perhaps through a view."""
+    behind = released(last_uses((node, map(memory_of, (node, *node.inputs))) for node in nodes))
+    made = {x for x in nodes if memory_of(x) is x}
+    now = most = 0
+    for node in nodes:
+        now += size_of(node) if node in made else 0
+        most = max(most, now)
+        now -= sum(size_of(x) for x in behind.get(node, ()) if x in made)
+    return most
 
 
 def released(last: Mapping[M, S], kept: Container[M] = ()) -> dict[S, list[M]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from symgrad.analysis.cost import flops_of, likely, likely_numbers
+from symgrad.analysis.liveness import most_held
 from symgrad.analysis.memory_profile import nbytes
 from symgrad.core.graph import Aval, Node, per_node
 from symgrad.loops import machine
@@ -15,6 +16,8 @@ CALL = 0.8e-6  # seconds for calling NumPy
 SHARE = 100e-6  # for handing work to a thread
 WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; several threads take as long
 FAR = 0.27e-9  # and for writing them to where no cache reaches
+FRESH = 4e-9  # for eight bytes of memory that the system gives anew
+KEPT = 64 << 20  # bytes: a program that holds more returns it to the system after each call
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 15e-9  # for starting an inner loop
 
@@ -33,6 +36,14 @@ def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
     """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
     figures, cores = map(figures_of, nodes), machine.cores()
     return sum(CALL + (f.kernel / (cores if f.spreads else 1) + f.short) * scale + _traffic(f, scale) for f in figures)
+
+
+def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
+    """The time that the system takes for the memory of what they hold, if it is too much to be kept between calls."""
+    if sum(figures_of(x).written for x in nodes) * scale <= KEPT:
+        return 0.0
+    held = most_held(nodes, lambda x: figures_of(x).written) * scale
+    return held / 8 * FRESH if held > KEPT else 0.0
 
 
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:

@@ -17,7 +17,7 @@ from symgrad.loops import machine, reasons
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.bodies import Bodies
 from symgrad.loops.buffer_allocation import laid_out, nbytes_of_row
-from symgrad.loops.cost_model import block_seconds, whole_seconds
+from symgrad.loops.cost_model import block_seconds, fresh_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for
 from symgrad.loops.stencils import Moved, moved_of
@@ -42,7 +42,7 @@ def nest(graph: Graph, numerics: str = "stable") -> Graph:
     if not large:
         note(reasons.NothingLarge(max(map(likely_numbers, work), default=0), FEWEST))
         return graph
-    worth, at_most = max(LEAST, WORTH * whole_seconds(work, scale)), _at_most_saved(large, scale)
+    worth, at_most = max(LEAST, WORTH * _seconds_whole(work, scale)), _at_most_saved(large, scale)
     if at_most <= worth:
         note(reasons.LittleToSave(at_most, worth))
         return graph
@@ -112,7 +112,12 @@ def _rows_of(axis: Axis) -> float:
 
 def _at_most_saved(work: Sequence[Node], scale: float) -> float:
     several = machine.cores()
-    return whole_seconds(work, scale) * GAIN - block_seconds(work, scale, several, 0, several)
+    return _seconds_whole(work, scale) * GAIN - block_seconds(work, scale, several, 0, several)
+
+
+def _seconds_whole(work: Sequence[Node], scale: float) -> float:
+    """What work takes that is not in blocks."""
+    return whole_seconds(work, scale) + fresh_seconds(work, scale)
 
 
 def _most_rows(work: Sequence[Node]) -> float:
@@ -200,7 +205,7 @@ class Division:
 
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
-        whole = whole_seconds([x for x in self.plan.loop if is_work(x)], rows_scale(self.axis.size))
+        whole = _seconds_whole([x for x in self.plan.loop if is_work(x)], rows_scale(self.axis.size))
         several = machine.cores()
         blocks = sum(
             self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)

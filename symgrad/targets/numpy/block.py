@@ -29,6 +29,8 @@ from symgrad.targets.numpy.expressions import written_into
 from symgrad.targets.numpy.extents import Extents
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
+NAMED = 24  # so many buffers have names of their own
+
 
 class BlockBody(Body):
     """Writes what is computed of one block: large values into buffers, partial sums to the sums."""
@@ -41,11 +43,18 @@ class BlockBody(Body):
         self.extents = Extents(self.names, block)
         self.cut = {x: (name, cut) for x, name, cut in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
-        self.buffers = [self.names.local(f"s{i + 1}") for i in range(len(self.layout.buffers))]
         self.residents: dict[int, Node] = {}
         kept = {length_of(x) for x in self.layout.assignments}
         self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
+        self.buffers = self._name_buffers(len(self.layout.buffers))
         self._name_inputs()
+
+    def _name_buffers(self, n: int) -> list[str]:
+        """A name for each buffer, or one for the list of them where that is clearer."""
+        if n <= NAMED:
+            return [self.names.local(f"s{i + 1}") for i in range(n)]
+        every = self.names.local("buffers" if self.length is None else "s")
+        return [f"{every}[{i}]" for i in range(n)]
 
     def _name_inputs(self) -> None:
         taken: set[str] = set()
@@ -63,11 +72,13 @@ class BlockBody(Body):
     def beginning(self, buffers: str) -> list[Statement]:
         """The buffers, as long as what is kept in them, and where the rows lie that the body mentions."""
         first: list[Statement] = []
-        if self.buffers:
+        named = len(self.buffers) <= NAMED
+        if self.buffers and (named or self.length is not None):
             value, each = buffers, self.names.local("s")
             if self.length is not None:
-                value = f"({each}[: {self.extents.of(self.length).size}] for {each} in {buffers})"
-            first = [Assign((several(self.buffers),), Code(value))]
+                value = f"{each}[: {self.extents.of(self.length).size}] for {each} in {buffers}"
+                value = f"({value})" if named else f"[{value}]"
+            first = [Assign((several(self.buffers) if named else Name(each),), Code(value))]
         return [*self.extents.definitions([*first, *self.written]), *first]
 
     def visit(self, node: Node) -> None:
