@@ -22,6 +22,7 @@ from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
+from symgrad.targets.numpy.index_arrays import adds_by_columns, taken
 from symgrad.targets.numpy.names import Names, global_name
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added, deleted, remark
 
@@ -178,7 +179,7 @@ class Body:
         """How an operator reads on the code of its inputs."""
         if self.quick:
             inputs = with_floats(node, inputs)
-            code = node.op.quick and node.op.quick(node, *inputs)
+            code = taken(node, inputs) or (node.op.quick and node.op.quick(node, *inputs))
             if code:
                 return code
         spell = node.op.spell
@@ -277,8 +278,7 @@ class Body:
         target = self.names.of(node)
         place, content = Code(f"{target}[{self.spelled_key(node, arrays)}]"), self.code(value)
         if node.op is index.ADD_AT and arrays and not hits_once(node):
-            key = index_expressions.spell_key_argument(dict(node.params)["key"], list(map(self.code, arrays)))
-            statement: Statement = Evaluate(call("np.add.at", [target, key, content.text]))
+            statement: Statement = Evaluate(self.added_at(node, target, list(map(self.code, arrays)), content))
         elif self.adds(node):
             statement = added(place, content)
         elif self.goes_straight(node, value):
@@ -288,6 +288,14 @@ class Body:
         reads = tuple(r for x in (base, value, *arrays) for r in self.read(x).reads)
         self.write_down(node, replace(statement, makes=node, reads=reads))
         self.consumed(node)
+
+    def added_at(self, node: Node, target: str, arrays: Sequence[Code], content: Code) -> Code:
+        """The call that adds under index arrays which may name a place several times."""
+        if self.quick and adds_by_columns(node) and self.roots[node.inputs[1]] is not self.roots[node.inputs[0]]:
+            self.scope.called.add("_add_at")
+            return call("_add_at", [target, arrays[0].text, content.text])
+        key = index_expressions.spell_key_argument(dict(node.params)["key"], arrays)
+        return call("np.add.at", [target, key, content.text])
 
     def adds(self, node: Node) -> bool:
         """Whether an assignment adds to what is there."""

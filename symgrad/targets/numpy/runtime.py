@@ -1,4 +1,4 @@
-"""What loops in generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread.
+"""What generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread, `_add_at`.
 
 The emitter writes the text of these functions into each module that needs them. Under symgrad all modules use these
 very functions, so that they share one pool of threads and the scratch memory.
@@ -178,3 +178,21 @@ def _blas():
 def _blas_on_one_thread(function, *args, **options):
     """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
     return _blas()(function, *args, **options)
+
+
+def _add_at(y, i, v):
+    """``np.add.at(y, i, v)``, number by number, which NumPy does several times faster than row by row."""
+    if not (y.size and y.flags.c_contiguous):
+        np.add.at(y, i, v)
+        return
+    width = y.size // len(y)
+    v = np.broadcast_to(v, i.shape + y.shape[1:]).reshape(i.size, width)
+    i, rows = i.reshape(-1).astype(np.intp, copy=False), y.reshape(-1, width)
+    if width < 8 or len(y) > 4 * len(i):
+        for column, numbers in zip(rows.T, v.T, strict=True):
+            np.add.at(column, i, numbers)
+        return
+    places, step = np.arange(y.size).reshape(rows.shape), (1 << 17) // width + 1
+    for k in range(0, len(i), step):
+        there = places.take(i[k : k + step], axis=0)
+        np.add.at(y.reshape(-1), there.reshape(-1), v[k : k + step].reshape(-1))

@@ -1,0 +1,151 @@
+"""Reading and adding under index arrays, in the forms that run fast: the numbers of ``x[i]`` and `np.add.at`."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.targets.numpy import runtime
+
+RNG = np.random.default_rng(0)
+N, ROWS = 700, 12
+WIDTHS = {"a number": (), "one": (1,), "narrow": (3,), "wide": (40,), "matrix": (3, 5)}
+INDICES = {
+    "many": RNG.integers(-ROWS, ROWS, N),
+    "few": np.array([3, -1, 3]),
+    "none": np.zeros(0, int),
+    "triangles": RNG.integers(-ROWS, ROWS, (N, 3)),
+    "bytes": RNG.integers(-ROWS, ROWS, N).astype(np.int8),
+    "unsigned": RNG.integers(0, ROWS, N).astype(np.uint64),
+    "strided": RNG.integers(-ROWS, ROWS, 2 * N)[::2],
+}
+
+
+def random(shape, dtype):
+    values = 100 * RNG.normal(size=shape)
+    return (values + 1j * values[..., ::-1] if np.dtype(dtype).kind == "c" and shape else values).astype(dtype)
+
+
+# ---- adding
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, np.float16, complex, int, bool], ids=str)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("index", INDICES)
+def test_numbers_added_one_by_one_are_those_of_add_at(index, width, dtype):
+    i, width = INDICES[index], WIDTHS[width]
+    before = random((ROWS, *width), dtype)
+    for shape in {(*i.shape, *width), width, ()}:
+        y, z, v = before.copy(), before.copy(), random(shape, dtype)
+        np.add.at(y, i, v)
+        runtime._add_at(z, i, v)
+        np.testing.assert_array_equal(z, y, strict=True)
+
+
+def test_rows_of_a_large_table_are_added_in_parts():
+    i, v = RNG.integers(0, 900, 10_000), RNG.normal(size=(10_000, 40))
+    y, z = np.zeros((2, 900, 40))
+    np.add.at(y, i, v)
+    runtime._add_at(z, i, v)
+    np.testing.assert_array_equal(z, y, strict=True)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (5, 40), (0, 3), (0, 40)], ids=str)
+@pytest.mark.parametrize("wrong", [5, -6, 2**62])
+def test_a_place_that_is_not_there_is_an_error(shape, wrong):
+    i = np.zeros(900, int)
+    i[700] = wrong
+    with pytest.raises(IndexError, match="is out of bounds for axis 0 with size"):
+        runtime._add_at(np.zeros(shape), i, np.ones((900, shape[1])))
+
+
+def test_memory_that_does_not_lie_in_one_piece_is_written_too():
+    i, v = INDICES["many"], RNG.normal(size=(N, 3))
+    y, z = np.zeros((ROWS, 3)), np.zeros((3, ROWS)).T
+    np.add.at(y, i, v)
+    runtime._add_at(z, i, v)
+    np.testing.assert_array_equal(z, y)
+
+
+# ---- programs
+
+
+def bonds(x, i, j, k):
+    gap = x[i] - x[j]
+    return np.sum(k * np.sum(gap**2, axis=1) ** 2)
+
+
+def table(x, i, j, k):
+    return np.sum(np.tanh(np.sum(x[i] * x[j], axis=1) - k) ** 2)
+
+
+def triangles(x, i, j, k):
+    corners = x[np.stack([i, j, (i + j) // 2], axis=1)]
+    return np.sum(k * np.sum((corners[:, 0] - corners[:, 1]) * corners[:, 2] ** 2, axis=1))
+
+
+def columns(x, i, j, k):
+    return np.sum(k * np.sin(x.T[:, i]).sum(axis=0) * x.T[1, j])
+
+
+def per_node(x, i, j, k):
+    return np.sum(k[:, None] * x[:, 0][np.stack([i, j], axis=1)] ** 3)
+
+
+PROGRAMS = [bonds, table, triangles, columns, per_node]
+
+
+def arguments(width, n=900, rows=40):
+    x = RNG.normal(size=(rows, width))
+    return x, *RNG.integers(0, rows, (2, n)), RNG.normal(size=n)
+
+
+@pytest.mark.parametrize("width", [3, 20])
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_levels_agree(f, width):
+    args = arguments(width)
+    values = [sg.value_and_grad(f).compile(*args, optimize=level)(*args) for level in (0, 1, 2)]
+    products = [sg.hvp(f).compile(*args, args[0] + 1, optimize=level)(*args, args[0] + 1) for level in (0, 1, 2)]
+    for (value, grad), product in zip(values[1:], products[1:], strict=True):
+        np.testing.assert_allclose(value, values[0][0], rtol=1e-12)
+        np.testing.assert_allclose(grad, values[0][1], rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(product, products[0], rtol=1e-10, atol=1e-10)
+    sg.check_grads(f, arguments(width, n=5, rows=4), order=1)
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_levels_agree_in_blocks(tiny_blocks, f):
+    test_levels_agree(f, 3)
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+@pytest.mark.parametrize(("n", "rows"), [(1, 4), (1, 1), (5, 1), (3, 500)])
+def test_from_specs_any_size_will_do(f, n, rows):
+    args = arguments(3, n, rows)
+    run = sg.value_and_grad(f).compile("float64[m, 3]", "int64[n]", "int64[n]", "float64[n]")
+    value, grad = run(*args)
+    expected = sg.value_and_grad(f).compile(*args, optimize=0)(*args)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    np.testing.assert_allclose(grad, expected[1], rtol=1e-11, atol=1e-11)
+
+
+def test_which_form_is_taken():
+    """Level 1 reads as a person writes; small ones have no function of their own; large tables are not copied."""
+    source = sg.grad(bonds).source
+    assert "_add_at(" in source(*arguments(3)) and "x.take(" in source(*arguments(3))
+    assert "np.add.at(" in (one := source(*arguments(3), optimize=1)) and "_add_at" not in one and ".take" not in one
+    assert "_add_at" not in source(*arguments(3, n=50))
+    assert "x.take(" not in source(*arguments(3, rows=100_000))
+    vector = sg.grad(lambda x, i: np.sum(x[i] ** 2)).source(np.ones(9), arguments(1)[1])
+    assert "np.add.at(" in vector and "_add_at" not in vector
+    unsigned = [x.astype(np.uint64) if x.dtype == int else x for x in arguments(3)]
+    assert "x.take(" not in source(*unsigned)
+
+
+def test_what_is_added_may_be_a_view_of_where_it_is_added():
+    def f(x, i):
+        y = np.tanh(x)
+        np.add.at(y, i, y[::-1])
+        return np.sum(y**2)
+
+    x, i = RNG.normal(size=(900, 3)), RNG.integers(0, 900, 900)
+    assert sg.compile(f)(x, i) == pytest.approx(f(x, i), rel=1e-12)
