@@ -316,3 +316,82 @@ def test_no_nan_comes_from_what_is_left_out(energy):
         for optimize in (0, 1, 2):
             agree([sg.grad(lambda x: energy(distances(x)), optimize=optimize)(X)], [expected])
         agree([sg.hessian(lambda x: energy(distances(x)))(X)], [second])
+
+
+# ---- both sides of a condition
+
+POINTS = np.array([-3.0, -1.0, -0.25, 0.0, 0.5, 1.0, 4.0])
+
+
+def _within(x):
+    """Nested, with slopes that are infinite or NaN on the side that is not taken."""
+    return np.where(x > 0, np.where(x > 1, np.log(x), 2 * np.sqrt(x)), np.where(x < -1, x / (1 + x), x * x))
+
+
+def _within_slope(x):
+    x = np.where((x == 0) | (x == -1), 9.0, x)
+    inner = np.where(x > 1, 1 / x, 1 / np.sqrt(np.abs(x)))
+    return np.where(x == 9.0, 2 * POINTS, np.where(x > 0, inner, np.where(x < -1, 1 / (1 + x) ** 2, 2 * x)))
+
+
+PIECES = {
+    "leaky": (lambda x: np.where(x > 0, x, 0.1 * x), lambda x: np.where(x > 0, 1, 0.1)),
+    "several uses": (
+        lambda x: np.where(x > 0, x * np.exp(x), x * x * x), lambda x: np.where(x > 0, (1 + x) * np.exp(x), 3 * x * x),
+    ),
+    "select": (
+        lambda x: np.select([x < -2, x < 0, x < 2], [-x, x * x, np.sqrt(np.abs(x) + 1)], 3.0 * x),
+        lambda x: np.select([x < -2, x < 0, x < 2], [-1.0, 2 * x, np.sign(x) / (2 * np.sqrt(np.abs(x) + 1))], 3.0),
+    ),
+    "inverse": (lambda x: np.where(~(x > 0), x / (x - 5), x / 3), lambda x: np.where(x > 0, 1 / 3, -5 / (x - 5) ** 2)),
+    "and outside": (lambda x: 2 * x + np.where(x > 0, x, 3 * x), lambda x: np.where(x > 0, 3, 5)),
+    "within": (_within, _within_slope),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+@pytest.mark.parametrize("name", PIECES)
+def test_the_sides_of_a_condition_are_a_choice(name, optimize):
+    f, slope = PIECES[name]
+    with np.errstate(all="ignore"):
+        found = sg.elementwise_grad(f, optimize=optimize)(POINTS)
+        np.testing.assert_allclose(found, slope(POINTS), rtol=1e-13)
+
+
+def test_a_choice_between_sides_leaves_no_mask_behind():
+    """What comes before it may be infinite: a mask would be carried along to guard that."""
+
+    def loss(x, w):
+        h = np.exp(x) @ w
+        return np.sum(np.where(h > 0, h, 0.1 * h) ** 2)
+
+    source = sg.grad(loss, argnums=(0, 1)).source(X, W, optimize=1)
+    assert "np.any" not in source
+    assert source.count("= np.where") == 2  # of the value, and of the slope
+    guarded = sg.grad(lambda x, w: np.sum(np.where(x @ w > 0, np.exp(x) @ w, 0)), argnums=(0, 1))
+    assert "np.any" in guarded.source(X, W, optimize=1)
+
+
+def test_where_one_side_is_left_out_nothing_flows():
+    def f(x, t):
+        inner = np.where(x > 0, np.sqrt(x), 1 / x)
+        return np.sum(np.where(t > 0, inner, 0))
+
+    x, t = np.array([4.0, -2.0, 0.0, 0.0]), np.array([1.0, 1.0, 0.0, -1.0])
+    with np.errstate(all="ignore"):
+        for optimize in (0, 1, 2):
+            assert np.array_equal(sg.grad(f, optimize=optimize)(x, t), [0.25, -0.25, 0, 0])
+
+
+def test_hundreds_of_conditions():
+    edges = np.linspace(-2, 2, 300)
+
+    def f(x):
+        return np.sum(np.select([x < edge for edge in edges], [edge * x for edge in edges], x * x))
+
+    source = sg.grad(f).source("float64[7]", optimize=1)
+    assert not [line for line in source.split("\n") if "&" in line or "|" in line]
+    np.testing.assert_allclose(
+        sg.grad(f, optimize=1)(POINTS),
+        [*(edges[POINTS[i] < edges][0] for i in range(5)), *(edges[POINTS[5] < edges][:1]), 8],
+    )

@@ -18,6 +18,7 @@ from symgrad.core.region import cut, mark, with_nested
 from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask
 from symgrad.derivatives.hooks import flow_through, hook_of
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
+from symgrad.derivatives.shares import Shares, both
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
@@ -110,9 +111,9 @@ class _Pullback:
         self.graph, self.wanted, self.stop, self.forward = graph, frozenset(wanted), frozenset(stop), forward
         self.order, self.labels = order, labels  # of no order nothing is named; labels are those that were there
         self.flags = flags  # of each node whether it may be infinite or NaN though all inputs are finite
-        self.found: dict[Any, Cotangent] = {}
-        self.cotangents: dict[Node, Cotangent] = {}
-        self.parts: dict[Node, dict[int, Cotangent]] = {}  # of operators with several results
+        self.found: dict[Any, Shares] = {}
+        self.cotangents: dict[Node, Shares] = {}
+        self.parts: dict[Node, dict[int, Shares]] = {}  # of operators with several results
         self.needed: set[Node] = set()
 
     def through(self, nodes: Sequence[Node], outputs: Iterable[tuple[Node, Cotangent]]) -> dict[Any, Cotangent]:
@@ -138,7 +139,7 @@ class _Pullback:
                 self.through_checkpoint(node)
             elif node not in stop:
                 self.propagate_from(node, g)
-        return self.found
+        return {key: shares.total() for key, shares in self.found.items()}
 
     def holds_wanted(self, node: Node) -> bool:
         """Whether a node is differentiated by, or something inside of it."""
@@ -147,11 +148,12 @@ class _Pullback:
 
     def find(self, key: Any, g: Cotangent) -> None:
         """Add to the cotangent of what is wanted, which may stand in several places."""
-        self.found[key] = self.add(self.found[key], g) if key in self.found else g
+        self.found.setdefault(key, Shares()).add(g)
 
     def arrived(self, node: Node) -> Cotangent | None:
         """The cotangent of a node; where there is a hook, what it gives, which may flow where nothing arrived."""
-        arrived, hook = self.cotangents.pop(node, None), hook_of(node)
+        shares, hook = self.cotangents.pop(node, None), hook_of(node)
+        arrived = None if shares is None else shares.total()
         if arrived is None or hook is None:
             return arrived
         g = arrived.settled()
@@ -186,9 +188,8 @@ class _Pullback:
     def propagate(self, node: Node, g: Cotangent | None) -> None:
         """Hand the cotangent of a node on to its inputs."""
         if node.op is ITEM and g is not None:
-            part = self.parts.setdefault(node.inputs[0], {})
-            i = dict(node.params)["index"]
-            part[i] = g if i not in part else self.add(part[i], g)
+            parts = self.parts.setdefault(node.inputs[0], {})
+            parts.setdefault(dict(node.params)["index"], Shares()).add(g)
             return
         if not any(x in self.needed for x in node.inputs):
             return
@@ -223,7 +224,7 @@ class _Pullback:
         ends = {y: x for y, x in pairs if x in self.needed and x.aval.differentiable}
         run = _Pullback(graph, [*ends, *self.wanted], self.order, self.labels, self.stop, self.flags)
         nodes = dict.fromkeys([*barriers, *(twins[x] for x in region.nodes)])
-        found = run.through([*nodes], [(twins[region.results[i]], g) for i, g in arrived.items()])
+        found = run.through([*nodes], [(twins[region.results[i]], g.total()) for i, g in arrived.items()])
         graph.provenance = provenance
         made = cut(graph, [x.node for g in found.values() for x in g if x is not None], since)
         results = iter(as_checkpoint(graph, made))
@@ -280,8 +281,8 @@ class _Pullback:
             return Cotangent(g.value * p, g.mask, g.mask if self.may_blow(p.node) else g.valid)
         mask, p = masked
         value = g.value if _is_number(p.node, 1) else g.value * p
-        both = _and(g.mask, mask)
-        return Cotangent(value, both, both if self.may_blow(p.node) else _and(g.valid, mask))
+        narrowed = both(g.mask, mask)
+        return Cotangent(value, narrowed, narrowed if self.may_blow(p.node) else both(g.valid, mask))
 
     def as_mask(self, p: Variable) -> tuple[Variable, Variable] | None:
         """(mask, q) where `p` is q under the mask and zero elsewhere."""
@@ -315,7 +316,7 @@ class _Pullback:
             if gx is not None and x in self.needed and x.aval.differentiable:
                 own = self.mask_of(gx)
                 valid = m if own is None and self.blows_up(node, i) else None
-                yield x, Cotangent(gx, _and(m, own), valid).unbroadcast(x.aval)
+                yield x, Cotangent(gx, both(m, own), valid).unbroadcast(x.aval)
 
     def leaves_out(self, node: Node) -> bool:
         """Whether numbers are left out on purpose whose derivative may be infinite.
@@ -343,7 +344,7 @@ class _Pullback:
             return self.primal(node), g.settled(), g.mask
         parts = self.parts.pop(node)
         ys = [Variable(self.graph, self.graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval))]
-        gs = [parts[i].settled() if i in parts else np.zeros_like(y) for i, y in enumerate(ys)]
+        gs = [parts[i].total().settled() if i in parts else np.zeros_like(y) for i, y in enumerate(ys)]
         return ys, gs, None
 
     # ---- what every rule needs
@@ -352,15 +353,7 @@ class _Pullback:
         """Add a use's share to the cotangent of a node, in its dtype."""
         if g.value.dtype != x.aval.dtype:
             g = g._replace(value=g.value.astype(x.aval.dtype))
-        old = self.cotangents.get(x)
-        self.cotangents[x] = g if old is None else self.add(old, g)
-
-    def add(self, a: Cotangent, b: Cotangent) -> Cotangent:
-        if a.mask is not None and b.mask is not None:
-            if a.mask.node is b.mask.node and (a.valid is None or b.valid is None or a.valid.node is b.valid.node):
-                return Cotangent(a.value + b.value, a.mask, b.valid if a.valid is None else a.valid)
-            return Cotangent(a.settled() + b.settled(), a.mask | b.mask)
-        return Cotangent(a.settled() + b.settled())
+        self.cotangents.setdefault(x, Shares()).add(g)
 
 
 def _order(node: Node) -> int:
@@ -386,12 +379,6 @@ def _key(node: Node) -> Any:
     while node.where.again and node.where.of is not None and node.op is not BARRIER:
         node = node.where.of
     return identity(node)
-
-
-def _and(a: Mask, b: Mask) -> Mask:
-    if a is None or b is None:
-        return b if a is None else a
-    return a if a.node is b.node else a & b
 
 
 def _is_number(node: Node, number: float) -> bool:
