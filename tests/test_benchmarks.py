@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from optree import tree_leaves, tree_map
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+import firing
 import run
 from cases import CASES
 from contestants import ByHand, Symgrad
@@ -124,3 +126,21 @@ def test_arguments_are_rounded_to_the_dtype_of_the_case():
     floats = [x for x in tree_leaves(case.args(small=True)) if x.dtype.kind == "f"]
     exact = [x for x in tree_leaves(case.args(small=True, dtype="float64")) if x.dtype.kind == "f"]
     assert all(x.dtype == np.float32 and np.array_equal(x, y) for x, y in zip(floats, exact, strict=True))
+
+
+def test_what_fires_is_counted():
+    """By program and way of compiling; what is rewritten before a derivative counts, and what never fires has a row."""
+    fired = firing.Fired()
+    small, large = np.ones(3), np.ones(200_000)
+    for name in "ab":
+        program = firing.Program(name, lambda x: np.sum(np.log(1 + np.exp(x)) ** 2), (0,), [small], [large])
+        firing.compile_in_all_ways(program, fired)
+    rows = {firing.name_of(each): fired.row(each) for each in chain(*firing.everything().values())}
+    ways = dict(zip(firing.WAYS, rows["logaddexp_number"][2:], strict=True))
+    assert ways == dict.fromkeys(firing.WAYS, 2)
+    assert dict(zip(firing.WAYS, rows["nest"][2:], strict=True))["level 1"] == 0 < rows["nest"][1]
+    assert rows["canonicalise"][1] == 2
+    assert rows["split_columns"][:2] == [0, 0]
+    shown = firing.report(fired, firing.Fired(), firing.FEW)
+    assert "split_columns" in shown
+    assert "logaddexp_number" not in shown

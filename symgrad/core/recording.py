@@ -16,11 +16,12 @@ _T = TypeVar("_T")
 
 
 class StageRun(NamedTuple):
-    """A stage that has run: the function, what it gave, and how long it took."""
+    """A stage that has run: the function, what it gave, how long it took, and whether it gave something new."""
 
     function: Callable[..., Any]
     result: Any
     seconds: float
+    changed: bool
 
 
 class Applied(NamedTuple):
@@ -82,7 +83,7 @@ def staged(function: Callable[..., _T], subject: Any, *args: Any, **kwargs: Any)
     log.running, known = function, len(log.rewrites)
     start = perf_counter()
     result = function(subject, *args, **kwargs)
-    log.stages.append(StageRun(function, result, perf_counter() - start))
+    log.stages.append(StageRun(function, result, perf_counter() - start, result is not subject))
     if result is subject:
         del log.rewrites[known:]
     return result

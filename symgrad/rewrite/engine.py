@@ -235,6 +235,7 @@ def rewrite_within(
     new = Rewriting(rules)
     new.nodes, new.inputs, new.names, new._interned = graph.nodes, graph.inputs, graph.names, graph._interned
     new.rewrites, new.found = graph.rewrites, graph.found
+    already = len(graph.rewrites)
     image: dict[Node, Node] = {}
     nodes = reached([*outputs, *kept])
     new.shared = shared_values(nodes, outputs)
@@ -249,6 +250,7 @@ def rewrite_within(
         if node in graph.names and image[node].op is not CONSTANT:
             name = graph.names[node]
             graph.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
+    note_rewrites(iter(graph.rewrites[already:]), graph, {})
     return image
 
 
