@@ -8,8 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -131,6 +130,7 @@ class Node:
     params: Params
     aval: Aval
     where: Where
+    found: dict[Callable[..., Any], Any] | None = field(default=None, init=False)  # see `per_node`
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"%{x.id}" for x in self.inputs)
@@ -333,13 +333,14 @@ def moved_name(names: Mapping[Node, Any], name: Any, image: Mapping[Node, Node])
 
 def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
     """Keep what a function finds out about a node as long as the node is there."""
-    known: WeakKeyDictionary[Node, _T] = WeakKeyDictionary()
 
     @wraps(function)
     def kept(node: Node) -> _T:
-        found = known.get(node)
-        if found is None:
-            found = known[node] = function(node)
+        if node.found is None:
+            node.found = {}
+        elif function in node.found:
+            return cast(_T, node.found[function])
+        found = node.found[function] = function(node)
         return found
 
     return kept
