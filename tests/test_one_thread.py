@@ -194,3 +194,35 @@ def test_a_process_that_is_forked_meanwhile(threads):
         assert set(threads()) == {1}
         leave.set()
         stays.result()
+
+
+# ---- products of vectors outside of loops
+
+
+@pytest.mark.parametrize("n", [10_001, 16_384, 30_000])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_product_of_long_vectors_starts_no_threads(n, dtype, whole, threads):
+    """For microseconds of work threads never pay; and the rounding does not depend on how many there are."""
+    program = sg.compile(lambda x, y: np.exp(x @ y)).compile(f"{dtype}[{n}]", f"{dtype}[{n}]")
+    assert "np.exp(_dot(x, y))" in program.source
+    x, y = (np.random.default_rng(0).normal(size=(2, n)) / n**0.5).astype(dtype)
+    value = program(x, y)
+    assert value.dtype == dtype
+    np.testing.assert_allclose(value, np.exp(x.astype(float) @ y), rtol=1e-5 if dtype == "float32" else 1e-13)
+    for library, _ in runtime._blas().libraries:
+        library.set_num_threads(1)
+    try:
+        assert program(x, y) == value
+        np.testing.assert_allclose(program(x[::-1], y[::-1]), value, rtol=1e-6)
+    finally:
+        for library, _ in runtime._blas().libraries:
+            runtime._set_threads(library, MANY)
+            runtime._let_go(library)
+
+
+@pytest.mark.parametrize("spec", ["float64[10000]", "float64[n]", "int64[20000]"])
+def test_other_products_are_written_as_they_are(spec, whole):
+    def f(x):
+        return x @ x
+
+    assert "return x @ x\n" in sg.compile(f).source(spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from symgrad.analysis.cost import flops_of, likely, likely_numbers
+from symgrad.analysis.cost import MANY_ROWS, flops_of, likely, likely_numbers
 from symgrad.analysis.liveness import most_held
 from symgrad.analysis.memory_profile import nbytes
 from symgrad.core.graph import Aval, Node, per_node
@@ -39,8 +39,14 @@ def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
 
 
 def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
-    """The time that the system takes for the memory of what they hold, if it is too much to be kept between calls."""
-    if sum(figures_of(x).written for x in nodes) * scale <= KEPT:
+    """The time that the system takes for the memory of what they hold, if it is too much to be kept between calls.
+
+    Where sizes are symbols the largest value has MANY_ROWS numbers at most: many rows are seldom long ones.
+    """
+    written = [figures_of(x).written for x in nodes]
+    largest = max(written, default=0)
+    scale = min(scale, 8 * MANY_ROWS / largest) if largest and scale > 1 else scale
+    if sum(written) * scale <= KEPT:
         return 0.0
     held = most_held(nodes, lambda x: figures_of(x).written) * scale
     return held / 8 * FRESH if held > KEPT else 0.0

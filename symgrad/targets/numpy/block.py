@@ -24,7 +24,7 @@ from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index_expressions import spell_key
 from symgrad.spelling import ATOM, Call, Code, Name, call, several
-from symgrad.targets.numpy.body import Body, Expr, Scope
+from symgrad.targets.numpy.body import ONE_THREAD, Body, Expr, Scope
 from symgrad.targets.numpy.expressions import written_into
 from symgrad.targets.numpy.extents import Extents
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
@@ -200,6 +200,11 @@ class BlockBody(Body):
         code = super().spell(node, inputs)
         assert isinstance(code, Call), f"{node.op} is no call that takes out="
         return code.into(target)
+
+    def may_start_threads(self, node: Node) -> bool:
+        """Where threads share the rows BLAS is on one anyway; short blocks stay below what it starts threads for."""
+        alone = not self.block.threads and self.layout.rows > ONE_THREAD
+        return alone and super().may_start_threads(node)
 
     def target(self, node: Node) -> Code | None:
         """Where NumPy writes the value: into a buffer, or right into the result."""

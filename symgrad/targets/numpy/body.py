@@ -17,8 +17,10 @@ from symgrad.analysis.values import hits_once
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, reached
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Dim
 from symgrad.ops import index, index_expressions
 from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.contract import MATMUL
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
@@ -30,6 +32,7 @@ LONGEST = 76  # characters of an expression that a person still reads at one gla
 SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
+ONE_THREAD = 10_000  # numbers up to which OpenBLAS multiplies vectors without threads
 PAGE = 1 << 12  # and from which on where values are computed again lest they be kept
 
 
@@ -178,12 +181,22 @@ class Body:
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         """How an operator reads on the code of its inputs."""
         if self.quick:
+            if self.may_start_threads(node):
+                self.scope.called.add("_dot")
+                return call("_dot", [x.text for x in inputs])
             inputs = with_floats(node, inputs)
             code = taken(node, inputs) or (node.op.quick and node.op.quick(node, *inputs))
             if code:
                 return code
         spell = node.op.spell
         return self.call(node, inputs) if spell is None else spell(node, *inputs)
+
+    def may_start_threads(self, node: Node) -> bool:
+        """Whether BLAS may start threads for a product of vectors, which takes microseconds without."""
+        if node.op is not MATMUL or node.aval.shape or node.aval.dtype.kind != "f":
+            return False
+        (n,) = node.inputs[0].aval.shape
+        return not isinstance(n, Dim) and n > ONE_THREAD
 
     def under_its_name(self, x: Node) -> Expr:
         """A value that a mark stands on: it costs nothing and has no name of its own."""

@@ -96,6 +96,15 @@ def _in_parts(share, n, rows, threads=None):
     return [given[start] for start in starts]
 
 
+def _dot(x, y):
+    """`x @ y` in pieces for which BLAS starts no threads: where others use the cores, these wait for each other."""
+    n = x.size // 8192 * 8192
+    if n == 0:
+        return x @ y
+    pieces = np.vecdot(x[:n].reshape(-1, 8192), y[:n].reshape(-1, 8192))
+    return pieces.sum() + x[n:] @ y[n:]
+
+
 class _OneThread:
     """Calls functions while BLAS is on one thread, and gives it back its threads when nobody is in such a call.
 
