@@ -21,9 +21,11 @@ from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
+from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
+GATHERED = 8  # from which on rows that are read under an index array are worth more in the order in which they are read
 SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
 PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
@@ -252,6 +254,8 @@ class Order:
         for node in self._graph.nodes:
             if node.op is not INPUT and row_axis(node) is not None and node.aval.ndim > 1 and not is_view(node):
                 last = self.of(node)[-1]
+                if node.op is GET and likely(node.aval.shape[last]) >= GATHERED:
+                    return False
                 if likely(node.aval.shape[last]) < SHORT:
                     short += nbytes_of_row(node)
                 else:
