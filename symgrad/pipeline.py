@@ -39,6 +39,7 @@ from symgrad.rewrite import (
     cheaper,
     copies,
     folding,
+    pieces,
     prepare,
     repetition,
     scatter,
@@ -276,7 +277,7 @@ def canonicalised(
 
 ALGEBRA = (algebra, arrays)
 EARLY = (folding, repetition, structure)
-LATE = (*EARLY, scatter, block_diagonal, factors)
+LATE = (*EARLY, pieces, scatter, block_diagonal, factors)
 PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {

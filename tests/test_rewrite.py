@@ -885,3 +885,65 @@ def test_assignment_to_all_of_an_axis_of_one():
     source = sg.compile(f).source("float64[3]")
     assert "return v[:, None] * 2.0" in source or "return 2.0 * v[:, None]" in source, source
     np.testing.assert_array_equal(sg.compile(f)(np.arange(3.0)), 2 * np.arange(3.0)[:, None])
+
+
+# ---- pieces of one array
+
+
+def gates(z, n):
+    a, b, c = z[..., :n], z[..., n : 2 * n], z[..., 2 * n :]
+    return np.sum(np.tanh(a) * b) + np.sum(np.sin(c) * c)
+
+
+JOINED = ", d_c], axis="
+PIECES = {
+    "gates": (lambda z: gates(z, 2), "float64[3, 8]", JOINED + "1)"),
+    "gates of any size": (lambda z: gates(z, z.shape[1] // 4), "float64[n, 4*n]", JOINED + "1)"),
+    "in a stack": (lambda z: gates(z, 2), "float64[2, n, 8]", JOINED + "2)"),
+    "split": (
+        lambda z: sum(np.sum(part**k) for k, part in enumerate(np.split(z, [2, 3], axis=1), 2)),
+        "float64[3, 8]", "np.concatenate([2 * ",
+    ),
+    "from both ends": (
+        lambda z: np.sum(z[: z.shape[0] // 2] ** 2) + np.sum(z[-(z.shape[0] // 2) :] ** 3), "float64[2*n, n]",
+        "np.concatenate([2 * ",
+    ),
+    "every other": (lambda z: np.sum(z[::2] ** 2) + np.sum(np.sin(z[1::2])), "float64[8]", "np.empty(8)"),
+    "a gap": (lambda z: np.sum(z[:2] ** 2) + np.sum(np.sin(z[3:])), "float64[8]", "np.zeros(8)"),
+    "columns with a gap": (
+        lambda z: np.sum(z[:, :2] ** 2) + np.sum(np.sin(z[:, -1])), "float64[n, 8]", "np.zeros((n, 8))"
+    ),
+    "numbers": (lambda z: z[0] ** 2 + np.sum(np.sin(z[1:])), "float64[8]", "np.empty(8)"),
+    "rows": (lambda z: np.sum(np.sin(z[0]) * z[1] + z[2]), "float64[3, n]", "np.empty((3, n))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_pieces_of_an_array_have_one_cotangent_that_is_joined_once(name):
+    f, spec, text = PIECES[name]
+    source = sg.grad(f).source(spec, optimize=1)
+    assert text in source
+    assert "+=" not in source
+    shape = [int(eval(n, {"n": 3, "b": 5})) for n in spec[8:-1].split(",")]
+    z = np.random.default_rng(0).normal(size=shape)
+    expected = sg.grad(f, optimize=0)(z)
+    for optimize in (1, 2):
+        np.testing.assert_allclose(sg.grad(f).compile(spec, optimize=optimize)(z), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_pieces_that_may_meet_are_added(start):
+    """Of 3 numbers the first 2 leave one out: of any number nobody knows."""
+
+    def f(z):
+        return np.sum(z[:2] ** 2) + np.sum(np.sin(z[start:]))
+
+    for spec, n in [("float64[3]", 3), ("float64[n]", 3), ("float64[n]", 1)]:
+        z = np.linspace(0.5, 1, n)
+        for optimize in (0, 1, 2):
+            program = sg.grad(f).compile(spec, optimize=optimize)
+            expected = 2 * z * (np.arange(n) < 2) + np.cos(z) * (np.arange(n) >= start)
+            np.testing.assert_allclose(program(z), expected, rtol=1e-13)
+            assert optimize or "np.concatenate" not in program.source
+        joined = "np.concatenate" in sg.grad(f).source(spec, optimize=1)
+        assert joined == (spec == "float64[3]" and start == 2)

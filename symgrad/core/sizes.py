@@ -332,6 +332,14 @@ def same(a: Size, b: Size) -> bool:
     return scope_of(a, b).decide(operator.eq, calculate(operator.sub, expression_of(a), expression_of(b))) is True
 
 
+def at_most(a: Size, b: Size) -> bool:
+    """Whether a size is provably at most another; never pins."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a <= b
+    scope = scope_of(a, b)
+    return scope.decide(operator.le, calculate(operator.sub, expression_of(a), expression_of(b))) is True
+
+
 def agree(a: Size, b: Size) -> bool:
     """Whether two sizes are equal: by an assumption, or in the call at hand, and then they are pinned."""
     if isinstance(a, int) and isinstance(b, int):

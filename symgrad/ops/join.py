@@ -85,6 +85,7 @@ CONCATENATE = operator(
     axes={"axis": axis_numbers},
     joins=True,
     linear=True,
+    out=True,
 )
 
 

@@ -1,0 +1,198 @@
+"""Arrays that are put together piece by piece: pieces that do not meet are assigned, or joined if they are all of it.
+
+The pullback of ``x[a:b]`` adds into zeros. In a parameter vector that was cut up, or in the gates of a recurrent
+network, the pieces do not meet and leave nothing out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from symgrad.analysis.values import is_zeros
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import product, same_shape
+from symgrad.core.sizes import Shape, Size, at_most, same
+from symgrad.ops.create import EMPTY
+from symgrad.ops.index import ADD_AT, SET
+from symgrad.ops.index_expressions import Slice
+from symgrad.ops.join import CONCATENATE
+from symgrad.rewrite.rules import procedure
+
+LONGEST = 256  # assignments to one array that are looked at together
+
+
+class Span(NamedTuple):
+    """Consecutive places of an axis whose size is a symbol, or between symbols."""
+
+    start: Size
+    stop: Size
+
+
+Places: TypeAlias = range | Span
+Box: TypeAlias = tuple[Places, ...]
+
+
+class Piece(NamedTuple):
+    """What is put where: under a key with whose None an axis of the value has no place in the array."""
+
+    box: Box
+    op: Op
+    value: Node
+    key: tuple[Any, ...]
+
+
+@procedure(ADD_AT, SET, changes_nan=True, exact=True)
+def assign_pieces(graph: Graph, node: Node) -> Node | None:
+    """Pieces that do not meet: assigned; joined, or put into a new array, if they are all of it."""
+    pieces = pieces_of(node)
+    if pieces is None:
+        return None
+    *earlier, last = pieces
+    if not all(_apart(last.box, piece.box) for piece in earlier):
+        return None
+    if last.op is ADD_AT:
+        return graph.add(SET, node.inputs, node.params)
+    shape = node.aval.shape
+    if not same(sum([_volume(piece) for piece in pieces], start=0), product(shape)) or not disjoint(pieces):
+        return None
+    return _joined(graph, node, pieces) or _in_order(graph, node, pieces)
+
+
+def _joined(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node | None:
+    """Slices along one axis, in their order."""
+    axis = cut_axis(pieces, node.aval.shape)
+    if axis is None or any(piece.value.aval.dtype != node.aval.dtype or not _is_whole(piece) for piece in pieces):
+        return None
+    left = [(ends(piece.box[axis]), piece.value) for piece in pieces]
+    values: list[Node] = []
+    at: Size = 0
+    while left:
+        i = next((i for i, (span, _) in enumerate(left) if same(span.start, at)), None)
+        if i is None:
+            return None
+        (_, at), value = left.pop(i)
+        values.append(value)
+    return graph.add(CONCATENATE, tuple(values), (("axis", axis),) if axis else ())
+
+
+def _in_order(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node | None:
+    """Into a new array, from its first places on, where these are numbers."""
+    if not all(isinstance(ends(places).start, int) for piece in pieces for places in piece.box):
+        return None
+    return assembled(graph, node, sorted(pieces, key=lambda piece: [ends(places).start for places in piece.box]))
+
+
+def assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
+    """A new array of the shape of a value, into which pieces are written."""
+    params = (("dtype", np.dtype(node.aval.dtype)), ("shape", node.aval.shape), ("tag", node.id))
+    y = graph.add(EMPTY, (), params)
+    for piece in pieces:
+        y = graph.add(SET, (y, piece.value), (("key", piece.key),))
+    return y
+
+
+# ---- what is put where
+
+
+def pieces_of(node: Node, new: Callable[[Node], bool] = is_zeros) -> list[Piece] | None:
+    """What is written one after the other into a `new` array to make a value; None where that is not known."""
+    pieces: list[Piece] = []
+    shape = node.aval.shape
+    while node.op is ADD_AT or node.op is SET:
+        if len(node.inputs) != 2 or len(pieces) == LONGEST:
+            return None
+        key = dict(node.params)["key"]
+        box = _box(key, shape)
+        if box is None:
+            return None
+        pieces.append(Piece(box, node.op, node.inputs[1], key))
+        node = node.inputs[0]
+    return pieces[::-1] if pieces and new(node) else None
+
+
+def _box(key: tuple[Any, ...], shape: Shape) -> Box | None:
+    items = [item for item in key if item is not None]
+    if len(items) != len(shape):
+        return None
+    box = []
+    for item, n in zip(items, shape, strict=True):
+        places = _places(item, n)
+        if places is None:
+            return None
+        box.append(places)
+    return tuple(box)
+
+
+def _places(item: Any, n: Size) -> Places | None:
+    """The places that an item of a key selects, at least one."""
+    if isinstance(n, int) and all(
+        x is None or isinstance(x, int) for x in (item if isinstance(item, Slice) else [item])
+    ):
+        return _numbers(item, n)
+    if not isinstance(item, Slice) or item.step not in (None, 1):
+        return None
+    start, stop = 0 if item.start is None else item.start, n if item.stop is None else item.stop
+    start, stop = (n + x if at_most(x, -1) else x for x in (start, stop))
+    return Span(start, stop) if at_most(0, start) and at_most(start + 1, stop) and at_most(stop, n) else None
+
+
+@lru_cache(4 * LONGEST)
+def _numbers(item: Slice | int, n: int) -> range | None:
+    if isinstance(item, int):
+        return range(item % n, item % n + 1)
+    places = range(*slice(*item).indices(n))
+    return (places if places.step > 0 else places[::-1]) or None
+
+
+def ends(places: Places) -> Span:
+    return Span(places[0], places[-1] + 1) if isinstance(places, range) else places
+
+
+def _length(places: Places) -> Size:
+    return len(places) if isinstance(places, range) else places.stop - places.start
+
+
+def _volume(piece: Piece) -> Size:
+    return product(map(_length, piece.box))
+
+
+def _apart(a: Box, b: Box) -> bool:
+    return any(map(_no_place_is_shared, a, b))
+
+
+def _no_place_is_shared(x: Places, y: Places) -> bool:
+    if isinstance(x, range) and isinstance(y, range) and x.step == y.step and (x[0] - y[0]) % x.step != 0:
+        return True
+    (start, stop), (other_start, other_stop) = ends(x), ends(y)
+    return at_most(stop, other_start) or at_most(other_stop, start)
+
+
+def disjoint(pieces: Sequence[Piece]) -> bool:
+    """Whether no place is written to twice."""
+    pairs = itertools.combinations(pieces, 2)
+    return all(piece.op is SET for piece in pieces) and all(_apart(a.box, b.box) for a, b in pairs)
+
+
+def cut_axis(pieces: Sequence[Piece], shape: Shape) -> int | None:
+    """The one axis along which pieces are parts of the whole, without gaps."""
+    cut = {i for piece in pieces for i, n in enumerate(shape) if not same(_length(piece.box[i]), n)}
+    plain = all(isinstance(places, Span) or places.step == 1 for piece in pieces for places in piece.box)
+    return cut.pop() if len(cut) == 1 and plain else None
+
+
+def _is_whole(piece: Piece) -> bool:
+    """Whether the value is what stands there, axis for axis."""
+    return piece.value.aval.ndim == len(piece.box) and fills(piece)
+
+
+def fills(piece: Piece) -> bool:
+    """Whether the value has a number for each place, in its order."""
+    if any(item is None or (isinstance(item, Slice) and item.step not in (None, 1)) for item in piece.key):
+        return False
+    pairs = zip(piece.key, piece.box, strict=True)
+    return same_shape(piece.value.aval.shape, tuple(_length(x) for item, x in pairs if isinstance(item, Slice)))
