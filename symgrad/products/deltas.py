@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -208,7 +208,7 @@ class Rest(NamedTuple):
 
     def _product(self, graph: Graph, out: str) -> Variable:
         """The product; times the size of each label that is summed over and that no operand has."""
-        factors = [Variable(graph, x) for x, term in zip(self.operands, self.terms, strict=True) if not term]
+        factors: list[Any] = [Variable(graph, x) for x, term in zip(self.operands, self.terms, strict=True) if not term]
         kept = [(x, term) for x, term in zip(self.operands, self.terms, strict=True) if term]
         if len(kept) == 1:
             factors.append(_read_as(Variable(graph, kept[0][0]), kept[0][1], out))
