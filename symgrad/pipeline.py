@@ -24,7 +24,7 @@ from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
 from symgrad.ops.checkpoint import open_checkpoints
-from symgrad.products import contraction_lowering, contraction_order, factors, masks, matrices, scaled, sums
+from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, scaled, sums
 from symgrad.products.batch_matmuls import batch_matmuls
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
@@ -35,7 +35,6 @@ from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
     algebra,
     arrays,
-    block_diagonal,
     cheaper,
     copies,
     folding,
@@ -277,12 +276,12 @@ def canonicalised(
 
 ALGEBRA = (algebra, arrays)
 EARLY = (folding, repetition, structure)
-LATE = (*EARLY, pieces, scatter, block_diagonal, factors)
+LATE = (*EARLY, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "canonicalise": (*EARLY, *ALGEBRA, prepare, stable),
-    "simplify": (*LATE, *ALGEBRA, stable, cheaper, matrices),
+    "simplify": (*LATE, *ALGEBRA, stable, cheaper),
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
     "lower_contractions": (contraction_lowering,),
     "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, late_scatters),

@@ -513,7 +513,7 @@ def test_products_of_masks_with_ones(shape):
     program = sg.compile(f).compile(m, optimize=2)
     for a, b in zip(program(m), f(m), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert operators(program).count("matmul") == 1
+    assert operators(program).count("matmul") == operators(program).count("sum") == 0
 
 
 def test_what_is_contracted_with_zeros_is_zero():

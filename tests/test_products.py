@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import symgrad as sg
 from symgrad.analysis.uses import times_used
 from symgrad.core.graph import Aval
 from symgrad.core.interpret import interpret
@@ -132,3 +133,96 @@ def test_places_along_an_axis():
     assert run_of(places(v, 1, 1, 5).node) == (x, 1, 1, 5, True)
     for other in (lambda x: x[1:, 2], lambda x: x[:, ::2], lambda x: x[:, None], lambda x: x[:, np.array([0, 1])]):
         assert run_of(traced(other, (3, 5, 2))[2]) is None
+
+
+# ---- operands that are known but for a few numbers
+
+ONES, EYE, TWOS = np.ones(4), np.eye(4), np.full((4, 4), 2.0)
+KNOWN = {
+    "product with ones": (lambda x: x @ np.ones(x.shape[1]), ["sum"]),
+    "product with constant ones": (lambda x: x @ ONES, ["sum"]),
+    "product with ones in front": (lambda x: np.ones((1, x.shape[0])) @ x, ["sum", "index"]),
+    "mean by matrices": (lambda x: np.ones((4, 1)) @ (np.ones((1, 4)) @ x) / 4, ["sum", "divide", "broadcast_to"]),
+    "einsum with ones": (lambda x: np.einsum("ij,jk->i", x, np.ones_like(x)), ["sum", "multiply"]),
+    "product with repeated rows": (lambda x: x @ np.broadcast_to(x[0], x.shape).T, None),
+    "identity": (lambda x: np.eye(4) @ x @ EYE, []),
+    "multiple of the identity": (lambda x: x @ (3.0 * np.eye(4)), ["multiply"]),
+    "product by number with the identity": (lambda x: np.eye(4) * x, ["diagonal", "diag"]),
+    "scaled rows": (lambda x: np.diag(x[0]) @ x, ["index", "index", "multiply"]),
+    "scaled columns": (lambda x: x @ np.diag(x[0]), ["index", "multiply"]),
+    "two diagonals": (lambda x: np.diag(x[0]) @ np.diag(x[1]), ["index", "index", "multiply", "diag"]),
+    "identity times a column": (lambda x: EYE * x[0][:, None], ["index", "diag"]),
+    "diagonals in a sum": (lambda x: np.diag(x[0]) + np.eye(4) / 1.0, ["index", "add", "diag"]),
+    "sums of a diagonal": (lambda x: np.sum(np.diag(x[0]), axis=0, keepdims=True), ["index", "index"]),
+    "trace of a diagonal": (lambda x: np.trace(np.diag(x[0])) * x, ["index", "sum", "multiply"]),
+    "zeros": (lambda x: np.zeros((3, 4)) @ x, ["full"]),
+    "constants of one number": (lambda x: (x * TWOS + 0.0 * TWOS) ** TWOS, None),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_operands_that_are_known_but_for_a_few_numbers(name):
+    f, expected = KNOWN[name]
+    (x,) = drawn((4, 4))
+    for level in (0, 1, 2):
+        program = sg.compile(f).compile(x, optimize=level)
+        np.testing.assert_allclose(program(x), f(x), rtol=1e-12, atol=1e-12)
+        found = [node.op.name for node in program.graph.nodes if node.inputs or node.op.name == "eye"]
+        if level == 1 and expected is not None:
+            assert found == expected
+    spoiled = np.where(np.eye(4, k=1) > 0, np.nan, x)
+    np.testing.assert_allclose(sg.compile(f).compile(x, numerics="ieee")(spoiled), f(spoiled), rtol=1e-12, atol=1e-12)
+
+
+def made(kind, x):
+    """An operand of the shape of x, which has known numbers in it."""
+    shape = x.shape
+    match kind:
+        case "full":
+            return np.full(shape, 2.5, like=x)
+        case "repeated":
+            first = tuple(slice(0, 1) if i % 2 == 0 else slice(None) for i in range(len(shape)))
+            return np.broadcast_to(x[first], shape) if min(shape) else x
+        case "identity":
+            return np.reshape(np.eye(shape[0], like=x), shape)
+        case "diagonal":
+            return np.reshape(np.diag(np.sum(x, axis=tuple(range(1, len(shape))))), shape)
+        case "blocks":
+            y, i = np.zeros_like(x), np.arange(shape[0])
+            y[(i, *[slice(None)] * (len(shape) - 2), i)] = np.sum(x, axis=-1)
+            return y
+        case _:
+            return x
+
+
+def known_operand(rng, sizes):
+    """What an operand of such a shape may be."""
+    kinds = ["given", "full", "repeated"]
+    if len(sizes) > 1 and sizes[0] == np.prod(sizes[1:]):
+        kinds += ["identity", "diagonal"] * 3
+    if len(sizes) > 2 and sizes[0] == sizes[-1]:
+        kinds += ["blocks"] * 3
+    return rng.choice(kinds)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_products_of_known_operands(seed):
+    rng = np.random.default_rng(seed)
+    sizes = dict(zip("abcd", rng.choice([0, 1, 2, 3, 3, 6], 4), strict=True))
+    sizes |= [{}, {"b": sizes["a"]}, {"a": 6, "b": 6, "c": 2, "d": 3}][rng.integers(3)]
+    terms = ["".join(rng.choice(list("abcd"), n, replace=False)) for n in rng.integers(1, 4, rng.integers(1, 4))]
+    letters = sorted({*"".join(terms)}, key=lambda _: rng.random())
+    out = "".join(letters[: rng.integers(0, len(letters) + 1)])
+    shapes = [tuple(int(sizes[label]) for label in term) for term in terms]
+    kinds = [known_operand(rng, shape) for shape in shapes]
+
+    def f(*xs):
+        ys = [made(kind, x) for kind, x in zip(kinds, xs, strict=True)]
+        y, z = np.einsum(f"{','.join(terms)}->{out}", *ys), ys[0] * xs[0] - ys[0] / 2
+        return y, z, -2.0 * np.sum(z, axis=0), z.T + ys[0].T
+
+    xs = [rng.uniform(0.5, 2, shape) for shape in shapes]
+    for level in (1, 2):
+        for a, b in zip(sg.compile(f).compile(*xs, optimize=level)(*xs), f(*xs), strict=True):
+            assert np.shape(a) == np.shape(b)
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)

@@ -416,7 +416,7 @@ def test_what_warns_is_left_for_the_run(f):
 
 def test_large_arrays_are_not_made_when_compiling():
     assert operators(final(lambda x: np.zeros((1000, 1000), like=x) + x, (1,))) == ["broadcast_to"]
-    assert operators(final(lambda x: np.exp(np.zeros((1000, 1000), like=x)) @ x, (1000,))) == ["full", "matmul"]
+    assert operators(final(lambda x: np.exp(np.zeros((1000, 1000), like=x)) @ x, (1000,))) == ["sum", "broadcast_to"]
 
 
 def test_numbers_become_pythons_where_the_dtype_stays():

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.core.graph import CONSTANT, SIZE, Literal, Node
 from symgrad.core.shapes import broadcast_shapes, is_one
 from symgrad.core.sizes import Dim, same
-from symgrad.ops.create import ARANGE, FULL
+from symgrad.ops.create import ARANGE, EYE, FULL
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import Slice, Slot
 from symgrad.ops.shape import RESHAPE
@@ -28,6 +28,34 @@ def number(node: Node) -> Any:
 def is_zeros(node: Node) -> bool:
     """Whether a value is an array of zeros."""
     return node.op is FULL and number(node.inputs[0]) == 0
+
+
+def one_number(node: Node) -> Any:
+    """The NumPy scalar that stands in every place of a constant array, to the last bit; None if there are two."""
+    return _one_number(node.params[0][1]) if node.op is CONSTANT and node.aval.shape else None
+
+
+def is_identity(node: Node) -> bool:
+    """Whether a value is an identity matrix."""
+    shape = node.aval.shape
+    if len(shape) != 2 or not same(*shape):
+        return False
+    return dict(node.params)["k"] == 0 if node.op is EYE else node.op is CONSTANT and _is_identity(node.params[0][1])
+
+
+@lru_cache(maxsize=256)
+def _one_number(literal: Literal) -> Any:
+    values = literal.value.reshape(-1, 1)
+    if not values.size or values[0].tobytes() != values[-1].tobytes():
+        return None
+    bits = values.view(np.uint8)
+    return values[0, 0] if np.all(bits == bits[0]) else None
+
+
+@lru_cache(maxsize=256)
+def _is_identity(literal: Literal) -> bool:
+    values = literal.value
+    return bool(values.size and values[0, 0] == 1 and np.array_equal(values, np.eye(len(values))))
 
 
 def is_range(array: Node, size: Any) -> bool:

@@ -12,9 +12,6 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
-
-from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.einsum import EINSUM, LETTERS
@@ -35,21 +32,6 @@ from symgrad.rewrite.rules import procedure
 
 MOST = 6
 """So many operands are tried in every order."""
-
-
-@procedure(*CONTRACTIONS, changes_nan=True)
-def product_with_zeros(graph: Graph, node: Node) -> Variable | None:
-    """What is contracted with zeros is zero."""
-    if node.aval.dtype.kind != "f" or not node.aval.shape or not any(map(_vanishes, node.inputs)):
-        return None
-    return np.full(node.aval.shape, 0.0, node.aval.dtype, like=Variable(graph, node))
-
-
-def _vanishes(x: Node) -> bool:
-    value = x.constant
-    if value is None:
-        return is_zeros(x)
-    return np.size(value) > 0 and not np.ravel(value)[0] and not np.any(value)
 
 
 @procedure(EINSUM, changes_nan=True)

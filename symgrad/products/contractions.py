@@ -81,14 +81,23 @@ class Contraction(NamedTuple):
         """The contraction as a value: a matrix product or an elementwise one where it is that."""
         xs = [Variable(graph, x) for x in self.operands]
         if len(xs) == 2 and not self.contracted and all(map(self._in_order, self.terms)):
-            return np.multiply(*[_placed(x, term, self.out) for x, term in zip(xs, self.terms, strict=True)])
-        return np.einsum(self.subscripts, *xs)
+            return np.multiply(*[placed(x, term, self.out) for x, term in zip(xs, self.terms, strict=True)])
+        return xs[0] @ xs[1] if self._is_matmul() else np.einsum(self.subscripts, *xs)
+
+    def _is_matmul(self) -> bool:
+        """Whether it is a stack of matrices times one matrix, or times as many, as they stand."""
+        if len(self.terms) != 2 or min(map(len, self.terms)) < 2:
+            return False
+        left, right = self.terms
+        stack, i, j, k = left[:-2], left[-2], left[-1], right[-1]
+        apart = len({*stack, i, j, k}) == len(stack) + 3
+        return apart and right in (j + k, stack + j + k) and self.out == stack + i + k
 
     def _in_order(self, term: str) -> bool:
         return "".join(label for label in self.out if label in term) == term
 
 
-def _placed(x: Variable, term: str, out: str) -> Variable:
+def placed(x: Variable, term: str, out: str) -> Variable:
     """A value with axes of size one for the labels that it lacks; broadcasting adds those in front."""
     if not term:
         return x
@@ -156,11 +165,11 @@ def _multiply(node: Node) -> Contraction | None:
     if not x.aval.shape or not y.aval.shape:
         return None
     out = LETTERS[: len(node.aval.shape)]
-    terms = tuple(_spanned(z.aval.shape, node.aval.shape, out) for z in node.inputs)
+    terms = tuple(spanned(z.aval.shape, node.aval.shape, out) for z in node.inputs)
     return Contraction(node.inputs, terms, out)
 
 
-def _spanned(shape: Shape, whole: Shape, labels: str) -> str:
+def spanned(shape: Shape, whole: Shape, labels: str) -> str:
     """A label for each axis; a blank where an axis is stretched."""
     lead = len(whole) - len(shape)
     return "".join(" " if is_one(n) and not is_one(whole[i]) else labels[i] for i, n in enumerate(shape, lead))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.analysis.values import hits_once, number, raises_at_zero
+from symgrad.analysis.values import hits_once, number, one_number, raises_at_zero
 from symgrad.core.graph import CONSTANT, Aval, Graph, Node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import same
@@ -35,10 +35,9 @@ def bare(graph: Graph, x: Node) -> Node:
             x = Variable(graph, inner).astype(x.aval.dtype).node if inner.aval.weak else inner  # an array widens others
         elif x.op is FULL:
             return Variable(graph, x.inputs[0]).astype(x.aval.dtype).node
-        elif x.op is CONSTANT and x.aval.shape and all(type(n) is int and n == 1 for n in x.aval.shape):
-            return graph.constant(x.constant.reshape(())[()])
         else:
-            return x
+            repeated = one_number(x)
+            return x if repeated is None else graph.constant(repeated)
 
 
 def _only_leads(x: Node) -> bool:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, Graph, Node
-from symgrad.core.shapes import added_axes, same_shape
+from symgrad.core.shapes import added_axes, is_one, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.index import GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
 from symgrad.rewrite.engine import alone
@@ -75,6 +76,15 @@ def without(graph: Graph, x: Node, axes: Iterable[int]) -> Node:
         x, old = x.inputs[0], dict(x.params)["key"]
     items = [item if i not in gone else 0 for i, item in enumerate(old) if i not in gone or item is not None]
     return x if all(item == EVERYTHING for item in items) else graph.add(GET, (x,), (("key", tuple(items)),))
+
+
+@procedure(SUM, MEAN)
+def sum_of_one(graph: Graph, node: Node) -> Node | None:
+    """A sum or a mean over axes of size one."""
+    x, axes = node.inputs[0], reduced_axes(node)
+    if x.aval.dtype != node.aval.dtype or not axes or not all(is_one(x.aval.shape[i]) for i in axes):
+        return None
+    return x if dict(node.params).get("keepdims") else without(graph, x, axes)
 
 
 def with_axes(graph: Graph, y: Variable, axes: Sequence[int], ndim: int) -> Variable:
