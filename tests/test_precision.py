@@ -307,5 +307,5 @@ def test_other_factors_are_multiplied_in_any_order(f):
 def test_what_has_no_truth_number_by_number_is_left_out():
     """Rules with axes, keys and masks move values, or sum them."""
     rest = {r.name for r in RULES if not is_elementwise(r)}
-    assert {"sum_of_multiple", "logsumexp", "softmax", "truth_by_cast"} <= rest
+    assert {"sum_of_multiple", "logsumexp", "softmax", "choice_by_product"} <= rest
     assert not rest & {"expm1", "log1mexp", "sigmoid_of_parts", "multiple_of_quotient", "over_multiple"}

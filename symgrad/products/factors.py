@@ -19,7 +19,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.reduce import SUM
-from symgrad.ops.shape import RESHAPE, TRANSPOSE
+from symgrad.ops.shape import RESHAPE
 from symgrad.products.contractions import CONTRACTIONS
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
@@ -144,20 +144,6 @@ def common_factor(graph: Graph, node: Node) -> Variable | None:
         if len(others) == 1 and f.rest.node in y.inputs and _thin_together(f.rest.node, f.scale.node, *others):
             small = node.op(f.scale, Variable(graph, others[0]))
             return f.rest * small if f.first else small * f.rest
-    return None
-
-
-@procedure(TRANSPOSE, changes_nan=True)
-def transpose_of_product(graph: Graph, node: Node) -> Variable | None:
-    """``(A.T * v).T``: a scaling of the rows."""
-    p = node.inputs[0]
-    if len(node.aval.shape) != 2 or dict(node.params)["axes"] != (1, 0):
-        return None
-    for f in _thin_scales(graph, p):
-        if f.rest.node.op is TRANSPOSE:
-            small = f.scale[:, None] if f.scale.ndim == 1 else f.scale.T
-            big = f.rest.T
-            return p.op(big, small) if f.first else p.op(small, big)
     return None
 
 

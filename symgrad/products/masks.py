@@ -12,17 +12,15 @@ import numpy as np
 
 from symgrad.analysis.values import is_zeros, number
 from symgrad.core.graph import Graph, Node
-from symgrad.core.shapes import is_one
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import MULTIPLY, NEGATIVE
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.reduce import ALL, ANY, SUM
+from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.rewrite.rules import procedure
-from symgrad.rewrite.structure import without
 
 NOT_EQUAL: Any = TABLE[np.not_equal]
 
@@ -66,16 +64,3 @@ def _moved(graph: Graph, x: Node, depth: int = DEEPEST) -> Node | None:
 def _mask(x: Node) -> Node | None:
     """The mask that numbers were made of."""
     return x.inputs[0] if x.op is ASTYPE and x.inputs[0].aval.dtype.kind == "b" else None
-
-
-@procedure(ANY, ALL, changes_nan=True)
-def any_of_repeated(graph: Graph, node: Node) -> Variable | Node | None:
-    """What is repeated is looked at once."""
-    x = node.inputs[0]
-    ndim, keepdims = len(x.aval.shape), dict(node.params).get("keepdims", False)
-    if x.op is not BROADCAST_TO or len(x.inputs[0].aval.shape) != ndim:
-        return None
-    z, axes = x.inputs[0], reduced_axes(node)
-    if z.aval.dtype.kind != "b" or not all(is_one(z.aval.shape[i]) for i in axes):
-        return node.op(Variable(graph, z), axis=axes, keepdims=keepdims)
-    return z if keepdims else without(graph, z, axes)

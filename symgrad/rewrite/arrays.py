@@ -21,19 +21,9 @@ def sum_of_multiple(c, x, axis=1, keepdims=True):
     return np.sum(c * x, axis=axis, keepdims=keepdims), c * np.sum(x, axis=axis, keepdims=keepdims)
 
 
-@rule(changes_nan=True, c=SCALAR, when=_scalar_factor)
-def mean_of_multiple(c, x, axis=1, keepdims=True):
-    return np.mean(c * x, axis=axis, keepdims=keepdims), c * np.mean(x, axis=axis, keepdims=keepdims)
-
-
 @rule(when=floating)
 def sum_of_negative(x, axis=1, keepdims=True):
     return np.sum(-x, axis=axis, keepdims=keepdims), -np.sum(x, axis=axis, keepdims=keepdims)
-
-
-@rule(when=floating)
-def mean_of_negative(x, axis=1, keepdims=True):
-    return np.mean(-x, axis=axis, keepdims=keepdims), -np.mean(x, axis=axis, keepdims=keepdims)
 
 
 def _matrices(**arrays):
@@ -75,16 +65,6 @@ def _basic(key, **_):
 @rule(exact=True, v=VECTOR, when=_basic)
 def read_what_was_written(x, v, key=ROW):
     return index.GET(index.SET(x, v, key=key), key=key), v
-
-
-@rule(exact=True, v=VECTOR, w=VECTOR)
-def write_again(x, v, w, key=ROW):
-    return index.SET(index.SET(x, v, key=key), w, key=key), index.SET(x, w, key=key)
-
-
-@rule(exact=True)
-def write_what_is_there(x, key=ROW):
-    return index.SET(x, index.GET(x, key=key), key=key), x
 
 
 @rule(exact=True, v=VECTOR, when=_basic)

@@ -59,9 +59,3 @@ def _keeps_finite(values: list[Any], result: Any) -> bool:
     if np.asarray(result).dtype.kind not in "fc":
         return True
     return bool(np.all(np.isfinite(result))) or not all(np.all(np.isfinite(v)) for v in values)
-
-
-@procedure(BARRIER, exact=True)
-def constant_again(graph: Graph, node: Node) -> Node | None:
-    """A constant is there: it is not computed again."""
-    return node.inputs[0] if node.inputs[0].op is CONSTANT else None

@@ -23,11 +23,6 @@ def sigmoid_as_logaddexp(x):
 
 
 @rule(changes_nan=True, when=floating)
-def scaled_sigmoid_as_logaddexp(x, y):
-    return y / (1 + np.exp(x)), y * np.exp(-np.logaddexp(0.0, x))
-
-
-@rule(changes_nan=True, when=floating)
 def sigmoid_of_parts_as_logaddexp(x):
     return np.exp(x) / (1 + np.exp(x)), np.exp(-np.logaddexp(0.0, -x))
 
@@ -92,11 +87,6 @@ def logsumexp_by_hand_twice(x, axis=1):
 @rule(when=_along_axis)
 def softmax_by_hand(x, axis=1, keepdims=True):
     return _held(lambda top: _softmax(x, top, axis=axis, keepdims=keepdims), np.max(x, axis=axis, keepdims=keepdims))
-
-
-@rule(when=floating)
-def softmax_by_hand_with_one_maximum(x, axis=1, keepdims=True):
-    return _held(lambda top: _softmax(x, top, axis=axis, keepdims=keepdims), np.max(x))
 
 
 @rule(when=_along_axis)

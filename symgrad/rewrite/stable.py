@@ -6,14 +6,13 @@ The names are those of the rewrites of Theano and PyTensor where there are such.
 import numpy as np
 
 from symgrad.analysis.overflow import has_range
-from symgrad.analysis.values import number
 from symgrad.ops.choice import WHERE
 from symgrad.ops.elementwise import LN2, POSITIVE, SUBTRACT
 from symgrad.ops.index import GET
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import MAX
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE
-from symgrad.rewrite.conditions import SCALAR, floating
+from symgrad.rewrite.conditions import floating
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import rule
 
@@ -61,24 +60,9 @@ def exp_of_log(x):
     return np.exp(np.log(x)), x
 
 
-@rule(changes_nan=True, when=floating)
-def expm1_of_log1p(x):
-    return np.expm1(np.log1p(np.abs(x))), np.abs(x)
-
-
-@rule(changes_nan=True, y=POSITIVE, when=floating)
-def log_of_scaled_exp(x, y):
-    return np.log(np.exp(x) * y), x + np.log(y)
-
-
 @rule(changes_nan=True, y=POSITIVE, when=floating)
 def log_of_exp_over(x, y):
     return np.log(np.exp(x) / y), x - np.log(y)
-
-
-@rule(changes_nan=True, y=POSITIVE, when=floating)
-def log_over_exp(x, y):
-    return np.log(y / np.exp(x)), np.log(y) - x
 
 
 @rule(changes_nan=True, x=POSITIVE, when=floating)
@@ -150,23 +134,6 @@ def sigmoid_of_parts(x):
 
 
 @rule(changes_nan=True, when=floating)
-def sigmoid_in_cotangent(x, y):
-    return y / (1 + np.exp(x)) * np.exp(x), y / (1 + np.exp(-x))
-
-
-@rule(changes_nan=True, when=floating)
-def sigmoid_slope(x):
-    s = 1 / (1 + np.exp(x))
-    return s / (1 + np.exp(x)) * np.exp(x), s / (1 + np.exp(-x))
-
-
-@rule(changes_nan=True, when=floating)
-def sigmoid_slope_in_cotangent(x, y):
-    s = 1 / (1 + np.exp(x))
-    return y * (s / (1 + np.exp(x))) * np.exp(x), y * s / (1 + np.exp(-x))
-
-
-@rule(changes_nan=True, when=floating)
 def one_minus_sigmoid(x):
     return 1 - 1 / (1 + np.exp(x)), 1 / (1 + np.exp(-x))
 
@@ -206,15 +173,3 @@ def softmax(x, axis=1, keepdims=True):
         np.exp(x) / np.sum(np.exp(x), axis=axis, keepdims=keepdims),
         e / np.sum(e, axis=axis, keepdims=keepdims),
     )
-
-
-@rule(changes_nan=True, m=Draw((2, 1)), when=floating)
-def logsoftmax(x, m, axis=1, keepdims=True):
-    shifted = x - m
-    log_total = np.log(np.sum(np.exp(x - m), axis=axis, keepdims=keepdims))
-    return x - (m + log_total), shifted - log_total
-
-
-@rule(changes_nan=True, y=POSITIVE, m=SCALAR, when=lambda x, y, m: floating(x) and number(m.node) is None)
-def log_of_shifted_exp_over(x, m, y):
-    return np.log(np.exp(x - m) / y), (x - m) - np.log(y)

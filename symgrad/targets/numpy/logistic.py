@@ -22,7 +22,9 @@ from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGADDEXP, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.rewrite.engine import Made, copied
-from symgrad.targets.numpy.idioms import MANY, VERY_MANY
+
+MANY, VERY_MANY = 500, 8192
+"""Numbers from which on more calls are fewer nanoseconds, and from which on `clip` is faster than `minimum`."""
 
 HIGHEST = {4: (88.0, 1e38), 8: (709.0, 1e308)}
 """By the bytes of the dtype: about the largest number with a finite exponential, and about the largest number."""
