@@ -5,14 +5,18 @@ import itertools
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from numpy.lib.stride_tricks import sliding_window_view as windows
 from oracle import check_derivatives, check_value, trace
 
+import symgrad as sg
 from symgrad.core.graph import Aval, verify
 from symgrad.core.interpret import interpret
 from symgrad.derivatives.batch import batch
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ConcreteValueError, DTypeError, ShapeError, UnsupportedError, WriteError
 from symgrad.ops import index
+from symgrad.ops.index_expressions import encode
+from symgrad.rewrite.scatter import _composed
 from symgrad.spelling import Code
 
 X = np.arange(120.0).reshape(2, 3, 4, 5) / 50 - 1.1
@@ -382,3 +386,64 @@ def test_a_traced_number_as_index_gives_a_view():
         return y, row
 
     check_value(f, A)
+
+
+# ---- what was scattered under slices is added elsewhere
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 12])
+def test_a_slice_of_a_slice_is_one(n):
+    """Wherever an answer is given: for bounds on both sides of zero, beyond the ends, and steps."""
+    bounds = [None, 0, 1, 3, 9, -1, -2, -8]
+    slices = [encode(np.empty(n), slice(*item))[0][0] for item in itertools.product(bounds, bounds, [None, 2, 3, -1])]
+    found = 0
+    for outer, inner in itertools.product(slices, [*slices, 0, 2, -1]):
+        places = np.arange(n)[slice(*outer)]
+        if isinstance(inner, int):
+            if not -len(places) <= inner < len(places):
+                continue
+            both = places[inner]
+        else:
+            both = places[slice(*inner)]
+        composed = _composed(outer, inner)
+        if composed is None:
+            continue
+        found += 1
+        key = composed if isinstance(composed, int) else slice(*composed)
+        np.testing.assert_array_equal(np.arange(n)[key], both, err_msg=f"{outer} {inner}")
+    assert found > len(slices)
+
+
+WINDOWED = {
+    "every second window": (lambda x: windows(x, 5)[::2], (14,)),
+    "from the third on": (lambda x: windows(x, 4)[2::3], (15,)),
+    "up to the last but one": (lambda x: windows(x, 3)[:-1:4], (16,)),
+    "patches": (lambda x: windows(x, (3, 2))[::2, ::2], (7, 8)),
+    "patches of one row": (lambda x: windows(x, (3, 2))[1, ::2], (7, 8)),
+    "patches of parts": (lambda x: windows(x, (3, 2))[::3, 1:-1, ::2, 1:], (7, 8)),
+    "windows backwards": (lambda x: windows(x, 5)[::-2], (14,)),
+    "slices of slices": (lambda x: x[2:][::2][:-1] * x[:-2][::2][1:], (12,)),
+    "one window": (lambda x: windows(x, 5)[3], (14,)),
+}
+
+
+@pytest.mark.parametrize("optimize", [1, 2])
+@pytest.mark.parametrize("name", WINDOWED)
+def test_windows_with_a_step(name, optimize):
+    f, shape = WINDOWED[name]
+
+    def loss(x):
+        return np.sum(np.sin(f(x)) * f(x))
+
+    x = np.random.default_rng(1).normal(size=shape)
+    expected = sg.grad(loss, optimize=0)(x)
+    symbols = "float64[n]" if len(shape) == 1 else "float64[n, m]"
+    for spec in (x, symbols):
+        np.testing.assert_allclose(sg.grad(loss, optimize=optimize).compile(spec)(x), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("spec", ["float64[100]", "float64[n]"])
+def test_the_derivative_of_windows_with_a_step_is_added_where_they_lie(spec, whole):
+    source = sg.grad(lambda x: np.sum(np.sin(windows(x, 6)[::2])), optimize=1).source(spec)
+    assert "d_x[1:-4:2] += " in source
+    assert source.count("np.zeros") == 1

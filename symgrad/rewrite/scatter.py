@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from symgrad.analysis.values import hits_once, is_range, is_zeros, keyed_axes
@@ -9,8 +11,8 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import broadcast_shapes, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.ops.index import ADD_AT, SET
-from symgrad.ops.index_expressions import Slot
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING, Slice, Slot, indexed_shape
 from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.engine import alone
@@ -97,3 +99,71 @@ def scaled_scattered(graph: Graph, node: Node) -> Node | None:
         if value.aval.dtype == node.aval.dtype:
             return graph.add(x.op, (x.inputs[0], value, *x.inputs[2:]), x.params)
     return None
+
+
+# ---- what was scattered under slices
+
+
+@procedure(ADD_AT, SET, changes_nan=True)
+def scattered_twice(graph: Graph, node: Node) -> Node | None:
+    """What was put under slices of zeros, and is then added or put elsewhere, goes there at once.
+
+    The derivative of every eighth window is added where these windows lie, rather than that of all windows.
+    """
+    base, content = node.inputs[:2]
+    x, read = (content.inputs[0], _slices(content)) if content.op is GET else (content, None)
+    if len(node.inputs) > 2 or (node.op is SET and not is_zeros(base)) or not _lies_in_zeros(x):
+        return None
+    put, outer, value = _slices(x), _slices(node), x.inputs[1]
+    read = read or ((EVERYTHING,) * len(x.aval.shape) if content is x else None)
+    if put is None or read is None or outer is None:
+        return None
+    if any(EVERYTHING not in pair for pair in zip(read, put, strict=True)):
+        return None
+    places = [p for r, p in zip(read, put, strict=True) if isinstance(r, Slice)]
+    part = [r for r, p in zip(read, put, strict=True) if isinstance(p, Slice)]
+    if len(places) != sum(isinstance(item, Slice) for item in outer):
+        return None  # it is broadcast
+    inner = iter(places)
+    key = [_composed(item, next(inner)) if isinstance(item, Slice) else item for item in outer]
+    if any(item is None for item in key):
+        return None
+    if any(item != EVERYTHING for item in part):
+        value = graph.add(GET, (value,), (("key", tuple(part)),))
+    if not same_shape(indexed_shape(node.aval.shape, tuple(key), ()), value.aval.shape):
+        return None
+    return graph.add(node.op, (base, value), (("key", tuple(key)),))
+
+
+def _lies_in_zeros(x: Node) -> bool:
+    """Whether a value is zeros but for another that fills a part of them."""
+    if x.op not in (SET, ADD_AT) or len(x.inputs) > 2 or not is_zeros(x.inputs[0]):
+        return False
+    return same_shape(indexed_shape(x.aval.shape, dict(x.params)["key"], ()), x.inputs[1].aval.shape)
+
+
+def _slices(node: Node) -> tuple[Any, ...] | None:
+    """The key of a node, if it is one of slices and numbers for all axes."""
+    key = dict(node.params)["key"]
+    return key if all(isinstance(item, (Slice, int)) for item in key) else None
+
+
+def _composed(outer: Slice, inner: Any) -> Any:
+    """The places of a slice under a slice, or a number, as one; None where that is not known."""
+    if inner == EVERYTHING or outer == EVERYTHING:
+        return outer if inner == EVERYTHING else inner
+    numbers = [x for item in (outer, inner) if isinstance(item, Slice) for x in item if x is not None]
+    start, step = outer.start or 0, outer.step or 1
+    if not all(isinstance(x, int) for x in numbers) or start < 0 or step < 1:
+        return None
+    if isinstance(inner, int):
+        return start + step * inner if inner >= 0 else None
+    if (inner.start or 0) < 0 or (inner.step or 1) < 1:
+        return None
+    stop = outer.stop
+    if inner.stop is not None:
+        if step > 1 or inner.stop >= 0 or (stop is not None and stop >= 0):
+            return None
+        stop = (stop or 0) + inner.stop
+    steps = step * (inner.step or 1)
+    return Slice(start + step * (inner.start or 0) or None, stop, steps if steps > 1 else None)
