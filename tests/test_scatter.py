@@ -1,5 +1,7 @@
 """Reading and adding under index arrays, in the forms that run fast: the numbers of ``x[i]`` and `np.add.at`."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -149,3 +151,74 @@ def test_what_is_added_may_be_a_view_of_where_it_is_added():
 
     x, i = RNG.normal(size=(900, 3)), RNG.integers(0, 900, 900)
     assert sg.compile(f)(x, i) == pytest.approx(f(x, i), rel=1e-12)
+
+
+# ---- in loops
+
+
+def groups(a, b, g, t, y):
+    """A line for each group, whose sums are kept in three ways: rows of a table, numbers, and counts."""
+    size = np.zeros(a.shape[0])
+    np.add.at(size, g, 1.0)
+    residual = np.tanh(a[g] * t[:, None]) + b[g][:, None] - y
+    return np.sum(residual**2 / size[g][:, None])
+
+
+def shared_groups(a, b, g, t, y):
+    """Two sums in one table, into which something was written before."""
+    total = a * b[:, None]
+    np.add.at(total, g, t[:, None] * a[g])
+    np.add.at(total, (g + 1) % a.shape[0], y)
+    return np.sum(np.sin(total))
+
+
+def grouped(n, width, groups=6):
+    g = RNG.integers(0, groups, n)
+    return RNG.normal(size=(groups, width)), RNG.normal(size=groups), g, RNG.normal(size=n), RNG.normal(size=(n, width))
+
+
+@pytest.mark.parametrize("width", [1, 3, 20])
+@pytest.mark.parametrize("f", [groups, shared_groups])
+def test_sums_of_few_groups_are_added_up_in_loops(tiny_blocks, f, width):
+    args = grouped(2001, width)
+    expected = sg.value_and_grad(f, argnums=(0, 1)).compile(*args, optimize=0)(*args)
+    programs = [sg.value_and_grad(f, argnums=(0, 1)).compile(*args, threads=k) for k in (1, 2, 3)]
+    assert "_in_parts" in programs[0].source
+    assert re.search(r"^ +(np\.add\.at|_add_at)\(d_a, g_", programs[0].source, re.M) or f is shared_groups
+    (value, grads), *others = (program(*args) for program in programs)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-12)
+    for grad, other in zip(grads, expected[1], strict=True):
+        np.testing.assert_allclose(grad, other, rtol=1e-10, atol=1e-10)
+    for other in others:
+        assert (value, *map(bytes, grads)) == (other[0], *map(bytes, other[1]))
+
+
+def test_each_part_of_a_loop_has_a_table_of_its_own_only_if_that_is_small(usual_sizes):
+    def looped(rows):
+        source = sg.grad(bonds).source(*arguments(3, n=200_000, rows=rows))
+        return re.search(r"^ {16}_add_at\(", source, re.M) is not None
+
+    assert looped(100) and not looped(60_000)
+
+
+def test_a_table_that_a_loop_gives_belongs_to_the_caller(usual_sizes):
+    args = grouped(50_000, 3)
+    run = sg.grad(groups).compile(*args)
+    first = run(*args)
+    kept = first.copy()
+    run(*args)
+    np.testing.assert_array_equal(first, kept)
+    assert first.flags.writeable and first.base is None
+
+
+@pytest.mark.parametrize("f", [groups, shared_groups])
+def test_sums_in_loops_where_sizes_are_symbols(tiny_blocks, f):
+    grad = sg.grad(f, argnums=(0, 1))
+    specs = "float64[6, 3]", "float64[6]", "int64[n]", "float64[n]", "float64[n, 3]"
+    fixed, free = grad.compile(*specs), grad.compile("float64[m, 3]", "float64[m]", *specs[2:])
+    assert re.search(r"^ {12,}(np\.add\.at|_add_at)\(", fixed.source, re.M)
+    for n, rows, programs in ((1001, 6, (grad, fixed, free)), (501, 5, (grad, free)), (1, 6, (fixed, free))):
+        args = grouped(n, 3, rows)
+        for program in programs:
+            for result, expected in zip(program(*args), grad.compile(*args, optimize=0)(*args), strict=True):
+                np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-10)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.values import is_zeros
 from symgrad.core.axes import result_shape
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params, is_view
 from symgrad.core.provenance import UNKNOWN
@@ -17,9 +18,9 @@ from symgrad.loops.halos import Extent, is_zero
 from symgrad.loops.loop import Bounds, Cut
 from symgrad.loops.plan import Plan
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
-from symgrad.loops.row_gathers import numbering
+from symgrad.loops.row_gathers import adds_rows, numbering
 from symgrad.loops.stencils import Moved
-from symgrad.ops.create import ARANGE
+from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING
 
@@ -168,7 +169,9 @@ class Bodies:
     def _compute(self, body: Body, node: Node, k: int) -> None:
         extent, moved, numbers = self.extents[k].get(node), self._moved(node), numbering(node)
         inputs = tuple([
-            self._numbers_of_rows(body, node, extent) if i == numbers and cut else self._fetch(body, x, cut, k)
+            self._numbers_of_rows(body, node, extent) if i == numbers and cut
+            else self._zeros(body, x) if i == 0 and adds_rows(node) and is_zeros(x) and not cut
+            else self._fetch(body, x, cut, k)
             for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, extent), strict=True))
         ])  # fmt: skip
         where = node.where.moved(body.image)
@@ -193,6 +196,10 @@ class Bodies:
         start, stop, step = body.graph.constant(0), body.graph.size(rows), body.graph.constant(1)
         params: Params = (("dtype", np.dtype(int)), ("n", rows))
         return body.graph.add(ARANGE, (start, stop, step), params, node.where)
+
+    def _zeros(self, body: Body, x: Node) -> Node:
+        """What rows are added to: of the loop's own, so that what it gives is a sum of its rows."""
+        return body.graph.add(FULL, (body.graph.add(CONSTANT, (), x.inputs[0].params),), x.params, x.where)
 
     def _read(self, body: Body, node: Node, x: Node, moved: Moved) -> Node:
         """The slice of a value: its rows are those that were fetched, and the key is for other axes."""

@@ -25,7 +25,8 @@ from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
-GATHERED = 8  # from which on rows that are read under an index array are worth more in the order in which they are read
+GATHERED = 8  # numbers from which on rows that an index array gathers are worth more in the order of their table
+AGAINST = 4  # operations that lose as much on such rows, read against that order, as one gains by long inner loops
 SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
 PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
@@ -255,8 +256,8 @@ class Order:
             if node.op is not INPUT and row_axis(node) is not None and node.aval.ndim > 1 and not is_view(node):
                 last = self.of(node)[-1]
                 if node.op is GET and likely(node.aval.shape[last]) >= GATHERED:
-                    return False
-                if likely(node.aval.shape[last]) < SHORT:
+                    long += AGAINST * nbytes_of_row(node)
+                elif likely(node.aval.shape[last]) < SHORT:
                     short += nbytes_of_row(node)
                 else:
                     long += nbytes_of_row(node)

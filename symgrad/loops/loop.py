@@ -14,6 +14,7 @@ from symgrad.core.sizes import Dim, Rows, Size, evaluate, symbols_of
 from symgrad.loops.buffer_allocation import Layout
 from symgrad.loops.halos import Extent
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS
+from symgrad.ops.create import FULL
 
 
 class Cut(NamedTuple):
@@ -109,7 +110,8 @@ class Block(Region):
     def symbols(self) -> tuple[Dim, ...]:
         """The symbols on which it depends which rows a block has."""
         moved = [dict(x.params)["by"] for x in self.graph.nodes if x.op in (READ_ROWS, WRITE_ROWS)]
-        sizes = [self.size, *(size for extent in self.bounds for size in extent.sizes), *moved]
+        tables = [size for x in self.graph.nodes if x.op is FULL for size in x.aval.shape]
+        sizes = [self.size, *(size for extent in self.bounds for size in extent.sizes), *moved, *tables]
         return tuple(
             {s: size.scope.symbol(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}.values()
         )

@@ -1,15 +1,21 @@
-"""Indices that take one place of each row, such as ``scores[np.arange(n), labels]``: they flow along the rows."""
+"""Index arrays along the rows: what takes one place of each row, ``scores[np.arange(n), labels]``, and sums of rows."""
 
 from __future__ import annotations
 
-from symgrad.analysis.values import is_range
+import numpy as np
+
+from symgrad.analysis.cost import likely, rows_scale
+from symgrad.analysis.values import is_range, is_zeros
 from symgrad.core.axes import AxisSignature, signature_of
 from symgrad.core.graph import Node, per_node
+from symgrad.core.shapes import product
 from symgrad.core.sizes import same
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.index_expressions import Slot
+from symgrad.ops.index_expressions import Slot, taken_axis
 
 ROW = "row"
+WIDE = 8  # numbers in a row from which on numbers are added otherwise
+SMALLER, SMALLER_IF_WIDE = 8, 256  # times that a table has fewer rows than are added, if parts of a loop have their own
 
 
 def numbering(node: Node) -> int | None:
@@ -29,7 +35,9 @@ def numbering(node: Node) -> int | None:
 
 @per_node  # which axes there are asks for it, and then every way to divide the program
 def row_signature(node: Node) -> AxisSignature:
-    """How axes flow, which for an index into each row the operator alone cannot tell."""
+    """How axes flow, which for an index into each row, or for sums of rows, the operator alone cannot tell."""
+    if adds_rows(node) and is_zeros(node.inputs[0]):
+        return _signature_of_sums(node)
     if numbering(node) is None:
         return signature_of(node)
     x, rows = node.inputs[0], node.inputs[0].aval.shape[0]
@@ -40,3 +48,25 @@ def row_signature(node: Node) -> AxisSignature:
     if content.ndim > 1 or (content.ndim and not same(content.shape[0], rows)):
         return signature_of(node)
     return AxisSignature((wide, (ROW,) * content.ndim, *[(ROW,)] * (len(node.inputs) - 2)), wide)
+
+
+def adds_rows(node: Node) -> bool:
+    """Whether rows are added to those of a table, so small that each part of a loop may have one of its own."""
+    if node.op is not ADD_AT or len(node.inputs) != 3 or taken_axis(dict(node.params)["key"]) != 0:
+        return False
+    table, _, index = node.inputs
+    if index.aval.ndim == 0 or node.aval.dtype.kind == "b":
+        return False
+    width = likely(product(table.aval.shape[1:]))
+    kept = likely(table.aval.shape[0]) * rows_scale(table.aval.shape[0])
+    added = likely(product(index.aval.shape)) * rows_scale(index.aval.shape[0])
+    return kept * (SMALLER if width < WIDE else SMALLER_IF_WIDE) <= added
+
+
+def _signature_of_sums(node: Node) -> AxisSignature:
+    """Along the rows that are added sums are made of partial sums."""
+    signature, (table, value, index) = signature_of(node), node.inputs
+    of_table, of_value, of_index = signature.inputs
+    if value.aval.ndim == index.aval.ndim + table.aval.ndim - 1 and same(value.aval.shape[0], index.aval.shape[0]):
+        of_value = (ROW, *of_value[1:])
+    return signature._replace(inputs=(of_table, of_value, (ROW, *of_index[1:])), combine=np.add)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from symgrad.analysis.cost import is_work, likely, likely_numbers, rows_scale
-from symgrad.core.axes import signature_of
+from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name
 from symgrad.core.recording import note
 from symgrad.core.shapes import is_one, product
@@ -20,6 +20,7 @@ from symgrad.loops.buffer_allocation import laid_out, nbytes_of_row
 from symgrad.loops.cost_model import block_seconds, fresh_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for
+from symgrad.loops.row_gathers import adds_rows
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.reduce import MEAN
@@ -46,7 +47,7 @@ def nest(graph: Graph, numerics: str = "stable") -> Graph:
     if at_most <= worth:
         note(reasons.LittleToSave(at_most, worth))
         return graph
-    summed = _means_as_sums(graph)
+    summed = _with_sums(graph)
     best = _best(summed, worth)
     return best.rebuilt() if best is not None else graph
 
@@ -134,11 +135,21 @@ def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
     return np.sum(x, **dict(node.params)) / product([x.shape[i] for i in reduced_axes(node)])
 
 
-_MEANS = Rules((), lambda op: [_mean_as_sum] if op is MEAN else [])
+def _apart(graph: Graph, node: Node) -> Variable | None:
+    """What is added to the rows of an array as a sum of its own, since it is made of parts."""
+    x = Variable(graph, node.inputs[0])
+    if not adds_rows(node) or is_zeros(x.node):
+        return None
+    zeros = np.full(x.shape, 0, x.dtype, like=x)
+    return x + Variable(graph, graph.add(ADD_AT, (zeros.node, *node.inputs[1:]), node.params))
 
 
-def _means_as_sums(graph: Graph) -> Graph:
-    return copied(rewrite(graph, _MEANS)) if any(node.op is MEAN for node in graph.nodes) else graph
+_SUMS = {MEAN: [_mean_as_sum], ADD_AT: [_apart]}
+_RULES = Rules((), lambda op: _SUMS.get(op, []))
+
+
+def _with_sums(graph: Graph) -> Graph:
+    return copied(rewrite(graph, _RULES)) if any(node.op in _SUMS for node in graph.nodes) else graph
 
 
 # ---- loops
@@ -184,7 +195,7 @@ class Division:
         return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads, seconds)
 
     def _join(self, x: Node) -> int | np.ufunc:
-        combine = signature_of(x).combine
+        combine = self.axis.signature(x).combine
         if self.plan.is_row(x):
             return self.axis.places[x]
         assert combine is not None

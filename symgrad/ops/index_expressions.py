@@ -119,6 +119,12 @@ def is_advanced(item):
     return item is not None and item is not Ellipsis and not isinstance(item, Slice)
 
 
+def taken_axis(key):
+    """The axis of which an index array takes places, where it is the only one in a key that leaves all other axes."""
+    axes = [axis for axis, item in enumerate(key) if item != EVERYTHING]
+    return axes[0] if len(axes) == 1 and isinstance(key[axes[0]], Slot) else None
+
+
 def _encode_item(item, size, axis, arrays):
     if isinstance(item, slice):
         return _encode_slice(item, size)

@@ -22,6 +22,7 @@ from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
 from symgrad.ops.contract import OUTER
 from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import MULTIPLY
+from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import spell_key
 from symgrad.spelling import ATOM, Call, Code, Name, call, several
 from symgrad.targets.numpy.body import ONE_THREAD, Body, Expr, Scope
@@ -44,6 +45,7 @@ class BlockBody(Body):
         self.cut = {x: (name, cut) for x, name, cut in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
         self.residents: dict[int, Node] = {}
+        self.tables: dict[str, str] = {}  # sums of rows by their names, and how they begin
         kept = {length_of(x) for x in self.layout.assignments}
         self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
         self.buffers = self._name_buffers(len(self.layout.buffers))
@@ -86,15 +88,29 @@ class BlockBody(Body):
             self.take(node)
         elif is_new(node) and (node in self.layout.assignments or node in self.layout.destinations):
             self.begin(node)
+        elif is_new(node) and any(map(self.is_table, self.uses[node])):
+            self.pending[node] = Expr(self.expression(node).code, 0, ())  # not in the loop, but where the sum begins
         elif node.op is WRITE_ROWS:
             self.put(node)
         else:
             super().visit(node)
 
+    def is_table(self, node: Node) -> bool:
+        """Whether a value is a sum of rows that are added under an index array."""
+        return node.op is ADD_AT and node in self.joins and row_axis(node) is None
+
     def put(self, node: Node) -> None:
         super().put(node)
-        if node in self.joins and node not in self.layout.destinations.values():
+        if node in self.joins and node not in self.layout.destinations.values() and not self.is_table(node):
             self.write_down(node, self.stored(node, self.name(node)))
+
+    def settle_base(self, node: Node, base: Node) -> None:
+        if not self.is_table(node):
+            super().settle_base(node, base)
+            return
+        name, _ = self.joins[node]
+        self.tables[name] = self.code(base).text
+        self.names.given(node, name)
 
     def begin(self, node: Node) -> None:
         """A new array that pieces are put into: in a buffer, or right where the result is."""

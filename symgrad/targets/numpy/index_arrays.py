@@ -22,7 +22,7 @@ from symgrad.analysis.cost import likely, likely_numbers
 from symgrad.core.graph import Node
 from symgrad.core.shapes import product
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import EVERYTHING, Slot
+from symgrad.ops.index_expressions import taken_axis
 from symgrad.spelling import ATOM, Code, call
 
 LARGER = 6
@@ -33,7 +33,7 @@ def taken(node: Node, inputs: Sequence[Code]) -> Code | None:
     """``x.take(i, axis=0)`` for ``x[i]``, where that is faster."""
     if node.op is not GET or len(inputs) != 2 or node.inputs[0].aval.ndim < 2:
         return None
-    axis, (x, i) = _axis(node), node.inputs
+    axis, (x, i) = taken_axis(dict(node.params)["key"]), node.inputs
     if axis is None or not np.can_cast(i.aval.dtype, np.intp) or likely_numbers(x) > LARGER * likely_numbers(i):
         return None
     return call(f"{inputs[0].at(ATOM)}.take", [inputs[1].text, f"axis={axis}"])
@@ -42,14 +42,7 @@ def taken(node: Node, inputs: Sequence[Code]) -> Code | None:
 def adds_by_columns(node: Node) -> bool:
     """Whether `runtime._add_at` adds under the index of a node faster than `np.add.at`, which is fast for vectors."""
     x, value, *arrays = node.inputs
-    if len(arrays) != 1 or _axis(node) != 0 or x.aval.dtype != value.aval.dtype:
+    if len(arrays) != 1 or taken_axis(dict(node.params)["key"]) != 0 or x.aval.dtype != value.aval.dtype:
         return False
     shape = arrays[0].aval.shape
     return len(shape) + x.aval.ndim > 2 and likely(product((*shape, *x.aval.shape[1:]))) >= MANY
-
-
-def _axis(node: Node) -> int | None:
-    """The axis that an index array takes places of, if all of each other axis is there."""
-    key = dict(node.params)["key"]
-    axes = [axis for axis, item in enumerate(key) if item != EVERYTHING]
-    return axes[0] if len(axes) == 1 and isinstance(key[axes[0]], Slot) else None

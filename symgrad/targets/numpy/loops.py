@@ -84,8 +84,9 @@ class Loop:
 
     def _begin(self) -> list[Statement]:
         """Where the sums start."""
-        starts = [_start_of(join, aval) for _, join, aval in self.sums]
-        if len(set(starts)) == 1:
+        tables = self.body.tables
+        starts = [tables.get(name) or _start_of(join, aval) for name, join, aval in self.sums]
+        if len(set(starts)) == 1 and not tables:
             return [Assign(self.names, Code(starts[0]))]
         return [Assign((name,), Code(start)) for name, start in zip(self.names, starts, strict=True)]
 
