@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from cases import CASES
-from optree import tree_leaves
+from cases.model import specs_of
 
 import symgrad as sg
 from symgrad.core.recording import Log, recording
@@ -76,18 +76,6 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-def as_specs(small: Any, large: Any, least: int = 0) -> Any:
-    """The arguments as specs, where axes that grow alike are one symbol, if they are long."""
-    if isinstance(large, dict):
-        return {key: as_specs(small[key], x, least) for key, x in large.items()}
-    if isinstance(large, (tuple, list)):
-        return type(large)(as_specs(x, y, least) for x, y in zip(small, large, strict=True))
-    if not isinstance(large, np.ndarray):
-        return large
-    axes = zip(small.shape, large.shape, strict=True)
-    return f"{large.dtype}[{', '.join(str(n) if m == n or n < least else f'n{m}_{n}' for m, n in axes)}]"
-
-
 # ---- what fires
 
 
@@ -114,10 +102,8 @@ class Fired:
 
 
 def compile_in_all_ways(program: Program, fired: Fired) -> None:
-    """At both levels; where specs are refused, the longest axis alone is a symbol."""
-    longest = max((n for x in tree_leaves(program.large) for n in np.shape(x)), default=0)
-    specs = [as_specs(program.small, program.large, least) for least in (0, longest)]
-    forms = {"arrays": [program.large], "specs": specs}
+    """Where specs are refused, there are fewer symbols in them."""
+    forms = {"arrays": [program.large], "specs": specs_of(program.small, program.large, max(program.wrt) + 1)}
     transforms = {"gradient": sg.value_and_grad, "hessian": sg.hessian}
     for level, order, form in product(LEVELS, ORDERS, FORMS):
         for args in forms[form]:

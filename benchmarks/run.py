@@ -1,5 +1,7 @@
 """Value and gradient by symgrad, beside jax.jit, PyTorch, autograd, PyTensor and NumPy written by hand.
 
+In the column "from specs" is what symgrad compiles from shapes with symbols in the place of arrays.
+
     python benchmarks/run.py                            all cases, all contestants
     python benchmarks/run.py mixture elementwise        cases whose names contain these words
     python benchmarks/run.py --peers jax,numpy --json results.json
@@ -16,7 +18,7 @@ import os
 import statistics
 import sys
 
-PEERS = "numpy jax torch autograd pytensor".split()
+PEERS = "specs numpy jax torch autograd pytensor".split()
 THREADS = "OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMBA_NUM_THREADS".split()
 
 

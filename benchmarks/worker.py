@@ -156,7 +156,7 @@ def workers(names: list[str], options: dict[str, Any], patience: float) -> tuple
     """A process for each contestant; and why there is none for others."""
     running, missing = {}, {}
     for name in names:
-        contestant = CONTESTANTS[name](**options) if name == "symgrad" else CONTESTANTS[name]()
+        contestant = CONTESTANTS[name](**options) if name in ("symgrad", "specs") else CONTESTANTS[name]()
         try:
             running[name] = Worker(contestant, patience)
         except Failed as reason:

@@ -19,10 +19,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import firing
 import run
 from cases import CASES
-from contestants import ByHand, Symgrad
+from contestants import ByHand, FromSpecs, Symgrad
 from report import geometric_mean, ratio, table
 from timing import TOLERANCE, Measured, compared
 from worker import Failed
+
+import symgrad as sg
 
 ROOT = Path(__file__).parent.parent
 SMALL = {(case.model.loss, case.dtype): case for case in CASES}.values()  # of cases that differ in size only, the last
@@ -144,3 +146,17 @@ def test_what_fires_is_counted():
     shown = firing.report(fired, firing.Fired(), firing.FEW)
     assert "split_columns" in shown
     assert "logaddexp_number" not in shown
+
+
+@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+def test_code_from_specs_agrees_with_what_is_written_by_hand(case):
+    """Compiled for the sizes of the table and run at small ones, where no size of the table is part of the code."""
+    reference = ByHand().numbers(ByHand().prepare(case, case.args(small=True, dtype="float64"))())
+    run = FromSpecs().compile(case, case.args(small=True))
+    try:
+        numbers = FromSpecs().numbers(run())
+    except sg.errors.SymgradError:
+        pytest.skip("the sizes of the table are part of the code")
+    error, wrong = compared(numbers, reference, case.dtype)
+    assert not wrong
+    assert error < TOLERANCE[case.dtype] / 10

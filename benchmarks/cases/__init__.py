@@ -1,7 +1,25 @@
 """The cases, each a model at certain sizes, in the order of the table."""
 
-from cases import classify, clusters, convolution, linear, mixture, options, pointwise, recurrent, transformer
+from cases import (
+    classify,
+    clusters,
+    convolution,
+    embeddings,
+    fit,
+    growth,
+    linear,
+    minors,
+    mixture,
+    options,
+    pairwise,
+    pointwise,
+    recurrent,
+    transformer,
+)
 from cases.model import Case as Case, Model as Model
 
-_MODULES = mixture, pointwise, options, linear, classify, clusters, recurrent, transformer, convolution
+_MODULES = (
+    *(mixture, pointwise, options, growth, linear, fit, classify, embeddings, clusters, pairwise),
+    *(recurrent, minors, transformer, convolution),
+)
 CASES = [case for module in _MODULES for case in module.CASES]

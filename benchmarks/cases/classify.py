@@ -66,6 +66,44 @@ def with_scores_of(cross_entropy):
     return lambda weights, bias, x, labels: cross_entropy(x @ weights + bias, labels)
 
 
+# ---- the score of the label picked in two other ways
+
+
+def picked_along_axis(xp, weights, bias, x, labels):
+    scores = x @ weights + bias
+    shifted = scores - xp.max(scores, axis=1, keepdims=True)
+    log_sum = xp.log(xp.sum(xp.exp(shifted), axis=1))
+    return xp.mean(log_sum - xp.take_along_axis(shifted, labels[:, None], axis=1)[:, 0])
+
+
+def picked_along_axis_in_torch(weights, bias, x, labels):
+    import torch
+
+    return torch.mean(-torch.take_along_dim(torch.log_softmax(x @ weights + bias, 1), labels[:, None], 1))
+
+
+def picked_by_product(xp, weights, bias, x, labels):
+    scores = x @ weights + bias
+    shifted = scores - xp.max(scores, axis=1, keepdims=True)
+    log_sum = xp.log(xp.sum(xp.exp(shifted), axis=1))
+    one_hot = labels[:, None] == np.arange(bias.shape[0])
+    return xp.mean(log_sum - xp.sum(one_hot * shifted, axis=1))
+
+
+def picked_by_product_in_torch(weights, bias, x, labels):
+    import torch
+
+    one_hot = labels[:, None] == torch.arange(len(bias))
+    return -torch.sum(one_hot * torch.log_softmax(x @ weights + bias, 1)) / len(labels)
+
+
+def picked_by_product_in_pytensor(weights, bias, x, labels):
+    import pytensor.tensor as pt
+
+    one_hot = pt.eq(labels[:, None], np.arange(bias.type.shape[0]))
+    return -(one_hot * pt.special.log_softmax(x @ weights + bias, axis=1)).sum() / labels.type.shape[0]
+
+
 # ---- a perceptron
 
 
@@ -133,6 +171,30 @@ CASES = [
                 "torch": with_scores_of(cross_entropy_in_torch),
                 "pytensor": with_scores_of(cross_entropy_in_pytensor),
             },
+        ),
+        "n=10000 d=100 classes=10",
+        small="n=50 d=7 classes=4",
+    ),
+    *cases(
+        "softmax regression, take_along_axis",
+        Model(
+            picked_along_axis,
+            softmax_example,
+            softmax_regression_by_hand,
+            wrt=2,
+            peers={"torch": picked_along_axis_in_torch},
+        ),
+        "n=10000 d=100 classes=10",
+        small="n=50 d=7 classes=4",
+    ),
+    *cases(
+        "softmax regression, one-hot",
+        Model(
+            picked_by_product,
+            softmax_example,
+            softmax_regression_by_hand,
+            wrt=2,
+            peers={"torch": picked_by_product_in_torch, "pytensor": picked_by_product_in_pytensor},
         ),
         "n=10000 d=100 classes=10",
         small="n=50 d=7 classes=4",

@@ -34,6 +34,6 @@ def example(rng, n, k, d):
 CASES = cases(
     "k-means",
     Model(loss, example, by_hand, peers={"torch": in_torch}),
-    "n=10000 k=20 d=10",
+    *("n=10000 k=20 d=10", "n=10000 k=100 d=10"),
     small="n=40 k=3 d=2",
 )

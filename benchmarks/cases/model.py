@@ -1,6 +1,6 @@
 """What a case is: a model, and the sizes at which it is measured."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
@@ -59,6 +59,39 @@ class Case:
         args = self.model.example(np.random.default_rng(0), **(self.small if small else self.sizes))
         rounded = tree_map(partial(floats_as, dtype=self.dtype), args)
         return rounded if dtype is None else tree_map(partial(floats_as, dtype=dtype), rounded)
+
+    def specs(self) -> list[tuple]:
+        """The arguments as specs; see `specs_of`."""
+        return specs_of(self.args(small=True), self.args(), self.model.wrt)
+
+
+def specs_of(small: Sequence[Any], large: Sequence[Any], wrt: int) -> list[tuple]:
+    """Arguments as specs, from their shapes at two sizes: with many symbols, and with fewer for who refuses them.
+
+    First every axis that grows is a symbol, then the rows of the data, which come after `wrt` arguments, then none.
+    """
+    rows = axes(small[wrt:], large[wrt:])[:1]
+    return [with_symbols(tuple(small), tuple(large), symbols) for symbols in (axes(small, large), rows, [])]
+
+
+def axes(small: Any, large: Any) -> list[tuple[int, int]]:
+    """The two sizes of every axis of all arrays."""
+    from optree import tree_leaves
+
+    pairs = zip(tree_leaves(small), tree_leaves(large), strict=True)
+    return [axis for x, y in pairs for axis in zip(np.shape(x), np.shape(y), strict=True)]
+
+
+def with_symbols(small: Any, large: Any, symbols: Sequence[tuple[int, int]]) -> Any:
+    """Axes that grow alike are one symbol, if they are among these."""
+    if isinstance(large, dict):
+        return {key: with_symbols(small[key], x, symbols) for key, x in large.items()}
+    if isinstance(large, (tuple, list)):
+        return type(large)(with_symbols(x, y, symbols) for x, y in zip(small, large, strict=True))
+    if not isinstance(large, np.ndarray):
+        return large
+    shape = [f"n{m}_{n}" if m != n and (m, n) in symbols else str(n) for m, n in axes(small, large)]
+    return f"{large.dtype}[{', '.join(shape)}]"
 
 
 def floats_as(array: np.ndarray, dtype: str) -> np.ndarray:

@@ -83,6 +83,63 @@ def recurrent_example(rng, steps, batch, hidden, inputs=32, outputs=10):
     return params, rng.normal(size=(steps, batch, inputs)), rng.normal(size=(batch, outputs))
 
 
+# ---- one step of a long short-term memory
+
+
+def lstm_cell(xp, params, x, h, c, y):
+    z = x @ params["input"] + h @ params["recur"] + params["bias"]
+    n = params["recur"].shape[0]
+    forget, update, output = (1 / (1 + xp.exp(-z[:, i * n : (i + 1) * n])) for i in range(3))
+    c = forget * c + update * xp.tanh(z[:, 3 * n :])
+    return xp.mean((output * xp.tanh(c) - y) ** 2)
+
+
+def lstm_cell_in_pytensor(params, x, h, c, y):
+    import pytensor.tensor as pt
+
+    z = x @ params["input"] + h @ params["recur"] + params["bias"]
+    n = params["recur"].type.shape[0]
+    forget, update, output = (pt.sigmoid(z[:, i * n : (i + 1) * n]) for i in range(3))
+    c = forget * c + update * pt.tanh(z[:, 3 * n :])
+    return pt.mean((output * pt.tanh(c) - y) ** 2)
+
+
+def lstm_cell_by_hand(params, x, h, c, y):
+    """The gradient by the four gates is put together in place, so that each product with it is one."""
+    z = x @ params["input"]
+    z += h @ params["recur"]
+    z += params["bias"]
+    n = len(params["recur"])
+    gates = z[:, : 3 * n]
+    np.negative(gates, out=gates)
+    np.exp(gates, out=gates)
+    gates += 1
+    np.divide(1, gates, out=gates)
+    forget, update, output = gates[:, :n], gates[:, n : 2 * n], gates[:, 2 * n :]
+    candidate = np.tanh(z[:, 3 * n :])
+    squashed = np.tanh(forget * c + update * candidate)
+    residual = output * squashed - y
+    g = (2 / residual.size) * residual
+    d_z = np.empty_like(z)
+    d_c = g * output * (1 - squashed * squashed)
+    np.multiply(d_c, c, out=d_z[:, :n])
+    np.multiply(d_c, candidate, out=d_z[:, n : 2 * n])
+    np.multiply(g, squashed, out=d_z[:, 2 * n : 3 * n])
+    d_z[:, : 3 * n] *= gates * (1 - gates)
+    np.multiply(d_c * update, 1 - candidate * candidate, out=d_z[:, 3 * n :])
+    gradient = {"input": x.T @ d_z, "recur": h.T @ d_z, "bias": d_z.sum(0)}
+    return np.mean(residual * residual), (gradient,)
+
+
+def lstm_cell_example(rng, batch, hidden, inputs):
+    params = {
+        "input": rng.normal(size=(inputs, 4 * hidden)) / inputs**0.5,
+        "recur": rng.normal(size=(hidden, 4 * hidden)) / hidden**0.5,
+        "bias": rng.normal(size=4 * hidden),
+    }
+    return params, rng.normal(size=(batch, inputs)), *rng.normal(size=(3, batch, hidden))
+
+
 # ---- a chain of small products
 
 
@@ -129,6 +186,12 @@ CASES = [
         ),
         "steps=100 batch=32 hidden=64",
         small="steps=4 batch=3 hidden=5 inputs=2 outputs=3",
+    ),
+    *cases(
+        "LSTM cell",
+        Model(lstm_cell, lstm_cell_example, lstm_cell_by_hand, peers={"pytensor": lstm_cell_in_pytensor}),
+        "batch=128 hidden=128 inputs=64",
+        small="batch=3 hidden=5 inputs=4",
     ),
     *cases(
         "chain of 3x3 products",
