@@ -43,6 +43,31 @@ def test_numbers_added_one_by_one_are_those_of_add_at(index, width, dtype):
         np.testing.assert_array_equal(z, y, strict=True)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("width", [(), (3,), (20,)], ids=str)
+@pytest.mark.parametrize("shapes", [((900,), (900,)), ((30, 1), (1, 40)), ((700,), (700,), (700,))], ids=str)
+def test_places_under_several_index_arrays(shapes, width, order):
+    sizes = 5, 7, 4
+    arrays = tuple(RNG.integers(-n, n, shape) for n, shape in zip(sizes, shapes, strict=False))
+    y = np.zeros((*sizes[: len(arrays)], *width), order=order)
+    z, v = y.copy(order="K"), RNG.normal(size=(*np.broadcast_shapes(*shapes), *width))
+    np.add.at(y, arrays, v)
+    runtime._add_at(z, arrays, v)
+    np.testing.assert_array_equal(z, y, strict=True)
+    with pytest.raises(IndexError, match=r"index \d+ is out of bounds"):
+        runtime._add_at(z, (arrays[0], arrays[1] + 7 * (arrays[1] == arrays[1].max()), *arrays[2:]), v)
+
+
+@pytest.mark.parametrize("index", ["many", "bytes", "unsigned", "strided"])
+def test_columns_of_a_matrix(index):
+    i = INDICES[index]
+    v = RNG.normal(size=(11, N))
+    y, z = np.zeros((2, 11, ROWS))
+    np.add.at(y, (slice(None), i), v)
+    runtime._add_at(z.T, i, v.T)
+    np.testing.assert_array_equal(z, y, strict=True)
+
+
 def test_rows_of_a_large_table_are_added_in_parts():
     i, v = RNG.integers(0, 900, 10_000), RNG.normal(size=(10_000, 40))
     y, z = np.zeros((2, 900, 40))
@@ -93,7 +118,16 @@ def per_node(x, i, j, k):
     return np.sum(k[:, None] * x[:, 0][np.stack([i, j], axis=1)] ** 3)
 
 
-PROGRAMS = [bonds, table, triangles, columns, per_node]
+def grid(x, i, j, k):
+    """Between four places of an image, as in bilinear interpolation."""
+    return np.sum(k * x[i, j % x.shape[1]] * np.cos(x[i // 2, 1]) + x[i % 2, j % 3] ** 2)
+
+
+def grid_of_rows(x, i, j, k):
+    return np.sum(k * np.sum(np.stack([x, x**2], axis=2)[i, j % 3] ** 2, axis=1))
+
+
+PROGRAMS = [bonds, table, triangles, columns, per_node, grid, grid_of_rows]
 
 
 def arguments(width, n=900, rows=40):
@@ -139,6 +173,9 @@ def test_which_form_is_taken():
     assert "x.take(" not in source(*arguments(3, rows=100_000))
     vector = sg.grad(lambda x, i: np.sum(x[i] ** 2)).source(np.ones(9), arguments(1)[1])
     assert "np.add.at(" in vector and "_add_at" not in vector
+    assert re.search(r"_add_at\(d_x, \(i, t\d+\), ", (source_of_grid := sg.grad(grid).source(*arguments(3, n=3000))))
+    assert re.search(r"np\.add\.at\(d_x\[:, 1\], t\d+, ", source_of_grid)
+    assert re.search(r"_add_at\(\w+\.T, i, ", sg.grad(columns).source(*arguments(3)))
     unsigned = [x.astype(np.uint64) if x.dtype == int else x for x in arguments(3)]
     assert "x.take(" not in source(*unsigned)
 

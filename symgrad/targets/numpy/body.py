@@ -24,7 +24,7 @@ from symgrad.ops.contract import MATMUL
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
-from symgrad.targets.numpy.index_arrays import adds_by_columns, taken
+from symgrad.targets.numpy.index_arrays import added_at, taken
 from symgrad.targets.numpy.names import Names, global_name
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added, deleted, remark
 
@@ -304,9 +304,10 @@ class Body:
 
     def added_at(self, node: Node, target: str, arrays: Sequence[Code], content: Code) -> Code:
         """The call that adds under index arrays which may name a place several times."""
-        if self.quick and adds_by_columns(node) and self.roots[node.inputs[1]] is not self.roots[node.inputs[0]]:
-            self.scope.called.add("_add_at")
-            return call("_add_at", [target, arrays[0].text, content.text])
+        apart = self.roots[node.inputs[1]] is not self.roots[node.inputs[0]]
+        if self.quick and apart and (quick := added_at(node, target, arrays, content)):
+            self.scope.called.update({"_add_at"} & {quick.function})
+            return quick
         key = index_expressions.spell_key_argument(dict(node.params)["key"], arrays)
         return call("np.add.at", [target, key, content.text])
 

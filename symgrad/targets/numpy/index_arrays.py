@@ -19,13 +19,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from symgrad.analysis.cost import likely, likely_numbers
+from symgrad.analysis.values import keyed_axes
 from symgrad.core.graph import Node
-from symgrad.core.shapes import product
+from symgrad.core.shapes import broadcast_shapes, product
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import taken_axis
-from symgrad.spelling import ATOM, Code, call
+from symgrad.ops.index_expressions import EVERYTHING, Slot, taken_axis
+from symgrad.spelling import ATOM, Call, Code, call
 
 LARGER = 6
+LONG = 1 << 7  # indices from which on columns are worth a call each
 MANY = 1 << 11  # numbers from which on adding is worth a function of its own
 
 
@@ -39,10 +41,22 @@ def taken(node: Node, inputs: Sequence[Code]) -> Code | None:
     return call(f"{inputs[0].at(ATOM)}.take", [inputs[1].text, f"axis={axis}"])
 
 
-def adds_by_columns(node: Node) -> bool:
-    """Whether `runtime._add_at` adds under the index of a node faster than `np.add.at`, which is fast for vectors."""
-    x, value, *arrays = node.inputs
-    if len(arrays) != 1 or taken_axis(dict(node.params)["key"]) != 0 or x.aval.dtype != value.aval.dtype:
-        return False
-    shape = arrays[0].aval.shape
-    return len(shape) + x.aval.ndim > 2 and likely(product((*shape, *x.aval.shape[1:]))) >= MANY
+def added_at(node: Node, y: str, arrays: Sequence[Code], value: Code) -> Call | None:
+    """``_add_at(y, i, v)`` for ``np.add.at(y, i, v)``, where that is faster: of numbers under one index it is not."""
+    x, v, *places = node.inputs
+    key, shape = dict(node.params)["key"], broadcast_shapes(*[i.aval.shape for i in places])
+    whole = [n for item, n in keyed_axes(node) if item == EVERYTHING]
+    if x.aval.dtype != v.aval.dtype or likely(product((*shape, *whole))) < MANY:
+        return None
+    items = key[: len(key) - len(whole)]
+    by = [arrays[item.input].text for item in items if isinstance(item, Slot)]
+    if taken_axis(key) == 1 and x.aval.ndim == v.aval.ndim == 2 and likely(product(shape)) >= LONG:
+        return call("_add_at", [f"{y}.T", arrays[0].text, f"{value.at(ATOM)}.T"])
+    if not all(isinstance(item, (Slot, int)) for item in items):
+        return None
+    if len(by) < len(items):  # with numbers beside it: under one index in a view
+        if len(by) > 1 or whole:
+            return None
+        y = f"{y}[{', '.join(':' if isinstance(item, Slot) else str(item) for item in items)}]"
+    function = "_add_at" if whole or len(by) > 1 or len(shape) > 1 else "np.add.at"
+    return call(function, [y, by[0] if len(by) == 1 else f"({', '.join(by)})", value.text])

@@ -189,15 +189,26 @@ def _blas_on_one_thread(function, *args, **options):
     return _blas()(function, *args, **options)
 
 
+def _numbered(shape, arrays):
+    """The numbers of places in an array of this shape, as of `np.ravel_multi_index`; indices may be negative."""
+    places = 0
+    for n, i in zip(shape, arrays, strict=False):
+        places = n * places + np.arange(n).take(i.astype(np.intp, copy=False))
+    return places
+
+
 def _add_at(y, i, v):
     """``np.add.at(y, i, v)``, number by number, which NumPy does several times faster than row by row."""
-    if not (y.size and y.flags.c_contiguous):
+    several = isinstance(i, tuple)
+    if not y.size or not (y.flags.c_contiguous or (y.ndim <= 2 and not several)):
         np.add.at(y, i, v)
         return
+    if several:
+        y, i = y.reshape(-1, *y.shape[len(i) :]), _numbered(y.shape, i)
     width = y.size // len(y)
     v = np.broadcast_to(v, i.shape + y.shape[1:]).reshape(i.size, width)
     i, rows = i.reshape(-1).astype(np.intp, copy=False), y.reshape(-1, width)
-    if width < 8 or len(y) > 4 * len(i):
+    if width < 8 or len(y) > 4 * len(i) or not y.flags.c_contiguous:
         for column, numbers in zip(rows.T, v.T, strict=True):
             np.add.at(column, i, numbers)
         return
