@@ -46,6 +46,7 @@ from symgrad.rewrite import (
     structure,
 )
 from symgrad.rewrite.engine import copied, rewrite, rewrite_within
+from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, late_scatters, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
@@ -139,6 +140,13 @@ OPTIMISE = (
         takes="the program with all of its derivatives",
         gives="what a careful person would have written; no marks",
         why="rules of derivatives make operations for the general case: products with one, sums over what was repeated",
+    ),
+    Stage(
+        reuse_values,
+        level=1,
+        takes="logistic functions of a value and of its negative",
+        gives="both by one exponential where a difference from one is as good",
+        why="as long as derivatives may be taken, and rules look for them, each stands for itself",
     ),
     Stage(
         split_columns,

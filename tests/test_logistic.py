@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
 import symgrad as sg
 
@@ -140,3 +141,104 @@ def test_what_cannot_overflow_needs_no_silence():
     x = special(float)
     assert "errstate" not in compiled(lambda x: (softplus(x), sigmoid(x)), x).source
     assert "errstate" in compiled(lambda x: sigmoid(x), x).source
+
+
+# ---- the slope of a logistic function from its value
+
+FAR = np.array([-800.0, -50.0, -37.0, -18.0, -1.0, 0.0, 0.7, 5.0, 17.9, 36.5, 37.5, 50.0, 750.0, 1e4])
+
+
+def exact_slope(x):
+    with mp.workdps(800):
+        s = 1 / (1 + mp.exp(-mpf(x)))
+        return s * (1 - s)
+
+
+def cell(w, x, h, c):
+    """A cell of a recurrent network with gates (Hochreiter and Schmidhuber)."""
+    n = h.shape[1]
+    z = np.concatenate([x, h], axis=1) @ w
+    i, f, g, o = z[:, :n], z[:, n : 2 * n], z[:, 2 * n : 3 * n], z[:, 3 * n :]
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return np.sum((sigmoid(o) * np.tanh(c)) ** 2)
+
+
+def gated(v, w, x, h):
+    """Of a gated recurrent unit (Cho et al.)."""
+    z, r = sigmoid(x @ v), sigmoid(h @ w)
+    return np.sum(np.log(1 + np.sum(((1 - z) * h + z * np.tanh(r * h)) ** 2, axis=1)))
+
+
+NETWORKS = {
+    "LSTM": (cell, ["float64[{n}+3, 4*{n}]", "float64[{b}, 3]", "float64[{b}, {n}]", "float64[{b}, {n}]"], 3),
+    "GRU": (gated, ["float64[3, {n}]", "float64[{n}, {n}]", "float64[{b}, 3]", "float64[{b}, {n}]"], 2),
+}
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_gate_has_one_exponential(name, symbolic):
+    f, shapes, gates = NETWORKS[name]
+    numbers = {"n": 4, "b": 500}
+    specs = [s.format(**({x: x for x in numbers} if symbolic else numbers)) for s in shapes]
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=[eval(n, {}, numbers) for n in s[8:-1].split(",")]) for s in specs]
+    total = sg.value_and_grad(f, argnums=(0, 3))
+    _, expected = sg.value_and_grad(f, argnums=(0, 3), optimize=0)(*arrays)
+    for optimize in (1, 2):
+        program = total.compile(*specs, optimize=optimize)
+        assert operators(program).count("exp") == gates
+        assert "1e+308" not in program.source
+        for a, b in zip(program(*arrays)[1], expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("optimize", [1, 2])
+def test_in_a_sum_the_slope_is_right_beside_the_others(optimize):
+    """Its error is that of the value: not more than a rounding of a logistic function."""
+    x = np.tile(FAR, 50)
+    a = np.random.default_rng(0).normal(size=(x.size, 3))
+    slope = sg.grad(lambda w: np.sum(sigmoid(x + a @ w)), optimize=optimize)
+    program = slope.compile(np.zeros(3))
+    assert operators(program).count("exp") == 1
+    exact = [float(exact_slope(each)) for each in FAR] * 50
+    found = program(np.zeros(3))
+    assert np.isfinite(program(np.full(3, 1e3))).all()
+    np.testing.assert_array_less(np.abs(found - exact @ a), 8e-16 * np.sum(np.abs(a), axis=0))
+
+
+STRICT = {
+    "a result": lambda s: s * (1 - s),
+    "a multiple": lambda s: np.reshape(3 * s * (1 - s), (2, 7)).T,
+    "a divisor": lambda s: 1 / (s * (1 - s)),
+    "a sum that is a divisor": lambda s: np.sum(s) / np.sum(s * (1 - s)),
+    "a logarithm of a product": lambda s: np.log((s * (1 - s)) @ np.ones(14)),
+    "a root": lambda s: np.sqrt(s * (1 - s)),
+}
+
+
+@pytest.mark.parametrize("optimize", [1, 2])
+@pytest.mark.parametrize("name", STRICT)
+def test_where_digits_of_a_small_slope_are_needed_they_are_there(name, optimize):
+    f, x = STRICT[name], np.linspace(40, 300, 14)
+    with mp.workdps(300):
+        s = np.array([1 / (1 + mp.exp(-mpf(each))) for each in x])
+        exact = s * (1 - s)
+        by_name = {
+            "a result": exact, "a multiple": np.reshape(3 * exact, (2, 7)).T, "a divisor": 1 / exact,
+            "a sum that is a divisor": s.sum() / exact.sum(), "a logarithm of a product": mp.log(exact.sum()),
+            "a root": [mp.sqrt(each) for each in exact],
+        }  # fmt: skip
+        expected = np.array(by_name[name]).astype(float)
+    found = sg.compile(lambda x: f(sigmoid(x)), optimize=optimize)(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_what_is_added_to_something_else_needs_no_digits():
+    program = compiled(lambda x: np.log(np.sum(2 + sigmoid(x) * (1 - sigmoid(x)))), special(float), optimize=1)
+    assert operators(program).count("exp") == 1
+
+
+def test_numerics_as_written_keep_both():
+    total = sg.grad(lambda w, x: np.sum(sigmoid(x @ w)), numerics="ieee")
+    assert "1 - t" not in total.source("float64[3]", "float64[n, 3]", optimize=1)

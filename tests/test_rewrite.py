@@ -634,8 +634,8 @@ def softmax(x):
 HESSIANS = {
     "logistic": (
         logistic, ["float64[d]", "float64[n, d]", "float64[n]"],
-        ["t1 = -y", "t2 = t1 * (x @ w)", "t3 = np.exp(-np.abs(t2))", "t4 = 1 + t3",
-         "return (x.T * (t1 * (t3 / (t4 * t4)) * t1)) @ x"],
+        ["t1 = -y", "t2 = t1 * (x @ w)", "t3 = 1 / (1 + np.exp(-t2))",
+         "return (x.T * (t1 * t3 * (1 - t3) * t1)) @ x"],
     ),
     "least squares": (lambda x, a: np.sum((a @ x) ** 2), ["float64[d]", "float64[n, d]"], ["return 2 * (a.T @ a)"]),
     "least squares in float32": (

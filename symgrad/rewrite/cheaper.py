@@ -60,13 +60,6 @@ def sigmoid_of_difference(x, y):
 
 
 @rule(changes_nan=True, when=floating)
-def sigmoid_slope_with_one_exponential(x, y):
-    """It is even in x, and the exponential that it needs does not overflow."""
-    e = np.exp(-np.abs(x))
-    return y / (1 + np.exp(-x)) / (1 + np.exp(x)), y * (e / ((1 + e) * (1 + e)))
-
-
-@rule(changes_nan=True, when=floating)
 def step(x):
     return np.where(x >= 0, np.where(x == 0, 0.5, 1.0), 0), np.heaviside(x, 0.5)
 

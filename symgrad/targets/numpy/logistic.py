@@ -10,9 +10,9 @@ This looks at all of a graph, since what is best for the first of them depends o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -20,25 +20,15 @@ from symgrad.analysis.cost import numbers
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
-from symgrad.ops.elementwise import ADD, DIVIDE, EXP, LOGADDEXP, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.rewrite.engine import Made, copied
+from symgrad.ops.elementwise import LOGADDEXP, NEGATIVE
+from symgrad.rewrite.engine import copied
+from symgrad.rewrite.logistic import Instead, Member, families_of, made, sign_and_rest, slope_of
 
 MANY, VERY_MANY = 500, 8192
 """Numbers from which on more calls are fewer nanoseconds, and from which on `clip` is faster than `minimum`."""
 
 HIGHEST = {4: (88.0, 1e38), 8: (709.0, 1e308)}
 """By the bytes of the dtype: about the largest number with a finite exponential, and about the largest number."""
-
-Instead: TypeAlias = dict[Node, Made]
-
-
-class Member(NamedTuple):
-    """``logaddexp(0, x)``, or ``a / (1 + exp(x))``, which is a sigmoid(-x)."""
-
-    node: Node
-    x: Node
-    sign: int  # of x, among what is one value or its negative
-    a: Node | None = None
 
 
 def share_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
@@ -47,7 +37,7 @@ def share_exponentials(graph: Graph, numerics: str = "stable") -> Graph:
     It stands after the rules, which bring signs to where two values are seen to be each other's negative.
     """
     instead: Instead = {}
-    for family in _families(graph).values():
+    for family in families_of(graph, _value, _slope_of_many).values():
         instead |= _replacements(family, numerics == "stable")
     return copied(graph, instead) if instead else graph
 
@@ -65,22 +55,10 @@ def _replacements(family: list[Member], stable: bool) -> Instead:
     negative = any(m.sign == sign for m in slopes)
     exp = _exp_cut_late if negative else _exp_cut
     form = _softplus_by_absolute if by_absolute else partial(_softplus, exp=exp)
-    found = {m.node: _made(form, m, first, sign) for m in values}
+    found = {m.node: made(form, m, first, sign) for m in values}
     if stable and clips and ((values and not by_absolute) or len({m.sign for m in slopes}) > 1):
-        found |= {m.node: _made(partial(_slope, exp=exp), m, first, sign) for m in slopes}
+        found |= {m.node: made(partial(_slope, exp=exp), m, first, sign) for m in slopes}
     return found
-
-
-def _made(form: Callable[..., Variable], m: Member, first: Member, sign: int) -> Made:
-    """A member by the first of its family with this sign: what others are written with may come later."""
-
-    def make(new: Graph, image: Mapping[Node, Node]) -> Variable:
-        x = Variable(new, image[first.x])
-        if sign != first.sign:
-            x = Variable(new, image[first.x.inputs[0]]) if first.x.op is NEGATIVE else -x
-        return form(x, m.sign == sign, *([Variable(new, image[m.a])] if m.a is not None else []))
-
-    return make
 
 
 # ---- how they are written, of x or of its negative
@@ -122,49 +100,18 @@ def _slope(x: Variable, same: bool, a: Variable, exp: Callable[[Variable], Any])
 # ---- what belongs together
 
 
-def _families(graph: Graph) -> dict[Any, list[Member]]:
-    found: dict[Any, list[Member]] = {}
-    for node in graph.live:
-        if node.op is LOGADDEXP or node.op is DIVIDE:
-            member = _value(node) if node.op is LOGADDEXP else _slope_of(node)
-            if member is not None and member.x.aval.dtype == node.aval.dtype:
-                found.setdefault(_sign_and_rest(member.x)[1], []).append(member)
-    return found
-
-
 def _value(node: Node) -> Member | None:
-    for zero, x in (node.inputs, node.inputs[::-1]):
-        if number(zero) == 0 and _many(x):
-            return Member(node, x, _sign_and_rest(x)[0])
+    if node.op is LOGADDEXP:
+        for zero, x in (node.inputs, node.inputs[::-1]):
+            if number(zero) == 0 and _many(x):
+                return Member(node, x, sign_and_rest(x)[0])
     return None
 
 
-def _slope_of(node: Node) -> Member | None:
-    """``a / (1 + exp(x))`` is a multiple of sigmoid(-x)."""
-    a, below = node.inputs
-    if below.op is not ADD:
-        return None
-    for one, e in (below.inputs, below.inputs[::-1]):
-        if number(one) == 1 and e.op is EXP and _many(e):
-            return Member(node, e.inputs[0], _sign_and_rest(e.inputs[0])[0], a)
-    return None
+def _slope_of_many(node: Node) -> Member | None:
+    m = slope_of(node)
+    return m if m is not None and _many(m.x) else None
 
 
 def _many(x: Node) -> bool:
     return x.aval.dtype.kind == "f" and len(x.aval.shape) > 0 and numbers(x.aval.shape) >= MANY
-
-
-def _sign_and_rest(x: Node) -> tuple[int, Any]:
-    """A key that a value and its negative have in common, and which of the two it is."""
-    if x.op is NEGATIVE:
-        sign, rest = _sign_and_rest(x.inputs[0])
-        return -sign, rest
-    a, b = x.inputs if len(x.inputs) == 2 else (x, x)
-    if x.op is SUBTRACT:
-        return (1, (a, b)) if a.id < b.id else (-1, (b, a))
-    if x.op is MULTIPLY:
-        for c, y in ((a, b), (b, a)):
-            scale = number(c)
-            if scale is not None:
-                return (1 if scale > 0 else -1), (abs(scale), y)
-    return 1, x
