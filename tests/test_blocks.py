@@ -139,7 +139,21 @@ ROWS = {  # of rows of K numbers, and K such numbers: rows again
     "norms": lambda x, w: x / (1 + np.linalg.norm(x + 3, axis=1, keepdims=True)),
     "variance": lambda x, w: x * np.var(x, axis=1)[:, None],
     "last": lambda x, w: x - x[:, ::-1][:, :1],
+    "pairs": lambda x, w: np.exp(-np.sum((x[:, None] - x) ** 2, axis=2)) @ x / 3,
+    "forces": lambda x, w: np.sum((x[:, None] - x) / (1 + np.sum((x[:, None] - x) ** 2, axis=2))[..., None], axis=0),
+    "attend": lambda x, w: softmax(np.tanh(x * w) @ x.T, 1) @ x,
+    "attend_down": lambda x, w: softmax(np.tanh(x * w) @ x.T, 0) @ np.sin(x),
+    "causal": lambda x, w: np.where(np.tri(x.shape[0], dtype=bool), x @ x.T, 0) @ np.tril(np.tanh(x @ x.T), -1) @ x / 9,
+    "others": lambda x, w: (np.tanh(x @ x.T) * (1 - np.eye(x.shape[0]))) @ x / 3,
+    "symmetric": lambda x, w: (np.tanh(np.outer(x @ w, x[:, 0])) + np.tanh(np.outer(x @ w, x[:, 0])).T) @ x / 3,
+    "products": lambda x, w: np.triu(np.outer(x @ w, np.sin(x @ w)), k=1) @ x / 3,
 }
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
 
 row_steps = st.lists(st.tuples(st.sampled_from(sorted(ROWS)), st.integers(0, 9)), min_size=1, max_size=6)
 ends = {
@@ -199,6 +213,34 @@ def test_every_step_of_rows_alone(tiny_blocks, name, symbolic):
     """So that a failure is found without shrinking."""
     for n in (2, 3, 5):
         assert loops(assert_same_whole(rows_program([(name, 0), ("sin", 1)], "squares"), draw(n), symbolic))
+
+
+PAIRWISE = "pairs", "forces", "attend", "attend_down", "causal", "others", "symmetric", "products"
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_an_axis_that_meets_itself(tiny_blocks, name):
+    """Of no row and of one, with another axis as long, and with the same bits on any number of threads."""
+    f = rows_program([(name, 0)], "squares")
+    shared = sg.value_and_grad(f, (0, 1)).compile(f"float64[n, {K}]", f"float64[{K}]")
+    for n in (0, 1, K, 7):
+        if n == 0 and "attend" in name:
+            continue  # there is no maximum of nothing
+        args = draw(n)
+        one, three = (sg.value_and_grad(f, (0, 1), threads=threads)(*args) for threads in (1, 3))
+        assert_bitwise(one, three)
+        exact = sg.value_and_grad(f, (0, 1), optimize=0)(*args)
+        for found in (one, shared(*args) if n else one):
+            np.testing.assert_allclose(found[0], exact[0], rtol=1e-12)
+            np.testing.assert_allclose(found[1][0], exact[1][0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["pairs", "forces", "attend", "others", "products"])
+def test_a_table_of_pairs_is_never_whole(usual_sizes, name):
+    """Neither for the value nor for the gradient, in which each point is both a row and a column."""
+    program = sg.value_and_grad(rows_program([(name, 0)], "squares"), (0, 1)).compile(*draw(1500))
+    assert loops(program)
+    assert program.cost.peak < 1500 * 1500 * 8
 
 
 @settings(SETTINGS, max_examples=40)
@@ -554,12 +596,18 @@ def test_axes_that_an_operator_pairs_are_one():
     assert found["7"] == [("input", 0), ("matmul", 1), ("sin", 1), ("transpose", 1)]
 
 
-def test_an_axis_that_meets_itself_is_left_out():
-    def distances(x):
-        return np.exp(-np.sum((x[:, None, :] - x[None]) ** 2, axis=2))
+def distances(x):
+    return np.exp(-np.sum((x[:, None, :] - x[None]) ** 2, axis=2))
 
-    graph = whole_graph(distances, "float64[n, 4]")
-    assert [str(axis.size) for axis in axes_of(reached(graph.outputs))] == ["4"]
+
+def test_an_axis_that_meets_itself_is_cut_one_way_or_the_other():
+    """Of a table rows or columns; what makes the other side of it is read whole."""
+    rows, _ = axes_of(reached(whole_graph(distances, "float64[n, 4]").outputs))
+    (columns,) = rows.otherwise
+    tables = [("exp", "multiply", "negative", "subtract", "sum")] * 2
+    cut = [{name: i for name, i in places(axis) if name != "index"} for axis in (rows, columns)]
+    assert [tuple(sorted(each.keys() - {"input"})) for each in cut] == tables
+    assert cut == [dict.fromkeys(cut[0], 0), {**dict.fromkeys(cut[0], 1), "input": 0}]
 
 
 def row_plan(graph, size="n"):

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
+from heapq import heappop, heappush
+from itertools import chain
 
+from symgrad.analysis.cost import likely_numbers
 from symgrad.core.axes import AxisSignature
 from symgrad.core.graph import Node
-from symgrad.core.recording import note
 from symgrad.core.sizes import Size, largest
-from symgrad.loops.reasons import NotAlong
 from symgrad.loops.row_gathers import row_signature
 from symgrad.loops.stencils import stencil_signature
 
 Place = tuple[Node, int]  # a value, and one of its axes
+Group = tuple[Node, list[Place]]  # an operation, and axes that it carries over or pairs
 
 
 @dataclass(eq=False)
 class Axis:
     """One axis of the program, such as its samples: where it is an axis of which value.
 
-    With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs.
+    With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs. Where an axis
+    meets itself, as the points do in a table of their distances, this is one way to cut the table, and `otherwise` has
+    the others.
     """
 
     size: Size
     places: dict[Node, int]
     stencils: bool = False
+    otherwise: list[Axis] = field(default_factory=list)
 
     def signature(self, node: Node) -> AxisSignature:
         return stencil_signature(node) if self.stencils else row_signature(node)
@@ -36,22 +41,25 @@ class Axis:
         return node.aval.shape[self.places[node]]
 
 
-def axes_of(nodes: Iterable[Node], stencils: bool = False) -> list[Axis]:
+def axes_of(nodes: Sequence[Node], stencils: bool = False) -> list[Axis]:
     """The axes of a program, in the order in which they come up.
 
-    Two axes of two values are one where an operator carries the one over into the other, or pairs them. An axis that
-    meets itself in one value, as the points do in a table of their distances, is left out.
+    Two axes of two values are one where an operator carries the one over into the other, or pairs them.
     """
     parents: dict[Place, Place] = {}
+    groups: list[Group] = []
     for node in nodes:
         signature = stencil_signature(node) if stencils else row_signature(node)
-        first: dict[object, Place] = {}
+        first: dict[object, list[Place]] = {}
         for x, labels in zip((*node.inputs, node), (*signature.inputs, signature.result), strict=True):
             for i, label in enumerate(labels):
                 if label is not None:
+                    group = first.setdefault(label, [])
+                    group.append((x, i))
                     place = _root(parents, (x, i))
-                    parents[place] = _root(parents, first.setdefault(label, place))
-    return [_sized(axis) if stencils else axis for axis in _collected(parents)]
+                    parents[place] = _root(parents, group[0])
+        groups += [(node, group) for group in first.values()]
+    return [_sized(axis) if stencils else axis for axis in _collected(parents, groups)]
 
 
 def _root(parents: dict[Place, Place], place: Place) -> Place:
@@ -64,20 +72,64 @@ def _root(parents: dict[Place, Place], place: Place) -> Place:
     return root
 
 
-def _collected(parents: dict[Place, Place]) -> list[Axis]:
-    axes: dict[Place, Axis] = {}
-    meets_itself = set()
+def _collected(parents: dict[Place, Place], groups: Iterable[Group]) -> Iterator[Axis]:
+    members: dict[Place, list[Place]] = {}
     for place in list(parents):
-        root, (node, i) = _root(parents, place), place
-        axis = axes.setdefault(root, Axis(node.aval.shape[i], {}))
-        if axis.places.setdefault(node, i) != i:
-            meets_itself.add(root)
-    for root in axes:
-        if root in meets_itself:
-            note(NotAlong(axes[root].size, "a value has the axis twice, so that its rows are not independent"))
-    return [axis for root, axis in axes.items() if root not in meets_itself]
+        members.setdefault(_root(parents, place), []).append(place)
+    for places in members.values():
+        once = dict(places)
+        if len(once) == len(places):
+            yield _axis(once)
+        else:
+            yield _unfolded(places, groups)
+
+
+def _axis(places: dict[Node, int]) -> Axis:
+    node, i = next(iter(places.items()))
+    return Axis(node.aval.shape[i], places)
+
+
+# ---- an axis that meets itself
+
+
+def _unfolded(places: Sequence[Place], groups: Iterable[Group]) -> Axis:
+    """An axis that some values have several times: each way to cut it begins with one of those of the largest."""
+    among: dict[Place, list[Group]] = {place: [] for place in places}
+    for group in groups:
+        for place in group[1] if group[1][0] in among else ():
+            among[place].append(group)
+    largest_value = max(dict(places), key=lambda x: (likely_numbers(x), -x.id))
+    seeds = [place for place in places if place[0] is largest_value]
+    first, *others = [_axis(_consistent(_grown(seed, among), among)) for seed in seeds]
+    first.otherwise = others
+    return first
+
+
+def _grown(seed: Place, among: Mapping[Place, Sequence[Group]]) -> dict[Node, int]:
+    """Along which of its axes each value is cut: what goes with the seed, then with that, the largest values first."""
+    grown: dict[Node, int] = {}
+    waiting = [(0, 0, 0, seed)]
+    while waiting:
+        *_, (node, i) = heappop(waiting)
+        if node not in grown:
+            grown[node] = i
+            for x, axis in dict.fromkeys(chain(*(places for _, places in among[node, i]))):
+                if x not in grown:
+                    heappush(waiting, (-likely_numbers(x), axis, x.id, (x, axis)))
+    return grown
+
+
+def _consistent(grown: dict[Node, int], among: Mapping[Place, Sequence[Group]]) -> dict[Node, int]:
+    """Without what would be made of blocks of a value along another of its axes than that along which it is cut."""
+    kept: dict[Node, int] = {}
+    for node in sorted(grown, key=lambda x: x.id):
+        made_of = chain(*(places for made, places in among[node, grown[node]] if made is node))
+        if all(kept.get(x, i) == i for x, i in made_of if x.inputs):
+            kept[node] = grown[node]
+    return kept
 
 
 def _sized(axis: Axis) -> Axis:
     """As long as the longest of its values."""
-    return Axis(reduce(largest, dict.fromkeys(map(axis.size_of, axis.places))), axis.places, stencils=True)
+    size = reduce(largest, dict.fromkeys(map(axis.size_of, axis.places)))
+    return Axis(size, axis.places, True, list(map(_sized, axis.otherwise)))

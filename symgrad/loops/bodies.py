@@ -103,7 +103,7 @@ class Bodies:
 
     def _add_member(self, members: dict[Node, None], node: Node) -> None:
         for x, cut in zip(node.inputs, self.plan.cuts[node], strict=True):
-            if cut and x not in members and self._is_recomputed(x):
+            if x not in members and self.plan.has_rows(x, cut) and self._is_recomputed(x):
                 self._add_member(members, x)
         members[node] = None
 
@@ -113,7 +113,8 @@ class Bodies:
             return False
         if x.op is GET and self._moved(x) is not None:
             return True
-        return not any(cut and y in self.plan.loop for y, cut in zip(x.inputs, self.plan.cuts[x], strict=True))
+        cuts = zip(x.inputs, self.plan.cuts[x], strict=True)
+        return not any(cut is not None and y in self.plan.loop for y, cut in cuts)
 
     def _extents(self, k: int) -> dict[Node, Extent]:
         """The rows of each value that a loop computes: its own where it is a result, and whatever is made of them."""
@@ -123,7 +124,7 @@ class Bodies:
             if self.plan.is_row(node) and self.is_result(node, k):
                 extents[node] = self._own(node).joined(extents.get(node))
             for x, cut in zip(node.inputs, self._cuts(node, extents.get(node)), strict=True):
-                if cut is not None and x in members:
+                if cut is not None and x in members and self.plan.has_rows(x, cut.axis):
                     size = self.axis.size_of(x)
                     extents[x] = cut.extent.moved(size, cut.by).joined(extents.get(x))
         return extents
@@ -135,11 +136,11 @@ class Bodies:
         """Which rows of its inputs a node takes for those of an extent, or for a partial sum of its own."""
         cuts: list[Cut | None] = []
         moved = self._moved(node)
-        for i, (x, cut) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True)):
-            if not cut or (extent is None and self.plan.is_row(node)):  # not at all for rows that no one reads
+        for i, (x, axis) in enumerate(zip(node.inputs, self.plan.cuts[node], strict=True)):
+            if axis is None or (extent is None and self.plan.is_row(node)):  # not at all for rows that no one reads
                 cuts.append(None)
                 continue
-            axis, size = self.axis.places[x], self.axis.size_of(x)
+            size = x.aval.shape[axis]
             if extent is None:
                 cuts.append(Cut(axis, Extent(size)))
             elif moved is not None and node.op is GET:
@@ -226,7 +227,7 @@ class Bodies:
 
     def _fetch(self, body: Body, x: Node, cut: Cut | None, k: int) -> Node:
         """A value inside of a loop: computed there, a constant, or an input of the loop."""
-        if cut and x in body.image:
+        if cut and x in body.image and self.plan.has_rows(x, cut.axis):
             twin = body.image[x]
             if twin.op is not INPUT:
                 return self._window(body, twin, cut, self.extents[k][x])
@@ -236,7 +237,7 @@ class Bodies:
             return body.graph.add(CONSTANT, (), x.params, x.where)
         known = body.inputs.get((x, cut))
         if known is None:
-            shape = self._cut_shape(x, cut.extent) if cut else x.aval.shape
+            shape = self._cut_shape(x, cut.axis, cut.extent) if cut else x.aval.shape
             params = (("aval", x.aval._replace(shape=shape)), ("name", f"x{len(body.inputs)}"))
             known = body.inputs[x, cut] = body.graph.add(INPUT, (), params, x.where)
             body.graph.inputs.append(known)
@@ -253,8 +254,7 @@ class Bodies:
         params = (("axis", cut.axis), ("by", cut.by), ("rows", rows))
         return body.graph.add(READ_ROWS, (x, start, stop, first), params, x.where)
 
-    def _cut_shape(self, x: Node, extent: Extent) -> tuple[Any, ...]:
-        i = self.axis.places[x]
+    def _cut_shape(self, x: Node, i: int, extent: Extent) -> tuple[Any, ...]:
         return (*x.aval.shape[:i], self._length(extent), *x.aval.shape[i + 1 :])
 
     def _params(self, node: Node, extent: Extent | None) -> Params:
@@ -262,7 +262,8 @@ class Bodies:
         if extent is None or not self.plan.is_row(node):
             return node.params
         shapes = [key for key, change in node.op.axes.items() if change is result_shape]
-        return tuple((key, self._cut_shape(node, extent) if key in shapes else value) for key, value in node.params)
+        shape = self._cut_shape(node, self.axis.places[node], extent)
+        return tuple((key, shape if key in shapes else value) for key, value in node.params)
 
     def _stored(self) -> set[Node]:
         """Rows that are wanted outside of the loop that computes them."""
@@ -271,7 +272,9 @@ class Bodies:
             there = set(members)
             for node in members:
                 read.update(
-                    x for x, cut in zip(node.inputs, self.plan.cuts[node], strict=True) if not (cut and x in there)
+                    x
+                    for x, cut in zip(node.inputs, self.plan.cuts[node], strict=True)
+                    if not (x in there and self.plan.has_rows(x, cut))
                 )
         for node in self.nodes:
             if node not in self.plan.loop:

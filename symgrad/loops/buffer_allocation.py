@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 GATHERED = 8  # numbers from which on rows that an index array gathers are worth more in the order of their table
 AGAINST = 4  # operations that lose as much on such rows, read against that order, as one gains by long inner loops
+LONG = 256  # one that makes as good an inner loop as any
 SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
 PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
@@ -62,6 +63,9 @@ class Layout:
         New arrays that are filled piece by piece right where a result of the loop is, and those results.
     halo : int
         How many rows more a buffer must take, for those of neighbouring blocks.
+    turned : dict of Node to tuple of int
+        The inputs that every block reads whole with a long axis outside of short ones, and the order of their axes in
+        which they are copied before.
     """
 
     rows: int
@@ -69,6 +73,7 @@ class Layout:
     assignments: dict[Node, Assignment] = field(default_factory=dict)
     destinations: dict[Node, Node] = field(default_factory=dict)
     halo: int = 0
+    turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -110,7 +115,7 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) 
     buffers = allocation.buffers
     streamed = [nbytes_of_row(x) for x in (*graph.inputs, *direct)]
     rows = _rows(sum(map(_row_bytes, buffers)) + sum(streamed), size)
-    return Layout(rows, buffers, allocation.assignments, destinations, halo)
+    return Layout(rows, buffers, allocation.assignments, destinations, halo, order.turned)
 
 
 # ---- arrays that are put together
@@ -213,8 +218,8 @@ def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[No
 class Order:
     """In which order the axes of a block's values lie in memory.
 
-    Axes over which products of matrices are repeated come first, the others as NumPy has them; but the rows come last
-    where another axis is so short that it makes a poor inner loop.
+    Axes over which products of matrices are repeated come first, the others as NumPy has them; but where the last is so
+    short that it makes a poor inner loop, long ones come last, or the rows if there are none.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -222,14 +227,20 @@ class Order:
         products = [x for x in graph.nodes if x.op is MATMUL and x.aval.ndim > 2]
         self._repeated = _repeated(graph, products)
         self._stacked = any(row_axis(x) not in (None, x.aval.ndim - 2, x.aval.ndim - 1) for x in products)
+        self._long_last = not products and self._has_long_outside_of_short()
         self.rows_last = not self._stacked and self._mostly_short()
-        self._packed = self._find_packed() if self.rows_last else set()
+        self._packed = self._inputs_read(_has_rows_outside) if self.rows_last else set()
+        turned = self._inputs_read(self._has_long_outside) if self._long_last and not self.rows_last else ()
+        self.turned = {x: self.of(x) for x in turned}
 
     def of(self, node: Node) -> tuple[int, ...]:
         """The axes of a value but for that of the rows, from the outermost."""
         row = row_axis(node)
         others = [i for i in range(node.aval.ndim) if i != row]
-        return tuple(sorted(others, key=lambda i: not self._is_repeated(node, i)))
+        others.sort(key=lambda i: not self._is_repeated(node, i))
+        if self._long_last:
+            others.sort(key=lambda i: likely(node.aval.shape[i]) >= LONG)
+        return tuple(others)
 
     def place(self, node: Node) -> int:
         """How many of them lie outside of the rows."""
@@ -250,6 +261,13 @@ class Order:
     def _is_repeated(self, node: Node, i: int) -> bool:
         return any(axis.places.get(node) == i for axis in self._repeated)
 
+    def _has_long_outside_of_short(self) -> bool:
+        """Whether values of a block, but none that it is given, have a long axis and a last one that is too short."""
+        values = [x for x in self._graph.nodes if x.aval.ndim > 2 and row_axis(x) is not None and not is_view(x)]
+        others = {x: [n for n in x.aval.shape if not is_rows(n)] for x in values}
+        found = {x.op is INPUT for x, sizes in others.items() if _is_long_outside_of_short(sizes)}
+        return found == {False}
+
     def _mostly_short(self) -> bool:
         short = long = 0
         for node in self._graph.nodes:
@@ -263,13 +281,26 @@ class Order:
                     long += nbytes_of_row(node)
         return short > long
 
-    def _find_packed(self) -> set[Node]:
-        """Inputs of which some operation other than a product reads blocks, through views or not."""
+    def _has_long_outside(self, node: Node) -> bool:
+        """Whether a value that every block reads whole has a long axis outside of short ones."""
+        others = self.of(node)
+        return row_axis(node) is None and list(others) != sorted(others)
+
+    def _inputs_read(self, matters: Callable[[Node], bool]) -> set[Node]:
+        """The inputs that some operation other than a product reads, through views or not, in an order that matters."""
         seen: set[Node] = set()
         for node in reversed(self._graph.nodes):
             if node.op is not INPUT and (not is_view(node) or node in seen) and node.op is not MATMUL:
-                seen.update(x for x in node.inputs if row_axis(x) not in (None, x.aval.ndim - 1))
+                seen.update(filter(matters, node.inputs))
         return {x for x in self._graph.inputs if x in seen and x.aval.dtype != bool}  # np.positive takes numbers
+
+
+def _is_long_outside_of_short(sizes: Sequence[Size]) -> bool:
+    return likely(sizes[-1]) < SHORT and max(map(likely, sizes)) >= LONG
+
+
+def _has_rows_outside(node: Node) -> bool:
+    return row_axis(node) not in (None, node.aval.ndim - 1)
 
 
 def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.core.axes import AxisSignature
-from symgrad.core.graph import Node
+from symgrad.analysis.cost import likely_numbers
+from symgrad.core.axes import AxisSignature, Label
+from symgrad.core.graph import Node, is_view
 from symgrad.core.sizes import largest, same
 from symgrad.loops.axes import Axis
 from symgrad.ops.checkpoint import BARRIER
 
-Cut = tuple[bool, ...]  # for each input of a node, whether the node takes blocks of it
+Cut = tuple[int | None, ...]  # for each input of a node along which axis the node takes blocks of it; None: whole
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Plan:
 
     Attributes
     ----------
-    cuts : dict of Node to tuple of bool
+    cuts : dict of Node to tuple of (int or None)
         The nodes that are computed block by block: rows, and partial sums of rows.
     loop : dict of Node to int
         For those, the loop that computes them.
@@ -41,50 +42,71 @@ class Plan:
         """Whether a node is computed block by block and has the axis itself; if not, it is a partial sum."""
         return node in self.cuts and node in self.axis.places
 
-    def ready(self, x: Node, cut: bool) -> int:
+    def has_rows(self, x: Node, cut: int | None) -> bool:
+        """Whether blocks of a value along an axis are what the loop that computes it has at hand."""
+        return cut is not None and self.is_row(x) and self.axis.places[x] == cut
+
+    def reads(self, node: Node) -> Iterator[tuple[Node, int | None]]:
+        """The inputs of a node, and along which axis it takes blocks of them."""
+        return zip(node.inputs, self.cuts.get(node) or (None,) * len(node.inputs), strict=True)
+
+    def ready(self, x: Node, cut: int | None) -> int:
         """The first loop that can read a value: rows of the same loop, or all of it after the loop that makes it."""
         if x in self.loop:
-            return self.loop[x] if cut and self.is_row(x) else self.loop[x] + 1
+            return self.loop[x] + (not self.has_rows(x, cut))
         return self.after[x]
 
 
-def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis) -> Plan:
+def plan_for(nodes: Sequence[Node], outputs: Iterable[Node], axis: Axis, whole: Collection[Node] = ()) -> Plan:
     """The plan for an axis: every value as early as it can be, then rows as late as saves storing them.
 
-    But what is computed again, rather than kept, comes no earlier than the rows before it.
+    But what is computed again, rather than kept, comes no earlier than the rows before it. What is in `whole` no loop
+    computes.
     """
     plan, begun = Plan(axis), 0
     for node in nodes:
-        cuts = _cuts(node, axis)
-        first = max((plan.ready(x, c) for x, c in zip(node.inputs, cuts or _uncut(node), strict=True)), default=0)
+        cuts = None if node in whole else _cuts(node, plan)
+        if cuts is not None:
+            plan.cuts[node] = cuts
+        first = max((plan.ready(x, cut) for x, cut in plan.reads(node)), default=0)
         if node.op is BARRIER:
             first = max(first, begun)
         if cuts is None:
             plan.after[node] = first
         else:
-            plan.cuts[node], plan.loop[node] = cuts, first
+            plan.loop[node] = first
             begun = max(begun, first)
     _postpone(plan, nodes, set(outputs))
     return plan
 
 
-def _uncut(node: Node) -> Cut:
-    """All inputs are read whole."""
-    return (False,) * len(node.inputs)
-
-
-def _cuts(node: Node, axis: Axis) -> Cut | None:
-    """For each input whether blocks of it make a block, or a partial sum, of the node; None where they do not."""
-    signature = axis.signature(node)
-    places = [axis.places.get(x) for x in node.inputs]
-    labels = [None if i is None else given[i] for i, given in zip(places, signature.inputs, strict=True)]
-    if node in axis.places:
-        label = signature.result[axis.places[node]] if signature.result else None
+def _cuts(node: Node, plan: Plan) -> Cut | None:
+    """For each input which blocks of it make a block, or a partial sum, of the node; None where none do."""
+    signature, places = plan.axis.signature(node), plan.axis.places
+    if node not in places:
+        label = _summed(node, signature, plan)
     else:
-        reduced = (i for i, s in enumerate(labels) if s is not None and s not in signature.result)
-        at = next(reduced, None) if signature.combine else None
-        label = None if at is None or _may_lack_rows(signature, node.inputs[at], axis) else labels[at]
-    return None if label is None else tuple(s == label for s in labels)
+        label = signature.result[places[node]] if signature.result else None
+    return None if label is None else _along(label, signature)
+
+
+def _along(label: Label, signature: AxisSignature) -> Cut:
+    return tuple([given.index(label) if label in given else None for given in signature.inputs])
+
+
+def _summed(node: Node, signature: AxisSignature, plan: Plan) -> Label:
+    """The label of rows of which a node makes partial sums; None where it does not."""
+    if signature.combine is None:
+        return None
+    for x, labels in zip(node.inputs, signature.inputs, strict=True):
+        i = plan.axis.places.get(x)
+        label = None if i is None else labels[i]
+        if label is None or label in signature.result or _may_lack_rows(signature, x, plan.axis):
+            continue
+        cuts = zip(node.inputs, _along(label, signature), strict=True)
+        if all(cut is None or plan.has_rows(y, cut) or not plan.is_row(y) for y, cut in cuts):
+            return label
+    return None
 
 
 def _may_lack_rows(signature: AxisSignature, x: Node, axis: Axis) -> bool:
@@ -95,17 +117,42 @@ def _may_lack_rows(signature: AxisSignature, x: Node, axis: Axis) -> bool:
     return not (same(size, axis.size) and same(largest(1, size), size))
 
 
-def _postpone(plan: Plan, nodes: Sequence[Node], outputs: set[Node]) -> None:
+def _postpone(plan: Plan, nodes: Sequence[Node], outputs: Collection[Node]) -> None:
     """Compute rows in the loop that reads them first, where they are made of no more than is at hand there.
 
-    Otherwise a row that could be computed at once would be stored until a loop comes that needs it.
+    Otherwise a row that could be computed at once would be stored until a loop comes that needs it. But what is made of
+    something larger is computed beside that, which would be stored in its place.
     """
     latest: dict[Node, int] = {}
+    free = _made_of_what_is_there(plan, nodes)
     for node in reversed(nodes):
-        if plan.is_row(node) and node not in outputs and node in latest:
-            made_of = [x for x, cut in zip(node.inputs, plan.cuts[node], strict=True) if cut and plan.is_row(x)]
-            if latest[node] > plan.loop[node] and len(made_of) <= 1:
+        if plan.is_row(node) and node not in outputs and latest.get(node, 0) > plan.loop[node]:
+            stored = [x for x, cut in plan.reads(node) if plan.has_rows(x, cut) and x not in free]
+            if len(stored) <= 1 and not any(likely_numbers(x) > likely_numbers(node) for x in stored):
                 plan.loop[node] = latest[node]
-        for x, cut in zip(node.inputs, plan.cuts.get(node) or _uncut(node), strict=True):
-            needed = plan.loop[node] - (not cut) if node in plan.loop else plan.after[node] - 1
+        for x, cut in plan.reads(node):
+            needed = plan.loop[node] - (not plan.has_rows(x, cut)) if node in plan.loop else plan.after[node] - 1
             latest[x] = min(latest.get(x, needed), needed)
+
+
+def _made_of_what_is_there(plan: Plan, nodes: Sequence[Node], whole: Collection[Node] = ()) -> set[Node]:
+    """The rows that any loop can compute, from what no loop does; what is in `whole` none does."""
+    free: set[Node] = set()
+    for node in nodes:
+        if plan.is_row(node) and node not in whole:
+            reads = [(x, cut) for x, cut in plan.reads(node) if x in plan.loop and x not in whole]
+            if all(x in free and plan.has_rows(x, cut) for x, cut in reads):
+                free.add(node)
+    return free
+
+
+def views_read_outside(plan: Plan, nodes: Sequence[Node], whole: Collection[Node]) -> set[Node]:
+    """Views of what no loop computes that are read outside of the loops, where they cost nothing."""
+    read = {x for node in nodes for x, cut in plan.reads(node) if node in whole or not plan.has_rows(x, cut)}
+    free = _made_of_what_is_there(plan, nodes, whole)
+    found: set[Node] = set()
+    for node in reversed(nodes):
+        if is_view(node) and node in free and node in read:
+            found.add(node)
+            read.update(node.inputs)
+    return found

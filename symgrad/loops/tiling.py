@@ -7,26 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from symgrad.analysis.cost import is_work, likely, likely_numbers, rows_scale
-from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name
+from symgrad.core.provenance import Where
 from symgrad.core.recording import note
-from symgrad.core.shapes import is_one, product
+from symgrad.core.shapes import is_one
 from symgrad.core.sizes import Dim
-from symgrad.frontend.variable import Variable
 from symgrad.loops import machine, reasons
 from symgrad.loops.axes import Axis, axes_of
+from symgrad.loops.blockwise import blockwise
 from symgrad.loops.bodies import Bodies
 from symgrad.loops.buffer_allocation import laid_out, nbytes_of_row
 from symgrad.loops.cost_model import block_seconds, fresh_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
-from symgrad.loops.plan import Plan, plan_for
-from symgrad.loops.row_gathers import adds_rows
+from symgrad.loops.plan import Plan, plan_for, views_read_outside
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.reduce import MEAN
-from symgrad.ops.reduction import reduced_axes
-from symgrad.rewrite.engine import copied, rewrite
-from symgrad.rewrite.rules import Rules
+from symgrad.ops.shape import TRANSPOSE
+from symgrad.products.pack_operands import COPY
 
 FEWEST = 1 << 12  # numbers in a value from which on blocks are thought of
 FEWEST_ROWS = 128
@@ -36,10 +33,13 @@ WORTH_THREADS = 400e-6  # seconds of work
 
 
 def nest(graph: Graph, numerics: str = "stable") -> Graph:
-    """The program with what depends on its rows in loops over blocks, where that is faster; else as it is."""
-    work = [x for x in graph.live if is_work(x)]
+    """The program with what depends on its rows in loops over blocks, where that is faster; else as it is.
+
+    What the loops along one axis leave may be worth loops along another.
+    """
+    work = _work(graph)
     scale = _most_rows(work)
-    large = [x for x in work if any(likely_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
+    large = _large(work, scale)
     if not large:
         note(reasons.NothingLarge(max(map(likely_numbers, work), default=0), FEWEST))
         return graph
@@ -47,19 +47,34 @@ def nest(graph: Graph, numerics: str = "stable") -> Graph:
     if at_most <= worth:
         note(reasons.LittleToSave(at_most, worth))
         return graph
-    summed = _with_sums(graph)
-    best = _best(summed, worth)
-    return best.rebuilt() if best is not None else graph
+    best = _best(blockwise(graph, FEWEST), worth)
+    while best is not None:
+        graph = best.rebuilt()
+        left = _large(_work(graph), scale)
+        best = _best(graph, worth) if _at_most_saved(left, scale) > worth else None
+    return graph
+
+
+def _work(graph: Graph) -> list[Node]:
+    return [x for x in graph.live if is_work(x) and x.op is not LOOP]
+
+
+def _large(work: Sequence[Node], scale: float) -> list[Node]:
+    return [x for x in work if any(likely_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
 
 
 def _best(graph: Graph, worth: float) -> Division | None:
-    """The division that saves most. Axes with stencils come first; of such a one parts without need not be tried."""
+    """The division that saves clearly more than those before it.
+
+    Axes with stencils come first; of such a one parts without need not be tried.
+    """
     best: Division | None = None
-    for axis in _promising(graph, worth):
-        if best is not None and best.axis.stencils and axis.places.keys() <= best.axis.places.keys():
+    axes = _promising(graph, worth)
+    for axis in axes:
+        if best is not None and best.axis.stencils and axis.places.items() <= best.axis.places.items():
             continue
         division = Division(graph, axis)
-        needed = worth if best is None else best.saved
+        needed = best.saved + WORTH * best.seconds if best else worth
         note(
             reasons.Compared(axis.size, division.saved, needed)
             if division.blocks
@@ -67,13 +82,14 @@ def _best(graph: Graph, worth: float) -> Division | None:
         )
         if division.saved > needed:
             best = division
+        if division.plan.loops > 1:
+            axes += axis.otherwise
     return best
 
 
 def _promising(graph: Graph, worth: float) -> list[Axis]:
     """Long axes along which much of the work lies, where blocks without any cost would be faster."""
-    nodes = graph.live
-    work = [x for x in nodes if is_work(x)]
+    nodes, work = graph.live, _work(graph)
     axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _has_many_rows(axis)]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
     weights = [sum(likely_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
@@ -127,31 +143,6 @@ def _most_rows(work: Sequence[Node]) -> float:
     return max(map(rows_scale, sizes), default=1.0)
 
 
-def _mean_as_sum(graph: Graph, node: Node) -> Variable | None:
-    """A mean as a quotient, since it is sums that are made of parts."""
-    x = Variable(graph, node.inputs[0])
-    if x.dtype == np.float16:  # which NumPy's mean adds up in float32
-        return None
-    return np.sum(x, **dict(node.params)) / product([x.shape[i] for i in reduced_axes(node)])
-
-
-def _apart(graph: Graph, node: Node) -> Variable | None:
-    """What is added to the rows of an array as a sum of its own, since it is made of parts."""
-    x = Variable(graph, node.inputs[0])
-    if not adds_rows(node) or is_zeros(x.node):
-        return None
-    zeros = np.full(x.shape, 0, x.dtype, like=x)
-    return x + Variable(graph, graph.add(ADD_AT, (zeros.node, *node.inputs[1:]), node.params))
-
-
-_SUMS = {MEAN: [_mean_as_sum], ADD_AT: [_apart]}
-_RULES = Rules((), lambda op: _SUMS.get(op, []))
-
-
-def _with_sums(graph: Graph) -> Graph:
-    return copied(rewrite(graph, _RULES)) if any(node.op in _SUMS for node in graph.nodes) else graph
-
-
 # ---- loops
 
 
@@ -160,12 +151,25 @@ class Division:
 
     def __init__(self, graph: Graph, axis: Axis) -> None:
         self.graph, self.nodes, self.axis = graph, graph.live, axis
-        self.plan: Plan = plan_for(self.nodes, graph.outputs, axis)
+        self.plan = self._plan()
         self.made = Bodies(graph, self.nodes, self.plan)
         self.bodies = self.made.bodies
         self.results: list[dict[Node, int]] = []  # of each loop, and which of its outputs they are
         self.blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
+        self.seconds = self._seconds_of_all()
         self.saved = self._saved() if self.blocks else 0.0
+
+    def _plan(self) -> Plan:
+        """The plan without loops that save nothing by themselves, and without views that are read outside of them."""
+        plan = plan_for(self.nodes, self.graph.outputs, self.axis)
+        work: list[list[Node]] = [[] for _ in range(plan.loops)]
+        for x, k in plan.loop.items():
+            work[k] += [x] * is_work(x)
+        scale = rows_scale(self.axis.size)
+        idle = [_at_most_saved(each, scale) <= 0 for each in work]
+        whole = set() if all(idle) else {x for x, k in plan.loop.items() if idle[k]}
+        whole |= views_read_outside(plan, self.nodes, whole)
+        return plan_for(self.nodes, self.graph.outputs, self.axis, whole) if whole else plan
 
     def _is_cut(self) -> bool:
         """Whether every loop has something to take blocks of."""
@@ -214,14 +218,16 @@ class Division:
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
         return block_seconds(work, scale, max(1.0, total / rows), streamed, threads)
 
+    def _seconds_of_all(self) -> float:
+        several = machine.cores()
+        return sum(
+            self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)
+        )
+
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
         whole = _seconds_whole([x for x in self.plan.loop if is_work(x)], rows_scale(self.axis.size))
-        several = machine.cores()
-        blocks = sum(
-            self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)
-        )
-        return whole * GAIN - blocks
+        return whole * GAIN - self.seconds
 
     # -- the program with loops
 
@@ -247,12 +253,21 @@ class Division:
         again = tuple(x for x in self.made.members[k] if self.plan.loop[x] != k)
         if again:
             note(reasons.AgainInLoop(k, again))
-        inputs = tuple([image[x] for x, _ in self.bodies[k].inputs])
         results = self.results[k]
         where = next(iter(results)).where
+        inputs = tuple([self._read(new, image[x], k, twin, where) for (x, _), twin in self.bodies[k].inputs.items()])
         loop = new.add(LOOP, inputs, (("body", self.blocks[k]), ("symbols", self.blocks[k].symbols)), where)
         for x, i in results.items():
             image[x] = new.add(ITEM, (loop,), (("index", i),), x.where.moved(image))
+
+    def _read(self, new: Graph, x: Node, k: int, twin: Node, where: Where) -> Node:
+        """An input of a loop, with its axes in another order in memory where the layout wants that."""
+        order = self.blocks[k].layout.turned.get(twin)
+        if order is None:
+            return x
+        packed = new.add(COPY, (new.add(TRANSPOSE, (x,), (("axes", order),), where),), (), where)
+        back = tuple(map(order.index, range(len(order))))
+        return new.add(TRANSPOSE, (packed,), (("axes", back),), where)
 
     def _label(self, new: Graph, image: dict[Node, Node]) -> None:
         for x, name in self.graph.names.items():

@@ -1,0 +1,101 @@
+"""Operations in forms of which blocks can be computed: sums for means, comparisons of places for eyes and triangles,
+and what is added to the rows of an array as a sum of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from symgrad.analysis.cost import likely_numbers, rows_scale
+from symgrad.analysis.values import is_zeros, number
+from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Size
+from symgrad.frontend.variable import Variable
+from symgrad.loops.row_gathers import adds_rows
+from symgrad.ops.create import EYE, FULL
+from symgrad.ops.diagonal import TRIL, TRIU
+from symgrad.ops.index import ADD_AT
+from symgrad.ops.reduce import MEAN
+from symgrad.ops.reduction import reduced_axes
+from symgrad.rewrite.engine import Made, copied
+
+
+def blockwise(graph: Graph, fewest: int) -> Graph:
+    """The program with means and, if they have so many numbers, eyes and triangles in these forms."""
+    instead = {node: _FORMS[node.op](node) for node in graph.nodes if node.op in _FORMS and _matters(node, fewest)}
+    made = {node: form for node, form in instead.items() if form is not None}
+    return copied(graph, made) if made else graph
+
+
+def _matters(node: Node, fewest: int) -> bool:
+    return node.op in (MEAN, ADD_AT) or likely_numbers(node) * max(map(rows_scale, node.aval.shape)) >= fewest
+
+
+def _mean(node: Node) -> Made | None:
+    """A quotient, since it is sums that are made of parts."""
+    if node.aval.dtype == np.float16:  # which NumPy's mean adds up in float32
+        return None
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        x = Variable(graph, image[node.inputs[0]])
+        return np.sum(x, **dict(node.params)) / product([x.shape[i] for i in reduced_axes(node)])
+
+    return made
+
+
+def _triangle(node: Node) -> Made | None:
+    """What a comparison of rows and columns keeps."""
+    if node.inputs[0].aval.ndim < 2:
+        return None
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        x = Variable(graph, image[node.inputs[0]])
+        rows, columns = _places(x, x.shape[-2:], dict(node.params).get("k", 0))
+        kept = columns <= rows if node.op is TRIL else columns >= rows
+        if x.ndim == 2 and x.node.op is FULL and number(x.node.inputs[0]) is True:
+            return kept
+        return np.where(kept, x, x.dtype.type(0))
+
+    return made
+
+
+def _eye(node: Node) -> Made | None:
+    """Where the numbers of row and column are equal."""
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        rows, columns = _places(Variable(graph, graph.constant(0)), node.aval.shape, dict(node.params)["k"])
+        return np.equal(rows, columns).astype(node.aval.dtype)
+
+    return made
+
+
+def _added_rows(node: Node) -> Made | None:
+    """A sum of zeros to which they are added, since it is made of parts."""
+    x, *others = node.inputs
+    if not adds_rows(node) or is_zeros(x):
+        return None
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        y = Variable(graph, image[x])
+        zeros = np.full(y.shape, 0, y.dtype, like=y)
+        inputs = (zeros.node, *(image[other] for other in others))
+        return y + Variable(graph, graph.add(ADD_AT, inputs, node.params))
+
+    return made
+
+
+def _places(like: Variable, shape: tuple[Size, ...], k: int) -> tuple[Variable, Variable]:
+    """The numbers of the rows, moved to the k-th diagonal, and of the columns."""
+    rows = np.arange(shape[0], like=like)
+    return (rows + k if k else rows)[:, None], np.arange(shape[1], like=like)
+
+
+_FORMS: dict[Op, Callable[[Node], Made | None]] = {
+    MEAN: _mean,
+    TRIL: _triangle,
+    TRIU: _triangle,
+    EYE: _eye,
+    ADD_AT: _added_rows,
+}
