@@ -17,6 +17,8 @@ from functools import cache
 
 import numpy as np
 
+_BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core
+
 
 def loss_value_and_grad(params, x, labels, decay):
     params_0_W = params[0]["W"]
@@ -34,20 +36,21 @@ def loss_value_and_grad(params, x, labels, decay):
     t4 = np.empty((n, 1), np.int64)  # int64[n, 1]
     t6 = np.empty((n, 10))  # float64[n, 10]
     t7 = np.empty((n, 64))  # float64[n, 64]
+    step = _rows_of_block(n, 2328, 1_500_000, _BLOCK)
 
     def share(start, stop):
-        """Rows start to stop, 3648 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t5 = 0.0
         with _scratch(
-            3648,
+            step,
             ((64,), 0, float),
             ((10,), 0, float),
             ((1,), 0, float),
             ((10,), 0, float),
             *[((), 0, float)] * 2,
         ) as buffers:
-            for i in range(start, stop, 3648):
-                j = min(i + 3648, stop)
+            for i in range(start, stop, step):
+                j = min(i + step, stop)
                 s1, s2, s3, s4, s5, s6 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
@@ -80,7 +83,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 np.square(h_2, out=t7[i:j])
         return t5
 
-    t5 = sum(_blas_on_one_thread(_in_parts, share, n, 3648))
+    t5 = sum(_blas_on_one_thread(_in_parts, share, n, step))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t5 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -90,13 +93,14 @@ def loss_value_and_grad(params, x, labels, decay):
     d_scores[np.arange(n)[:, None], t4] -= t3
     # derivative of digits.py:24
     t20 = params_1_W.T  # float64[10, 64]
+    step_2 = _rows_of_block(n, 2640, 2_600_000, _BLOCK)
 
     def share_2(start, stop):
-        """Rows start to stop, 3136 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, step_2 at a time: what is computed of them stays in the cache."""
         d_params_1_b = t21 = d_params_0_b = t22 = 0.0
-        with _scratch(3136, *[((64,), 0, float)] * 2) as buffers:
-            for i in range(start, stop, 3136):
-                j = min(i + 3136, stop)
+        with _scratch(step_2, *[((64,), 0, float)] * 2) as buffers:
+            for i in range(start, stop, step_2):
+                j = min(i + step_2, stop)
                 s1, s2 = (s[: j - i] for s in buffers)
                 d_scores_ = d_scores[i:j]  # float64[rows, 10]
                 # derivative of digits.py:24
@@ -113,7 +117,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 t22 += x_.T @ t24
         return d_params_1_b, t21, d_params_0_b, t22
 
-    d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, 3136)))
+    d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, step_2)))
     d_params_1_W = t2 * params_1_W + t21  # float64[64, 10]
     # derivative of digits.py:23
     d_params_0_W = t2 * params_0_W + t22  # float64[64, 64]
@@ -126,13 +130,15 @@ _MOST = 1 << 28  # bytes of it that are kept
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for blocks of rows: for each the shape of a row, where in memory the rows go, and the dtype."""
-    free = _kept.setdefault((rows, rest), [])
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
+        buffers = [()]
+    if len(buffers[0]) < rows:
         buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
-        _make_room((rows, rest), sum(s.nbytes for s in buffers))
+        _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
@@ -269,3 +275,14 @@ def _blas():
 def _blas_on_one_thread(function, *args, **options):
     """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
     return _blas()(function, *args, **options)
+
+
+def _rows_of_block(n, nbytes, least, most):
+    """How many of n rows, each of which a loop needs so many bytes for, make a block.
+
+    A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
+    are work for a thread, and all blocks are about as long.
+    """
+    total = max(n * nbytes, 1)
+    parts = max(2 * min(total // (2 * least), 8), 1)
+    return max(-(-n // (parts * -(-total // (parts * most)))), 1)

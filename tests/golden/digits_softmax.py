@@ -16,6 +16,8 @@ from functools import cache
 
 import numpy as np
 
+_BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core
+
 
 def loss_value_and_grad(params, x, labels, decay):
     W = params[0]["W"]
@@ -25,19 +27,20 @@ def loss_value_and_grad(params, x, labels, decay):
     t1 = 1.0 / n
     t2 = np.empty((n, 1), np.int64)  # int64[n, 1]
     t4 = np.empty((n, 10))  # float64[n, 10]
+    step = _rows_of_block(n, 792, 3_600_000, _BLOCK)
 
     def share(start, stop):
-        """Rows start to stop, 10496 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t3 = 0.0
         with _scratch(
-            10496,
+            step,
             ((10,), 1, float),
             ((1,), 1, float),
             ((10,), 1, float),
             *[((), 0, float)] * 2,
         ) as buffers:
-            for i in range(start, stop, 10496):
-                j = min(i + 10496, stop)
+            for i in range(start, stop, step):
+                j = min(i + step, stop)
                 s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:24  return h @ last["W"] + last["b"]
@@ -65,7 +68,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 t4[i:j] = t15
         return t3
 
-    t3 = sum(_blas_on_one_thread(_in_parts, share, n, 10496))
+    t3 = sum(_blas_on_one_thread(_in_parts, share, n, step))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t3 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -73,12 +76,13 @@ def loss_value_and_grad(params, x, labels, decay):
     # derivative of digits.py:30
     d_scores = t4.copy()
     d_scores[np.arange(n)[:, None], t2] -= t1
+    step_2 = _rows_of_block(n, 592, 5_500_000, _BLOCK)
 
     def share_2(start, stop):
-        """Rows start to stop, 14080 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, step_2 at a time: what is computed of them stays in the cache."""
         d_b = t16 = 0.0
-        for i in range(start, stop, 14080):
-            j = min(i + 14080, stop)
+        for i in range(start, stop, step_2):
+            j = min(i + step_2, stop)
             d_scores_ = d_scores[i:j]  # float64[rows, 10]
             # derivative of digits.py:24
             d_b += np.einsum("ij->j", d_scores_)
@@ -86,7 +90,7 @@ def loss_value_and_grad(params, x, labels, decay):
             t16 += x_.T @ d_scores_
         return d_b, t16
 
-    d_b, t16 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, 14080)))
+    d_b, t16 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, step_2)))
     # derivative of digits.py:24
     d_W = 2 * decay * W + t16  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]
@@ -98,13 +102,15 @@ _MOST = 1 << 28  # bytes of it that are kept
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for blocks of rows: for each the shape of a row, where in memory the rows go, and the dtype."""
-    free = _kept.setdefault((rows, rest), [])
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
+        buffers = [()]
+    if len(buffers[0]) < rows:
         buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
-        _make_room((rows, rest), sum(s.nbytes for s in buffers))
+        _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
@@ -241,3 +247,14 @@ def _blas():
 def _blas_on_one_thread(function, *args, **options):
     """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
     return _blas()(function, *args, **options)
+
+
+def _rows_of_block(n, nbytes, least, most):
+    """How many of n rows, each of which a loop needs so many bytes for, make a block.
+
+    A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
+    are work for a thread, and all blocks are about as long.
+    """
+    total = max(n * nbytes, 1)
+    parts = max(2 * min(total // (2 * least), 8), 1)
+    return max(-(-n // (parts * -(-total // (parts * most)))), 1)
