@@ -98,7 +98,7 @@ def _of_runtime() -> frozenset[str]:
 # ---- what takes the place of the runtime
 
 
-def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, threads: int | None = None) -> list[Any]:
+def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, **options: Any) -> list[Any]:
     """What runs in parts, on this thread alone: a part of whole blocks, and one with what is left over."""
     cut = n // (2 * rows) * rows
     return [share(start, stop) for start, stop in ((0, cut), (cut, n)) if start < stop or n == 0]

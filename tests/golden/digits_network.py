@@ -83,7 +83,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 np.square(h_2, out=t7[i:j])
         return t5
 
-    t5 = sum(_blas_on_one_thread(_in_parts, share, n, step))
+    t5 = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t5 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -117,7 +117,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 t22 += x_.T @ t24
         return d_params_1_b, t21, d_params_0_b, t22
 
-    d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, step_2)))
+    d_params_1_b, t21, d_params_0_b, t22 = map(sum, zip(*_in_parts(share_2, n, step_2, within=_blas_on_one_thread)))
     d_params_1_W = t2 * params_1_W + t21  # float64[64, 10]
     # derivative of digits.py:23
     d_params_0_W = t2 * params_0_W + t22  # float64[64, 64]
@@ -162,10 +162,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():

@@ -68,7 +68,7 @@ def loss_value_and_grad(params, x, labels, decay):
                 t4[i:j] = t15
         return t3
 
-    t3 = sum(_blas_on_one_thread(_in_parts, share, n, step))
+    t3 = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t3 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -90,7 +90,7 @@ def loss_value_and_grad(params, x, labels, decay):
             t16 += x_.T @ d_scores_
         return d_b, t16
 
-    d_b, t16 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, step_2)))
+    d_b, t16 = map(sum, zip(*_in_parts(share_2, n, step_2, within=_blas_on_one_thread)))
     # derivative of digits.py:24
     d_W = 2 * decay * W + t16  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]
@@ -134,10 +134,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():

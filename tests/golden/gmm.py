@@ -92,7 +92,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
                 t12 += np.einsum("ijk->jk", d_whitened)
         return t8, t9, t10, t11, t12
 
-    t8, t9, t10, t11, t12 = map(sum, zip(*_blas_on_one_thread(_in_parts, share, n, step)))
+    t8, t9, t10, t11, t12 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
     # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
     value = n * (t3[0] + np.log(t5)) - t8
     # derivative of gmm.py:20
@@ -144,10 +144,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():

@@ -64,7 +64,7 @@ def function(x):
                 np.subtract(t10, t8, out=d3_x[i:j])
         return y
 
-    y = sum(_blas_on_one_thread(_in_parts, share, n, step))
+    y = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
     return [y, d_x, d2_x, d3_x]
 
 
@@ -106,10 +106,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():

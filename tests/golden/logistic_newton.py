@@ -59,7 +59,7 @@ def derivatives(w, X, y, decay):
                 t4 += t17 @ X_
         return t2, t3, t4
 
-    t2, t3, t4 = map(sum, zip(*_blas_on_one_thread(_in_parts, share, n, step)))
+    t2, t3, t4 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
     value = t2 + t1 * (w @ w)
     # derivative of logistic_newton.py:16
     d_w = 2 * t1 * w - t3  # float64[d]
@@ -105,10 +105,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():

@@ -130,8 +130,8 @@ class Loop:
             return [Assign((self.result,), parts) if self.sums else Evaluate(parts)]
         threads = [] if self.threads is None else [f"threads={self.threads}"]
         arguments = [self.share, n, self.step, *threads]
-        parts = call("_blas_on_one_thread", ["_in_parts", *arguments]) if self.blas else call("_in_parts", arguments)
-        return self._joined(parts)
+        within = ["within=_blas_on_one_thread"] if self.blas else []
+        return self._joined(call("_in_parts", [*arguments, *within]))
 
     def _joined(self, parts: Call) -> list[Assign | Evaluate]:
         if not self.sums:
