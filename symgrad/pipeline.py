@@ -19,6 +19,7 @@ from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
+from symgrad.analysis.cost import note_columns
 from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
@@ -249,6 +250,7 @@ SCHEDULE = (
 
 def optimise(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph:
     """The program as a whole at a level of optimisation: at 0 as it is, but for what is not needed."""
+    note_columns(graph)
     return _run(OPTIMISE, graph, optimize, numerics)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from symgrad.loops import buffer_allocation, machine, tiling
+from symgrad.loops import buffer_allocation, machine, rows_of_block, tiling
+from symgrad.targets.numpy import runtime
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -21,14 +22,23 @@ def pytest_addoption(parser):
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
 
 
+def two_rows(n, nbytes, least, most):
+    return 2
+
+
+def blocks_of(monkeypatch, rows):
+    """What says how many rows a block has is another function."""
+    for module in (rows_of_block, runtime):
+        monkeypatch.setattr(module, "_rows_of_block", rows)
+
+
 def in_tiny_blocks(monkeypatch):
     """Whatever has an axis of two or more rows is run in blocks of two, on threads, with buffers for all values."""
     monkeypatch.setattr(tiling, "FEWEST", 0)
     monkeypatch.setattr(tiling, "FEWEST_ROWS", 2)
     monkeypatch.setattr(tiling, "GAIN", np.inf)
     monkeypatch.setattr(tiling, "WORTH_THREADS", -1.0)
-    monkeypatch.setattr(buffer_allocation, "SMALLEST", 1)
-    monkeypatch.setattr(buffer_allocation, "LARGEST", 2)
+    blocks_of(monkeypatch, two_rows)
     monkeypatch.setattr(buffer_allocation, "MINOR", np.inf)
 
 

@@ -368,7 +368,7 @@ def test_loops_that_differ_are_told_apart(other):
 
 def test_what_a_loop_is_counts_beside_its_body():
     a = body(rows, *["float64[n, 40]"] * 2)
-    facts = a.graph, a.size, a.rows, a.bounds, a.cuts, a.joins, a.avals, a.layout, a.threads, a.seconds
+    facts = a.graph, a.size, a.rows, a.bounds, a.cuts, a.joins, a.avals, a.layout, a.least, a.seconds
     assert type(a)(*facts) == a
-    for i, other in ((4, (*a.cuts[::-1], None)), (5, a.joins[::-1]), (6, a.avals[::-1]), (8, not a.threads), (9, 0.0)):
+    for i, other in ((4, (*a.cuts[::-1], None)), (5, a.joins[::-1]), (6, a.avals[::-1]), (8, a.least + 1), (9, 0.0)):
         assert type(a)(*facts[:i], other, *facts[i + 1 :]) != a

@@ -189,7 +189,7 @@ def test_rows_of_neighbours():
         (lambda x: np.sum(x), ("float64[5000]",), {}, "blocks could not save anything"),
         (lambda x: np.sum(np.exp(x[:, None] * x)), ("float64[900]",), {}, "along 900: saves"),
         (loss, SPECS, {}, "along n: saves"),
-        (loss, SPECS, {}, "as far as reckoned, for 100,000 rows"),
+        (loss, SPECS, {}, "as far as reckoned, for 1,000,000 rows"),
     ],
 )
 def test_why_it_is_in_loops_or_is_not(f, args, options, says):
@@ -329,7 +329,7 @@ def test_lines_take_as_long_as_the_whole(n, optimize):
 
 def test_a_profile_names_lines_of_the_source_and_of_the_user():
     compiled = sg.value_and_grad(loss).compile(*SPECS)
-    profile = compiled.profile(np.ones(3), np.ones((20_000, 3)), np.ones(20_000))
+    profile = compiled.profile(np.ones(3), np.ones((1_000_000, 3)), np.ones(1_000_000))
     by_text = {line.text.strip().partition("  #")[0]: line for line in profile.lines}
     (blocks,) = {line.calls for line in profile.lines if "out=" in line.text}
     assert blocks > 1

@@ -4,13 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import blocks_of
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 from test_blocks import assert_bitwise, check_nodes, loops
 
 import symgrad as sg
 from symgrad.core import tree
 from symgrad.core.interpret import interpret
-from symgrad.loops import buffer_allocation
 
 SETTINGS = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -325,7 +325,7 @@ MANY_LENGTHS = [("sin", 0, 0, 0), ("cut", 0, 0, 1), ("times", 0, 0, 1), ("times"
 @example(AGAIN, 3, False, (), 2)
 @example(MANY_LENGTHS, 5, False, (), 2)
 def test_random_stencils(tiny_blocks, monkeypatch, steps, n, last, others, rows):
-    monkeypatch.setattr(buffer_allocation, "LARGEST", rows)
+    blocks_of(monkeypatch, lambda n, nbytes, least, most: rows)
     x = np.random.default_rng(n).standard_normal((n, *others))
     assert_same(stencils(steps, last), x, rtol=1e-8)
 
@@ -354,7 +354,7 @@ def test_the_same_bits_for_any_number_of_threads(tiny_blocks, name):
 @pytest.mark.usefixtures("usual_sizes")
 def test_blocks_of_usual_size(by):
     """Sums count each row once, and no row is left out between two blocks."""
-    x = line(16 * buffer_allocation.LARGEST + by)
+    x = line((1 << 22) + by)
     (block,) = loops(assert_same(rosenbrock, x))
     assert block.size == x.size
     assert max(span.more for span in block.bounds) == 1

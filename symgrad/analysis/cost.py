@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
 from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim, Size, evaluate, symbols_of
+from symgrad.core.sizes import Dim, Size, evaluate, scope_of, symbols_of
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.marks import ALIAS, STOP
 
 ASSUMED = 1000  # what a symbolic size counts for where a number is needed
-MANY_ROWS = 100_000  # rows that are assumed where a symbol has no value
+COLUMNS = 30  # what it counts for if it is likely small
+MANY_ROWS = 1_000_000  # rows that are assumed where a symbol has no value
 SILENT = frozenset((*GIVEN, ITEM, ALIAS, STOP, BARRIER))  # what is given, and marks: they call nothing
 
 
@@ -56,8 +57,8 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
     if steps is None:
         steps, results = one_by_one(reachable, graph.outputs), graph.outputs
     traffic = sum((traffic_of(node) for node in operations(results)), 0)
-    peak = _largest(total + scratch for total in memory_profile(steps, results))
-    return Cost(as_expr(flops), as_expr(traffic), peak, calls, as_expr(scratch))
+    peak = _largest(memory_profile(steps, results)) + scratch
+    return Cost(as_expr(flops), as_expr(traffic), peak, calls, scratch)
 
 
 def operations(outputs: Iterable[Node]) -> list[Node]:
@@ -96,7 +97,9 @@ def _numbers(aval: Any) -> Any:
 
 def magnitude(size: Any) -> int:
     """The size with a number of middling size for each symbol: the same in every call."""
-    return evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)) if isinstance(size, Dim) else size
+    if not isinstance(size, Dim):
+        return size
+    return evaluate(size, {name: COLUMNS if name in size.scope.columns else ASSUMED for name in symbols_of(size)})
 
 
 def numbers(shape: Iterable[Size]) -> int:
@@ -119,8 +122,31 @@ def likely_numbers(node: Node) -> int:
 
 def rows_scale(size: Size) -> float:
     """How many times as many rows there may be as `likely` says: from a spec they are taken to be many."""
-    unknown = isinstance(size, Dim) and size.scope.value(size) is None
-    return MANY_ROWS / max(likely(size), 1) if unknown else 1.0  # n - k is likely 0
+    if not isinstance(size, Dim) or size.scope.value(size) is not None:
+        return 1.0
+    few = size.scope.columns.issuperset(symbols_of(size))
+    return 1.0 if few else MANY_ROWS / max(likely(size), 1)  # n - k is likely 0
+
+
+def note_columns(graph: Graph) -> None:
+    """Tell the scope of a program's sizes which symbols are columns: fewer than rows, as far as one can tell.
+
+    They come behind others in the shapes of arguments; but a grid, of which slices are taken, may be long either way.
+    """
+    shapes = [[n for n in x.aval.shape if isinstance(n, Dim)] for x in graph.inputs]
+    behind = {(name, shape[0]) for shape in shapes for n in shape[1:] for name in symbols_of(n)}
+    columns = {name for name, first in behind if name not in symbols_of(first)}
+    for x in graph.nodes if columns else ():
+        for n in x.aval.shape if isinstance(x.aval, Aval) else ():
+            if isinstance(n, Dim) and not n.expr.is_Symbol and _is_shortened(n):
+                columns.difference_update(symbols_of(n))
+    if columns:
+        scope_of(*(n for shape in shapes for n in shape)).columns = columns
+
+
+def _is_shortened(size: Dim) -> bool:
+    """Whether it is less than a symbol in it."""
+    return evaluate(size, dict.fromkeys(symbols_of(size), ASSUMED)) < ASSUMED
 
 
 # ---- totals

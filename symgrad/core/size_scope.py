@@ -54,6 +54,8 @@ class Sizes:
         where they have these values; the symbols go on appearing as sizes.
     assumed : list of Bound
         What the program relies on.
+    columns : set of str
+        Symbols that are likely small, as far as is known.
 
     Examples
     --------
@@ -63,13 +65,14 @@ class Sizes:
     ([0, 1, 4], {'n': 3})
     """
 
-    __slots__ = ("_shifts", "_symbols", "assumed", "lift", "pinned", "values")
+    __slots__ = ("_shifts", "_symbols", "assumed", "columns", "lift", "pinned", "values")
 
     def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
         self.values = values
         self.lift = lift
         self.pinned: dict[str, int] = {}
         self.assumed: list[Bound] = []
+        self.columns: set[str] = set()
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._symbols: dict[str, Dim] = {}
 

@@ -82,7 +82,7 @@ def vectors_of(program: Program, graph: Graph, name: str, run: Callable[..., Any
         with suppress(NoVectorsError):
             sizes = some_sizes(program, 5)
             found.append(case.vector(sizes, _candidates(program.leaves, sizes, (*WIDER, *USUAL))))
-    if rows := _rows_of_blocks(graph):
+    if rows := _rows_of_blocks(graph, some_sizes(program, 3)):
         with suppress(NoVectorsError):
             found.append(case.vector(some_sizes(program, 3, rows), [found[0].ranges]))
     return found
@@ -144,12 +144,12 @@ def _label(sizes: Mapping[str, int], ranges: Sequence[Range]) -> str:
 # ---- sizes
 
 
-def _rows_of_blocks(graph: Graph) -> dict[str, int]:
-    """By symbol how many rows are more than a block of a loop has."""
+def _rows_of_blocks(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """By symbol how many rows are more than a block of a loop has, where the other symbols are such numbers."""
     found: dict[str, int] = {}
     for block in (value for node in graph.nodes for _, value in node.params if isinstance(value, Block)):
         if isinstance(block.size, Dim) and block.size.expr.is_Symbol:
-            rows = block.layout.rows
+            rows = 2 * block.least // max(evaluate(block.layout.row_bytes, sizes), 1)
             found[str(block.size)] = max(found.get(str(block.size), 0), rows + rows // 2 + 1)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,9 +15,8 @@ from symgrad.analysis.cost import likely
 from symgrad.analysis.liveness import last_users
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import INPUT, Graph, Node, is_view
-from symgrad.core.shapes import same_shape
+from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Size, is_rows
-from symgrad.loops import machine
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.ops.contract import MATMUL
@@ -28,8 +28,6 @@ SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 GATHERED = 8  # numbers from which on rows that an index array gathers are worth more in the order of their table
 AGAINST = 4  # operations that lose as much on such rows, read against that order, as one gains by long inner loops
 LONG = 256  # one that makes as good an inner loop as any
-SMALLEST, LARGEST = 16, 1 << 18  # rows of a block
-PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
 
 
@@ -54,9 +52,9 @@ class Layout:
 
     Attributes
     ----------
-    rows : int
-        How many rows a block has.
     buffers : list of Buffer
+    streamed : list of Node
+        Inputs and results that a block reads and writes where they are.
     assignments : dict of Node to Assignment
         Where values are kept.
     destinations : dict of Node to Node
@@ -68,17 +66,18 @@ class Layout:
         which they are copied before.
     """
 
-    rows: int
     buffers: list[Buffer] = field(default_factory=list)
+    streamed: list[Node] = field(default_factory=list)
     assignments: dict[Node, Assignment] = field(default_factory=dict)
     destinations: dict[Node, Node] = field(default_factory=dict)
     halo: int = 0
     turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
 
     @property
-    def length(self) -> int:
-        """How many rows a buffer takes."""
-        return self.rows + self.halo
+    def row_bytes(self) -> Size:
+        """What a row of a block takes of the cache."""
+        streamed = [(x.aval, axis) for x in self.streamed if (axis := row_axis(x)) is not None]
+        return nbytes_of_rows([*self.buffers, *(Buffer(_others(a.shape, axis), 0, a.dtype) for a, axis in streamed)])
 
 
 def row_axis(node: Node) -> int | None:
@@ -99,8 +98,8 @@ def takes_out(node: Node) -> bool:
     return node.op.out or isinstance(node.op.evaluate, np.ufunc)
 
 
-def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) -> Layout:
-    """The layout of a body, of whose rows `direct` are results of the loop, which has `size` rows in all.
+def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0) -> Layout:
+    """The layout of a body, of whose rows `direct` are results of the loop.
 
     Of a value a block may have `halo` rows more than its own.
     """
@@ -112,10 +111,8 @@ def laid_out(graph: Graph, direct: Collection[Node], size: Size, halo: int = 0) 
     allocation = Allocation(graph, order)
     for node in graph.nodes:
         allocation.visit(node, node in wanted and not (node in direct and order.is_plain(node)))
-    buffers = allocation.buffers
-    streamed = [nbytes_of_row(x) for x in (*graph.inputs, *direct)]
-    rows = _rows(sum(map(_row_bytes, buffers)) + sum(streamed), size)
-    return Layout(rows, buffers, allocation.assignments, destinations, halo, order.turned)
+    streamed = [*graph.inputs, *direct]
+    return Layout(allocation.buffers, streamed, allocation.assignments, destinations, halo, order.turned)
 
 
 # ---- arrays that are put together
@@ -180,27 +177,6 @@ def nbytes_of_row(node: Node) -> int:
 
 def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
-
-
-def _row_bytes(buffer: Buffer) -> int:
-    return likely(math.prod(buffer.shape)) * buffer.dtype.itemsize
-
-
-def _rows(row_bytes: int, size: Size) -> int:
-    """So many rows that a block stays in the caches; known sizes are shared evenly between blocks and threads.
-
-    Up to some eight times the level-2 cache a larger block is the better one, with fewer calls that threads meet in, if
-    half of a core's share of the level-3 cache holds it. An odd multiple: of buffers that lie a power of two apart
-    the same rows compete for the same places in a cache.
-    """
-    near = machine.cache_bytes()
-    rows = min(max(4 * near, machine.share_bytes() // 2), 8 * near) // max(row_bytes, 1)
-    rows = min(max(rows, SMALLEST), LARGEST)
-    if isinstance(size, int):
-        parts = machine.cores() if size <= 4 * machine.cores() * rows else PARTS
-        return max(math.ceil(size / (parts * max(math.ceil(size / rows / parts), 1))), 1)
-    unit = 1 << max(rows.bit_length() - 6, 0)
-    return (rows // unit | 1) * unit
 
 
 def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[Node]:
@@ -360,6 +336,7 @@ class Allocation:
         return tuple(axes.index(i) for i in range(len(axes)))
 
 
-def scratch_bytes(buffers: Iterable[Buffer], rows: int) -> Size:
-    """The memory of the buffers."""
-    return sum((math.prod(buffer.shape) * buffer.dtype.itemsize * rows for buffer in buffers), 0)
+def nbytes_of_rows(buffers: Iterable[Buffer]) -> Size:
+    """What one row takes of all buffers."""
+    times = Counter((buffer.shape, buffer.dtype) for buffer in buffers)
+    return sum((product(shape) * (dtype.itemsize * n) for (shape, dtype), n in times.items()), 0)

@@ -55,8 +55,13 @@ def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
     """The same in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
-    work = sum(figures_of(x).kernel for x in nodes) * scale + 1.3 * CALL * len(nodes) * blocks
+    work = kernel_seconds(nodes) * scale + 1.3 * CALL * len(nodes) * blocks
     return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
+
+
+def kernel_seconds(nodes: Iterable[Node]) -> float:
+    """The time of operations whose numbers are in the cache, but for calling them."""
+    return sum(figures_of(x).kernel for x in nodes)
 
 
 @per_node  # each is asked for by every way to divide a program

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from symgrad.core.sizes import Dim, Rows, Size, evaluate, symbols_of
 from symgrad.loops.buffer_allocation import Layout
 from symgrad.loops.halos import Extent
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS
+from symgrad.loops.rows_of_block import rows_of_block
 from symgrad.ops.create import FULL
 
 
@@ -53,9 +54,9 @@ class Block(Region):
     avals : tuple of Aval
         Of the results of the loop.
     layout : Layout
-        How many rows a block has, and where its values are kept.
-    threads : bool
-        Whether it is worth while to share the rows between threads.
+        Where its values are kept.
+    least : int
+        Bytes of rows that are work enough for a thread.
     seconds : float
         What one thread takes for it, as far as reckoned.
     """
@@ -70,13 +71,13 @@ class Block(Region):
         joins: tuple[int | np.ufunc, ...],
         avals: tuple[Aval, ...],
         layout: Layout,
-        threads: bool,
+        least: int,
         seconds: float,
     ) -> None:
         places = [node for each in bounds.values() for node in (each.start, each.stop)]
         super().__init__(graph, [*graph.inputs, *places], graph.outputs)
         self.size, self.rows, self.bounds, self.cuts, self.joins, self.avals = size, rows, bounds, cuts, joins, avals
-        self.layout, self.threads, self.seconds = layout, threads, seconds
+        self.layout, self.least, self.seconds = layout, least, seconds
 
     @property
     def body(self) -> Graph:
@@ -84,20 +85,10 @@ class Block(Region):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What it is compared by: where values are kept follows from the rest, but for how many rows there are."""
+        """What it is compared by: where values are kept follows from the rest."""
         extents = tuple([(extent, each.rows) for extent, each in self.bounds.items()])
-        rows = self.rows, self.layout.rows, self.layout.halo
-        return (
-            *self.structure,
-            self.size,
-            rows,
-            extents,
-            self.cuts,
-            self.joins,
-            self.avals,
-            self.threads,
-            self.seconds,
-        )
+        what = self.size, self.rows, extents, self.cuts, self.joins, self.avals, self.layout.halo
+        return (*self.structure, *what, self.least, self.seconds)
 
     @property
     def sizes(self) -> tuple[Any, ...]:
@@ -107,11 +98,26 @@ class Block(Region):
         return (self.size, *extents, *avals, *(buffer.shape for buffer in self.layout.buffers))
 
     @property
+    def step(self) -> Any:
+        """How many rows a block has: a SymPy expression where sizes are symbols."""
+        return rows_of_block(self.size, self.layout.row_bytes, self.least)
+
+    def step_at(self, sizes: Mapping[str, int]) -> int:
+        """The same where symbols have these values."""
+        return cast(int, rows_of_block(evaluate(self.size, sizes), evaluate(self.layout.row_bytes, sizes), self.least))
+
+    @property
+    def threads(self) -> bool:
+        """Whether there may be several blocks, which threads share."""
+        return not (isinstance(self.size, int) and self.step == self.size)
+
+    @property
     def symbols(self) -> tuple[Dim, ...]:
         """The symbols on which it depends which rows a block has."""
         moved = [dict(x.params)["by"] for x in self.graph.nodes if x.op in (READ_ROWS, WRITE_ROWS)]
         tables = [size for x in self.graph.nodes if x.op is FULL for size in x.aval.shape]
-        sizes = [self.size, *(size for extent in self.bounds for size in extent.sizes), *moved, *tables]
+        extents = [size for extent in self.bounds for size in extent.sizes]
+        sizes = [self.size, self.layout.row_bytes, *extents, *moved, *tables]
         return tuple(
             {s: size.scope.symbol(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}.values()
         )
@@ -120,7 +126,7 @@ class Block(Region):
 def _evaluate(*xs: Any, body: Block, symbols: tuple[int, ...]) -> tuple[Any, ...]:
     """Block by block, by the interpreter."""
     sizes = {str(name): number for name, number in zip(body.symbols, symbols, strict=True)}
-    n, rows = evaluate(body.size, sizes), body.layout.rows
+    n, rows = evaluate(body.size, sizes), body.step_at(sizes)
     parts = [_one(body, xs, i, min(i + rows, n), sizes) for i in range(0, max(n, 1), rows)]
     return tuple(_joined(join, part) for join, part in zip(body.joins, zip(*parts, strict=True), strict=True))
 

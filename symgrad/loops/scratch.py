@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from symgrad.analysis.cost import as_expr
 from symgrad.core.graph import Graph
-from symgrad.core.sizes import Size
 from symgrad.loops import machine
-from symgrad.loops.buffer_allocation import PARTS, Buffer, scratch_bytes
+from symgrad.loops.buffer_allocation import Buffer, nbytes_of_rows
 from symgrad.loops.loop import LOOP, Block
 
+PARTS = 16  # into at most so many `runtime._in_parts` divides the rows
 
-def scratch_of(graph: Graph, threads: int | None) -> Size:
-    """Bytes of buffers; loops with the same ones share them."""
-    kept: dict[tuple[int, tuple[Buffer, ...]], int] = {}
+
+def scratch_of(graph: Graph, threads: int | None) -> Any:
+    """Bytes of buffers, a SymPy expression where sizes are symbols; loops with the same ones share them."""
+    loops: dict[tuple[Buffer, ...], list[Block]] = {}
     for node in graph.live:
         if node.op is LOOP:
             block: Block = dict(node.params)["body"]
-            key = block.layout.length, tuple(block.layout.buffers)
-            kept[key] = max(_at_a_time(block, threads), kept.get(key, 0))
-    return sum((scratch_bytes(buffers, rows) * times for (rows, buffers), times in kept.items()), 0)
+            loops.setdefault(tuple(block.layout.buffers), []).append(block)
+    return sum(scratch_bytes(blocks) * max(_at_a_time(block, threads) for block in blocks) for blocks in loops.values())
+
+
+def scratch_bytes(blocks: list[Block]) -> Any:
+    """The bytes of the buffers of one thread that runs loops with the same ones."""
+    rows = {block.step + block.layout.halo for block in blocks}
+    return as_expr(nbytes_of_rows(blocks[0].layout.buffers)) * _largest(rows)
+
+
+def _largest(numbers: set[Any]) -> Any:
+    if len(numbers) == 1 or all(isinstance(n, int) for n in numbers):
+        return max(numbers)
+    from sympy import Max  # as slow to import as NumPy, and only for symbols
+
+    return Max(*numbers)
 
 
 def _at_a_time(block: Block, threads: int | None) -> int:
@@ -25,8 +42,8 @@ def _at_a_time(block: Block, threads: int | None) -> int:
     if not block.threads:
         return 1
     most = threads or machine.cores()
-    return min(most, _parts(block.size, block.layout.rows)) if isinstance(block.size, int) else most
+    return min(most, _parts(block.size, block.step)) if isinstance(block.step, int) else most
 
 
-def _parts(size: int, rows: int) -> int:
+def _parts(size: Any, rows: int) -> int:
     return -(-size // (rows * max(1, -(-size // (PARTS * rows)))))

@@ -16,10 +16,11 @@ from symgrad.loops import machine, reasons
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.blockwise import blockwise
 from symgrad.loops.bodies import Bodies
-from symgrad.loops.buffer_allocation import laid_out, nbytes_of_row
-from symgrad.loops.cost_model import block_seconds, fresh_seconds, whole_seconds
+from symgrad.loops.buffer_allocation import Layout, laid_out, nbytes_of_row
+from symgrad.loops.cost_model import block_seconds, fresh_seconds, kernel_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for, views_read_outside
+from symgrad.loops.rows_of_block import rows_of_block
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.shape import TRANSPOSE
@@ -190,13 +191,13 @@ class Division:
                 graph.label(body.image[x], moved_to)
         self.made.bound(k)
         rows = [y for y in graph.outputs if self.plan.is_row(results[y])]
-        layout = laid_out(graph, rows, self.axis.size, self.made.halo(k))
+        layout = laid_out(graph, rows, self.made.halo(k))
         cuts = tuple(cut for _, cut in body.inputs)
         joins = tuple(self._join(results[y]) for y in graph.outputs)
         avals = tuple(results[y].aval for y in graph.outputs)
-        seconds = self._seconds(k, layout.rows, 1)
-        threads = seconds > WORTH_THREADS
-        return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, threads, seconds)
+        least = self._least(k, layout)
+        seconds = self._seconds(k, layout, least, 1)
+        return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, least, seconds)
 
     def _join(self, x: Node) -> int | np.ufunc:
         combine = self.axis.signature(x).combine
@@ -207,26 +208,37 @@ class Division:
 
     # -- what it costs
 
-    def _seconds(self, k: int, rows: int, threads: int) -> float:
-        body = self.bodies[k]
-        total = _rows_of(self.axis)
+    def _least(self, k: int, layout: Layout) -> int:
+        """So many bytes of rows are work for a thread; two digits are enough."""
+        seconds = kernel_seconds(self._work(k)) / max(likely(self.axis.size), 1)
+        worth = likely(layout.row_bytes) * WORTH_THREADS / 2 / max(seconds, 1e-12)
+        return max(int(float(f"{worth:.1e}")), 1)
+
+    def _work(self, k: int) -> list[Node]:
+        return [x for x in self.bodies[k].image if is_work(x)]
+
+    def _seconds(self, k: int, layout: Layout, least: int, threads: int) -> float:
+        body, work = self.bodies[k], self._work(k)
+        total = round(_rows_of(self.axis))
+        rows = rows_of_block(total, likely(layout.row_bytes), least)
         cut = {
             x: twin for (x, cut), twin in body.inputs.items() if cut
         }  # once, though stencils read it again and again
         streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs)))
-        work = [x for x in body.image if is_work(x)]
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
         return block_seconds(work, scale, max(1.0, total / rows), streamed, threads)
 
     def _seconds_of_all(self) -> float:
         several = machine.cores()
         return sum(
-            self._seconds(k, block.layout.rows, several if block.threads else 1) for k, block in enumerate(self.blocks)
+            self._seconds(k, block.layout, block.least, several if block.seconds > WORTH_THREADS else 1)
+            for k, block in enumerate(self.blocks)
         )
 
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
-        whole = _seconds_whole([x for x in self.plan.loop if is_work(x)], rows_scale(self.axis.size))
+        work = [x for x in self.nodes if x in self.plan.loop and is_work(x)]
+        whole = _seconds_whole(work, rows_scale(self.axis.size))
         return whole * GAIN - self.seconds
 
     # -- the program with loops

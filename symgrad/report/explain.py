@@ -13,10 +13,10 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node
 from symgrad.core.listing import node_names, place
 from symgrad.core.recording import Applied, Log, StageRun
 from symgrad.core.text import plain, visible
-from symgrad.loops.buffer_allocation import scratch_bytes
 from symgrad.loops.cost_model import whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.reasons import AgainInLoop, Chosen
+from symgrad.loops.scratch import scratch_bytes
 from symgrad.pipeline import canonicalise
 from symgrad.report.layout import rendered
 from symgrad.report.mathematics import at_a_glance
@@ -119,7 +119,7 @@ class Loop(NamedTuple):
         What it reads block by block, ``X axis 0``.
     size : int or sympy.Expr
         How many rows there are.
-    rows : int
+    rows : int or sympy.Expr
         How many a block has.
     halo : int
         How many rows of its neighbours a block computes beside its own.
@@ -138,7 +138,7 @@ class Loop(NamedTuple):
 
     over: tuple[str, ...]
     size: Any
-    rows: int
+    rows: Any
     halo: int
     operations: int
     sums: int
@@ -289,14 +289,14 @@ def _loop(node: Node, graph: Graph) -> Loop:
     return Loop(
         tuple(dict.fromkeys(over)),
         as_expr(block.size),
-        block.layout.rows,
+        block.step,
         block.layout.halo,
         len(operations(block.graph.outputs)),
         sum(not isinstance(join, int) for join in block.joins),
         block.threads,
         block.seconds,
         len(block.layout.buffers),
-        as_expr(scratch_bytes(block.layout.buffers, block.layout.length)),
+        scratch_bytes([block]),
         tuple(f"{x.where.in_words}  {_read(x, names)}" for x in whole if x.op not in (INPUT, CONSTANT, SIZE, ITEM)),
     )
 

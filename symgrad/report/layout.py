@@ -123,7 +123,9 @@ def _loops(report: Report) -> Iterator[str]:
 
 def _loop(i: int, loop: Loop, most: int | None) -> Iterator[str]:
     halo = f" and {loop.halo} of its neighbours" if loop.halo else ""
-    yield from _wrapped(f"{i}. {loop.rows:,} of {loop.size} rows{halo} at a time, of {', '.join(loop.over)}", "  ")
+    yield from _wrapped(
+        f"{i}. {counted(loop.rows)} of {loop.size} rows{halo} at a time, of {', '.join(loop.over)}", "  "
+    )
     kept = f"{loop.buffers} buffers, {counted(loop.scratch)} bytes a thread" if loop.buffers else "no buffers"
     sums = f", {loop.sums} of them summed over the blocks" if loop.sums else ""
     yield f"     {loop.operations} operations{sums}; {kept}"

@@ -21,7 +21,7 @@ from symgrad.verification.compare import compared, furthest
 from symgrad.verification.lines import Line, changed_at, first_difference
 from symgrad.verification.model import BY_HAND, Known, Model
 from symgrad.verification.rounding import rounded
-from symgrad.verification.scripts import Event, Recorded, Script
+from symgrad.verification.scripts import ROWS, Event, Recorded, Script
 from symgrad.verification.verdict import Verdict, with_line
 
 SHOWN = 40  # numbers of an argument that are shown
@@ -159,6 +159,8 @@ def _steps(script: Script) -> tuple[int, ...]:
     """How many rows the loops of a module take at a time."""
     found = set()
     for node in script.nodes:
+        if isinstance(node, ast.Name) and node.id == "_rows_of_block":
+            found.add(ROWS)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
             last = node.args[-1]
             if len(node.args) == 3 and isinstance(last, ast.Constant) and isinstance(last.value, int):

@@ -8,13 +8,16 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core import tree
+from symgrad.loops import rows_of_block
 from symgrad.targets.numpy import runtime
 
+ROWS = 3  # of a block, where the module computes how many that are
 _RECORD = "_symgrad_record"
 
 
@@ -88,14 +91,14 @@ class Recorded(NamedTuple):
 @cache
 def _of_runtime() -> frozenset[str]:
     """The functions, classes and values that generated modules have from the runtime."""
-    body = ast.parse(inspect.getsource(runtime)).body
+    body = [s for module in (runtime, rows_of_block) for s in ast.parse(inspect.getsource(module)).body]
     return frozenset(ast.dump(s) for s in body if isinstance(s, (ast.FunctionDef, ast.ClassDef, ast.Assign)))
 
 
 # ---- what takes the place of the runtime
 
 
-def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, threads: int | None = None) -> list[Any]:
+def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, **options: Any) -> list[Any]:
     """What runs in parts, on this thread alone: a part of whole blocks, and one with what is left over."""
     cut = n // (2 * rows) * rows
     return [share(start, stop) for start, stop in ((0, cut), (cut, n)) if start < stop or n == 0]
@@ -103,6 +106,11 @@ def _in_two_parts(share: Callable[[int, int], Any], n: int, rows: int, threads: 
 
 def _no_threads(process: int) -> None:
     raise RuntimeError("no threads")  # so that parts are computed one after the other
+
+
+def _few_rows(n: int, nbytes: int, least: int, most: int) -> int:
+    """How many rows a block has: few, so that there are several blocks of little work."""
+    return min(ROWS, index(rows_of_block._rows_of_block(n, nbytes, least, most)))
 
 
 @contextmanager
@@ -113,6 +121,7 @@ def _zeros(rows: int, *rest: Any) -> Iterator[list[np.ndarray]]:
 
 _ALONE = {
     "_in_parts": _in_two_parts,
+    "_rows_of_block": _few_rows,
     "_blas_on_one_thread": lambda function, *args, **options: function(*args, **options),
     "_pool": _no_threads,
 }

@@ -16,31 +16,32 @@ from functools import cache
 
 import numpy as np
 
+_BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core
+
 
 def loss_value_and_grad(params, x, labels, decay):
     W = params[0]["W"]
     b = params[0]["b"]
     n = x.shape[0]
-    # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-    t1 = labels[:, None]  # int64[n, 1]
     # derivative of digits.py:32
-    t2 = 1.0 / n
+    t1 = 1.0 / n
+    t2 = np.empty((n, 1), np.int64)  # int64[n, 1]
     t4 = np.empty((n, 10))  # float64[n, 10]
+    step = _rows_of_block(n, 792, 3_600_000, _BLOCK)
 
     def share(start, stop):
-        """Rows start to stop, 10496 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t3 = 0.0
         with _scratch(
-            10496,
+            step,
             ((10,), 1, float),
             ((1,), 1, float),
             ((10,), 1, float),
             *[((), 0, float)] * 2,
-            ((1,), 1, np.int64),
         ) as buffers:
-            for i in range(start, stop, 10496):
-                j = min(i + 10496, stop)
-                s1, s2, s3, s4, s5, s6 = (s[: j - i] for s in buffers)
+            for i in range(start, stop, step):
+                j = min(i + step, stop)
+                s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:24  return h @ last["W"] + last["b"]
                 t5 = np.matmul(x_, W, out=s1)  # float64[rows, 10]
@@ -53,42 +54,45 @@ def loss_value_and_grad(params, x, labels, decay):
                 t10 = np.einsum("ij->i", t9, out=s4)  # float64[rows]
                 t11 = np.log(t10, out=s5)  # float64[rows]
                 log_sum = np.add(t7[:, 0], t11, out=s5)  # float64[rows]
-                t1_ = np.positive(t1[i:j], out=s6)  # int64[rows, 1]
+                labels_ = labels[i:j]  # int64[rows]
                 # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-                of_label = np.take_along_axis(scores, t1_, axis=1)[:, 0]  # float64[rows]
+                t12 = labels_[:, None]  # int64[rows, 1]
+                t2[i:j] = t12
+                of_label = np.take_along_axis(scores, t12, axis=1)[:, 0]  # float64[rows]
                 # digits.py:32  fit = np.mean(log_sum - of_label)
-                t12 = np.subtract(log_sum, of_label, out=s5)  # float64[rows]
-                t3 += t12.sum()
+                t13 = np.subtract(log_sum, of_label, out=s5)  # float64[rows]
+                t3 += t13.sum()
                 # derivative of digits.py:30
-                t13 = np.divide(t2, t10, out=s4)  # float64[rows]
-                t14 = np.multiply(t13[:, None], t9, out=s3)  # float64[rows, 10]
-                t4[i:j] = t14
+                t14 = np.divide(t1, t10, out=s4)  # float64[rows]
+                t15 = np.multiply(t14[:, None], t9, out=s3)  # float64[rows, 10]
+                t4[i:j] = t15
         return t3
 
-    t3 = sum(_blas_on_one_thread(_in_parts, share, n, 10496))
+    t3 = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t3 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
     value = fit + decay * np.einsum("ij,ij->", W, W)
     # derivative of digits.py:30
     d_scores = t4.copy()
-    d_scores[np.arange(n)[:, None], t1] -= t2
+    d_scores[np.arange(n)[:, None], t2] -= t1
+    step_2 = _rows_of_block(n, 592, 5_500_000, _BLOCK)
 
     def share_2(start, stop):
-        """Rows start to stop, 14080 at a time: what is computed of them stays in the cache."""
-        d_b = t15 = 0.0
-        for i in range(start, stop, 14080):
-            j = min(i + 14080, stop)
+        """Rows start to stop, step_2 at a time: what is computed of them stays in the cache."""
+        d_b = t16 = 0.0
+        for i in range(start, stop, step_2):
+            j = min(i + step_2, stop)
             d_scores_ = d_scores[i:j]  # float64[rows, 10]
             # derivative of digits.py:24
             d_b += np.einsum("ij->j", d_scores_)
             x_ = x[i:j]  # float64[rows, 64]
-            t15 += x_.T @ d_scores_
-        return d_b, t15
+            t16 += x_.T @ d_scores_
+        return d_b, t16
 
-    d_b, t15 = map(sum, zip(*_blas_on_one_thread(_in_parts, share_2, n, 14080)))
+    d_b, t16 = map(sum, zip(*_in_parts(share_2, n, step_2, within=_blas_on_one_thread)))
     # derivative of digits.py:24
-    d_W = 2 * decay * W + t15  # float64[64, 10]
+    d_W = 2 * decay * W + t16  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]
 
 
@@ -98,13 +102,15 @@ _MOST = 1 << 28  # bytes of it that are kept
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for blocks of rows: for each the shape of a row, where in memory the rows go, and the dtype."""
-    free = _kept.setdefault((rows, rest), [])
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
+        buffers = [()]
+    if len(buffers[0]) < rows:
         buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
-        _make_room((rows, rest), sum(s.nbytes for s in buffers))
+        _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
@@ -128,10 +134,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():
@@ -241,3 +254,14 @@ def _blas():
 def _blas_on_one_thread(function, *args, **options):
     """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
     return _blas()(function, *args, **options)
+
+
+def _rows_of_block(n, nbytes, least, most):
+    """How many of n rows, each of which a loop needs so many bytes for, make a block.
+
+    A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
+    are work for a thread, and all blocks are about as long.
+    """
+    total = max(n * nbytes, 1)
+    parts = max(2 * min(total // (2 * least), 8), 1)
+    return max(-(-n // (parts * -(-total // (parts * most)))), 1)

@@ -19,6 +19,8 @@ import numpy as np
 c1 = np.array([1, 2, 2, 3, 3, 3])
 c2 = np.array([0, 0, 1, 0, 1, 2])
 
+_BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core
+
 
 def loss_value_and_grad(alpha, mu, q, l, x):
     n = x.shape[0]
@@ -37,12 +39,13 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     t6 = lower.mT  # float64[5, 4, 4]
     # gmm.py:22  logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
     t7 = alpha + q.sum(axis=1)  # float64[5]
+    step = _rows_of_block(n, 648, 3_600_000, _BLOCK)
 
     def share(start, stop):
-        """Rows start to stop, 13056 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t8 = t9 = t10 = t11 = t12 = 0.0
         with _scratch(
-            13056,
+            step,
             ((4,), 1, float),
             *[((5, 4), 2, float)] * 3,
             ((5,), 1, float),
@@ -50,8 +53,8 @@ def loss_value_and_grad(alpha, mu, q, l, x):
             *[((), 0, float)] * 2,
             ((5, 1), 2, float),
         ) as buffers:
-            for i in range(start, stop, 13056):
-                j = min(i + 13056, stop)
+            for i in range(start, stop, step):
+                j = min(i + step, stop)
                 s1, s2, s3, s4, s5, s6, s7, s8, s9 = (s[: j - i] for s in buffers)
                 x_ = np.positive(x[i:j], out=s1)  # float64[rows, 4]
                 # gmm.py:20  centred = x[:, None, :] - mu
@@ -89,7 +92,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
                 t12 += np.einsum("ijk->jk", d_whitened)
         return t8, t9, t10, t11, t12
 
-    t8, t9, t10, t11, t12 = map(sum, zip(*_blas_on_one_thread(_in_parts, share, n, 13056)))
+    t8, t9, t10, t11, t12 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
     # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
     value = n * (t3[0] + np.log(t5)) - t8
     # derivative of gmm.py:20
@@ -109,13 +112,15 @@ _MOST = 1 << 28  # bytes of it that are kept
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for blocks of rows: for each the shape of a row, where in memory the rows go, and the dtype."""
-    free = _kept.setdefault((rows, rest), [])
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
+        buffers = [()]
+    if len(buffers[0]) < rows:
         buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
-        _make_room((rows, rest), sum(s.nbytes for s in buffers))
+        _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
@@ -139,10 +144,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():
@@ -252,3 +264,14 @@ def _blas():
 def _blas_on_one_thread(function, *args, **options):
     """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
     return _blas()(function, *args, **options)
+
+
+def _rows_of_block(n, nbytes, least, most):
+    """How many of n rows, each of which a loop needs so many bytes for, make a block.
+
+    A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
+    are work for a thread, and all blocks are about as long.
+    """
+    total = max(n * nbytes, 1)
+    parts = max(2 * min(total // (2 * least), 8), 1)
+    return max(-(-n // (parts * -(-total // (parts * most)))), 1)

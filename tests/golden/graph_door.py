@@ -15,19 +15,22 @@ from functools import cache
 
 import numpy as np
 
+_BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core
+
 
 def function(x):
     n = x.shape[0]
     d_x = np.empty(n)  # float64[n]
     d2_x = np.empty(n)  # float64[n]
     d3_x = np.empty(n)  # float64[n]
+    step = _rows_of_block(n, 96, 1_000_000, _BLOCK)
 
     def share(start, stop):
-        """Rows start to stop, 88064 at a time: what is computed of them stays in the cache."""
+        """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         y = 0.0
-        with _scratch(88064, *[((), 0, float)] * 8) as buffers:
-            for i in range(start, stop, 88064):
-                j = min(i + 88064, stop)
+        with _scratch(step, *[((), 0, float)] * 8) as buffers:
+            for i in range(start, stop, step):
+                j = min(i + step, stop)
                 s1, s2, s3, s4, s5, s6, s7, s8 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows]
                 # graph_door.py:18  h = np.sin(x)
@@ -61,7 +64,7 @@ def function(x):
                 np.subtract(t10, t8, out=d3_x[i:j])
         return y
 
-    y = sum(_blas_on_one_thread(_in_parts, share, n, 88064))
+    y = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
     return [y, d_x, d2_x, d3_x]
 
 
@@ -71,13 +74,15 @@ _MOST = 1 << 28  # bytes of it that are kept
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for blocks of rows: for each the shape of a row, where in memory the rows go, and the dtype."""
-    free = _kept.setdefault((rows, rest), [])
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
+        buffers = [()]
+    if len(buffers[0]) < rows:
         buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
-        _make_room((rows, rest), sum(s.nbytes for s in buffers))
+        _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
@@ -101,10 +106,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():
@@ -214,3 +226,14 @@ def _blas():
 def _blas_on_one_thread(function, *args, **options):
     """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
     return _blas()(function, *args, **options)
+
+
+def _rows_of_block(n, nbytes, least, most):
+    """How many of n rows, each of which a loop needs so many bytes for, make a block.
+
+    A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
+    are work for a thread, and all blocks are about as long.
+    """
+    total = max(n * nbytes, 1)
+    parts = max(2 * min(total // (2 * least), 8), 1)
+    return max(-(-n // (parts * -(-total // (parts * most)))), 1)

@@ -219,7 +219,7 @@ class BlockBody(Body):
 
     def may_start_threads(self, node: Node) -> bool:
         """Where threads share the rows BLAS is on one anyway; short blocks stay below what it starts threads for."""
-        alone = not self.block.threads and self.layout.rows > ONE_THREAD
+        alone = not self.block.threads and self.block.step > ONE_THREAD
         return alone and super().may_start_threads(node)
 
     def target(self, node: Node) -> Code | None:

@@ -62,18 +62,30 @@ class Loop:
         self.start, self.stop, self.buffers = (names.local(name) for name in ("start", "stop", "buffers"))
         self.blas = any(x.op.contracts and len(x.inputs) > 1 for x in block.graph.nodes)
         threads, blas = block.threads, block.threads and self.blas
-        used = {"_scratch": block.layout.buffers, "_in_parts": threads, "_blas_on_one_thread": blas}
+        known = block.step
+        self.step = str(known) if isinstance(known, int) else names.fresh("step")
+        self.rows = None if isinstance(known, int) else self._counted()
+        used = {
+            "_scratch": block.layout.buffers, "_in_parts": threads, "_blas_on_one_thread": blas,
+            "_rows_of_block": self.rows,
+        }  # fmt: skip
         scope.called.update(name for name, is_used in used.items() if is_used)
 
     def statements(self, node: Node, items: Sequence[Node | None]) -> list[Statement]:
         """The results that are filled block by block, the function, and what joins its results."""
-        rows = self.block.layout.rows
-        says = f'"""Rows {self.start} to {self.stop}, {rows} at a time: what is computed of them stays in the cache."""'
+        says = f"Rows {self.start} to {self.stop}, {self.step} at a time: what is computed of them stays in the cache."
         head = f"def {self.share}({self.start}, {self.stop}):"
-        function = Suite([head], [Verbatim([says]), *self._begin(), *self._loop()], reads=node.inputs)
+        function = Suite([head], [Verbatim([f'"""{says}"""']), *self._begin(), *self._loop()], reads=node.inputs)
         *before, last = self._call()
         whole = replace(last, makes=node, reads=node.inputs)
-        return [*self._allocated(items), Verbatim(), function, Verbatim(), *before, whole]
+        rows = [Assign((Name(self.step),), self.rows)] if self.rows else []
+        return [*self._allocated(items), *rows, Verbatim(), function, Verbatim(), *before, whole]
+
+    def _counted(self) -> Call:
+        """The call that says how many rows a block has, where sizes are symbols."""
+        block = self.block
+        arguments = [str(block.size), str(block.layout.row_bytes), f"{block.least:_}", "_BLOCK"]
+        return call("_rows_of_block", arguments)
 
     def _allocated(self, items: Sequence[Node | None]) -> list[Statement]:
         return [
@@ -91,10 +103,10 @@ class Loop:
         return [Assign((name,), Code(start)) for name, start in zip(self.names, starts, strict=True)]
 
     def _loop(self) -> list[Statement]:
-        rows, body = self.block.layout.rows, self.body
+        body, step = self.body, self.step
         i, j = body.extents.i, body.extents.j
-        end = Assign((Name(j),), call("min", [f"{i} + {rows}", self.stop]))
-        head = f"for {i} in range({self.start}, {self.stop}, {rows}):"
+        end = Assign((Name(j),), call("min", [f"{i} + {step}", self.stop]))
+        head = f"for {i} in range({self.start}, {self.stop}, {step}):"
         loop: Statement = Suite([head], [end, *body.beginning(self.buffers), *body.written])
         if self.block.layout.buffers:
             loop = Suite(self._scratch(), [loop])
@@ -105,7 +117,7 @@ class Loop:
         specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
         groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
         arguments = [spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups]
-        arguments.insert(0, str(self.block.layout.length))
+        arguments.insert(0, f"{self.step} + {self.block.layout.halo}" if self.block.layout.halo else self.step)
         line = f"with _scratch({', '.join(arguments)}) as {self.buffers}:"
         if len(line) <= WIDEST:
             return [line]
@@ -113,14 +125,14 @@ class Loop:
 
     def _call(self) -> list[Assign | Evaluate]:
         """The call of the function for all rows, on one thread or on several."""
-        n, rows = str(self.block.size), self.block.layout.rows
+        n = str(self.block.size)
         if not self.block.threads:
             parts = call(self.share, ["0", n])
             return [Assign((self.result,), parts) if self.sums else Evaluate(parts)]
         threads = [] if self.threads is None else [f"threads={self.threads}"]
-        arguments = [self.share, n, str(rows), *threads]
-        parts = call("_blas_on_one_thread", ["_in_parts", *arguments]) if self.blas else call("_in_parts", arguments)
-        return self._joined(parts)
+        arguments = [self.share, n, self.step, *threads]
+        within = ["within=_blas_on_one_thread"] if self.blas else []
+        return self._joined(call("_in_parts", [*arguments, *within]))
 
     def _joined(self, parts: Call) -> list[Assign | Evaluate]:
         if not self.sums:

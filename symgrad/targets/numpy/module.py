@@ -18,6 +18,7 @@ from symgrad.core.saving import loading
 from symgrad.core.text import prose
 from symgrad.core.version import VERSION
 from symgrad.frontend.arguments import Leaf
+from symgrad.loops import machine
 from symgrad.loops.loop import LOOP
 from symgrad.spelling import call
 from symgrad.targets.numpy import runtime
@@ -35,6 +36,7 @@ WIDTH = 118
 CALLED_OTHERWISE = {"scipy": "SciPy"}
 TYPES = ["# Type checkers read the signature; the body is generated.", "# mypy: ignore-errors", ""]
 EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
+BLOCK = "_BLOCK = {} << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core"
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
 Checks = Callable[[Mapping[str, str]], Sequence[Statement]]  # by what the body calls the parameters
 
@@ -110,7 +112,7 @@ def emit(
         *body.statements,
         returned_tree(header.results, body, graph.outputs),
     ]
-    defined = {name: getattr(runtime, name) for name in scope.called}
+    defined = {name: getattr(runtime, name) for name in sorted(scope.called)}
     defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}
     own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     called = excerpt(defined.values())
@@ -120,6 +122,7 @@ def emit(
         *_docstring(header, graph.inputs, [*packages, *packages_of(called)]),
         *_imports([*imports_of(called), *paths], packages, header),
         *definitions,
+        *(["", BLOCK.format(machine.block_bytes() >> 20)] if "_rows_of_block" in scope.called else ()),
     ]
     lines, first = _laid_out(top, _definition(header, statements, everything))
     again = [f"{name} = {f.__name__}" for name, f in defined.items() if name != f.__name__]

@@ -14,19 +14,23 @@ from functools import cache
 
 import numpy as np
 
+from symgrad.loops.rows_of_block import _rows_of_block as _rows_of_block
+
 _kept = {}  # scratch memory that nobody uses at present, by what it is for
 _MOST = 1 << 28  # bytes of it that are kept
 
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for blocks of rows: for each the shape of a row, where in memory the rows go, and the dtype."""
-    free = _kept.setdefault((rows, rest), [])
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
+        buffers = [()]
+    if len(buffers[0]) < rows:
         buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
-        _make_room((rows, rest), sum(s.nbytes for s in buffers))
+        _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
@@ -65,10 +69,17 @@ def _pool(process):
     return ThreadPoolExecutor(_cores())
 
 
-def _in_parts(share, n, rows, threads=None):
-    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them."""
+def _in_parts(share, n, rows, threads=None, within=None):
+    """What `share(start, stop)` gives for some consecutive parts of n rows, in their order whoever computes them.
+
+    Where there are several they are computed in a call of `within`.
+    """
+    if n <= rows:
+        return [share(0, n)]
+    if within is not None:
+        return within(_in_parts, share, n, rows, threads)
     step = rows * max(1, -(-n // (16 * rows)))
-    starts = range(0, max(n, 1), step)  # of no rows at all the sums are wanted as well
+    starts = range(0, n, step)
     left, given = deque(starts), {}
 
     def work():
