@@ -30,12 +30,14 @@ class Figures(NamedTuple):
     short: float  # seconds that are lost where axes are short
     read: tuple[int, ...]  # bytes, of each input
     written: int
+    largest: int  # of them
 
 
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
     """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
-    figures, cores = map(figures_of, nodes), machine.cores()
-    return sum(CALL + (f.kernel / (cores if f.spreads else 1) + f.short) * scale + _traffic(f, scale) for f in figures)
+    figures, cores, near = [figures_of(x) for x in nodes], machine.cores(), machine.cache_bytes()
+    work = sum([f.kernel / (cores if f.spreads else 1) + f.short for f in figures])
+    return CALL * len(figures) + work * scale + sum([_traffic(f, scale, near) for f in figures])
 
 
 def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
@@ -67,9 +69,14 @@ def kernel_seconds(nodes: Iterable[Node]) -> float:
 @per_node  # each is asked for by every way to divide a program
 def figures_of(node: Node) -> Figures:
     numbers = {x: likely_numbers(x) for x in (*node.inputs, node)}
-    read = tuple([likely(nbytes(x.aval)) for x in numbers if x is not node])
-    written = likely(nbytes(node.aval))
-    return Figures(_kernel(node, numbers), _spreads(node), _short(node, numbers), read, written)
+    *read, written = [_bytes(x, n) for x, n in numbers.items()]
+    return Figures(
+        _kernel(node, numbers), _spreads(node), _short(node, numbers), tuple(read), written, max(written, *read, 0)
+    )
+
+
+def _bytes(x: Node, numbers: int) -> int:
+    return numbers * x.aval.dtype.itemsize if type(x.aval) is Aval else likely(nbytes(x.aval))
 
 
 def _kernel(node: Node, numbers: Mapping[Node, int]) -> float:
@@ -89,11 +96,11 @@ def _spreads(node: Node) -> bool:
     return plain and likely(flops_of(node)) > 1e5
 
 
-def _traffic(figures: Figures, scale: float) -> float:
-    """The time that memory takes beyond what the kernel does."""
-    near, written = machine.cache_bytes(), figures.written * scale
-    if max((figures.written, *figures.read)) * scale <= 2 * near:  # all of it is in the cache
+def _traffic(figures: Figures, scale: float, near: int) -> float:
+    """The time that memory takes beyond what the kernel does, where so many bytes are near."""
+    if figures.largest * scale <= 2 * near:  # all of it is in the cache
         return 0.0
+    written = figures.written * scale
     words = sum(size for n in (*figures.read, figures.written) if (size := n * scale) > 2 * near) / 8
     return words * WORD + (written / 8 * FAR if written > 6 * near else 0.0)
 

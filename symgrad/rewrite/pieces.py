@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from symgrad.analysis.values import is_zeros
-from symgrad.core.graph import Graph, Node, Op
+from symgrad.core.graph import Graph, Node, Op, per_node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Shape, Size, at_most, same
 from symgrad.ops.create import EMPTY
@@ -102,30 +102,29 @@ def assembled(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node:
 def pieces_of(node: Node, new: Callable[[Node], bool] = is_zeros) -> list[Piece] | None:
     """What is written one after the other into a `new` array to make a value; None where that is not known."""
     pieces: list[Piece] = []
-    shape = node.aval.shape
     while node.op is ADD_AT or node.op is SET:
-        if len(node.inputs) != 2 or len(pieces) == LONGEST:
+        piece = _piece(node)
+        if piece is None or len(pieces) == LONGEST:
             return None
-        key = dict(node.params)["key"]
-        box = _box(key, shape)
-        if box is None:
-            return None
-        pieces.append(Piece(box, node.op, node.inputs[1], key))
+        pieces.append(piece)
         node = node.inputs[0]
     return pieces[::-1] if pieces and new(node) else None
 
 
-def _box(key: tuple[Any, ...], shape: Shape) -> Box | None:
+@per_node  # each assignment to an array looks at those before it
+def _piece(node: Node) -> Piece | None:
+    """What an assignment puts where, if its key has no index arrays."""
+    key, shape = dict(node.params)["key"], node.aval.shape
     items = [item for item in key if item is not None]
-    if len(items) != len(shape):
+    if len(node.inputs) != 2 or len(items) != len(shape):
         return None
-    box = []
+    box: list[Places] = []
     for item, n in zip(items, shape, strict=True):
         places = _places(item, n)
         if places is None:
             return None
         box.append(places)
-    return tuple(box)
+    return Piece(tuple(box), node.op, node.inputs[1], key)
 
 
 def _places(item: Any, n: Size) -> Places | None:
