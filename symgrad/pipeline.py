@@ -26,7 +26,6 @@ from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
 from symgrad.ops.checkpoint import open_checkpoints
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, scaled, sums
-from symgrad.products.batch_matmuls import batch_matmuls
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
@@ -157,18 +156,11 @@ OPTIMISE = (
         why="rules for speed give products other forms",
     ),
     Stage(
-        batch_matmuls,
-        level=2,
-        takes="products of matrices as they were written",
-        gives="one product where several read slices of the same operands",
-        why="rules for speed give products other forms",
-    ),
-    Stage(
         stack_accumulations,
         level=2,
         takes="sums of many products of matrices",
         gives="one product of stacked operands",
-        why="it sees what batch_matmuls has put together, and rules for speed give products other forms",
+        why="rules for speed give products other forms",
     ),
     Stage(
         specialise,
