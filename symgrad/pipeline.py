@@ -48,7 +48,7 @@ from symgrad.rewrite import (
 from symgrad.rewrite.engine import copied, rewrite, rewrite_within
 from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
-from symgrad.targets.numpy import idioms, late_scatters, scatter_coalescing
+from symgrad.targets.numpy import idioms, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
 
 NUMERICS = ("stable", "ieee")
@@ -279,14 +279,14 @@ def canonicalised(
 ALGEBRA = (algebra, arrays)
 EARLY = (folding, repetition, structure)
 LATE = (*EARLY, pieces, scatter, deltas, factors)
-PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, copies)
+PRODUCTS = (masks, sums, contraction_order, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "canonicalise": (*EARLY, *ALGEBRA, prepare, stable),
     "simplify": (*LATE, *ALGEBRA, stable, cheaper),
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
     "lower_contractions": (contraction_lowering,),
-    "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, late_scatters),
+    "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, scatter_coalescing),
 }
 """By stage: an operator is met with procedures first, in this order, then with the rules whose left side is larger."""
 
