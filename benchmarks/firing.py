@@ -53,10 +53,10 @@ class Program(NamedTuple):
 
 
 def cases() -> Iterator[Program]:
-    """The cases of run.py, each model and dtype once, at its last sizes."""
+    """The cases of run.py, each model and dtype once, at its last sizes; those of one title are one program."""
     for case in {(case.model.loss, case.dtype): case for case in CASES}.values():
         loss = partial(case.model.loss, np)
-        yield Program(case.name, loss, case.model.argnums, case.args(small=True), case.args())
+        yield Program(case.name.partition(",")[0], loss, case.model.argnums, case.args(small=True), case.args())
 
 
 def in_folder(folder: Path) -> Iterator[Program]:

@@ -26,7 +26,6 @@ from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
 from symgrad.ops.checkpoint import open_checkpoints
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, scaled, sums
-from symgrad.products.batch_matmuls import batch_matmuls
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
@@ -49,7 +48,7 @@ from symgrad.rewrite import (
 from symgrad.rewrite.engine import copied, rewrite, rewrite_within
 from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
-from symgrad.targets.numpy import idioms, late_scatters, scatter_coalescing
+from symgrad.targets.numpy import idioms, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
 
 NUMERICS = ("stable", "ieee")
@@ -157,18 +156,11 @@ OPTIMISE = (
         why="rules for speed give products other forms",
     ),
     Stage(
-        batch_matmuls,
-        level=2,
-        takes="products of matrices as they were written",
-        gives="one product where several read slices of the same operands",
-        why="rules for speed give products other forms",
-    ),
-    Stage(
         stack_accumulations,
         level=2,
         takes="sums of many products of matrices",
         gives="one product of stacked operands",
-        why="it sees what batch_matmuls has put together, and rules for speed give products other forms",
+        why="rules for speed give products other forms",
     ),
     Stage(
         specialise,
@@ -287,14 +279,14 @@ def canonicalised(
 ALGEBRA = (algebra, arrays)
 EARLY = (folding, repetition, structure)
 LATE = (*EARLY, pieces, scatter, deltas, factors)
-PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, copies)
+PRODUCTS = (masks, sums, contraction_order, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
     "canonicalise": (*EARLY, *ALGEBRA, prepare, stable),
     "simplify": (*LATE, *ALGEBRA, stable, cheaper),
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
     "lower_contractions": (contraction_lowering,),
-    "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, late_scatters),
+    "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, scatter_coalescing),
 }
 """By stage: an operator is met with procedures first, in this order, then with the rules whose left side is larger."""
 

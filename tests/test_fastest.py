@@ -894,38 +894,6 @@ def test_sums_over_windows(axes, function, keepdims):
     agrees_with_sizes(lambda x: function(x, axis=axes, keepdims=keepdims), x)
 
 
-# ---- patches are windows
-
-
-def joined(*keys):
-    return lambda x: np.concatenate([x[key] for key in keys], axis=-1) ** 2
-
-
-S = np.s_
-PATCHES = {
-    "rows": (joined(S[:, :-2], S[:, 1:-1], S[:, 2:]), True),
-    "rows, then columns": (joined(S[:, :-1, :-1], S[:, :-1, 1:], S[:, 1:, :-1], S[:, 1:, 1:]), True),
-    "columns, then rows": (joined(S[:, :-1, :-1], S[:, 1:, :-1], S[:, :-1, 1:], S[:, 1:, 1:]), False),
-    "one missing": (joined(S[:, :-1, :-1], S[:, :-1, 1:], S[:, 1:, :-1]), False),
-    "one twice": (joined(S[:, :-1], S[:, :-1], S[:, 1:]), False),
-    "short of the end": (joined(S[:, :-3], S[:, 1:-2], S[:, 2:-1]), False),
-    "not from the start": (joined(S[:, 1:-1], S[:, 2:]), False),
-    "every other": (joined(S[:, :-1:2], S[:, 1::2]), False),
-    "channels": (joined(S[..., :-1], S[..., 1:]), False),
-    "of columns": (joined(S[:, :, :-1], S[:, :, 1:]), False),  # a view that overlaps itself
-}
-
-
-@pytest.mark.parametrize("name", PATCHES)
-def test_patches_are_windows(name):
-    f, found = PATCHES[name]
-    program = agrees_with_sizes(f, array(6, 9, 10, 3))
-    assert any("sliding_window" in op for op in operators(program)) == found
-    program = agrees_with_sizes(f, array(6, 9, 10, 1))  # numbers one by one
-    assert not any("sliding_window" in op for op in operators(program))
-    assert not any("sliding_window" in op for op in operators(agrees_with_sizes(f, array(2, 5, 5, 2))))  # few numbers
-
-
 def test_a_copy_that_is_read_in_two_shapes_is_made_once():
     def f(x):
         flat = np.reshape(x.T, -1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
@@ -61,13 +60,13 @@ def monomial_of(node: Node, inner: Callable[[Monomial, Node], Monomial | None]) 
     return found
 
 
-def terms_of(end: Node, uses: Mapping[Node, int], deepest: float = math.inf) -> list[Node]:
+def terms_of(end: Node, uses: Mapping[Node, int]) -> list[Node]:
     """The terms of a sum from left to right, those of sums that nothing else needs among them."""
-    terms, stack = [], [(end, 0)]
+    terms, stack = [], [end]
     while stack:
-        node, depth = stack.pop()
-        if node.op is ADD and depth < deepest and (node is end or uses[node] == 1):
-            stack += [(x, depth + 1) for x in reversed(node.inputs)]
+        node = stack.pop()
+        if node.op is ADD and (node is end or uses[node] == 1):
+            stack += reversed(node.inputs)
         else:
             terms.append(node)
     return terms

@@ -25,23 +25,14 @@ MOST = 8  # segments that an array is cut into
 MANY = 1 << 12  # numbers from which on an array may be put together in blocks of rows, which need the pieces whole
 
 
-@procedure(ADD_AT, changes_nan=True)
-def write_early(graph: Graph, node: Node) -> Node | None:
-    """The same as `written_once` where that does not wait for the blocks."""
-    return None if _is_many(node) else written_once(graph, node)
-
-
 def waits(node: Node) -> bool:
-    """Whether a value is left to `written_once` after it was not put together in blocks."""
-    return node.op is ADD_AT and _is_many(node) and _segments(node) is not None
+    """Whether a large value was left by the loops, and `write_once` puts it together."""
+    size = product(node.aval.shape) if node.op is ADD_AT else 0
+    return isinstance(size, int) and size >= MANY and _segments(node) is not None
 
 
-def _is_many(node: Node) -> bool:
-    size = product(node.aval.shape)
-    return isinstance(size, int) and size >= MANY
-
-
-def written_once(graph: Graph, node: Node) -> Node | None:
+@procedure(ADD_AT, changes_nan=True)
+def write_once(graph: Graph, node: Node) -> Node | None:
     """Pieces of a large array that meet: cut where they begin and end, so that each number is written once."""
     found = _segments(node)
     if found is None:
