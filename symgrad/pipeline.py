@@ -26,12 +26,11 @@ from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
 from symgrad.ops.checkpoint import open_checkpoints
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, scaled, sums
-from symgrad.products.batch_matmuls import batch_matmuls
 from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
 from symgrad.products.pack_operands import pack_operands
-from symgrad.products.split_columns import split_columns
+from symgrad.products.restrict import restrict
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
     algebra,
@@ -150,17 +149,10 @@ OPTIMISE = (
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
     ),
     Stage(
-        split_columns,
+        restrict,
         level=2,
         takes="products of matrices as they were written",
-        gives="a product for each strip of columns that is read on its own",
-        why="rules for speed give products other forms",
-    ),
-    Stage(
-        batch_matmuls,
-        level=2,
-        takes="products of matrices as they were written",
-        gives="one product where several read slices of the same operands",
+        gives="of products that are only read in parts, these parts",
         why="rules for speed give products other forms",
     ),
     Stage(
@@ -168,7 +160,7 @@ OPTIMISE = (
         level=2,
         takes="sums of many products of matrices",
         gives="one product of stacked operands",
-        why="it sees what batch_matmuls has put together, and rules for speed give products other forms",
+        why="rules for speed give products other forms",
     ),
     Stage(
         specialise,

@@ -845,7 +845,7 @@ STRIPS = {
     "overlapping": (lambda p: p[:, :8] + p[:, 1:], False),
     "every other": (lambda p: p[:, ::3] * p[:, 1::3], False),
     "itself": (lambda p: p[:, :9] * p + p[:, :1], False),
-    "one": (lambda p: p[:, 2:5] + 1, False),
+    "one": (lambda p: p[:, 2:5] + 1, True),
 }
 
 

@@ -23,7 +23,6 @@ from symgrad.ops.elementwise import ADD
 from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import TRANSPOSE
-from symgrad.products.batch_matmuls import SINGLE
 from symgrad.products.contractions import Contraction, plain
 from symgrad.products.monomials import terms_of
 from symgrad.products.slices import Run, places, run_of
@@ -31,6 +30,9 @@ from symgrad.rewrite.engine import Made, copied
 
 SEVERAL = 4
 """So many terms make it worth to copy their operands."""
+
+SINGLE = 1 << 18
+"""From so many multiplications on a product has BLAS at its best by itself."""
 
 
 Terms = list[tuple[Node, Contraction]]
