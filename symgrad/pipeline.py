@@ -33,6 +33,7 @@ from symgrad.products.pack_operands import pack_operands
 from symgrad.products.restrict import restrict
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
+    access,
     algebra,
     arrays,
     cheaper,
@@ -277,7 +278,7 @@ def canonicalised(
 # ---- which rules a stage applies
 
 ALGEBRA = (algebra, arrays)
-EARLY = (folding, repetition, structure)
+EARLY = (folding, repetition, structure, access)
 LATE = (*EARLY, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, copies)
 
