@@ -30,9 +30,10 @@ from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
 from symgrad.products.pack_operands import pack_operands
-from symgrad.products.split_columns import split_columns
+from symgrad.products.restrict import restrict
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
+    access,
     algebra,
     arrays,
     cheaper,
@@ -149,10 +150,10 @@ OPTIMISE = (
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
     ),
     Stage(
-        split_columns,
+        restrict,
         level=2,
         takes="products of matrices as they were written",
-        gives="a product for each strip of columns that is read on its own",
+        gives="of products that are only read in parts, these parts",
         why="rules for speed give products other forms",
     ),
     Stage(
@@ -277,7 +278,7 @@ def canonicalised(
 # ---- which rules a stage applies
 
 ALGEBRA = (algebra, arrays)
-EARLY = (folding, repetition, structure)
+EARLY = (folding, repetition, structure, access)
 LATE = (*EARLY, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scaled, copies)
 

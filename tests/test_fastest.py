@@ -357,22 +357,11 @@ def test_short_sums(axis, keepdims, kind, dtype):
         agrees(lambda x: getattr(np, kind)(x, axis=axis, keepdims=keepdims), array(*shape, dtype=dtype))
 
 
-@pytest.mark.parametrize(
-    ("axis", "shape", "op"),
-    [
-        (1, (5000, 25), "einsum"),
-        (1, (5000, 2500), "sum"),
-        (0, (5000, 25), "einsum"),
-        (0, (5000, 2500), "sum"),
-        (1, (5, 25), "sum"),
-        (0, (100, 25, 20), "sum"),
-        (1, (100, 25, 20), "einsum"),
-        ((0, 1), (5000, 25), "sum"),
-    ],
-)
-def test_which_sums_are_short(axis, shape, op):
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(5000, 25), (5000, 2500), (5, 25), (100, 25, 20)])
+def test_a_sum_is_written_as_one(axis, shape):
     program = sg.compile(lambda x: np.sum(x, axis=axis)).compile(f"float64[{', '.join(map(str, shape))}]")
-    assert operators(program) == [op]
+    assert operators(program) == ["sum"]
 
 
 POWERS = [k / 2 for k in range(-33, 34)]
@@ -845,7 +834,7 @@ STRIPS = {
     "overlapping": (lambda p: p[:, :8] + p[:, 1:], False),
     "every other": (lambda p: p[:, ::3] * p[:, 1::3], False),
     "itself": (lambda p: p[:, :9] * p + p[:, :1], False),
-    "one": (lambda p: p[:, 2:5] + 1, False),
+    "one": (lambda p: p[:, 2:5] + 1, True),
 }
 
 

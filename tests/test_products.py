@@ -226,3 +226,46 @@ def test_random_products_of_known_operands(seed):
         for a, b in zip(sg.compile(f).compile(*xs, optimize=level)(*xs), f(*xs), strict=True):
             assert np.shape(a) == np.shape(b)
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+# ---- parts of a product
+
+PARTS = {
+    "a row": (lambda a, b: (a @ b)[1], True),
+    "a number": (lambda a, b: (a @ b)[2, -1], True),
+    "rows and a column": (lambda a, b: np.exp((a @ b)[1:3, 0])[None], True),
+    "a new axis": (lambda a, b: (a @ b)[None, 1, :, None], True),
+    "two numbers": (lambda a, b: (a @ b)[0, 1] * (a @ b)[-1, 2], True),
+    "every other row": (lambda a, b: (a @ b)[::3], True),
+    "the diagonal": (lambda a, b: np.diagonal(a @ b), True),
+    "the trace": (lambda a, b: np.trace(a @ b) * np.trace(b @ a), True),
+    "of a stack": (lambda a, b: (np.stack([a, b, a]) @ b)[:, :3, 2], True),
+    "beside the diagonal": (lambda a, b: np.diagonal(a @ b, 1), False),
+    "all of it": (lambda a, b: (a @ b)[:3] - (a @ b)[3:], False),
+    "picked rows": (lambda a, b: (a @ b)[np.array([0, 2, 2])], False),
+    "others need it": (lambda a, b: (a @ b)[0] + (a @ b), False),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_product_is_computed_where_it_is_read(name):
+    f, restricted = PARTS[name]
+    xs = drawn((6, 6), (6, 6))
+    whole = ((6, 6), (3, 6, 6))
+    for level in (1, 2):
+        program = sg.compile(f).compile(*xs, optimize=level)
+        np.testing.assert_allclose(program(*xs), f(*xs), rtol=1e-12, atol=1e-12)
+    found = [x for x in program.graph.nodes if x.op.name in ("matmul", "einsum", "vecdot") and x.aval.shape in whole]
+    assert (not found) == restricted
+    gradient = sg.grad(lambda a, b: np.sum(np.sin(f(a, b))), argnums=(0, 1))
+    for a, b in zip(gradient(*xs), gradient.compile(*xs, optimize=0)(*xs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_parts_of_a_product_whose_sizes_are_symbols():
+    f = sg.compile(lambda a, b: ((a @ b)[1], np.trace(b @ a), np.diagonal(a @ b)[1:]))
+    program = f.compile("float64[n, k]", "float64[k, n]")
+    for n, k in ((2, 1), (2, 3), (5, 5)):
+        a, b = drawn((n, k), (k, n))
+        for found, wanted in zip(program(a, b), ((a @ b)[1], np.trace(b @ a), np.diagonal(a @ b)[1:]), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)

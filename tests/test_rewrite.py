@@ -947,3 +947,71 @@ def test_pieces_that_may_meet_are_added(start):
             assert optimize or "np.concatenate" not in program.source
         joined = "np.concatenate" in sg.grad(f).source(spec, optimize=1)
         assert joined == (spec == "float64[3]" and start == 2)
+
+
+# ---- places of places
+
+
+def random_key(rng, shape):
+    """A basic key of an array: numbers, slices, new axes."""
+    key = []
+    for n in shape:
+        slices = [
+            slice(None),
+            slice(None),
+            slice(1, None),
+            slice(None, -1),
+            slice(None, None, 2),
+            slice(-3, 3),
+            slice(2, 0),
+        ]
+        items = slices + [slice(None, None, -1)] + [int(i) for i in rng.integers(-n, max(n, 1), 4)] * (n > 0)
+        key += [None] * (rng.random() < 0.15) + [items[rng.integers(len(items))]]
+    return tuple(key[: rng.integers(1, len(key) + 1)]) if key else (None,)
+
+
+def slices_of(f, x, moves):
+    for move in moves:
+        x = move(x)
+    return f(x)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_random_places_of_places(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=tuple(rng.integers(0, 5, 3)))
+    moves, y = [], x
+    for _ in range(rng.integers(2, 5)):
+        kind = rng.integers(4)
+        if kind == 0 and y.ndim:
+            axis = int(rng.integers(y.ndim))
+            moves.append(lambda y, axis=axis: np.concatenate([y, 2 * y, y[(slice(None),) * axis + (slice(1),)]], axis))
+        elif kind == 1:
+            axis = int(rng.integers(y.ndim + 1))
+            moves.append(lambda y, axis=axis: np.stack([y, -y, y * y], axis))
+        else:
+            key = random_key(rng, y.shape)
+            moves.append(lambda y, key=key: y[key])
+        y = moves[-1](y)
+    f = lambda x: slices_of(np.sin, x, moves)
+    for level in (1, 2):
+        np.testing.assert_array_equal(sg.compile(f).compile(x, optimize=level)(x), f(x))
+    if x.size:
+        gradient = sg.grad(lambda x: np.sum(f(x)))
+        np.testing.assert_allclose(gradient(x), gradient.compile(x, optimize=0)(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("f", "specs", "expected"),
+    [
+        (lambda x: x[1:][0], ["float64[5]"], ["return x[1].copy()"]),
+        (lambda x: x[1:, ::2][:, 1:] * 2.0, ["float64[5, 6]"], ["return x[1:, 2::2] * 2.0"]),
+        (lambda x: x[:, None, 1][0, 0] * 2.0, ["float64[n, 6]"], ["return x[0, 1] * 2.0"]),
+        (lambda x: np.concatenate([x[:2], x[3:]])[1] * 2.0, ["float64[5]"], ["return x[1] * 2.0"]),
+        (lambda x, y: np.stack([x, y, x])[1, 2:] * 2.0, ["float64[5]"] * 2, ["return y[2:] * 2.0"]),
+        (lambda x, y: np.concatenate([x[:0], y], axis=0) * 2.0, ["float64[n]"] * 2, ["return y * 2.0"]),
+        (lambda x: x[1:][0] * x[1:], ["float64[n]"], ["t1 = x[1:]", "return t1[0] * t1"]),
+    ],
+)
+def test_places_of_places_are_read_where_they_are(f, specs, expected):
+    assert body(sg.compile(f, optimize=1), *specs) == expected

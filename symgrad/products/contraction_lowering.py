@@ -18,7 +18,7 @@ from symgrad.core.shapes import is_one
 from symgrad.core.sizes import Shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import VECDOT
-from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.einsum import EINSUM
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.products.contractions import Contraction, contraction_of, plain
@@ -115,27 +115,25 @@ def rows_with_rows(graph: Graph, node: Node) -> Variable | Node | None:
     return VECDOT(a, b) if node.op is EINSUM else None
 
 
-# ---- sums of short runs
+# ---- sums of few numbers
 
-FEW, ROWS = 256, 64
-"""`np.sum` starts a loop for each run of numbers that lie beside each other, which takes as long as to add 30 of them;
-einsum does not. Up to so many numbers both add them in the same way, or as accurately."""
-
-
-WINDOW, PAIR, NARROW = 16, 4, 32
+WINDOW, PAIR = 16, 4
 """So many numbers are added slice by slice: of a window over axes apart from each other, or beside each other."""
+
+NARROW, ROWS = 32, 64
+"""NumPy starts a loop for each run of numbers beside each other: where those are no more, and the slices as large."""
 
 
 @procedure(SUM, MEAN)
 def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
-    """A sum over axes of few numbers as one of slices, as in pooling: two to ten times as fast as einsum."""
+    """A sum over axes of few numbers as one of slices, as in pooling: up to ten times as fast."""
     x, axes = node.inputs[0], reduced_axes(node)
     shape = x.aval.shape
     sizes = [n for i in axes if isinstance(n := shape[i], int)]
     if not plain(x) or not axes or len(axes) == len(shape) or len(sizes) < len(axes):
         return None
     count, run = math.prod(sizes), _run(shape, axes)
-    if count < 2 or run is None or numbers(shape) < ROWS * count or not _is_window(axes, len(shape), count, run):
+    if count < 2 or run is None or numbers(shape) < ROWS * count or not _is_window(axes, len(shape), count):
         return None
     y = Variable(graph, x)
     for before, axis in enumerate(axes):  # the first one has the longest rows behind it
@@ -144,25 +142,10 @@ def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
     return as_reduction(graph, y, node)
 
 
-@procedure(SUM, MEAN)
-def short_sums(graph: Graph, node: Node) -> Variable | None:
-    """A sum or mean over axes as an einsum of one operand: four times as fast for runs of 20 numbers."""
-    x, axes = node.inputs[0], reduced_axes(node)
-    shape = x.aval.shape
-    if not plain(x) or not axes or len(axes) == len(shape):
-        return None
-    run = _run(shape, axes)
-    if run is None or numbers(shape) < ROWS * run:
-        return None
-    labels = LETTERS[: len(shape)]
-    out = "".join(label for i, label in enumerate(labels) if i not in axes)
-    return as_reduction(graph, EINSUM(Variable(graph, x), subscripts=f"{labels}->{out}"), node)
-
-
-def _is_window(axes: tuple[int, ...], ndim: int, count: int, run: int) -> bool:
-    """Whether einsum would start a loop for few numbers: over axes that it cannot join, or over two to four."""
+def _is_window(axes: tuple[int, ...], ndim: int, count: int) -> bool:
+    """Whether few numbers are summed: over axes that are no single one, or over two to four that are the last."""
     apart = axes != tuple(range(axes[0], axes[-1] + 1))
-    return (apart and count <= WINDOW and run <= NARROW) or (axes[-1] == ndim - 1 and count <= PAIR)
+    return (apart and count <= WINDOW) or (axes[-1] == ndim - 1 and count <= PAIR)
 
 
 def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
@@ -174,4 +157,4 @@ def _run(shape: Shape, axes: tuple[int, ...]) -> int | None:
         if not isinstance(shape[i], int):
             return None
         run *= shape[i]
-    return run if 1 < run <= (FEW if summed else FEW // 2) else None
+    return run if 1 < run <= NARROW else None

@@ -1,0 +1,118 @@
+"""Places of places: an index of an index is one, and what was joined is read in the array that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node
+from symgrad.core.sizes import same
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.rewrite.engine import alone
+from symgrad.rewrite.rules import procedure
+
+
+def _key(node: Node) -> list[Any] | None:
+    """The items of an index without arrays, one for each axis but for None."""
+    key = list(dict(node.params)["key"]) if node.op is GET and len(node.inputs) == 1 else [Ellipsis]
+    return None if any(item is Ellipsis for item in key) else key
+
+
+@procedure(GET, exact=True)
+def index_of_index(graph: Graph, node: Node) -> Node | None:
+    """``x[1:][0]`` is ``x[1]``, where nothing else needs ``x[1:]``."""
+    x = node.inputs[0]
+    if x.op is not GET or not alone(graph, x):
+        return None
+    inner, outer = _key(x), _key(node)
+    if inner is None or outer is None:
+        return None
+    sizes, key = iter(x.inputs[0].aval.shape), list[Any]()
+    for item in inner:
+        n = None if item is None else next(sizes)
+        if item is not None and not isinstance(item, Slice):  # a number, which leaves no axis
+            key.append(item)
+            continue
+        while outer[0] is None:
+            key.append(outer.pop(0))
+        found = list(_composed(item, n, outer.pop(0)))
+        if Ellipsis in found:
+            return None
+        key += found
+    return graph.add(GET, x.inputs, (("key", (*key, *outer)),))
+
+
+def _composed(inner: Slice | None, n: Any, item: Any) -> Iterator[Any]:
+    """What is left of an axis under one item after another; an Ellipsis where that is not known."""
+    if inner == EVERYTHING:
+        yield item
+    elif item == EVERYTHING:
+        yield inner
+    elif inner is None:
+        yield from [] if isinstance(item, int) else [Ellipsis]
+    else:
+        yield Ellipsis if (places := _places(n, inner)) is None else _among(places, n, item)
+
+
+def _places(n: Any, item: Slice) -> range | None:
+    """The places of an axis that a slice takes, if that is known."""
+    known = isinstance(n, int) and all(end is None or type(end) is int for end in item)
+    return range(n)[slice(*item)] if known else None
+
+
+def _among(places: range, n: int, item: Any) -> Any:
+    """An item that counts some places of an axis as one that counts all of them."""
+    if type(item) is int:
+        return places[item]
+    chosen = _places(len(places), item) if isinstance(item, Slice) else None
+    taken = places[slice(*item)] if chosen else None
+    return _as_slice(taken, n) if taken and taken.step > 0 else Ellipsis
+
+
+def _as_slice(places: range, n: int) -> Slice:
+    stop = None if places[-1] + places.step >= n else places[-1] + 1
+    return Slice(places.start or None, stop, None if places.step == 1 else places.step)
+
+
+@procedure(GET, exact=True)
+def index_of_joined(graph: Graph, node: Node) -> Node | None:
+    """``np.concatenate([x, y])[0]`` is ``x[0]``, ``np.stack([x, y])[1]`` is y."""
+    joined, key = node.inputs[0], _key(node)
+    if joined.op not in (CONCATENATE, STACK) or key is None:
+        return None
+    axis = dict(joined.params).get("axis", 0)
+    at = [i for i, item in enumerate(key) if item is not None][axis]
+    sizes = [1 if joined.op is STACK else x.aval.shape[axis] for x in joined.inputs]
+    if not all(isinstance(n, int) for n in sizes):
+        return None
+    ends = np.cumsum(sizes).tolist()
+    for x, n, end in zip(joined.inputs, sizes, ends, strict=True):
+        item = _within(key[at], ends[-1], end - n, end)
+        if item is not None:
+            rest = [item] if joined.op is CONCATENATE else []
+            return graph.add(GET, (x,), (("key", (*key[:at], *rest, *key[at + 1 :])),))
+    return None
+
+
+def _within(item: Any, n: int, start: int, stop: int) -> Any:
+    """An item of an axis as one of the places from `start` to `stop`; None if it takes others."""
+    if type(item) is int:
+        return item % n - start if start <= item % n < stop else None
+    places = _places(n, item) if isinstance(item, Slice) else None
+    if not places or places.step < 0 or places[0] < start or places[-1] >= stop:
+        return None
+    return _as_slice(range(places[0] - start, places[-1] + 1 - start, places.step), stop - start)
+
+
+@procedure(CONCATENATE, exact=True)
+def joined_to_nothing(graph: Graph, node: Node) -> Node | None:
+    """Of what is joined, what has no places does not matter."""
+    axis = dict(node.params).get("axis", 0)
+    kept = tuple([x for x in node.inputs if not same(x.aval.shape[axis], 0)])
+    if not kept or (len(kept) == len(node.inputs) > 1):
+        return None
+    return kept[0] if len(kept) == 1 else graph.add(CONCATENATE, kept, node.params)
