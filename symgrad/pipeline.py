@@ -43,6 +43,7 @@ from symgrad.rewrite import (
     prepare,
     repetition,
     scatter,
+    size_factors,
     stable,
     structure,
 )
@@ -286,7 +287,7 @@ def canonicalised(
 
 ALGEBRA = (algebra, arrays)
 EARLY = (folding, repetition, structure)
-LATE = (*EARLY, pieces, scatter, deltas, factors)
+LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scatter_coalescing, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {
