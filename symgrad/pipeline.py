@@ -43,6 +43,7 @@ from symgrad.rewrite import (
     prepare,
     repetition,
     scatter,
+    size_factors,
     stable,
     structure,
 )
@@ -279,7 +280,7 @@ def canonicalised(
 
 ALGEBRA = (algebra, arrays)
 EARLY = (folding, repetition, structure, access)
-LATE = (*EARLY, pieces, scatter, deltas, factors)
+LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scaled, copies)
 
 TABLES: dict[str, tuple[ModuleType, ...]] = {

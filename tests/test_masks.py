@@ -395,3 +395,52 @@ def test_hundreds_of_conditions():
         sg.grad(f, optimize=1)(POINTS),
         [*(edges[POINTS[i] < edges][0] for i in range(5)), *(edges[POINTS[5] < edges][:1]), 8],
     )
+
+
+# ---- what surely is finite needs no guard
+
+
+def normalised(x, eps):
+    return (x - np.mean(x, axis=0)) / np.sqrt(np.var(x, axis=0) + eps)
+
+
+def rectified(x, w, eps=1e-5):
+    h = np.maximum(normalised(x @ w, eps), 0)
+    return np.sum(np.maximum(normalised(h @ w.T, eps) - 0.1, 0) ** 2)
+
+
+FINITE = {
+    "normalised": rectified,
+    "a root of a sum of squares": lambda x, w: np.sum(np.maximum(x / np.sqrt(1 + np.sum((x @ w) ** 2)), 0)),
+    "a quotient": lambda x, w: np.sum(np.maximum(x / (2 + np.tanh(x)), 1)),
+    "a logarithm": lambda x, w: np.sum(np.maximum(np.log(np.abs(x @ w) + 0.1), 0)),
+    "log1p": lambda x, w: np.sum(np.maximum(np.log1p((x @ w) ** 2), 1) @ w.T),
+    "an exponential": lambda x, w: np.sum(np.maximum(np.exp(-np.abs(x)) @ w, 1)),
+}
+HAZARDS = {
+    "normalised by what may be zero": lambda x, w: rectified(x, w, 0.0),
+    "a quotient": lambda x, w: np.sum(np.where(x > 0, (x / np.tanh(x)) @ (w @ w.T), 0)),
+    "a root": lambda x, w: np.sum(np.where(x[:, :1] > 0, np.sqrt(x * x) @ w, 0)),
+    "a logarithm": lambda x, w: np.sum(np.where(x[:, :1] > 0, np.log(np.abs(x)) @ w, 0)),
+    "an exponential": lambda x, w: np.sum(np.where(x[:, :1] > 0, np.exp(x) @ w, 0)),
+}
+
+
+def guards(f):
+    source = sg.grad(f, argnums=(0, 1), numerics="ieee").source("float64[n, 3]", "float64[3, 4]", optimize=1)
+    return [line for line in source.split("\n") if "np.any" in line and line.strip()[0] != "#"]
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_what_surely_is_finite_is_not_guarded(name):
+    f = FINITE[name]
+    assert not guards(f)
+    x = np.concatenate([X, -X, np.zeros((1, 3))])
+    for a, b in zip(sg.grad(f, argnums=(0, 1))(x, W), sg.grad(f, argnums=(0, 1), optimize=0)(x, W), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    sg.check_grads(f, (X + 0.01, W), order=1, modes=("rev",))
+
+
+@pytest.mark.parametrize("name", HAZARDS)
+def test_what_may_be_infinite_is_guarded(name):
+    assert guards(HAZARDS[name])

@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import Node, Op
+from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.ops.checkpoint import CHECKPOINT, region_of
+from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import MULTIPLY
 
+SQUARE = TABLE[np.square]
 LARGEST_EXPONENT = math.log(sys.float_info.max)
 
 
@@ -46,7 +50,7 @@ class Interval:
         return Interval(min(ends), max(ends))
 
     def __truediv__(self, other: Interval) -> Interval:
-        if other.low <= 0 <= other.high:
+        if other.holds(0.0):
             return Interval()
         ends = [0.0 if math.isinf(y) else x / y for x in (self.low, self.high) for y in (other.low, other.high)]
         return Interval(min(ends), max(ends))
@@ -57,12 +61,59 @@ class Interval:
     def maximum(self, other: Interval) -> Interval:
         return Interval(max(self.low, other.low), max(self.high, other.high))
 
+    def __pow__(self, other: Interval) -> Interval:
+        even = other.low == other.high and other.low % 2 == 0
+        return Interval(0.0) if even else Interval()
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether it is one number, and that of factors in a product."""
+        return self.low == self.high >= 0 and self.low % 1 == 0
+
+    def holds(self, x: float) -> bool:
+        return self.low <= x <= self.high
+
+    def repeated(self) -> Interval:
+        """Sums of any number of such, of none as well."""
+        return Interval(-math.inf if self.low < 0 else 0.0, math.inf if self.high > 0 else 0.0)
+
+    def sqrt(self) -> Interval:
+        return Interval(*(math.sqrt(max(x, 0.0)) for x in (self.low, self.high)))
+
     def exp(self) -> Interval:
         low, high = (math.exp(x) if x < LARGEST_EXPONENT else math.inf for x in (self.low, self.high))
         return Interval(low, high)
 
 
 ANYWHERE = Interval()
+
+
+class Hazards:
+    """Which values of a graph may be infinite or NaN though all of its inputs are finite."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._flags: list[bool] = []  # by id
+        self._ranges: dict[Node, Interval] = {}
+
+    def __contains__(self, node: Node) -> bool:
+        flags = self._flags
+        for x in self._graph.nodes[len(flags) : node.id + 1]:
+            self._ranges[x] = _range_of(x, self._ranges)
+            flags.append(self._is_singular(x) or any([flags[y.id] for y in x.inputs]))
+        return flags[node.id]
+
+    def _is_singular(self, node: Node) -> bool:
+        singular = node.op.singular
+        if node.op is CHECKPOINT:
+            return _may_be_singular(node)
+        return singular(*[self._ranges[x] for x in node.inputs]) if callable(singular) else singular
+
+
+def _may_be_singular(node: Node) -> bool:
+    if node.op is CHECKPOINT:
+        return any(map(_may_be_singular, region_of(node).nodes))
+    return bool(node.op.singular)
 
 
 def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:
@@ -80,8 +131,12 @@ def _range_of(node: Node, ranges: dict[Node, Interval]) -> Interval:
     c = number(node)
     if c is not None and node.aval.dtype.kind in "iuf":
         return Interval(float(c), float(c)) if math.isfinite(c) else ANYWHERE
-    if node.op.interval is None or node.aval.dtype.kind != "f":
+    if type(node.aval) is not Aval or node.aval.dtype.kind != "f":
         return ANYWHERE
+    if node.op is MULTIPLY and node.inputs[0] is node.inputs[1]:
+        return _result(SQUARE, node.aval.dtype, ranges[node.inputs[0]])
+    if node.op.interval is None:
+        return ranges[node.inputs[0]] if node.op.view else ANYWHERE
     return _result(node.op, node.aval.dtype, *[ranges[x] for x in node.inputs])
 
 

@@ -79,7 +79,7 @@ class Op:
     partials: Callable[..., Any] | None = None
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
     selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
-    singular: bool = False  # a partial derivative may be infinite or NaN at finite inputs
+    singular: bool | Callable[..., bool] = False  # at finite inputs it, or a partial, may be inf or NaN
     domain: tuple[tuple[float, float], ...] | None = None
     # source
     spell: Callable[..., Code] | None = None

@@ -56,6 +56,15 @@ def calculate(op: Callable[[Any, Any], Any], a: Expr, b: Expr) -> Expr:
 
 
 @lru_cache(REMEMBERED)
+def as_quotient(expr: Expr) -> tuple[Fraction, Expr, Expr]:
+    """A product of powers as a number, what it is multiplied with and what that is divided by."""
+    from sympy import fraction
+
+    coefficient, rest = expr.as_coeff_Mul()
+    return (Fraction(int(coefficient.p), int(coefficient.q)), *fraction(rest))
+
+
+@lru_cache(REMEMBERED)
 def names(expr: Expr) -> tuple[str, ...]:
     """The names of the symbols, sorted."""
     return tuple(sorted(symbol.name for symbol in expr.free_symbols))

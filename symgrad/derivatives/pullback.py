@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.ranges import Hazards
 from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark, with_nested
@@ -73,7 +74,7 @@ def pullback(
     before, nodes = graph.provenance, reached(outputs)
     seeds = [Cotangent(Variable(graph, g)) for g in cotangents]
     order, labels = (1 + max(map(_order, nodes)), set(graph.names.values())) if named else (0, set())
-    run = _Pullback(graph, map(_key, wrt), order, labels, map(_key, stop), [], forward)
+    run = _Pullback(graph, map(_key, wrt), order, labels, map(_key, stop), Hazards(graph), forward)
     try:
         found = run.through(nodes, list(zip(outputs, seeds, strict=True)))
         return [found[key].settled().node if (key := _key(x)) in found else None for x in wrt]
@@ -105,12 +106,12 @@ class _Pullback:
         order: int,
         labels: Collection[Any],
         stop: Iterable[Any],
-        flags: list[bool],
+        hazards: Hazards,
         forward: bool = False,
     ) -> None:
         self.graph, self.wanted, self.stop, self.forward = graph, frozenset(wanted), frozenset(stop), forward
         self.order, self.labels = order, labels  # of no order nothing is named; labels are those that were there
-        self.flags = flags  # of each node whether it may be infinite or NaN though all inputs are finite
+        self.hazards = hazards
         self.found: dict[Any, Shares] = {}
         self.cotangents: dict[Node, Shares] = {}
         self.parts: dict[Node, dict[int, Shares]] = {}  # of operators with several results
@@ -199,6 +200,8 @@ class _Pullback:
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )
+        if g is not None and g.valid is not None and len(self.needed.intersection(node.inputs)) > 1:
+            g = Cotangent(g.settled(), g.mask)  # once, rather than for each input
         if node.op.partials is not None and g is not None:
             pairs = self.through_partials(node, node.op.partials, g)
         elif node.op.vjp is not None:
@@ -222,7 +225,7 @@ class _Pullback:
         twins = computed_again(graph, region, barriers)
         pairs = zip(barriers, node.inputs, strict=True)
         ends = {y: x for y, x in pairs if x in self.needed and x.aval.differentiable}
-        run = _Pullback(graph, [*ends, *self.wanted], self.order, self.labels, self.stop, self.flags)
+        run = _Pullback(graph, [*ends, *self.wanted], self.order, self.labels, self.stop, self.hazards)
         nodes = dict.fromkeys([*barriers, *(twins[x] for x in region.nodes)])
         found = run.through([*nodes], [(twins[region.results[i]], g.total()) for i, g in arrived.items()])
         graph.provenance = provenance
@@ -295,11 +298,7 @@ class _Pullback:
 
     def may_blow(self, node: Node) -> bool:
         """Whether a value may be infinite or NaN though all inputs are finite."""
-        flags = self.flags
-        for n in self.graph.nodes[len(flags) : node.id + 1]:
-            singular = _is_singular(n) if n.op is CHECKPOINT else n.op.singular
-            flags.append(singular or any(flags[x.id] for x in n.inputs))
-        return flags[node.id]
+        return node in self.hazards
 
     def through_vjp(self, node: Node, g: Cotangent | None) -> Iterator[tuple[Node, Cotangent]]:
         y, value, mask = self.result_and_cotangent(node, g)
@@ -332,7 +331,7 @@ class _Pullback:
         """Whether the cotangent of an input may be infinite or NaN where that of the result is zero."""
         if node.op.linear:
             return any(map(self.may_blow, node.inputs[:i] + node.inputs[i + 1 :]))
-        return node.op.singular or any(map(self.may_blow, node.inputs))
+        return bool(node.op.singular) or any(map(self.may_blow, node.inputs))
 
     def mask_of(self, gx: Any) -> Mask:
         """Where a rule says that anything flows: its cotangent is ``np.where(mask, g, 0)``."""
@@ -363,10 +362,6 @@ def _order(node: Node) -> int:
         order += not node.where.again
         node, of = of, of.where.of
     return order
-
-
-def _is_singular(node: Node) -> bool:
-    return node.op.singular or (node.op is CHECKPOINT and any(map(_is_singular, region_of(node).nodes)))
 
 
 def _original(node: Node) -> Node:

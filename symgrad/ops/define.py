@@ -91,7 +91,7 @@ def elementwise(
     scalar: str | Callable[..., Code] | None = None,
     keeps_weak: bool = False,
     commutes: bool = False,
-    singular: bool = False,
+    singular: bool | Callable[..., bool] = False,
     domain: tuple[float, float] | tuple[tuple[float, float], ...] | None = None,
     name: str | None = None,
     package: str = "",
@@ -123,8 +123,10 @@ def elementwise(
         this operator stay with NumPy.
     keeps_weak : bool
         Whether it is an operator of Python, which gives a Python number for one; `infix` and `prefix` say so as well.
-    commutes, singular : bool
-        Whether the inputs may change places; whether a partial can be infinite or NaN at a finite input.
+    commutes : bool
+        Whether the inputs may change places.
+    singular : bool or callable
+        Whether it or a partial can be infinite or NaN at a finite input; or that, by the intervals of the inputs.
     domain : (low, high), optional
         Where tests draw inputs from, or one such pair an input.
     name, package, written, **facts
@@ -219,7 +221,7 @@ def operator(
     joins: bool = False,
     linear: bool = False,
     selects: bool = False,
-    singular: bool = False,
+    singular: bool | Callable[..., bool] = False,
     view: bool = False,
     read_only: bool = False,
     write_back: Callable[..., Any] | None = None,
@@ -274,8 +276,8 @@ def operator(
     selects : bool
         Whether it leaves out numbers of its inputs on purpose, as `np.triu` does: then no NaN or infinity of their
         derivatives comes through.
-    singular : bool
-        Whether the derivative can be infinite or NaN at finite inputs.
+    singular : bool or callable
+        Whether the derivative can be infinite or NaN at finite inputs; or that, by the intervals of the inputs.
     view : bool
         Whether the result may share memory with the first input.
     read_only : bool

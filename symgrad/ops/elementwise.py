@@ -72,7 +72,7 @@ DIVIDE = elementwise(
     np.true_divide,
     lambda z, x, y: (1 / y, -z / y),
     infix="/",
-    singular=True,
+    singular=lambda x, y: y.holds(0.0),
     domain=(REAL, POSITIVE),
     interval=lambda x, y: x / y,
     nanoseconds=0.5,
@@ -90,9 +90,10 @@ POWER = elementwise(
     np.power,
     power_partials,
     infix="**",
-    singular=True,
+    singular=lambda x, y: not y.is_natural,
     domain=(POSITIVE, REAL),
     scalar=_scalar_power,
+    interval=lambda x, y: x**y,
     nanoseconds=8.0,
     integral=True,
 )
@@ -107,8 +108,16 @@ elementwise(
     domain=POSITIVE,
     scalar=lambda node, x: Code(f"1.0 / {x.at(UNARY)}", PRODUCT),
 )
-elementwise(np.square, lambda y, x: 2 * x, scalar="a * a")
-SQRT = elementwise(np.sqrt, lambda y, x: 0.5 / y, singular=True, domain=POSITIVE, scalar="math.sqrt", nanoseconds=0.6)
+elementwise(np.square, lambda y, x: 2 * x, scalar="a * a", interval=lambda x: abs(x) * abs(x))
+SQRT = elementwise(
+    np.sqrt,
+    lambda y, x: 0.5 / y,
+    singular=lambda x: x.low <= 0,
+    domain=POSITIVE,
+    scalar="math.sqrt",
+    interval=lambda x: x.sqrt(),
+    nanoseconds=0.6,
+)
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt")
 ABSOLUTE = elementwise(
     np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs", interval=abs, cheap=True
@@ -135,13 +144,29 @@ elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot", nanos
 
 # ---- exponentials and logarithms
 
-EXP = elementwise(np.exp, lambda y, x: y, singular=True, scalar="math.exp", interval=lambda x: x.exp(), nanoseconds=0.8)
+EXP = elementwise(
+    np.exp,
+    lambda y, x: y,
+    singular=lambda x: x.exp().high == math.inf,
+    scalar="math.exp",
+    interval=lambda x: x.exp(),
+    nanoseconds=0.8,
+)
 elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2")
 elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1", nanoseconds=2.0)
-LOG = elementwise(np.log, lambda y, x: 1 / x, singular=True, domain=POSITIVE, scalar="math.log", nanoseconds=1.2)
+LOG = elementwise(
+    np.log, lambda y, x: 1 / x, singular=lambda x: x.low <= 0, domain=POSITIVE, scalar="math.log", nanoseconds=1.2
+)
 elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2")
 elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10")
-elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=True, domain=(-0.9, 3), scalar="math.log1p", nanoseconds=1.5)
+elementwise(
+    np.log1p,
+    lambda y, x: 1 / (1 + x),
+    singular=lambda x: x.low <= -1,
+    domain=(-0.9, 3),
+    scalar="math.log1p",
+    nanoseconds=1.5,
+)
 LOGADDEXP = elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True, nanoseconds=18.0)
 elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), commutes=True)
 

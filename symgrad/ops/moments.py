@@ -1,5 +1,7 @@
 """Variance and standard deviation."""
 
+import math
+
 import numpy as np
 
 from symgrad.errors import ArgumentError, DTypeError, UnsupportedError
@@ -43,7 +45,7 @@ def _centred(x, axis):
     return x - np.mean(x, axis=axis, keepdims=axis is not None)
 
 
-VAR = reduction(np.var, _vjp_var, dtype=_var_dtype, defaults={"ddof": 0}, quick=as_method)
+VAR = reduction(np.var, _vjp_var, dtype=_var_dtype, defaults={"ddof": 0}, interval=(0, math.inf), quick=as_method)
 STD = reduction(np.std, _vjp_std, dtype=_var_dtype, defaults={"ddof": 0}, quick=as_method)
 
 

@@ -48,6 +48,7 @@ SUM = reduction(
     combine=np.add,
     quick=as_method,
     linear=True,
+    interval=lambda x: x.repeated(),
     nanoseconds=0.3,
     out=True,
 )
@@ -70,6 +71,7 @@ MEAN = reduction(
     dtype=mean_dtype,
     quick=_sum_by_count,
     linear=True,
+    interval=lambda x: x,
 )
 
 
