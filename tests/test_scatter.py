@@ -164,7 +164,7 @@ def test_from_specs_any_size_will_do(f, n, rows):
     np.testing.assert_allclose(grad, expected[1], rtol=1e-11, atol=1e-11)
 
 
-def test_which_form_is_taken():
+def test_which_form_is_taken(usual_sizes):
     """Level 1 reads as a person writes; small ones have no function of their own; large tables are not copied."""
     source = sg.grad(bonds).source
     assert "_add_at(" in source(*arguments(3)) and "x.take(" in source(*arguments(3))
