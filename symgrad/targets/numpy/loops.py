@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import render_tuple
 from symgrad.loops.loop import LOOP, Block
-from symgrad.spelling import Call, Code, Name, call, several, spell_param
+from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
 from symgrad.targets.numpy.body import Body, Scope
 from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim, returned
@@ -88,9 +88,11 @@ class Loop:
         return call("_rows_of_block", arguments)
 
     def _allocated(self, items: Sequence[Node | None]) -> list[Statement]:
+        block = self.block
+        results = zip(items, self.results, block.avals, block.joins, block.graph.outputs, strict=True)
         return [
-            Assign((Name(name),), call("np.empty", _spec(aval)), note=str(aval), makes=item)
-            for item, name, aval, join in zip(items, self.results, self.block.avals, self.block.joins, strict=True)
+            Assign((Name(name),), _empty(aval, y in block.layout.columns), note=str(aval), makes=item)
+            for item, name, aval, join, y in results
             if isinstance(join, int)
         ]
 
@@ -147,10 +149,12 @@ class Loop:
         return [Assign((self.result,), zipped), *joined]
 
 
-def _spec(aval: Aval) -> list[str]:
-    """The arguments of `np.empty`."""
+def _empty(aval: Aval, columns: bool) -> Code:
+    """The array that a result is written into."""
     dtype = [] if aval.dtype == float else [f"np.{aval.dtype.name}"]
-    return [spell_param(aval.shape[0] if aval.ndim == 1 else aval.shape), *dtype]
+    shape = aval.shape[0] if aval.ndim == 1 else aval.shape[::-1] if columns else aval.shape
+    made = call("np.empty", [spell_param(shape), *dtype])
+    return Code(f"{made.text}.T", ATOM) if columns else made
 
 
 @cache  # NumPy puts the name together each time
