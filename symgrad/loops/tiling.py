@@ -21,7 +21,7 @@ from symgrad.loops.buffer_allocation import Layout, laid_out, nbytes_of_row
 from symgrad.loops.cost_model import block_seconds, fresh_seconds, kernel_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for, views_read_outside
-from symgrad.loops.row_gathers import WIDE
+from symgrad.loops.row_gathers import NARROW
 from symgrad.loops.rows_of_block import rows_of_block
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -208,7 +208,7 @@ class Division:
         """Rows of which all that is done outside of loops is that they are added to others, one column at a time."""
         outside = [x for x in self.nodes if x not in self.plan.loop]
         added = {x.inputs[1] for x in outside if x.op is ADD_AT and taken_axis(dict(x.params)["key"]) == 0}
-        narrow = {x for x in added if x.aval.ndim == 2 and likely(x.aval.shape[1]) < WIDE}
+        narrow = {x for x in added if x.aval.ndim == 2 and likely(x.aval.shape[1]) < NARROW}
         if not narrow:
             return narrow
         read = {y for x in outside for i, y in enumerate(x.inputs) if x.op is not ADD_AT or i != 1}
