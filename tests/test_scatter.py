@@ -180,6 +180,20 @@ def test_which_form_is_taken(usual_sizes):
     assert "x.take(" not in source(*unsigned)
 
 
+def test_blocks_take_rows_of_no_view_and_of_no_large_table(usual_sizes):
+    """Taking copies what does not lie in order: once in a straight line, but in a loop once a block."""
+
+    def takes(table, x):
+        i, k = RNG.integers(0, 100, 200_000), RNG.normal(size=200_000)
+        source = sg.compile(lambda x, i, k: np.sum(np.tanh(k * table(x)[i].sum(axis=1)) ** 2)).source(x, i, k)
+        assert "_in_parts" in source
+        return "take(" in source
+
+    small, large = np.ones((3, 100)), np.ones((3, 500_000))
+    assert takes(lambda x: x, small.T) and takes(lambda x: x.T + 1, small)
+    assert not takes(lambda x: x.T, small) and not takes(lambda x: x.T + 1, large)
+
+
 def test_what_is_added_may_be_a_view_of_where_it_is_added():
     def f(x, i):
         y = np.tanh(x)

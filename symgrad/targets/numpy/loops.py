@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Node
+from symgrad.core.graph import Aval, Node, is_view
 from symgrad.core.shapes import render_tuple
 from symgrad.loops.loop import LOOP, Block
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
@@ -32,7 +32,8 @@ class Looping(Body):
         inputs = [self.identifier(x) for x in node.inputs]
         items = [self.items[node].get(i) for i in range(len(block.avals))]
         results = [self.names.fresh("unused") if item is None else self.names.of(item) for item in items]
-        self.written += Loop(self.scope, block, inputs, results).statements(node, items)
+        views = {name for x, name in zip(node.inputs, inputs, strict=True) if is_view(x)}
+        self.written += Loop(self.scope, block, inputs, results, views).statements(node, items)
 
     def identifier(self, x: Node) -> str:
         """The name of a value, which gets one if it has none yet."""
@@ -49,10 +50,12 @@ class Loop:
     the sums; and the call of that function.
     """
 
-    def __init__(self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
+    def __init__(
+        self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str], views: Collection[str]
+    ) -> None:
         names = scope.names
         self.block, self.results, self.threads = block, results, scope.threads
-        self.body = BlockBody(scope, block, inputs, results)
+        self.body = BlockBody(scope, block, inputs, results, views)
         self.body.write()
         pairs = list(zip(results, block.joins, block.avals, strict=True))
         self.sums = [(name, join, aval) for name, join, aval in pairs if not isinstance(join, int)]
