@@ -206,11 +206,12 @@ class Division:
     @cached_property
     def _by_columns(self) -> set[Node]:
         """Rows of which all that is done outside of loops is that they are added to others, one column at a time."""
-        outside = [x for x in self.nodes if x not in self.plan.loop]
-        added = {x.inputs[1] for x in outside if x.op is ADD_AT and taken_axis(dict(x.params)["key"]) == 0}
+        adding = [x for x in self.nodes if x.op is ADD_AT and x not in self.plan.loop]
+        added = {x.inputs[1] for x in adding if taken_axis(dict(x.params)["key"]) == 0}
         narrow = {x for x in added if x.aval.ndim == 2 and likely(x.aval.shape[1]) < NARROW}
         if not narrow:
             return narrow
+        outside = [x for x in self.nodes if x not in self.plan.loop]
         read = {y for x in outside for i, y in enumerate(x.inputs) if x.op is not ADD_AT or i != 1}
         return narrow - read - set(self.graph.outputs)
 
