@@ -794,6 +794,15 @@ def test_factors_do_not_lower_the_precision():
         (lambda i: (np.array([1]), i), False),
         (lambda i: (i,), False),
         (lambda i: (np.arange(4),), True),
+        (lambda i: (np.argsort(i),), True),
+        (lambda i: (np.argsort(i), i), True),
+        (lambda i: (np.argsort(np.stack([i, i])),), False),
+        (lambda i: np.triu_indices(4, 1), True),
+        (lambda i: np.tril_indices(4, m=5), True),
+        (lambda i: (np.array([0, 0, 1]), np.array([1, 0, 1])), True),
+        (lambda i: (np.array([0, 0, 1]), np.array([1, -4, 1])), False),
+        (lambda i: (np.array([[0], [-1]]), np.array([2, 4])), True),
+        (lambda i: (np.triu_indices(4, 1)[0], np.tril_indices(4, -1)[0]), False),
     ],
 )
 def test_what_is_hit_once(key, once):

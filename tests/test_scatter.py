@@ -164,7 +164,7 @@ def test_from_specs_any_size_will_do(f, n, rows):
     np.testing.assert_allclose(grad, expected[1], rtol=1e-11, atol=1e-11)
 
 
-def test_which_form_is_taken():
+def test_which_form_is_taken(usual_sizes):
     """Level 1 reads as a person writes; small ones have no function of their own; large tables are not copied."""
     source = sg.grad(bonds).source
     assert "_add_at(" in source(*arguments(3)) and "x.take(" in source(*arguments(3))
@@ -178,6 +178,20 @@ def test_which_form_is_taken():
     assert re.search(r"_add_at\(\w+\.T, i, ", sg.grad(columns).source(*arguments(3)))
     unsigned = [x.astype(np.uint64) if x.dtype == int else x for x in arguments(3)]
     assert "x.take(" not in source(*unsigned)
+
+
+def test_blocks_take_rows_of_no_view_and_of_no_large_table(usual_sizes):
+    """Taking copies what does not lie in order: once in a straight line, but in a loop once a block."""
+
+    def takes(table, x):
+        i, k = RNG.integers(0, 100, 200_000), RNG.normal(size=200_000)
+        source = sg.compile(lambda x, i, k: np.sum(np.tanh(k * table(x)[i].sum(axis=1)) ** 2)).source(x, i, k)
+        assert "_in_parts" in source
+        return "take(" in source
+
+    small, large = np.ones((3, 100)), np.ones((3, 500_000))
+    assert takes(lambda x: x, small.T) and takes(lambda x: x.T + 1, small)
+    assert not takes(lambda x: x.T, small) and not takes(lambda x: x.T + 1, large)
 
 
 def test_what_is_added_may_be_a_view_of_where_it_is_added():

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, SIZE, Literal, Node
+from symgrad.core.graph import CONSTANT, ITEM, SIZE, Literal, Node
 from symgrad.core.shapes import broadcast_shapes, is_one
 from symgrad.core.sizes import Dim, same
 from symgrad.ops.create import ARANGE, EYE, FULL
+from symgrad.ops.grids import TRIL_INDICES, TRIU_INDICES
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import Slice, Slot
 from symgrad.ops.shape import RESHAPE
+from symgrad.ops.sorting import ARGSORT
 
 
 def number(node: Node) -> Any:
@@ -86,16 +89,17 @@ def hits_once(node: Node) -> bool:
     """Whether an assignment under index arrays surely reaches no place twice.
 
     An array of different numbers tells the positions along its axes apart; if every axis of what the arrays broadcast
-    to is told apart by one, no two positions are the same place.
+    to is told apart by one, no two positions are the same place. Nor are they where all arrays are known.
     """
     arrays = node.inputs[2:]
     joined = broadcast_shapes(*[a.aval.shape for a in arrays])
+    keyed = [(arrays[item.input], size) for item, size in keyed_axes(node) if isinstance(item, Slot)]
     apart: set[int] = set()
-    for item, size in keyed_axes(node):
-        if isinstance(item, Slot) and _all_different(arrays[item.input], size):
-            shape = arrays[item.input].aval.shape
+    for array, size in keyed:
+        if _all_different(array, size):
+            shape = array.aval.shape
             apart.update(i - len(shape) for i, n in enumerate(shape) if not is_one(n))
-    return all(is_one(n) or i - len(joined) in apart for i, n in enumerate(joined))
+    return all(is_one(n) or i - len(joined) in apart for i, n in enumerate(joined)) or _different_together(keyed)
 
 
 def keyed_axes(node: Node) -> list[tuple[Any, Any]]:
@@ -104,8 +108,30 @@ def keyed_axes(node: Node) -> list[tuple[Any, Any]]:
     return list(zip(items, node.aval.shape, strict=True))
 
 
+def _different_together(keyed: Sequence[tuple[Node, Any]]) -> bool:
+    """Whether several arrays, along axes of these sizes, name no place twice, as those of a triangle do not."""
+    if len(keyed) < 2:
+        return False
+    (first, _), *others = keyed
+    if first.op is ITEM and first.inputs[0].op in (TRIL_INDICES, TRIU_INDICES):
+        return any(x is not first and x.inputs == first.inputs for x, _ in others)
+    if not all(x.op is CONSTANT and isinstance(size, int) for x, size in keyed):
+        return False
+    return _are_different_together(tuple([(dict(x.params)["value"], size) for x, size in keyed]))
+
+
+@lru_cache(maxsize=256)
+def _are_different_together(keyed: tuple[tuple[Literal, int], ...]) -> bool:
+    if not all(size for _, size in keyed):
+        return True
+    places = np.ravel_multi_index([x.value % size for x, size in keyed], [size for _, size in keyed])
+    return len(np.unique(places)) == places.size
+
+
 def _all_different(array: Node, size: Any) -> bool:
     array = _reordered(array)
+    if array.op is ARGSORT:
+        return array.aval.ndim == 1
     if array.op is ARANGE:
         start, _, step = map(number, array.inputs)
         return start is not None and start >= 0 and step is not None and step > 0

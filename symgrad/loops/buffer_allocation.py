@@ -64,6 +64,8 @@ class Layout:
     turned : dict of Node to tuple of int
         The inputs that every block reads whole with a long axis outside of short ones, and the order of their axes in
         which they are copied before.
+    columns : frozenset of Node
+        Results whose rows lie last in memory, as in buffers.
     """
 
     buffers: list[Buffer] = field(default_factory=list)
@@ -72,6 +74,7 @@ class Layout:
     destinations: dict[Node, Node] = field(default_factory=dict)
     halo: int = 0
     turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
+    columns: frozenset[Node] = frozenset()
 
     @property
     def row_bytes(self) -> Size:
@@ -98,21 +101,23 @@ def takes_out(node: Node) -> bool:
     return node.op.out or isinstance(node.op.evaluate, np.ufunc)
 
 
-def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0) -> Layout:
+def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: Iterable[Node] = ()) -> Layout:
     """The layout of a body, of whose rows `direct` are results of the loop.
 
-    Of a value a block may have `halo` rows more than its own.
+    Of a value a block may have `halo` rows more than its own. Those results that are read `by_columns` may lie so.
     """
     order = Order(graph)
     users = users_of(graph.nodes)
     destinations = {x: y for y in direct if (x := _destination(y, users, graph.outputs)) is not None}
     straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
     wanted = _wanted(graph, order, users) - destinations.keys() - straight
+    columns = frozenset(by_columns if order.rows_last else ()) - destinations.keys()
     allocation = Allocation(graph, order)
     for node in graph.nodes:
-        allocation.visit(node, node in wanted and not (node in direct and order.is_plain(node)))
+        in_place = node in columns or (node in direct and order.is_plain(node))
+        allocation.visit(node, node in wanted and not in_place)
     streamed = [*graph.inputs, *direct]
-    return Layout(allocation.buffers, streamed, allocation.assignments, destinations, halo, order.turned)
+    return Layout(allocation.buffers, streamed, allocation.assignments, destinations, halo, order.turned, columns)
 
 
 # ---- arrays that are put together

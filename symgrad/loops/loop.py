@@ -87,7 +87,8 @@ class Block(Region):
     def key(self) -> tuple[Any, ...]:
         """What it is compared by: where values are kept follows from the rest."""
         extents = tuple([(extent, each.rows) for extent, each in self.bounds.items()])
-        what = self.size, self.rows, extents, self.cuts, self.joins, self.avals, self.layout.halo
+        columns = tuple(y in self.layout.columns for y in self.graph.outputs)
+        what = self.size, self.rows, extents, self.cuts, self.joins, self.avals, self.layout.halo, columns
         return (*self.structure, *what, self.least, self.seconds)
 
     @property

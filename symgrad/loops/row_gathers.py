@@ -14,8 +14,8 @@ from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slot, taken_axis
 
 ROW = "row"
-WIDE = 8  # numbers in a row from which on numbers are added otherwise
-SMALLER, SMALLER_IF_WIDE = 8, 256  # times that a table has fewer rows than are added, if parts of a loop have their own
+NARROW = 8  # fewer numbers in a row are added one column at a time
+SMALLER = 64  # times that a table has fewer rows than are added, if each part of a loop may have one of its own
 
 
 def numbering(node: Node) -> int | None:
@@ -57,10 +57,8 @@ def adds_rows(node: Node) -> bool:
     table, _, index = node.inputs
     if index.aval.ndim == 0 or node.aval.dtype.kind == "b":
         return False
-    width = likely(product(table.aval.shape[1:]))
     kept = likely(table.aval.shape[0]) * rows_scale(table.aval.shape[0])
-    added = likely(product(index.aval.shape)) * rows_scale(index.aval.shape[0])
-    return kept * (SMALLER if width < WIDE else SMALLER_IF_WIDE) <= added
+    return SMALLER * kept <= likely(product(index.aval.shape)) * rows_scale(index.aval.shape[0])
 
 
 def _signature_of_sums(node: Node) -> AxisSignature:

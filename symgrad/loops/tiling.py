@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from symgrad.loops.buffer_allocation import Layout, laid_out, nbytes_of_row
 from symgrad.loops.cost_model import block_seconds, fresh_seconds, kernel_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for, views_read_outside
+from symgrad.loops.row_gathers import NARROW
 from symgrad.loops.rows_of_block import rows_of_block
 from symgrad.loops.stencils import Moved, moved_of
 from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import taken_axis
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.products.pack_operands import COPY
 
@@ -191,13 +194,26 @@ class Division:
                 graph.label(body.image[x], moved_to)
         self.made.bound(k)
         rows = [y for y in graph.outputs if self.plan.is_row(results[y])]
-        layout = laid_out(graph, rows, self.made.halo(k))
+        by_columns = [y for y in rows if results[y] in self._by_columns]
+        layout = laid_out(graph, rows, self.made.halo(k), by_columns)
         cuts = tuple(cut for _, cut in body.inputs)
         joins = tuple(self._join(results[y]) for y in graph.outputs)
         avals = tuple(results[y].aval for y in graph.outputs)
         least = self._least(k, layout)
         seconds = self._seconds(k, layout, least, 1)
         return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, least, seconds)
+
+    @cached_property
+    def _by_columns(self) -> set[Node]:
+        """Rows of which all that is done outside of loops is that they are added to others, one column at a time."""
+        adding = [x for x in self.nodes if x.op is ADD_AT and x not in self.plan.loop]
+        added = {x.inputs[1] for x in adding if taken_axis(dict(x.params)["key"]) == 0}
+        narrow = {x for x in added if x.aval.ndim == 2 and likely(x.aval.shape[1]) < NARROW}
+        if not narrow:
+            return narrow
+        outside = [x for x in self.nodes if x not in self.plan.loop]
+        read = {y for x in outside for i, y in enumerate(x.inputs) if x.op is not ADD_AT or i != 1}
+        return narrow - read - set(self.graph.outputs)
 
     def _join(self, x: Node) -> int | np.ufunc:
         combine = self.axis.signature(x).combine

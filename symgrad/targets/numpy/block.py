@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from symgrad.analysis.cost import likely, rows_scale
 from symgrad.core.graph import Aval, Node
-from symgrad.core.sizes import Size
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Size, is_rows
 from symgrad.loops.buffer_allocation import (
     Assignment,
     fills_rows,
@@ -36,7 +38,9 @@ NAMED = 24  # so many buffers have names of their own
 class BlockBody(Body):
     """Writes what is computed of one block: large values into buffers, partial sums to the sums."""
 
-    def __init__(self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
+    def __init__(
+        self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str], views: Collection[str]
+    ) -> None:
         graph = block.graph
         scope.names.hints.update(graph.names)
         super().__init__(graph.outputs, scope, nested=True, quick=True)
@@ -44,6 +48,7 @@ class BlockBody(Body):
         self.extents = Extents(self.names, block)
         self.cut = {x: (name, cut) for x, name, cut in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
+        self.views = {x for x, name in zip(graph.inputs, inputs, strict=True) if name in views}
         self.residents: dict[int, Node] = {}
         self.tables: dict[str, str] = {}  # sums of rows by their names, and how they begin
         kept = {length_of(x) for x in self.layout.assignments}
@@ -221,6 +226,13 @@ class BlockBody(Body):
         """Where threads share the rows BLAS is on one anyway; short blocks stay below what it starts threads for."""
         alone = not self.block.threads and self.block.step > ONE_THREAD
         return alone and super().may_start_threads(node)
+
+    def indices(self, node: Node) -> float:
+        x, i = node.inputs
+        if x in self.views:  # which each block might copy
+            return 0
+        sizes = [self.block.size if is_rows(n) else n for n in i.aval.shape]
+        return likely(product(sizes)) * rows_scale(self.block.size)
 
     def target(self, node: Node) -> Code | None:
         """Where NumPy writes the value: into a buffer, or right into the result."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from symgrad.analysis.aliases import is_read_only, roots_of
-from symgrad.analysis.cost import magnitude
+from symgrad.analysis.cost import likely_numbers, magnitude
 from symgrad.analysis.liveness import last_users, released_names
 from symgrad.analysis.memory_profile import Step, nbytes
 from symgrad.analysis.uses import users_of
@@ -185,7 +185,7 @@ class Body:
                 self.scope.called.add("_dot")
                 return call("_dot", [x.text for x in inputs])
             inputs = with_floats(node, inputs)
-            code = taken(node, inputs) or (node.op.quick and node.op.quick(node, *inputs))
+            code = taken(node, inputs, self.indices) or (node.op.quick and node.op.quick(node, *inputs))
             if code:
                 return code
         spell = node.op.spell
@@ -197,6 +197,10 @@ class Body:
             return False
         (n,) = node.inputs[0].aval.shape
         return not isinstance(n, Dim) and n > ONE_THREAD
+
+    def indices(self, node: Node) -> float:
+        """How many indices there are likely to be in all under which an array is read."""
+        return likely_numbers(node.inputs[1])
 
     def under_its_name(self, x: Node) -> Expr:
         """A value that a mark stands on: it costs nothing and has no name of its own."""

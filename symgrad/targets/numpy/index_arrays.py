@@ -14,7 +14,7 @@ is not `LARGER` times as large as there are indices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -31,12 +31,12 @@ LONG = 1 << 7  # indices from which on columns are worth a call each
 MANY = 1 << 11  # numbers from which on adding is worth a function of its own
 
 
-def taken(node: Node, inputs: Sequence[Code]) -> Code | None:
-    """``x.take(i, axis=0)`` for ``x[i]``, where that is faster."""
+def taken(node: Node, inputs: Sequence[Code], indices: Callable[[Node], float]) -> Code | None:
+    """``x.take(i, axis=0)`` for ``x[i]``, where that is faster; `indices` says how many there are in all."""
     if node.op is not GET or len(inputs) != 2 or node.inputs[0].aval.ndim < 2:
         return None
     axis, (x, i) = taken_axis(dict(node.params)["key"]), node.inputs
-    if axis is None or not np.can_cast(i.aval.dtype, np.intp) or likely_numbers(x) > LARGER * likely_numbers(i):
+    if axis is None or not np.can_cast(i.aval.dtype, np.intp) or likely_numbers(x) > LARGER * indices(node):
         return None
     return call(f"{inputs[0].at(ATOM)}.take", [inputs[1].text, f"axis={axis}"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import groupby
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Node
+from symgrad.core.graph import Aval, Node, is_view
 from symgrad.core.shapes import render_tuple
 from symgrad.loops.loop import LOOP, Block
-from symgrad.spelling import Call, Code, Name, call, several, spell_param
+from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
 from symgrad.targets.numpy.body import Body, Scope
 from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim, returned
@@ -32,7 +32,8 @@ class Looping(Body):
         inputs = [self.identifier(x) for x in node.inputs]
         items = [self.items[node].get(i) for i in range(len(block.avals))]
         results = [self.names.fresh("unused") if item is None else self.names.of(item) for item in items]
-        self.written += Loop(self.scope, block, inputs, results).statements(node, items)
+        views = {name for x, name in zip(node.inputs, inputs, strict=True) if is_view(x)}
+        self.written += Loop(self.scope, block, inputs, results, views).statements(node, items)
 
     def identifier(self, x: Node) -> str:
         """The name of a value, which gets one if it has none yet."""
@@ -49,10 +50,12 @@ class Loop:
     the sums; and the call of that function.
     """
 
-    def __init__(self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str]) -> None:
+    def __init__(
+        self, scope: Scope, block: Block, inputs: Sequence[str], results: Sequence[str], views: Collection[str]
+    ) -> None:
         names = scope.names
         self.block, self.results, self.threads = block, results, scope.threads
-        self.body = BlockBody(scope, block, inputs, results)
+        self.body = BlockBody(scope, block, inputs, results, views)
         self.body.write()
         pairs = list(zip(results, block.joins, block.avals, strict=True))
         self.sums = [(name, join, aval) for name, join, aval in pairs if not isinstance(join, int)]
@@ -88,9 +91,11 @@ class Loop:
         return call("_rows_of_block", arguments)
 
     def _allocated(self, items: Sequence[Node | None]) -> list[Statement]:
+        block = self.block
+        results = zip(items, self.results, block.avals, block.joins, block.graph.outputs, strict=True)
         return [
-            Assign((Name(name),), call("np.empty", _spec(aval)), note=str(aval), makes=item)
-            for item, name, aval, join in zip(items, self.results, self.block.avals, self.block.joins, strict=True)
+            Assign((Name(name),), _empty(aval, y in block.layout.columns), note=str(aval), makes=item)
+            for item, name, aval, join, y in results
             if isinstance(join, int)
         ]
 
@@ -147,10 +152,12 @@ class Loop:
         return [Assign((self.result,), zipped), *joined]
 
 
-def _spec(aval: Aval) -> list[str]:
-    """The arguments of `np.empty`."""
+def _empty(aval: Aval, columns: bool) -> Code:
+    """The array that a result is written into."""
     dtype = [] if aval.dtype == float else [f"np.{aval.dtype.name}"]
-    return [spell_param(aval.shape[0] if aval.ndim == 1 else aval.shape), *dtype]
+    shape = aval.shape[0] if aval.ndim == 1 else aval.shape[::-1] if columns else aval.shape
+    made = call("np.empty", [spell_param(shape), *dtype])
+    return Code(f"{made.text}.T", ATOM) if columns else made
 
 
 @cache  # NumPy puts the name together each time
