@@ -57,8 +57,13 @@ def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
     """The same in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
-    work = kernel_seconds(nodes) * scale + 1.3 * CALL * len(nodes) * blocks
+    work = kernel_seconds(nodes) * scale + call_seconds(nodes) * blocks
     return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
+
+
+def call_seconds(nodes: Sequence[Node]) -> float:
+    """The time of calling NumPy for the operations on one block."""
+    return 1.3 * CALL * len(nodes)
 
 
 def kernel_seconds(nodes: Iterable[Node]) -> float:
