@@ -36,7 +36,7 @@ def loss_value_and_grad(params, x, labels, decay):
     t4 = np.empty((n, 1), np.int64)  # int64[n, 1]
     t6 = np.empty((n, 10))  # float64[n, 10]
     t7 = np.empty((n, 64))  # float64[n, 64]
-    step = _rows_of_block(n, 2328, 1_500_000, _BLOCK)
+    step = _rows_of_block(n, 2328, 2_100_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
@@ -93,7 +93,7 @@ def loss_value_and_grad(params, x, labels, decay):
     d_scores[np.arange(n)[:, None], t4] -= t3
     # derivative of digits.py:24
     t20 = params_1_W.T  # float64[10, 64]
-    step_2 = _rows_of_block(n, 2640, 2_600_000, _BLOCK)
+    step_2 = _rows_of_block(n, 2640, 2_900_000, _BLOCK)
 
     def share_2(start, stop):
         """Rows start to stop, step_2 at a time: what is computed of them stays in the cache."""

@@ -27,7 +27,7 @@ def loss_value_and_grad(params, x, labels, decay):
     t1 = 1.0 / n
     t2 = np.empty((n, 1), np.int64)  # int64[n, 1]
     t4 = np.empty((n, 10))  # float64[n, 10]
-    step = _rows_of_block(n, 792, 3_600_000, _BLOCK)
+    step = _rows_of_block(n, 792, 4_700_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
@@ -76,7 +76,7 @@ def loss_value_and_grad(params, x, labels, decay):
     # derivative of digits.py:30
     d_scores = t4.copy()
     d_scores[np.arange(n)[:, None], t2] -= t1
-    step_2 = _rows_of_block(n, 592, 5_500_000, _BLOCK)
+    step_2 = _rows_of_block(n, 592, 5_700_000, _BLOCK)
 
     def share_2(start, stop):
         """Rows start to stop, step_2 at a time: what is computed of them stays in the cache."""
