@@ -8,7 +8,7 @@ from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
-from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
+from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, scope_of, symbols_of
 from symgrad.ops.checkpoint import BARRIER
@@ -133,8 +133,8 @@ def note_columns(graph: Graph) -> None:
     """Tell the scope of a program's sizes which symbols are columns: fewer than rows, as far as one can tell.
 
     They come behind others in the shapes of arguments. If there are others that no result has, as a gradient has none
-    of the samples, those that results have are columns too. But a grid or a table, of which slices or rows are taken,
-    may be long either way.
+    of the samples, those that results have are columns too. But grids, of which slices are taken, tables, of which rows
+    are, and their indices may be long either way.
     """
     shapes = [[n for n in x.aval.shape if isinstance(n, Dim)] for x in graph.inputs]
     first = {name for shape in shapes for n in shape[:1] for name in symbols_of(n)}
@@ -148,9 +148,11 @@ def note_columns(graph: Graph) -> None:
 
 
 def _taken_of(node: Node) -> set[str]:
-    """The symbols that are sizes of a grid or of a table, as far as one node says."""
+    """The symbols that are sizes of a grid, of a table or of its indices, as far as one node says."""
     shape = node.aval.shape if isinstance(node.aval, Aval) else ()
     sizes: list[Size] = [n for n in shape if isinstance(n, Dim) and not n.expr.is_Symbol and _is_shortened(n)]
+    if node.op is INPUT and node.aval.dtype.kind in "iu":
+        sizes += shape
     if node.op in (GET, SET, ADD_AT) and any(x.aval.dtype.kind in "iu" for x in node.inputs[1:]):
         sizes += node.inputs[0].aval.shape[:1]
     return {name for n in sizes for name in symbols_of(n)}
