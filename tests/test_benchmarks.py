@@ -16,6 +16,7 @@ from optree import tree_leaves, tree_map
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+import costs
 import firing
 import run
 from cases import CASES
@@ -25,6 +26,7 @@ from timing import TOLERANCE, Measured, compared
 from worker import Failed
 
 import symgrad as sg
+from symgrad.loops import cost_model
 
 ROOT = Path(__file__).parent.parent
 SMALL = {(case.model.loss, case.dtype): case for case in CASES}.values()  # of cases that differ in size only, the last
@@ -160,3 +162,12 @@ def test_code_from_specs_agrees_with_what_is_written_by_hand(case):
     error, wrong = compared(numbers, reference, case.dtype)
     assert not wrong
     assert error < TOLERANCE[case.dtype] / 10
+
+
+def test_costs_are_measured(capsys):
+    assert costs.main(["--operators", "--seconds", "0", "--large", "100000"]) == 0
+    machine, _, *lines = capsys.readouterr().out.splitlines()
+    assert "cores" in machine
+    names = {line.split()[0] for line in lines}
+    assert {"CALL", "SHARE", "WORD", "FAR", "FRESH", "FLOP", "SHORT_LOOP", "add", "exp"} <= names
+    assert {name for name, value in vars(cost_model).items() if isinstance(value, float)} <= names

@@ -22,7 +22,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Op, reached, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.tree import flatten
-from symgrad.loops import machine
+from symgrad.loops import machine, rows_of_block
 from symgrad.loops.axes import axes_of
 from symgrad.loops.loop import LOOP
 from symgrad.loops.plan import plan_for
@@ -739,6 +739,62 @@ def test_known_rows_are_shared_evenly(n):
     lengths = [stop - start for start, stop in starts]
     assert len(lengths) % 2 == 0
     assert min(lengths) > 0.9 * max(lengths)
+
+
+@given(st.integers(0, 10**7), st.integers(0, 10**4), st.integers(1, 10**7), st.integers(1, 10**7))
+def test_rows_of_a_block(n, nbytes, least, most):
+    """Blocks fit unless a row does not; there are as many parts as work for threads gives, and all rows lie in them."""
+    rows = rows_of_block._rows_of_block(n, nbytes, least, most)
+    assert rows == 1 or (rows - 1) * nbytes <= most
+    assert rows * nbytes >= min(n * nbytes, least, most // 2)
+    parts = []
+    if n:
+        runtime._in_parts(lambda start, stop: parts.append((start, stop)), n, rows, threads=1)
+        assert parts[0][0] == 0
+        assert parts[-1][1] == n
+        assert all(a[1] == b[0] for a, b in itertools.pairwise(parts))
+        assert len(parts) <= 16
+    else:
+        assert rows == 1
+
+
+@pytest.mark.usefixtures("usual_sizes")
+def test_one_text_has_blocks_for_any_sizes():
+    """A program from specs has as many rows in a block as one from arrays of those sizes."""
+    program = sg.value_and_grad(mixture, (0, 1)).compile("float64[k]", "float64[k, d]", "float64[n, d]")
+    (block,) = loops(program)
+    for n, k, d in ((100_000, 20, 5), (20_000, 50, 40), (5, 3, 2)):
+        sizes = {"n": n, "k": k, "d": d}
+        assert block.step_at(sizes) == block.step.subs({s: sizes[s.name] for s in block.step.free_symbols})
+    assert block.step_at({"n": 10**6, "k": 20, "d": 5}) > 4 * block.step_at({"n": 10**6, "k": 100, "d": 10})
+    assert program.source.count("_BLOCK = 8 << 20") == 1
+
+
+@pytest.mark.usefixtures("usual_sizes")
+def test_one_block_asks_for_no_threads(monkeypatch):
+    program = sg.value_and_grad(mixture, (0, 1)).compile("float64[k]", "float64[k, d]", "float64[n, d]")
+    asked = []
+    monkeypatch.setattr(runtime, "_pool", lambda process: asked.append(process))
+    rng = np.random.default_rng(0)
+    program(rng.random(3), rng.random((3, 2)), rng.random((20, 2)))
+    assert not asked
+
+
+COLUMNS = [
+    (lambda w, x, y: np.sum((x @ w - y) ** 2), ("float64[d]", "float64[n, d]", "float64[n]"), {"d"}),
+    (lambda mu, x: np.sum(np.exp(-((x[:, None] - mu) ** 2))), ("float64[k]", "float64[n]"), {"k"}),  # n is summed away
+    (lambda x: np.sum((x[:, 1:] - x[:, :-1]) ** 2), ("float64[n, m]",), set()),  # a grid
+    (lambda u, i, y: np.sum((u[i] - y) ** 2), ("float64[n]", "int64[m]", "float64[m]"), set()),  # a table
+    (lambda x, y: np.sum(x * y), ("float64[n]", "float64[n]"), set()),
+    (lambda x: np.sum(x @ x), ("float64[n, n]",), set()),
+    (lambda x: np.sum(np.exp(x)), ("float64[3, n]",), set()),
+]
+
+
+@pytest.mark.parametrize(("f", "specs", "columns"), COLUMNS)
+def test_what_symbols_are_columns(f, specs, columns):
+    program = sg.value_and_grad(f).compile(*specs)
+    assert program.program.sizes.columns == columns
 
 
 def test_how_many_cores_a_list_has():

@@ -8,15 +8,16 @@ from itertools import product as combinations
 from typing import Any, NamedTuple
 
 from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
-from symgrad.core.graph import ITEM, Aval, Graph, Node, is_view, reached
+from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, scope_of, symbols_of
 from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.marks import ALIAS, STOP
 
 ASSUMED = 1000  # what a symbolic size counts for where a number is needed
 COLUMNS = 30  # what it counts for if it is likely small
-MANY_ROWS = 1_000_000  # rows that are assumed where a symbol has no value
+MANY_ROWS = 300_000  # rows that are assumed where a symbol has no value
 SILENT = frozenset((*GIVEN, ITEM, ALIAS, STOP, BARRIER))  # what is given, and marks: they call nothing
 
 
@@ -131,17 +132,30 @@ def rows_scale(size: Size) -> float:
 def note_columns(graph: Graph) -> None:
     """Tell the scope of a program's sizes which symbols are columns: fewer than rows, as far as one can tell.
 
-    They come behind others in the shapes of arguments; but a grid, of which slices are taken, may be long either way.
+    They come behind others in the shapes of arguments. If there are others that no result has, as a gradient has none
+    of the samples, those that results have are columns too. But grids, of which slices are taken, tables, of which rows
+    are, and their indices may be long either way.
     """
     shapes = [[n for n in x.aval.shape if isinstance(n, Dim)] for x in graph.inputs]
+    first = {name for shape in shapes for n in shape[:1] for name in symbols_of(n)}
     behind = {(name, shape[0]) for shape in shapes for n in shape[1:] for name in symbols_of(n)}
-    columns = {name for name, first in behind if name not in symbols_of(first)}
-    for x in graph.nodes if columns else ():
-        for n in x.aval.shape if isinstance(x.aval, Aval) else ():
-            if isinstance(n, Dim) and not n.expr.is_Symbol and _is_shortened(n):
-                columns.difference_update(symbols_of(n))
+    columns = {name for name, leader in behind if name not in symbols_of(leader)}
+    kept = {name for y in graph.outputs if isinstance(y.aval, Aval) for n in y.aval.shape for name in symbols_of(n)}
+    if first - columns - kept:
+        columns |= first & kept
     if columns:
-        scope_of(*(n for shape in shapes for n in shape)).columns = columns
+        scope_of(*(n for shape in shapes for n in shape)).columns = columns.difference(*map(_taken_of, graph.nodes))
+
+
+def _taken_of(node: Node) -> set[str]:
+    """The symbols that are sizes of a grid, of a table or of its indices, as far as one node says."""
+    shape = node.aval.shape if isinstance(node.aval, Aval) else ()
+    sizes: list[Size] = [n for n in shape if isinstance(n, Dim) and not n.expr.is_Symbol and _is_shortened(n)]
+    if node.op is INPUT and node.aval.dtype.kind in "iu":
+        sizes += shape
+    if node.op in (GET, SET, ADD_AT) and any(x.aval.dtype.kind in "iu" for x in node.inputs[1:]):
+        sizes += node.inputs[0].aval.shape[:1]
+    return {name for n in sizes for name in symbols_of(n)}
 
 
 def _is_shortened(size: Dim) -> bool:

@@ -16,7 +16,7 @@ from symgrad.analysis.liveness import last_users
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import INPUT, Graph, Node, is_view
 from symgrad.core.shapes import product, same_shape
-from symgrad.core.sizes import Size, is_rows
+from symgrad.core.sizes import Shape, Size, is_rows
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.ops.contract import MATMUL
@@ -28,6 +28,7 @@ SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
 GATHERED = 8  # numbers from which on rows that an index array gathers are worth more in the order of their table
 AGAINST = 4  # operations that lose as much on such rows, read against that order, as one gains by long inner loops
 LONG = 256  # one that makes as good an inner loop as any
+LOOP = 128  # bytes that are copied while a short inner loop starts
 MINOR = 64  # a value that many times smaller than the largest needs no buffer
 
 
@@ -250,17 +251,19 @@ class Order:
         return found == {False}
 
     def _mostly_short(self) -> bool:
-        short = long = 0
+        """Whether most values have short rows, and short inner loops take longer than copies to this order and back."""
+        short = long = copied = 0
         for node in self._graph.nodes:
-            if node.op is not INPUT and row_axis(node) is not None and node.aval.ndim > 1 and not is_view(node):
-                last = self.of(node)[-1]
-                if node.op is GET and likely(node.aval.shape[last]) >= GATHERED:
-                    long += AGAINST * nbytes_of_row(node)
-                elif likely(node.aval.shape[last]) < SHORT:
-                    short += nbytes_of_row(node)
-                else:
-                    long += nbytes_of_row(node)
-        return short > long
+            if row_axis(node) is None or node.aval.ndim < 2 or is_view(node):
+                continue
+            last, size = likely(node.aval.shape[self.of(node)[-1]]), nbytes_of_row(node)
+            if node.op is GET and last >= GATHERED:
+                long += AGAINST * size
+            elif node.op is not INPUT:
+                short, long = (short + size, long) if last < SHORT else (short, long + size)
+            if node.op is INPUT or node in self._graph.outputs:
+                copied += size
+        return short > long and LOOP * sum(map(_short_loops, self._graph.nodes)) > copied
 
     def _has_long_outside(self, node: Node) -> bool:
         """Whether a value that every block reads whole has a long axis outside of short ones."""
@@ -282,6 +285,22 @@ def _is_long_outside_of_short(sizes: Sequence[Size]) -> bool:
 
 def _has_rows_outside(node: Node) -> bool:
     return row_axis(node) not in (None, node.aval.ndim - 1)
+
+
+def _short_loops(node: Node) -> float:
+    """How many short inner loops an operation has for a row: one for all numbers where all operands lie alike."""
+    if is_view(node) or node.op is MATMUL:
+        return 0.0
+    largest = max((node, *node.inputs), key=nbytes_of_row)
+    others = [n for n in largest.aval.shape if not is_rows(n)]
+    last = likely(others[-1]) if others else SHORT
+    alike = all(same_shape(_without_rows(x), _without_rows(largest)) for x in (node, *node.inputs) if x.aval.shape)
+    return 0.0 if alike or last >= SHORT else likely(math.prod(others)) / max(last, 1)
+
+
+def _without_rows(node: Node) -> Shape:
+    """The shape, of any number of rows."""
+    return tuple(-1 if is_rows(n) else n for n in node.aval.shape)
 
 
 def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:

@@ -12,6 +12,7 @@ from symgrad.core.graph import Aval, Node, per_node
 from symgrad.loops import machine
 from symgrad.loops.buffer_allocation import SHORT
 
+# Of an AMD EPYC with two cores of 512 KB of level-2 cache each; `python benchmarks/costs.py` measures another machine.
 CALL = 0.8e-6  # seconds for calling NumPy
 SHARE = 100e-6  # for handing work to a thread
 WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; several threads take as long
@@ -57,8 +58,13 @@ def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
 def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: float, threads: int) -> float:
     """The same in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
-    work = kernel_seconds(nodes) * scale + 1.3 * CALL * len(nodes) * blocks
+    work = kernel_seconds(nodes) * scale + call_seconds(nodes) * blocks
     return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
+
+
+def call_seconds(nodes: Sequence[Node]) -> float:
+    """The time of calling NumPy for the operations on one block."""
+    return 1.3 * CALL * len(nodes)
 
 
 def kernel_seconds(nodes: Iterable[Node]) -> float:

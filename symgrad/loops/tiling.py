@@ -18,7 +18,7 @@ from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.blockwise import blockwise
 from symgrad.loops.bodies import Bodies
 from symgrad.loops.buffer_allocation import Layout, laid_out, nbytes_of_row
-from symgrad.loops.cost_model import block_seconds, fresh_seconds, kernel_seconds, whole_seconds
+from symgrad.loops.cost_model import block_seconds, call_seconds, fresh_seconds, kernel_seconds, whole_seconds
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for, views_read_outside
 from symgrad.loops.row_gathers import NARROW
@@ -200,7 +200,7 @@ class Division:
         joins = tuple(self._join(results[y]) for y in graph.outputs)
         avals = tuple(results[y].aval for y in graph.outputs)
         least = self._least(k, layout)
-        seconds = self._seconds(k, layout, least, 1)
+        seconds = self._seconds(k, layout, least, cores=1)
         return Block(graph, self.axis.size, self.made.rows, body.bounds, cuts, joins, avals, layout, least, seconds)
 
     @cached_property
@@ -225,15 +225,16 @@ class Division:
     # -- what it costs
 
     def _least(self, k: int, layout: Layout) -> int:
-        """So many bytes of rows are work for a thread; two digits are enough."""
-        seconds = kernel_seconds(self._work(k)) / max(likely(self.axis.size), 1)
-        worth = likely(layout.row_bytes) * WORTH_THREADS / 2 / max(seconds, 1e-12)
+        """So many bytes of rows are work for a thread, and some times the calls; two digits are enough."""
+        work = self._work(k)
+        seconds = kernel_seconds(work) / max(likely(self.axis.size), 1)
+        worth = (WORTH_THREADS / 2 + 4 * call_seconds(work)) * likely(layout.row_bytes) / max(seconds, 1e-12)
         return max(int(float(f"{worth:.1e}")), 1)
 
     def _work(self, k: int) -> list[Node]:
         return [x for x in self.bodies[k].image if is_work(x)]
 
-    def _seconds(self, k: int, layout: Layout, least: int, threads: int) -> float:
+    def _seconds(self, k: int, layout: Layout, least: int, cores: int) -> float:
         body, work = self.bodies[k], self._work(k)
         total = round(_rows_of(self.axis))
         rows = rows_of_block(total, likely(layout.row_bytes), least)
@@ -242,14 +243,11 @@ class Division:
         }  # once, though stencils read it again and again
         streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs)))
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
-        return block_seconds(work, scale, max(1.0, total / rows), streamed, threads)
+        return block_seconds(work, scale, max(1.0, total / rows), streamed, cores if rows < total else 1)
 
     def _seconds_of_all(self) -> float:
-        several = machine.cores()
-        return sum(
-            self._seconds(k, block.layout, block.least, several if block.seconds > WORTH_THREADS else 1)
-            for k, block in enumerate(self.blocks)
-        )
+        cores = machine.cores()
+        return sum(self._seconds(k, x.layout, x.least, cores) for k, x in enumerate(self.blocks))
 
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""

@@ -94,10 +94,10 @@ POWER = elementwise(
     domain=(POSITIVE, REAL),
     scalar=_scalar_power,
     interval=lambda x, y: x**y,
-    nanoseconds=8.0,
+    nanoseconds=12.0,
     integral=True,
 )
-elementwise(np.float_power, power_partials, singular=True, domain=(POSITIVE, REAL), scalar="math.pow")
+elementwise(np.float_power, power_partials, singular=True, domain=(POSITIVE, REAL), scalar="math.pow", nanoseconds=12.0)
 NEGATIVE = elementwise(np.negative, lambda y, x: -1, prefix="-", interval=lambda x: -x, cheap=True, elided=True)
 elementwise(np.positive, lambda y, x: 1, prefix="+")
 elementwise(np.conjugate, lambda y, x: 1)
@@ -116,9 +116,9 @@ SQRT = elementwise(
     domain=POSITIVE,
     scalar="math.sqrt",
     interval=lambda x: x.sqrt(),
-    nanoseconds=0.6,
+    nanoseconds=1.3,
 )
-elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt")
+elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt", nanoseconds=13.0)
 ABSOLUTE = elementwise(
     np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs", interval=abs, cheap=True
 )
@@ -140,7 +140,7 @@ def _hypot_partials(z, x, y):
     return x / length, y / length
 
 
-elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot", nanoseconds=5.0)
+elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot", nanoseconds=8.0)
 
 # ---- exponentials and logarithms
 
@@ -150,25 +150,25 @@ EXP = elementwise(
     singular=lambda x: x.exp().high == math.inf,
     scalar="math.exp",
     interval=lambda x: x.exp(),
-    nanoseconds=0.8,
+    nanoseconds=4.6,
 )
-elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2")
-elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1", nanoseconds=2.0)
+elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2", nanoseconds=4.3)
+elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1", nanoseconds=5.3)
 LOG = elementwise(
-    np.log, lambda y, x: 1 / x, singular=lambda x: x.low <= 0, domain=POSITIVE, scalar="math.log", nanoseconds=1.2
+    np.log, lambda y, x: 1 / x, singular=lambda x: x.low <= 0, domain=POSITIVE, scalar="math.log", nanoseconds=3.8
 )
-elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2")
-elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10")
+elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2", nanoseconds=4.1)
+elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10", nanoseconds=6.9)
 elementwise(
     np.log1p,
     lambda y, x: 1 / (1 + x),
     singular=lambda x: x.low <= -1,
     domain=(-0.9, 3),
     scalar="math.log1p",
-    nanoseconds=1.5,
+    nanoseconds=6.0,
 )
 LOGADDEXP = elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True, nanoseconds=18.0)
-elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), commutes=True)
+elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), commutes=True, nanoseconds=16.0)
 
 # ---- trigonometric and hyperbolic
 
@@ -191,7 +191,7 @@ elementwise(
     scalar="math.acos",
     nanoseconds=5.0,
 )
-elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), scalar="math.atan", nanoseconds=5.0)
+elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), scalar="math.atan", nanoseconds=8.0)
 
 
 def _arctan2_partials(z, y, x):
@@ -203,10 +203,10 @@ def _arctan2_partials(z, y, x):
 elementwise(
     np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), scalar="math.atan2", nanoseconds=15.0
 )
-elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh", nanoseconds=8.0)
+elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh", nanoseconds=11.0)
 elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh", nanoseconds=8.0)
-elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh", interval=(-1, 1), nanoseconds=1.7)
-elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh")
+elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh", interval=(-1, 1), nanoseconds=12.0)
+elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh", nanoseconds=12.0)
 elementwise(
     np.arccosh,
     lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
@@ -214,7 +214,9 @@ elementwise(
     domain=(1.1, 4.0),
     scalar="math.acosh",
 )
-elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.atanh")
+elementwise(
+    np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.atanh", nanoseconds=12.0
+)
 elementwise(np.deg2rad, lambda y, x: DEGREE, scalar="math.radians")
 elementwise(np.radians, lambda y, x: DEGREE, scalar="math.radians")
 elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, scalar="math.degrees")

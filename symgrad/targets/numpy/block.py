@@ -223,8 +223,9 @@ class BlockBody(Body):
         return code.into(target)
 
     def may_start_threads(self, node: Node) -> bool:
-        """Where threads share the rows BLAS is on one anyway; short blocks stay below what it starts threads for."""
-        alone = not self.block.threads and self.block.step > ONE_THREAD
+        """Where threads share blocks BLAS is on one; and short blocks stay below what it starts threads for."""
+        step = self.block.step
+        alone = not isinstance(step, int) or (step > ONE_THREAD and not self.block.threads)
         return alone and super().may_start_threads(node)
 
     def indices(self, node: Node) -> float:
