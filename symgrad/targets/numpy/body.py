@@ -76,7 +76,7 @@ class Body:
             self.pending[node] = self.constant(node)
         elif node.op is SIZE:
             self.pending[node] = Expr(spell_size(node.params[0][1]), 0, ())
-        elif self.is_made_anew(node):
+        elif node.op is FULL and self.is_made_anew(node):
             self.pending[node] = Expr(self._spelled(node).code, 0, ())
         elif node in self.items:
             self.assign_items(node)
