@@ -395,3 +395,101 @@ def test_einsum_of_one_array_is_a_view(subscripts, shape, dtype, optimize):
     for found, expected in zip(sg.compile(f, optimize=optimize)(x), f(x), strict=True):
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == expected.dtype
+
+
+# ---- arrays that are put together
+
+
+def shifted(x, y):
+    return np.concatenate([x[:1], x[1:] * y[:-1]])
+
+
+JOINS = {
+    "shifted": (shifted, "np.multiply(x[1:], y[:-1], out=value[1:])"),
+    "the middle": (lambda x, y: np.concatenate([x[:1], np.sin(x[1:-1]), y[-1:]]), "np.sin(x[1:-1], out=value[1:-1])"),
+    "columns": (
+        lambda x, y: np.concatenate([x[:, None], (x * y)[:, None] * [1.0, 2.0]], axis=1),
+        "out=value[:, 1:])",
+    ),
+    "an empty end": (lambda x, y: np.concatenate([x * y, x[:0]]), "np.multiply(x, y, out=value[:])"),
+    "read again": (lambda x, y: (lambda t: np.concatenate([t, t[:1] * y[0]]) * np.sum(t))(x * y), ""),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", JOINS)
+def test_what_is_joined_is_computed_where_it_belongs(name, dtype, whole):
+    f, line = JOINS[name]
+
+    def value_of(x, y):
+        value = f(x, y)
+        return value, x
+
+    x, y = np.random.default_rng(0).normal(size=(2, 20_000)).astype(dtype)
+    program = sg.compile(value_of).compile(x, y)
+    assert line in program.source
+    value, _ = program(x, y)
+    expected = f(x, y)
+    assert value.dtype == expected.dtype
+    np.testing.assert_allclose(value, expected, rtol=1e-5 if dtype == "float32" else 1e-13)
+    assert not np.shares_memory(value, x)
+    assert sg.compile(value_of, optimize=1).compile(x, y).cost.peak >= program.cost.peak
+
+
+RUNS = range(0, 20_000, 2000)
+
+
+def test_few_numbers_and_other_dtypes_are_joined_by_one_call(whole):
+    for f, specs in (
+        (shifted, ["float64[1000]"] * 2),
+        (lambda x, y: np.concatenate([x, y * y]), ["float64[20000]", "float32[20000]"]),
+        (
+            lambda x, y: np.concatenate([x[i : i + 2000] * y[i : i + 2000] for i in range(0, 20_000, 2000)]),
+            ["float64[20000]"] * 2,
+        ),
+    ):
+        assert "np.concatenate([" in sg.compile(f).source(*specs)
+
+
+@pytest.mark.parametrize("optimize", [1, 2])
+def test_zeros_are_made_rather_than_copied(optimize):
+    """Where several arrays begin as the same zeros."""
+
+    def loss(x, i):
+        a = np.zeros(x.shape)
+        b = a.copy()
+        b[i] = x[i] * 2
+        a[i] = x[i]
+        return np.sum(np.sin(a) * b)
+
+    x, i = np.random.default_rng(0).normal(size=9), np.array([3, 1, 3])
+    program = sg.value_and_grad(loss, optimize=optimize).compile(x, i)
+    assert ".copy()" not in program.source
+    value, gradient = program(x, i)
+    expected, wanted = sg.value_and_grad(loss, optimize=0)(x, i)
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-13)
+    assert program.cost.peak <= sg.value_and_grad(loss, optimize=0).compile(x, i).cost.peak
+
+
+def test_zeros_that_are_read_as_well_are_copied():
+    def f(x, i):
+        a = np.zeros(x.shape)
+        b = a.copy()
+        b[i] = x[i]
+        c = a.copy()
+        c[i] = 2 * x[i]
+        return a, b, c
+
+    x, i = np.arange(1.0, 10.0), np.array([3, 1])
+    for found, expected in zip(sg.compile(f)(x, i), f(x, i), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_dead_arrays_are_released_early_where_speed_is_wanted(whole):
+    def chain(x):
+        return np.sum(np.sort(np.sin(np.sort(np.cos(np.sort(x) * x) * x)) * x))
+
+    sources = [sg.grad(chain, optimize=level).source("float64[40000]") for level in (1, 2)]
+    assert "    del " not in sources[0]
+    assert "    del " in sources[1]

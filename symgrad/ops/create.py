@@ -57,7 +57,8 @@ def _spell_full(node, value):
     return call("np.full", [text, value.text, *_dtype_unless(node.inputs[0].aval.dtype, dtype)])
 
 
-def _spell_empty(node):
+def spell_empty(node):
+    """A new array like a value."""
     shape, dtype = node.aval.shape, node.aval.dtype
     return call("np.empty", [spell_param(shape[0] if len(shape) == 1 else shape), *_dtype_unless(float, dtype)])
 
@@ -68,7 +69,7 @@ EMPTY = operator(
     arrays=0,
     infer=lambda shape, dtype, tag: Aval(shape, dtype),
     axes={"shape": result_shape},
-    spell=_spell_empty,
+    spell=spell_empty,
     cheap=True,
 )
 """A new array that something is written to everywhere, under an identity of its own."""

@@ -201,6 +201,27 @@ def decode(key, arrays):
     )
 
 
+def composed(outer, inner):
+    """The places of a slice under a slice, or a number, as one; None where that is not known."""
+    if inner == EVERYTHING or outer == EVERYTHING:
+        return outer if inner == EVERYTHING else inner
+    numbers = [x for item in (outer, inner) if isinstance(item, Slice) for x in item if x is not None]
+    start, step = outer.start or 0, outer.step or 1
+    if not all(isinstance(x, int) for x in numbers) or start < 0 or step < 1:
+        return None
+    if isinstance(inner, int):
+        return start + step * inner if inner >= 0 else None
+    if (inner.start or 0) < 0 or (inner.step or 1) < 1:
+        return None
+    stop = outer.stop
+    if inner.stop is not None:
+        if step > 1 or inner.stop >= 0 or (stop is not None and stop >= 0):
+            return None
+        stop = (stop or 0) + inner.stop
+    steps = step * (inner.step or 1)
+    return Slice(start + step * (inner.start or 0) or None, stop, steps if steps > 1 else None)
+
+
 def spell_key(key, arrays):
     """The key as source, without the full slices at its end."""
     if not key:

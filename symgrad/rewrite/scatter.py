@@ -12,7 +12,7 @@ from symgrad.core.shapes import broadcast_shapes, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.index_expressions import EVERYTHING, Slice, Slot, indexed_shape
+from symgrad.ops.index_expressions import EVERYTHING, Slice, Slot, composed, indexed_shape
 from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.engine import alone
@@ -125,7 +125,7 @@ def scattered_twice(graph: Graph, node: Node) -> Node | None:
     if len(places) != sum(isinstance(item, Slice) for item in outer):
         return None  # it is broadcast
     inner = iter(places)
-    key = [_composed(item, next(inner)) if isinstance(item, Slice) else item for item in outer]
+    key = [composed(item, next(inner)) if isinstance(item, Slice) else item for item in outer]
     if any(item is None for item in key):
         return None
     if any(item != EVERYTHING for item in part):
@@ -146,24 +146,3 @@ def _slices(node: Node) -> tuple[Any, ...] | None:
     """The key of a node, if it is one of slices and numbers for all axes."""
     key = dict(node.params)["key"]
     return key if all(isinstance(item, (Slice, int)) for item in key) else None
-
-
-def _composed(outer: Slice, inner: Any) -> Any:
-    """The places of a slice under a slice, or a number, as one; None where that is not known."""
-    if inner == EVERYTHING or outer == EVERYTHING:
-        return outer if inner == EVERYTHING else inner
-    numbers = [x for item in (outer, inner) if isinstance(item, Slice) for x in item if x is not None]
-    start, step = outer.start or 0, outer.step or 1
-    if not all(isinstance(x, int) for x in numbers) or start < 0 or step < 1:
-        return None
-    if isinstance(inner, int):
-        return start + step * inner if inner >= 0 else None
-    if (inner.start or 0) < 0 or (inner.step or 1) < 1:
-        return None
-    stop = outer.stop
-    if inner.stop is not None:
-        if step > 1 or inner.stop >= 0 or (stop is not None and stop >= 0):
-            return None
-        stop = (stop or 0) + inner.stop
-    steps = step * (inner.step or 1)
-    return Slice(start + step * (inner.start or 0) or None, stop, steps if steps > 1 else None)

@@ -27,9 +27,10 @@ from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import spell_key
 from symgrad.spelling import ATOM, Call, Code, Name, call, several
-from symgrad.targets.numpy.body import ONE_THREAD, Body, Expr, Scope
-from symgrad.targets.numpy.expressions import written_into
+from symgrad.targets.numpy.body import Body, Expr
+from symgrad.targets.numpy.expressions import ONE_THREAD, written_into
 from symgrad.targets.numpy.extents import Extents
+from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
 NAMED = 24  # so many buffers have names of their own
@@ -221,6 +222,10 @@ class BlockBody(Body):
         code = super().spell(node, inputs)
         assert isinstance(code, Call), f"{node.op} is no call that takes out="
         return code.into(target)
+
+    def joins_straight(self, node: Node) -> bool:
+        """Blocks are written into buffers, and what is joined is in the cache."""
+        return False
 
     def may_start_threads(self, node: Node) -> bool:
         """Where threads share blocks BLAS is on one; and short blocks stay below what it starts threads for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,37 +14,27 @@ from symgrad.analysis.liveness import last_users, released_names
 from symgrad.analysis.memory_profile import Step, nbytes
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import hits_once
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, Op, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, reached
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Dim
 from symgrad.ops import index, index_expressions
 from symgrad.ops.checkpoint import BARRIER
-from symgrad.ops.contract import MATMUL
+from symgrad.ops.create import FULL, spell_empty
+from symgrad.ops.join import CONCATENATE
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
-from symgrad.targets.numpy.expressions import called, is_numpy, with_floats, written_into
+from symgrad.targets.numpy.expressions import called, is_long_product, is_numpy, with_floats, written_into
 from symgrad.targets.numpy.index_arrays import added_at, taken
-from symgrad.targets.numpy.names import Names, global_name
+from symgrad.targets.numpy.joins import FEW, is_computed_into, places_of
+from symgrad.targets.numpy.names import Scope, global_name
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added, deleted, remark
 
 LONGEST = 76  # characters of an expression that a person still reads at one glance
 SHORT = 48  # what may stand behind `return`
 DEEPEST = 6  # operations in one expression
 LARGE = 1 << 20  # bytes from which on a dead array is worth a line that releases it
-ONE_THREAD = 10_000  # numbers up to which OpenBLAS multiplies vectors without threads
-PAGE = 1 << 12  # and from which on where values are computed again lest they be kept
-
-
-@dataclass
-class Scope:
-    """What the body of a function shares with the loops in it."""
-
-    names: Names
-    threads: int | None = None  # how many may share a loop
-    constants: dict[Node, str] = field(default_factory=dict)  # arrays that stand before the function
-    functions: dict[Op, str] = field(default_factory=dict)  # of operators, which no package has
-    called: set[str] = field(default_factory=set)  # functions of the runtime
+COSTLY = 1 << 18  # and where speed is wanted: the next array comes to lie in memory that is there
+PAGE = 1 << 12  # and where values are computed again lest they be kept
 
 
 class Expr(NamedTuple):
@@ -70,7 +60,8 @@ class Body:
         self.last_use = {**last, **dict.fromkeys([self.roots[y] for y in outputs])}  # None: the caller has it
         self.pending: dict[Node, Expr] = {}
         self.items = _items(self.nodes)
-        self.released_from = PAGE if any(node.op is BARRIER for node in self.nodes) else LARGE
+        again = any(node.op is BARRIER for node in self.nodes)
+        self.released_from = PAGE if again else COSTLY if quick else LARGE
         self._place: tuple[str, int, str] | None = None
 
     def write(self) -> None:
@@ -85,10 +76,14 @@ class Body:
             self.pending[node] = self.constant(node)
         elif node.op is SIZE:
             self.pending[node] = Expr(spell_size(node.params[0][1]), 0, ())
+        elif node.op is FULL and self.is_made_anew(node):
+            self.pending[node] = Expr(self._spelled(node).code, 0, ())
         elif node in self.items:
             self.assign_items(node)
         elif node.op is index.SET or node.op is index.ADD_AT:
             self.put(node)
+        elif node.op is CONCATENATE and self.joins_straight(node):
+            self.join(node)
         elif node.op is BARRIER and node not in self.outputs:
             self.pending[node] = self.under_its_name(node.inputs[0])
         else:
@@ -192,11 +187,8 @@ class Body:
         return self.call(node, inputs) if spell is None else spell(node, *inputs)
 
     def may_start_threads(self, node: Node) -> bool:
-        """Whether BLAS may start threads for a product of vectors, which takes microseconds without."""
-        if node.op is not MATMUL or node.aval.shape or node.aval.dtype.kind != "f":
-            return False
-        (n,) = node.inputs[0].aval.shape
-        return not isinstance(n, Dim) and n > ONE_THREAD
+        """Whether BLAS may start threads for a product that takes microseconds without."""
+        return is_long_product(node)
 
     def indices(self, node: Node) -> float:
         """How many indices there are likely to be in all under which an array is read."""
@@ -315,6 +307,25 @@ class Body:
         key = index_expressions.spell_key_argument(dict(node.params)["key"], arrays)
         return call("np.add.at", [target, key, content.text])
 
+    def joins_straight(self, node: Node) -> bool:
+        """Whether large arrays are computed where they belong among those that they are joined with."""
+        waiting = [x for x in node.inputs if x in self.pending]
+        return self.quick and len(node.inputs) <= FEW and any(is_computed_into(x, node) for x in waiting)
+
+    def join(self, node: Node) -> None:
+        """A new array, and what is joined written into it."""
+        name = self.name(node)
+        self.assign(node, name, spell_empty(node), ())
+        for x, key in zip(node.inputs, places_of(node), strict=True):
+            place = Code(f"{name.text}[{index_expressions.spell_key(key, ())}]")
+            expr = self.read(x)
+            if x in self.pending and is_computed_into(x, node):
+                statement: Statement = Evaluate(written_into(x, expr.inputs, place), reads=expr.reads)
+            else:
+                statement = Assign((place,), expr.code, reads=expr.reads)
+            self.write_down(node, statement)
+        self.consumed(node)
+
     def adds(self, node: Node) -> bool:
         """Whether an assignment adds to what is there."""
         return node.op is index.ADD_AT
@@ -336,7 +347,11 @@ class Body:
         owned = self.owned(base) and self.last_use[base] is node
         if not owned or expr is not None:
             self.names.rename(node, self.names.of(self.named_end(node)))
-        if expr is not None and expr.depth and self.roots[base] is base:  # a fresh array that nobody else uses
+        if expr is not None and self.is_made_anew(base):
+            fresh = Assign((self.name(node),), expr.code, note=self.note(base.aval), makes=base)
+            self.names.rename(base, self.names.of(node))
+            self.write_down(node, fresh)
+        elif expr is not None and expr.depth and self.roots[base] is base:  # a fresh array that nobody else uses
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
             self.assign(base, self.name(node), expr.code, expr.reads)
@@ -345,6 +360,13 @@ class Body:
             self.names.rename(node, self.names.of(base))
         else:
             self._copy(node, base)
+
+    def is_made_anew(self, node: Node) -> bool:
+        """Whether an array of one number is made for each assignment into it, rather than copied."""
+        if node.op is not FULL or node.inputs[0].op is not CONSTANT or node in self.outputs or not self.nested:
+            return False
+        users = self.uses[node]
+        return len(users) > 1 and all(y.op.assigns and y.inputs.count(node) == 1 and y.inputs[0] is node for y in users)
 
     def _copy(self, node: Node, base: Node) -> None:
         copied = call(f"{self.code(base).at(ATOM)}.copy", [])

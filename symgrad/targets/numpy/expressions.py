@@ -8,10 +8,13 @@ from functools import reduce
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, Node, Op
+from symgrad.core.sizes import Dim
 from symgrad.core.text import literal
+from symgrad.ops.contract import MATMUL
 from symgrad.spelling import Call, Code, call, spell_dtype, spell_number, spell_param
 
 EXACT = 2048  # up to which integers are floats of any precision
+ONE_THREAD = 10_000  # numbers up to which OpenBLAS multiplies vectors without threads
 SMALL = 64  # elements of a constant array that are still written out
 INSTEAD = {
     (np.negative, True): lambda x: call("np.multiply", ["-1.0", x]),
@@ -54,6 +57,14 @@ def written_into(node: Node, inputs: Sequence[Code], out: Code) -> Call:
 def called(node: Node, function: str, inputs: Sequence[Code]) -> Call:
     """The call of a function with the parameters of a node."""
     return call(function, [*(x.text for x in inputs), *(f"{key}={spell_param(value)}" for key, value in node.params)])
+
+
+def is_long_product(node: Node) -> bool:
+    """Whether a value is the product of vectors for which BLAS starts threads."""
+    if node.op is not MATMUL or node.aval.shape or node.aval.dtype.kind != "f":
+        return False
+    (n,) = node.inputs[0].aval.shape
+    return not isinstance(n, Dim) and n > ONE_THREAD
 
 
 def is_numpy(op: Op) -> bool:

@@ -15,7 +15,8 @@ from symgrad.core.shapes import render_tuple
 from symgrad.loops.loop import LOOP, Block
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
-from symgrad.targets.numpy.body import Body, Scope
+from symgrad.targets.numpy.body import Body
+from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim, returned
 
 WIDEST = 100

@@ -22,13 +22,13 @@ from symgrad.loops import machine
 from symgrad.loops.loop import LOOP
 from symgrad.spelling import call
 from symgrad.targets.numpy import runtime
-from symgrad.targets.numpy.body import Body, Scope
+from symgrad.targets.numpy.body import Body
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
 from symgrad.targets.numpy.expressions import spell_array
 from symgrad.targets.numpy.header import Header, parameter
 from symgrad.targets.numpy.interface import lengths, name_inputs, numbers, returned_tree, sizes, symbols, unpacked
 from symgrad.targets.numpy.loops import Looping
-from symgrad.targets.numpy.names import Names
+from symgrad.targets.numpy.names import Names, Scope
 from symgrad.targets.numpy.scalars import ScalarBody, is_scalar
 from symgrad.targets.numpy.statements import Line, Statement, Suite, printed, remark, returned
 

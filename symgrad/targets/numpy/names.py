@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import keyword
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from symgrad.core.graph import Node
+from symgrad.core.graph import Node, Op
 from symgrad.core.text import CALLED, identifier
 from symgrad.spelling import Name
 from symgrad.targets.numpy import runtime
@@ -89,3 +90,14 @@ class Names:
             pattern, of = hint
             hint = pattern.format(self._known.get(of) or self.of(of))
         return self.fresh(identifier(hint))
+
+
+@dataclass
+class Scope:
+    """What the body of a function shares with the loops in it."""
+
+    names: Names
+    threads: int | None = None  # how many may share a loop
+    constants: dict[Node, str] = field(default_factory=dict)  # arrays that stand before the function
+    functions: dict[Op, str] = field(default_factory=dict)  # of operators, which no package has
+    called: set[str] = field(default_factory=set)  # functions of the runtime

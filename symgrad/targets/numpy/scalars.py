@@ -15,8 +15,8 @@ from symgrad.ops.choice import WHERE
 from symgrad.ops.define import flat
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.spelling import Code, call, spell_number
-from symgrad.targets.numpy.body import Body, Expr, Scope
-from symgrad.targets.numpy.names import global_name
+from symgrad.targets.numpy.body import Body, Expr
+from symgrad.targets.numpy.names import Scope, global_name
 from symgrad.targets.numpy.statements import Statement, Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)

@@ -14,8 +14,8 @@ from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import product
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EMPTY
-from symgrad.ops.index import ADD_AT, SET
-from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import EVERYTHING, Slice, composed
 from symgrad.ops.spellings import is_small
 from symgrad.products.slices import along
 from symgrad.rewrite.pieces import Piece, assembled, cut_axis, disjoint, ends, fills, pieces_of
@@ -74,5 +74,18 @@ def _part(graph: Graph, piece: Piece, axis: int, start: int, stop: int) -> Varia
     if not isinstance(piece.key[axis], Slice) or (len(places) == stop - start > 1):
         return value
     before = sum(isinstance(item, Slice) for item in piece.key[:axis])
-    item = _item(start - places.start, stop - places.start, len(places))
-    return along(value, before, item)
+    return _read(value, before, start - places.start, stop - places.start, len(places))
+
+
+def _read(value: Variable, axis: int, start: int, stop: int, size: int) -> Variable:
+    """Places of a value along an axis; of a slice they are read from what it is a slice of."""
+    x = value.node
+    key = dict(x.params)["key"] if x.op is GET and len(x.inputs) == 1 else ()
+    kept = [i for i, item in enumerate(key) if isinstance(item, Slice)]
+    if kept and None not in key:
+        part = start if stop == start + 1 else Slice(start or None, None if stop == size else stop, None)
+        item = composed(key[kept[axis]], part)
+        if item is not None:
+            whole = (*key[: kept[axis]], item, *key[kept[axis] + 1 :])
+            return Variable(value.graph, value.graph.add(GET, x.inputs, (("key", whole),)))
+    return along(value, axis, _item(start, stop, size))
