@@ -18,21 +18,20 @@ import numpy as np
 _BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core
 
 
-@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be
 def derivatives(w, X, y, decay):
     d = w.shape[0]
     n = X.shape[0]
     # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
     t1 = 0.5 * decay
-    step = _rows_of_block(n, 16 * d + 40, 2_400_000, _BLOCK)
+    step = _rows_of_block(n, 16 * d + 32, 2_400_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t2 = t3 = t4 = 0.0
-        with _scratch(step, *[((), 0, float)] * 4, ((d,), 1, float)) as buffers:
+        with _scratch(step, *[((), 0, float)] * 3, ((d,), 1, float)) as buffers:
             for i in range(start, stop, step):
                 j = min(i + step, stop)
-                s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
+                s1, s2, s3, s4 = (s[: j - i] for s in buffers)
                 X_ = X[i:j]  # float64[rows, d]
                 # logistic_newton.py:16  margin = y * (X @ w)
                 t5 = np.matmul(X_, w, out=s1)  # float64[rows]
@@ -40,22 +39,22 @@ def derivatives(w, X, y, decay):
                 margin = np.multiply(y_, t5, out=s1)  # float64[rows]
                 # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
                 t6 = np.multiply(-1.0, margin, out=s1)  # float64[rows]
-                t7 = np.exp(t6, out=s2)  # float64[rows]
-                t8 = np.minimum(t7, 1e+308, out=s3)  # float64[rows]
-                t9 = np.log1p(t8, out=s4)  # float64[rows]
-                t10 = np.maximum(t9, t6, out=s4)  # float64[rows]
+                t7 = np.minimum(t6, 709.0, out=s2)  # float64[rows]
+                t8 = np.exp(t7, out=s2)  # float64[rows]
+                t9 = np.log1p(t8, out=s3)  # float64[rows]
+                t10 = np.maximum(t9, t6, out=s3)  # float64[rows]
                 t2 += t10.sum()
                 # derivative of logistic_newton.py:16
-                t11 = np.add(1.0, t8, out=s4)  # float64[rows]
-                t12 = np.divide(t8, t11, out=s3)  # float64[rows]
+                t11 = np.add(1.0, t8, out=s3)  # float64[rows]
+                t12 = np.divide(t8, t11, out=s2)  # float64[rows]
                 t13 = np.multiply(y_, t12, out=s3)  # float64[rows]
                 t3 += t13 @ X_
                 # derivative of logistic_newton.py:17
-                t14 = np.add(1.0, t7, out=s2)  # float64[rows]
-                t15 = np.divide(t13, t14, out=s3)  # float64[rows]
+                t14 = np.subtract(1.0, t12, out=s2)  # float64[rows]
+                t15 = np.multiply(t13, t14, out=s3)  # float64[rows]
                 # derivative of logistic_newton.py:16
                 t16 = np.multiply(t15, y_, out=s3)  # float64[rows]
-                t17 = np.multiply(X_.T, t16, out=s5.transpose(1, 0))  # float64[d, rows]
+                t17 = np.multiply(X_.T, t16, out=s4.transpose(1, 0))  # float64[d, rows]
                 t4 += t17 @ X_
         return t2, t3, t4
 
