@@ -123,8 +123,9 @@ class Bodies:
         for node in reversed(self.members[k]):
             if self.plan.is_row(node) and self.is_result(node, k):
                 extents[node] = self._own(node).joined(extents.get(node))
-            for x, cut in zip(node.inputs, self._cuts(node, extents.get(node)), strict=True):
-                if cut is not None and x in members and self.plan.has_rows(x, cut.axis):
+            numbers = numbering(node)  # which are made anew
+            for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, extents.get(node)), strict=True)):
+                if cut is not None and i != numbers and x in members and self.plan.has_rows(x, cut.axis):
                     size = self.axis.size_of(x)
                     extents[x] = cut.extent.moved(size, cut.by).joined(extents.get(x))
         return extents
@@ -170,7 +171,7 @@ class Bodies:
     def _compute(self, body: Body, node: Node, k: int) -> None:
         extent, moved, numbers = self.extents[k].get(node), self._moved(node), numbering(node)
         inputs = tuple([
-            self._numbers_of_rows(body, node, extent) if i == numbers and cut
+            self._numbers_of_rows(body, x, cut) if i == numbers and cut
             else self._zeros(body, x) if i == 0 and adds_rows(node) and is_zeros(x) and not cut
             else self._fetch(body, x, cut, k)
             for i, (x, cut) in enumerate(zip(node.inputs, self._cuts(node, extent), strict=True))
@@ -191,12 +192,16 @@ class Bodies:
             known = self.lengths[extent] = Rows(name, len(self.lengths))
         return known
 
-    def _numbers_of_rows(self, body: Body, node: Node, extent: Extent | None) -> Node:
+    def _numbers_of_rows(self, body: Body, x: Node, cut: Cut) -> Node:
         """0, 1, 2, ...: rows are counted from where the block begins."""
-        rows = self._length(extent or self._own(node.inputs[0]))
+        rows = self._length(cut.extent)
         start, stop, step = body.graph.constant(0), body.graph.size(rows), body.graph.constant(1)
         params: Params = (("dtype", np.dtype(int)), ("n", rows))
-        return body.graph.add(ARANGE, (start, stop, step), params, node.where)
+        numbers = body.graph.add(ARANGE, (start, stop, step), params, x.where)
+        if x.aval.ndim == 1:
+            return numbers
+        key = (EVERYTHING, *[None] * (x.aval.ndim - 1))
+        return body.graph.add(GET, (numbers,), (("key", key),), x.where)
 
     def _zeros(self, body: Body, x: Node) -> Node:
         """What rows are added to: of the loop's own, so that what it gives is a sum of its rows."""

@@ -186,7 +186,7 @@ def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
 
 
 def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[Node]:
-    """Values that get a buffer: NumPy can write them there, and they are not small beside the others."""
+    """Values that get a buffer: NumPy can write them there; small ones only where they are copied in another order."""
     able = [
         x
         for x in graph.nodes
@@ -194,7 +194,7 @@ def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[No
     ]
     sizes = {x: nbytes_of_row(x) for x in able}
     largest = max(sizes.values(), default=0)
-    return {x for x in able if sizes[x] * MINOR >= largest}
+    return {x for x in able if sizes[x] * MINOR >= largest or order.is_packed(x)}
 
 
 class Order:
@@ -209,7 +209,7 @@ class Order:
         products = [x for x in graph.nodes if x.op is MATMUL and x.aval.ndim > 2]
         self._repeated = _repeated(graph, products)
         self._stacked = any(row_axis(x) not in (None, x.aval.ndim - 2, x.aval.ndim - 1) for x in products)
-        self._long_last = not products and self._has_long_outside_of_short()
+        self._long_last = self._has_long_outside_of_short()
         self.rows_last = not self._stacked and self._mostly_short()
         self._packed = self._inputs_read(_has_rows_outside) if self.rows_last else set()
         turned = self._inputs_read(self._has_long_outside) if self._long_last and not self.rows_last else ()
@@ -219,10 +219,9 @@ class Order:
         """The axes of a value but for that of the rows, from the outermost."""
         row = row_axis(node)
         others = [i for i in range(node.aval.ndim) if i != row]
-        others.sort(key=lambda i: not self._is_repeated(node, i))
         if self._long_last:
             others.sort(key=lambda i: likely(node.aval.shape[i]) >= LONG)
-        return tuple(others)
+        return tuple(sorted(others, key=lambda i: not self._is_repeated(node, i)))
 
     def place(self, node: Node) -> int:
         """How many of them lie outside of the rows."""

@@ -1,4 +1,4 @@
-"""Index arrays along the rows: what takes one place of each row, ``scores[np.arange(n), labels]``, and sums of rows."""
+"""Index arrays along the rows: what takes places of each row, ``scores[np.arange(n), labels]``, and sums of rows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from symgrad.analysis.cost import likely, rows_scale
 from symgrad.analysis.values import is_range, is_zeros
-from symgrad.core.axes import AxisSignature, signature_of
+from symgrad.core.axes import AxisSignature, Labels, signature_of
 from symgrad.core.graph import Node, per_node
 from symgrad.core.shapes import product
 from symgrad.core.sizes import same
 from symgrad.ops.index import ADD_AT, GET, SET
-from symgrad.ops.index_expressions import Slot, taken_axis
+from symgrad.ops.index_expressions import EVERYTHING, Slot, taken_axis
 
 ROW = "row"
 NARROW = 8  # fewer numbers in a row are added one column at a time
@@ -27,10 +27,16 @@ def numbering(node: Node) -> int | None:
     picks = node.inputs[first:]
     if len(picks) < 2 or len(key) != x.aval.ndim or not all(isinstance(item, Slot) for item in key):
         return None
-    rows = x.aval.shape[0]
-    if not all(a.aval.ndim == 1 and same(a.aval.shape[0], rows) for a in picks):
-        return None
-    return first + key[0].input if is_range(picks[key[0].input], rows) else None
+    ndim, array = max(a.aval.ndim for a in picks), picks[key[0].input]
+    is_first = array.aval.ndim == ndim and is_range(_unwrapped(array), x.aval.shape[0])
+    return first + key[0].input if is_first else None
+
+
+def _unwrapped(array: Node) -> Node:
+    """An array without axes of size 1 behind its own."""
+    while array.op is GET and (key := dict(array.params)["key"])[0] == EVERYTHING and not any(key[1:]):
+        array = array.inputs[0]
+    return array
 
 
 @per_node  # which axes there are asks for it, and then every way to divide the program
@@ -38,16 +44,21 @@ def row_signature(node: Node) -> AxisSignature:
     """How axes flow, which for an index into each row, or for sums of rows, the operator alone cannot tell."""
     if adds_rows(node) and is_zeros(node.inputs[0]):
         return _signature_of_sums(node)
-    if numbering(node) is None:
+    at = numbering(node)
+    if at is None:
         return signature_of(node)
-    x, rows = node.inputs[0], node.inputs[0].aval.shape[0]
-    wide = (ROW, *[None] * (x.aval.ndim - 1))
+    rows, ndim = node.inputs[0].aval.shape[0], node.inputs[at].aval.ndim
+
+    def along(x: Node) -> Labels:
+        """Values of which each row has its own, or that are the same for all."""
+        has_rows = x.aval.ndim == ndim and same(x.aval.shape[0], rows)
+        return (ROW if has_rows else None, *[None] * (x.aval.ndim - 1))[: x.aval.ndim]
+
+    wide = (ROW, *[None] * (node.inputs[0].aval.ndim - 1))
+    inputs = (wide, *map(along, node.inputs[1:]))
     if node.op is GET:
-        return AxisSignature((wide, *[(ROW,)] * (len(node.inputs) - 1)), (ROW,))
-    content = node.inputs[1].aval
-    if content.ndim > 1 or (content.ndim and not same(content.shape[0], rows)):
-        return signature_of(node)
-    return AxisSignature((wide, (ROW,) * content.ndim, *[(ROW,)] * (len(node.inputs) - 2)), wide)
+        return AxisSignature(inputs, along(node))
+    return AxisSignature(inputs, wide) if node.inputs[1].aval.ndim <= ndim else signature_of(node)
 
 
 def adds_rows(node: Node) -> bool:

@@ -26,21 +26,21 @@ def loss_value_and_grad(params, x, labels, decay):
     params_1_W = params[1]["W"]
     params_1_b = params[1]["b"]
     n = x.shape[0]
-    # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-    t1 = labels[:, None]  # int64[n, 1]
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
-    t2 = np.einsum("ij,ij->", params_1_W, params_1_W)
+    t1 = np.einsum("ij,ij->", params_1_W, params_1_W)
     # derivative of digits.py:33
-    t3 = 2 * decay
+    t2 = 2 * decay
     # derivative of digits.py:32
-    t4 = 1.0 / n
-    h = np.empty((n, 64))  # float64[n, 64]
-    t6 = np.empty((n, 10))  # float64[n, 10]
-    step = _rows_of_block(n, 1808, 1_600_000, _BLOCK)
+    t3 = 1.0 / n
+    # derivative of digits.py:31
+    t4 = -t3
+    # derivative of digits.py:24
+    t5 = params_1_W.T  # float64[10, 64]
+    step = _rows_of_block(n, 1728, 660_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
-        t5 = 0.0
+        t6 = d_params_1_b = t7 = d_params_0_b = t8 = 0.0
         with _scratch(
             step,
             ((64,), 0, float),
@@ -48,75 +48,60 @@ def loss_value_and_grad(params, x, labels, decay):
             ((1,), 0, float),
             ((10,), 0, float),
             *[((), 0, float)] * 2,
+            ((64,), 0, float),
         ) as buffers:
             for i in range(start, stop, step):
                 j = min(i + step, stop)
-                s1, s2, s3, s4, s5, s6 = (s[: j - i] for s in buffers)
+                rows = j - i
+                s1, s2, s3, s4, s5, s6, s7 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
-                t7 = np.matmul(x_, params_0_W, out=s1)  # float64[rows, 64]
-                t8 = np.add(t7, params_0_b, out=s1)  # float64[rows, 64]
-                h_2 = np.tanh(t8, out=h[i:j])  # float64[rows, 64]
+                t9 = np.matmul(x_, params_0_W, out=s1)  # float64[rows, 64]
+                t10 = np.add(t9, params_0_b, out=s1)  # float64[rows, 64]
+                h = np.tanh(t10, out=s1)  # float64[rows, 64]
                 # digits.py:24  return h @ last["W"] + last["b"]
-                t9 = np.matmul(h_2, params_1_W, out=s2)  # float64[rows, 10]
-                scores = np.add(t9, params_1_b, out=s2)  # float64[rows, 10]
+                t11 = np.matmul(h, params_1_W, out=s2)  # float64[rows, 10]
+                scores = np.add(t11, params_1_b, out=s2)  # float64[rows, 10]
                 # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
-                t10 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
-                t11 = (t10.view(np.uint64) * np.isfinite(t10)).view(np.float64)  # float64[rows, 1]
-                t12 = np.subtract(scores, t11, out=s4)  # float64[rows, 10]
-                t13 = np.exp(t12, out=s4)  # float64[rows, 10]
-                t14 = np.einsum("ij->i", t13, out=s5)  # float64[rows]
-                t15 = np.log(t14, out=s6)  # float64[rows]
-                log_sum = np.add(t11[:, 0], t15, out=s6)  # float64[rows]
-                t1_ = t1[i:j]  # int64[rows, 1]
+                t12 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
+                t13 = (t12.view(np.uint64) * np.isfinite(t12)).view(np.float64)  # float64[rows, 1]
+                t14 = np.subtract(scores, t13, out=s4)  # float64[rows, 10]
+                t15 = np.exp(t14, out=s4)  # float64[rows, 10]
+                t16 = np.einsum("ij->i", t15, out=s5)  # float64[rows]
+                t17 = np.log(t16, out=s6)  # float64[rows]
+                log_sum = np.add(t13[:, 0], t17, out=s6)  # float64[rows]
+                labels_ = labels[i:j]  # int64[rows]
                 # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-                of_label = np.take_along_axis(scores, t1_, axis=1)[:, 0]  # float64[rows]
+                t18 = labels_[:, None]  # int64[rows, 1]
+                of_label = np.take_along_axis(scores, t18, axis=1)[:, 0]  # float64[rows]
                 # digits.py:32  fit = np.mean(log_sum - of_label)
-                t16 = np.subtract(log_sum, of_label, out=s6)  # float64[rows]
-                t5 += t16.sum()
+                t19 = np.subtract(log_sum, of_label, out=s6)  # float64[rows]
+                t6 += t19.sum()
                 # derivative of digits.py:30
-                t17 = np.divide(t4, t14, out=s5)  # float64[rows]
-                np.multiply(t17[:, None], t13, out=t6[i:j])
-        return t5
-
-    t5 = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
-    # digits.py:32  fit = np.mean(log_sum - of_label)
-    fit = t5 / n
-    # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
-    value = fit + decay * (np.einsum("ij,ij->", params_0_W, params_0_W) + t2)
-    # derivative of digits.py:30
-    d_scores = t6.copy()
-    d_scores[np.arange(n)[:, None], t1] -= t4
-    # derivative of digits.py:24
-    t18 = params_1_W.T  # float64[10, 64]
-    step_2 = _rows_of_block(n, 2128, 2_300_000, _BLOCK)
-
-    def share_2(start, stop):
-        """Rows start to stop, step_2 at a time: what is computed of them stays in the cache."""
-        d_params_1_b = t19 = d_params_0_b = t20 = 0.0
-        with _scratch(step_2, *[((64,), 0, float)] * 2) as buffers:
-            for i in range(start, stop, step_2):
-                j = min(i + step_2, stop)
-                s1, s2 = (s[: j - i] for s in buffers)
-                d_scores_ = d_scores[i:j]  # float64[rows, 10]
+                t20 = np.divide(t3, t16, out=s5)  # float64[rows]
+                t21 = np.multiply(t20[:, None], t15, out=s4)  # float64[rows, 10]
+                t21[np.arange(rows)[:, None], t18] += t4
                 # derivative of digits.py:24
-                d_params_1_b += np.einsum("ij->j", d_scores_)
-                d_h = np.matmul(d_scores_, t18, out=s1)  # float64[rows, 64]
-                h_ = h[i:j]  # float64[rows, 64]
-                t19 += h_.T @ d_scores_
+                d_params_1_b += np.einsum("ij->j", t21)
+                d_h = np.matmul(t21, t5, out=s7)  # float64[rows, 64]
+                t7 += h.T @ t21
                 # derivative of digits.py:23
-                t21 = np.square(h_, out=s2)  # float64[rows, 64]
-                t22 = np.subtract(1.0, t21, out=s2)  # float64[rows, 64]
-                t23 = np.multiply(d_h, t22, out=s1)  # float64[rows, 64]
-                d_params_0_b += np.einsum("ij->j", t23)
-                x_ = x[i:j]  # float64[rows, 64]
-                t20 += x_.T @ t23
-        return d_params_1_b, t19, d_params_0_b, t20
+                t22 = np.square(h, out=s1)  # float64[rows, 64]
+                t23 = np.subtract(1.0, t22, out=s1)  # float64[rows, 64]
+                t24 = np.multiply(d_h, t23, out=s7)  # float64[rows, 64]
+                d_params_0_b += np.einsum("ij->j", t24)
+                t8 += x_.T @ t24
+        return t6, d_params_1_b, t7, d_params_0_b, t8
 
-    d_params_1_b, t19, d_params_0_b, t20 = map(sum, zip(*_in_parts(share_2, n, step_2, within=_blas_on_one_thread)))
-    d_params_1_W = t3 * params_1_W + t19  # float64[64, 10]
+    t6, d_params_1_b, t7, d_params_0_b, t8 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
+    # digits.py:32  fit = np.mean(log_sum - of_label)
+    fit = t6 / n
+    # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
+    value = fit + decay * (np.einsum("ij,ij->", params_0_W, params_0_W) + t1)
+    # derivative of digits.py:24
+    d_params_1_W = t2 * params_1_W + t7  # float64[64, 10]
     # derivative of digits.py:23
-    d_params_0_W = t3 * params_0_W + t20  # float64[64, 64]
+    d_params_0_W = t2 * params_0_W + t8  # float64[64, 64]
     return value, [{"W": d_params_0_W, "b": d_params_0_b}, {"W": d_params_1_W, "b": d_params_1_b}]
 
 

@@ -23,27 +23,26 @@ def loss_value_and_grad(params, x, labels, decay):
     W = params[0]["W"]
     b = params[0]["b"]
     n = x.shape[0]
-    # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-    t1 = labels[:, None]  # int64[n, 1]
     # derivative of digits.py:32
-    t2 = 1.0 / n
-    t4 = np.empty((n, 10))  # float64[n, 10]
-    step = _rows_of_block(n, 792, 4_700_000, _BLOCK)
+    t1 = 1.0 / n
+    # derivative of digits.py:31
+    t2 = -t1
+    step = _rows_of_block(n, 704, 2_100_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
-        t3 = 0.0
+        t3 = d_b = t4 = 0.0
         with _scratch(
             step,
             ((10,), 1, float),
             ((1,), 1, float),
             ((10,), 1, float),
             *[((), 0, float)] * 2,
-            ((1,), 1, np.int64),
         ) as buffers:
             for i in range(start, stop, step):
                 j = min(i + step, stop)
-                s1, s2, s3, s4, s5, s6 = (s[: j - i] for s in buffers)
+                rows = j - i
+                s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows, 64]
                 # digits.py:24  return h @ last["W"] + last["b"]
                 t5 = np.matmul(x_, W, out=s1)  # float64[rows, 10]
@@ -56,43 +55,29 @@ def loss_value_and_grad(params, x, labels, decay):
                 t10 = np.einsum("ij->i", t9, out=s4)  # float64[rows]
                 t11 = np.log(t10, out=s5)  # float64[rows]
                 log_sum = np.add(t7[:, 0], t11, out=s5)  # float64[rows]
-                t1_ = np.positive(t1[i:j], out=s6)  # int64[rows, 1]
+                labels_ = labels[i:j]  # int64[rows]
                 # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-                of_label = np.take_along_axis(scores, t1_, axis=1)[:, 0]  # float64[rows]
+                t12 = labels_[:, None]  # int64[rows, 1]
+                of_label = np.take_along_axis(scores, t12, axis=1)[:, 0]  # float64[rows]
                 # digits.py:32  fit = np.mean(log_sum - of_label)
-                t12 = np.subtract(log_sum, of_label, out=s5)  # float64[rows]
-                t3 += t12.sum()
+                t13 = np.subtract(log_sum, of_label, out=s5)  # float64[rows]
+                t3 += t13.sum()
                 # derivative of digits.py:30
-                t13 = np.divide(t2, t10, out=s4)  # float64[rows]
-                t14 = np.multiply(t13[:, None], t9, out=s3)  # float64[rows, 10]
-                t4[i:j] = t14
-        return t3
+                t14 = np.divide(t1, t10, out=s4)  # float64[rows]
+                t15 = np.multiply(t14[:, None], t9, out=s3)  # float64[rows, 10]
+                t15[np.arange(rows)[:, None], t12] += t2
+                # derivative of digits.py:24
+                d_b += np.einsum("ij->j", t15)
+                t4 += x_.T @ t15
+        return t3, d_b, t4
 
-    t3 = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
+    t3, d_b, t4 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t3 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
     value = fit + decay * np.einsum("ij,ij->", W, W)
-    # derivative of digits.py:30
-    d_scores = t4.copy()
-    d_scores[np.arange(n)[:, None], t1] -= t2
-    step_2 = _rows_of_block(n, 592, 5_700_000, _BLOCK)
-
-    def share_2(start, stop):
-        """Rows start to stop, step_2 at a time: what is computed of them stays in the cache."""
-        d_b = t15 = 0.0
-        for i in range(start, stop, step_2):
-            j = min(i + step_2, stop)
-            d_scores_ = d_scores[i:j]  # float64[rows, 10]
-            # derivative of digits.py:24
-            d_b += np.einsum("ij->j", d_scores_)
-            x_ = x[i:j]  # float64[rows, 64]
-            t15 += x_.T @ d_scores_
-        return d_b, t15
-
-    d_b, t15 = map(sum, zip(*_in_parts(share_2, n, step_2, within=_blas_on_one_thread)))
     # derivative of digits.py:24
-    d_W = 2 * decay * W + t15  # float64[64, 10]
+    d_W = 2 * decay * W + t4  # float64[64, 10]
     return value, [{"W": d_W, "b": d_b}]
 
 
