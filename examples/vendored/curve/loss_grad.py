@@ -39,18 +39,17 @@ def loss_value_and_grad(
     # model.py:18  return np.mean(residuals(params, t, y) ** 2)
     value = np.mean(t2 * t2)
     # derivative of model.py:18
-    t3 = t2 * (2 / n)  # float64[n]
+    t3 = 2 / n
+    t4 = t3 * t2  # float64[n]
     # derivative of model.py:10
-    d_offset = np.sum(t3)
-    d_height = t3 @ t1
-    d_rate = -(height * ((t3 * t1) @ t))
-    # derivative of model.py:9
-    d_params = np.zeros(3)  # float64[3]
-    d_params[2] = d_offset
-    # derivative of model.py:8
-    d_params[1] += d_rate
+    d_offset = t3 * np.sum(t2)
+    d_height = t4 @ t1
+    d_rate = -(height * ((t4 * t1) @ t))
     # derivative of model.py:7
-    d_params[0] += d_height
+    d_params = np.empty(3)  # float64[3]
+    d_params[0] = d_height
+    d_params[1] = d_rate
+    d_params[2] = d_offset
     return value, d_params
 
 
@@ -72,12 +71,13 @@ __symgrad__ = {
     "options": {"optimize": 1, "numerics": "stable", "threads": None},
     "stability": {
         "times_reciprocal": ["derivative of model.py:18"],
-        "product_of_product": ["derivative of model.py:18"],
+        "sizes_meet": ["derivative of model.py:18"],
+        "sum_of_multiple": ["derivative of model.py:10"],
         "numbers_leave": ["derivative of model.py:10"],
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "2470521fb2ce4bbf8ed6e33cc6d78e4d56084296b21cf25cec5b7572f1874236",
+    "text": "f16af45c2c9b560caa7ef011b4d0cc15f05b8eaed7969c83c73e63c978e48a39",
 }
 
 
