@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.analysis.values import is_zeros
 from symgrad.core.axes import result_shape
-from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params, is_view
+from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params
 from symgrad.core.provenance import UNKNOWN
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
 from symgrad.loops.halos import Extent, is_zero
@@ -108,13 +108,9 @@ class Bodies:
         members[node] = None
 
     def _is_recomputed(self, x: Node) -> bool:
-        """Whether rows of an earlier loop are computed again: cheaply, from what is there anyway."""
-        if not self.plan.is_row(x) or not (is_view(x) or x.op.cheap):
-            return False
-        if x.op is GET and self._moved(x) is not None:
-            return True
-        cuts = zip(x.inputs, self.plan.cuts[x], strict=True)
-        return not any(cut is not None and y in self.plan.loop for y, cut in cuts)
+        """Whether rows of an earlier loop are computed again; slices that move rows are read out of the whole."""
+        moves = self.plan.is_row(x) and x.op is GET and self._moved(x) is not None
+        return moves or self.plan.is_made_again(x)
 
     def _extents(self, k: int) -> dict[Node, Extent]:
         """The rows of each value that a loop computes: its own where it is a result, and whatever is made of them."""

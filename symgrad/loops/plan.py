@@ -46,6 +46,11 @@ class Plan:
         """Whether blocks of a value along an axis are what the loop that computes it has at hand."""
         return cut is not None and self.is_row(x) and self.axis.places[x] == cut
 
+    def is_made_again(self, x: Node) -> bool:
+        """Whether rows are computed in each loop that reads them: cheaply, from what is there anyway."""
+        made_of = (y for y, cut in self.reads(x) if cut is not None)
+        return self.is_row(x) and (is_view(x) or x.op.cheap) and not any(y in self.loop for y in made_of)
+
     def reads(self, node: Node) -> Iterator[tuple[Node, int | None]]:
         """The inputs of a node, and along which axis it takes blocks of them."""
         return zip(node.inputs, self.cuts.get(node) or (None,) * len(node.inputs), strict=True)
@@ -124,10 +129,10 @@ def _postpone(plan: Plan, nodes: Sequence[Node], outputs: Collection[Node]) -> N
     something larger is computed beside that, which would be stored in its place.
     """
     latest: dict[Node, int] = {}
-    free = _made_of_what_is_there(plan, nodes)
     for node in reversed(nodes):
         if plan.is_row(node) and node not in outputs and latest.get(node, 0) > plan.loop[node]:
-            stored = [x for x, cut in plan.reads(node) if plan.has_rows(x, cut) and x not in free]
+            made_of = [x for x, cut in plan.reads(node) if plan.has_rows(x, cut)]
+            stored = [x for x in made_of if not plan.is_made_again(x)]
             if len(stored) <= 1 and not any(likely_numbers(x) > likely_numbers(node) for x in stored):
                 plan.loop[node] = latest[node]
         for x, cut in plan.reads(node):
@@ -135,7 +140,7 @@ def _postpone(plan: Plan, nodes: Sequence[Node], outputs: Collection[Node]) -> N
             latest[x] = min(latest.get(x, needed), needed)
 
 
-def _made_of_what_is_there(plan: Plan, nodes: Sequence[Node], whole: Collection[Node] = ()) -> set[Node]:
+def _made_of_what_is_there(plan: Plan, nodes: Sequence[Node], whole: Collection[Node]) -> set[Node]:
     """The rows that any loop can compute, from what no loop does; what is in `whole` none does."""
     free: set[Node] = set()
     for node in nodes:
