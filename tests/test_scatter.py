@@ -197,7 +197,7 @@ def test_blocks_take_rows_of_no_view_and_of_no_large_table(usual_sizes):
 def test_what_is_added_may_be_a_view_of_where_it_is_added():
     def f(x, i):
         y = np.tanh(x)
-        np.add.at(y, i, y[::-1])
+        np.add.at(y, i, y[:, ::-1])
         return np.sum(y**2)
 
     x, i = RNG.normal(size=(900, 3)), RNG.integers(0, 900, 900)
