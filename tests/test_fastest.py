@@ -422,6 +422,20 @@ def test_kernels_at_special_values(f, op):
         np.testing.assert_allclose(program(x, y), f(x, y), rtol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_a_mask_leaves_out_is_zero_whatever_it_is(dtype):
+    with np.errstate(over="ignore"):
+        x = np.resize(SPECIAL, (100, 100)).astype(dtype)
+    f = lambda c, x: (np.where(c, -x, 0), np.where(c, 0, -x.T), np.where(c[0], -x, 0))
+    c = np.random.default_rng(0).random((100, 100)) < 0.5
+    program = compiled(f, c, x)
+    assert program.source.count("_where_true(") == 3 + 1  # and where it is defined
+    for a, b in zip(program(c, x), f(c, x), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(np.signbit(a), np.signbit(b))
+
+
 def test_small_arrays_keep_few_calls():
     for f in (lambda x: np.logaddexp(0, x), lambda x: np.heaviside(x, 0.5)):
         assert len(operators(compiled(f, array(10)))) == 1

@@ -13,7 +13,7 @@ from symgrad.ops.dtypes import result_dtype
 from symgrad.ops.elementwise import scalar
 from symgrad.ops.operands import as_input, is_traced, known_number, strong
 from symgrad.ops.spellings import is_small
-from symgrad.spelling import ATOM, CHOICE, COMPARE, UNARY, Code, call as spelled
+from symgrad.spelling import CHOICE, COMPARE, UNARY, Code, call as spelled
 
 
 def _takes(z, x, y, chosen):
@@ -90,11 +90,8 @@ def clip(a, a_min=UNSET, a_max=UNSET, out=None, *, min=UNSET, max=UNSET, **unkno
     return np.maximum(a, low) if high is None else CLIP(a, low, high)
 
 
-def _where_in_bits(node, condition, x, y):
-    """``np.where(c, x, 0)`` as a product of bits: NumPy's loop waits at each number where c has no pattern.
-
-    No infinity or NaN comes through, which a product of floats would let. 1850 us to 130 for 524288 of float32.
-    """
+def _where_true(node, condition, x, y):
+    """``_where_true(c, x)`` for ``np.where(c, x, 0)`` of many numbers: 1850 us to 130 for 524288 of float32."""
     c, *sides = node.inputs
     if is_small(node) or c.aval.dtype != bool or not c.aval.shape:
         return None
@@ -107,8 +104,7 @@ def _where_in_bits(node, condition, x, y):
     dtype = node.aval.dtype
     if dtype not in (np.float32, np.float64) or value.aval.dtype != dtype or not value.aval.shape or _given(value):
         return None
-    bits = f"{code.at(ATOM)}.view(np.uint{8 * dtype.itemsize})"
-    return Code(f"({bits} * {mask.at(UNARY)}).view(np.{dtype.name})")
+    return spelled("_where_true", [mask.text, code.text])
 
 
 def _is_zero(node):
@@ -127,7 +123,7 @@ WHERE = elementwise(
     np.where,
     lambda z, condition, x, y: (None, np.where(condition, 1.0, 0), np.where(condition, 0, 1.0)),
     dtype=lambda condition, x, y: result_dtype(x, y),
-    quick=_where_in_bits,
+    quick=_where_true,
     scalar=lambda node, condition, x, y: Code(
         f"{x.at(COMPARE)} if {condition.at(COMPARE)} else {y.at(COMPARE)}", CHOICE
     ),

@@ -1,4 +1,5 @@
-"""What generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread, `_add_at`.
+"""What generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread, `_add_at`,
+`_where_true`.
 
 The emitter writes the text of these functions into each module that needs them. Under symgrad all modules use these
 very functions, so that they share one pool of threads and the scratch memory.
@@ -227,3 +228,9 @@ def _add_at(y, i, v):
     for k in range(0, len(i), step):
         there = places.take(i[k : k + step], axis=0)
         np.add.at(y.reshape(-1), there.reshape(-1), v[k : k + step].reshape(-1))
+
+
+def _where_true(mask, x):
+    """``np.where(mask, x, 0)``, which is slow where a mask has no pattern, as a product of bits: 0 for any number."""
+    bits = f"u{x.dtype.itemsize}"
+    return (x.view(bits) * mask).view(x.dtype)
