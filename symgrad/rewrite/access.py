@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from symgrad.core.graph import Graph, Node
 from symgrad.core.sizes import same
 from symgrad.ops.index import GET
-from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.ops.index_expressions import EVERYTHING, Slice, composed
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
@@ -31,51 +30,28 @@ def index_of_index(graph: Graph, node: Node) -> Node | None:
     inner, outer = _key(x), _key(node)
     if inner is None or outer is None:
         return None
-    sizes, key = iter(x.inputs[0].aval.shape), list[Any]()
+    key: list[Any] = []
     for item in inner:
-        n = None if item is None else next(sizes)
         if item is not None and not isinstance(item, Slice):  # a number, which leaves no axis
             key.append(item)
             continue
         while outer[0] is None:
             key.append(outer.pop(0))
-        found = list(_composed(item, n, outer.pop(0)))
-        if Ellipsis in found:
+        found = _under(item, outer.pop(0))
+        if found is None:
             return None
         key += found
     return graph.add(GET, x.inputs, (("key", (*key, *outer)),))
 
 
-def _composed(inner: Slice | None, n: Any, item: Any) -> Iterator[Any]:
-    """What is left of an axis under one item after another; an Ellipsis where that is not known."""
-    if inner == EVERYTHING:
-        yield item
-    elif item == EVERYTHING:
-        yield inner
-    elif inner is None:
-        yield from [] if isinstance(item, int) else [Ellipsis]
-    else:
-        yield Ellipsis if (places := _places(n, inner)) is None else _among(places, n, item)
-
-
-def _places(n: Any, item: Slice) -> range | None:
-    """The places of an axis that a slice takes, if that is known."""
-    known = isinstance(n, int) and all(end is None or type(end) is int for end in item)
-    return range(n)[slice(*item)] if known else None
-
-
-def _among(places: range, n: int, item: Any) -> Any:
-    """An item that counts some places of an axis as one that counts all of them."""
-    if type(item) is int:
-        return places[item]
-    chosen = _places(len(places), item) if isinstance(item, Slice) else None
-    taken = places[slice(*item)] if chosen else None
-    return _as_slice(taken, n) if taken and taken.step > 0 else Ellipsis
-
-
-def _as_slice(places: range, n: int) -> Slice:
-    stop = None if places[-1] + places.step >= n else places[-1] + 1
-    return Slice(places.start or None, stop, None if places.step == 1 else places.step)
+def _under(item: Slice | None, other: Any) -> list[Any] | None:
+    """What is left of an axis that an item has made, under another item; None where that is not known."""
+    if item == EVERYTHING or other == EVERYTHING:
+        return [other if item == EVERYTHING else item]
+    if item is None:
+        return [] if type(other) is int else None
+    both = composed(item, other) if isinstance(other, (int, Slice)) else None
+    return None if both is None else [both]
 
 
 @procedure(GET, exact=True)
@@ -87,6 +63,8 @@ def index_of_joined(graph: Graph, node: Node) -> Node | None:
     axis = dict(joined.params).get("axis", 0)
     at = [i for i, item in enumerate(key) if item is not None][axis]
     sizes = [1 if joined.op is STACK else x.aval.shape[axis] for x in joined.inputs]
+    if joined.op is STACK and type(key[at]) is not int:
+        return None
     if not all(isinstance(n, int) for n in sizes):
         return None
     ends = np.cumsum(sizes).tolist()
@@ -106,6 +84,17 @@ def _within(item: Any, n: int, start: int, stop: int) -> Any:
     if not places or places.step < 0 or places[0] < start or places[-1] >= stop:
         return None
     return _as_slice(range(places[0] - start, places[-1] + 1 - start, places.step), stop - start)
+
+
+def _places(n: Any, item: Slice) -> range | None:
+    """The places of an axis that a slice takes, if that is known."""
+    known = isinstance(n, int) and all(end is None or type(end) is int for end in item)
+    return range(n)[slice(*item)] if known else None
+
+
+def _as_slice(places: range, n: int) -> Slice:
+    stop = None if places[-1] + places.step >= n else places[-1] + 1
+    return Slice(places.start or None, stop, None if places.step == 1 else places.step)
 
 
 @procedure(CONCATENATE, exact=True)
