@@ -39,7 +39,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     t6 = lower.mT  # float64[5, 4, 4]
     # gmm.py:22  logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
     t7 = alpha + q.sum(axis=1)  # float64[5]
-    step = _rows_of_block(n, 648, 5_300_000, _BLOCK)
+    step = _rows_of_block(n, 648, 3_300_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
