@@ -23,7 +23,7 @@ def derivatives(w, X, y, decay):
     n = X.shape[0]
     # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
     t1 = 0.5 * decay
-    step = _rows_of_block(n, 16 * d + 32, 2_400_000, _BLOCK)
+    step = _rows_of_block(n, 16 * d + 32, 2_700_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
