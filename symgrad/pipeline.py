@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
@@ -30,6 +30,7 @@ from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
 from symgrad.products.pack_operands import pack_operands
+from symgrad.products.polynomials import collect, collected
 from symgrad.products.restrict import restrict
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
@@ -47,7 +48,7 @@ from symgrad.rewrite import (
     stable,
     structure,
 )
-from symgrad.rewrite.engine import copied, rewrite, rewrite_within
+from symgrad.rewrite.engine import copied, replaced_within, rewrite, rewrite_within
 from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
@@ -142,6 +143,13 @@ OPTIMISE = (
         takes="the program with all of its derivatives",
         gives="what a careful person would have written; no marks",
         why="rules of derivatives make operations for the general case: products with one, sums over what was repeated",
+    ),
+    Stage(
+        collect,
+        level=1,
+        takes="sums of products in which terms are alike",
+        gives="polynomials with few operations",
+        why="it counts the operations that the rules have left",
     ),
     Stage(
         reuse_values,
@@ -272,6 +280,11 @@ def canonicalised(
     for stage in BEFORE:
         if stage.level <= optimize:
             image = rewrite_within(graph, rules_of(stage.run.__name__, numerics), better, chosen, since)
+            better, chosen = [image[y] for y in better], [image[x] for x in chosen]
+    if optimize and numerics == "stable":
+        nodes = reached([*better, *chosen])
+        if instead := collected(graph, nodes, [*better, *chosen], since, flat=True):
+            image = replaced_within(graph, nodes, instead)
             better, chosen = [image[y] for y in better], [image[x] for x in chosen]
     return better, chosen
 

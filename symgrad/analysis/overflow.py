@@ -30,15 +30,18 @@ def moderate(c: float, most: float) -> bool:
     return 1 / most < abs(c) < most
 
 
+ONE = Interval(1.0, 1.0)
+
+
 class Origins:
-    """Which arrays values are made of, and how large they can be.
+    """Which arrays, and perhaps which `scalars`, values are made of, and how large they can be.
 
     The factors of ``x * (x * exp(-x * x))`` balance each other: far from zero the last is nothing where ``x * x`` is
     infinite. Those of ``x * y * z`` do so by chance only, and those of ``sin(x) * cos(x) * tanh(x)`` never.
     """
 
-    def __init__(self, nodes: Collection[Node]) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: Collection[Node], scalars: bool = False) -> None:
+        self._nodes, self._scalars = nodes, scalars
 
     def add(self, x: Hashable, made_of: Iterable[Hashable]) -> None:
         """What stands for a value that the graph does not have."""
@@ -53,8 +56,8 @@ class Origins:
             if node.inputs:
                 bits[node] = reduce(operator.or_, [bits[x] for x in node.inputs])
             else:
-                is_array = type(node.aval) is not Aval or bool(node.aval.shape)
-                bits[node], sources = is_array << sources, sources + is_array
+                counts = type(node.aval) is not Aval or bool(node.aval.shape) or self._scalars
+                bits[node], sources = counts << sources, sources + counts
         return bits
 
     @cached_property
@@ -66,8 +69,18 @@ class Origins:
         if len(factors) < 3:
             return False
         most = [self._ranges[x].magnitude if isinstance(x, Node) else math.inf for x in factors]
-        if math.prod(most) < min(MODERATE.values()):
+        return math.prod(most) >= min(MODERATE.values()) and self._share(factors)
+
+    def balance_powers(self, powers: Iterable[tuple[Node, int]], numbers: int) -> bool:
+        """The same of powers, perhaps with numbers besides."""
+        powers = tuple(powers)
+        if sum(abs(n) for _, n in powers) + numbers < 3 or not self._share(x for x, _ in powers):
             return False
+        sizes = [((self._ranges[x] if n > 0 else ONE / self._ranges[x]).magnitude, abs(n)) for x, n in powers]
+        return sum(n * math.log(max(most, 1.0)) for most, n in sizes) >= math.log(min(MODERATE.values()))
+
+    def _share(self, factors: Iterable[Hashable]) -> bool:
+        """Whether several are made of one array."""
         seen = 0
         for x in dict.fromkeys(factors):
             if seen & self._bits[x]:

@@ -247,11 +247,16 @@ def rewrite_within(
         image[node] = _rebuilt(new, node, image)
         if node in opaque:
             image[node] = new.add(ALIAS, (image[node],), (("tag", node.id),))
-        if node in graph.names and image[node].op is not CONSTANT:
-            name = graph.names[node]
-            graph.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
+        _name_again(graph, node, image)
     note_rewrites(iter(graph.rewrites[already:]), graph, {})
     return image
+
+
+def _name_again(graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
+    """Give the image of a node in the same graph its name."""
+    name = graph.names.get(node)
+    if name is not None and image[node].op is not CONSTANT:
+        graph.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
 
 
 Made = Callable[[Graph, Mapping[Node, Node]], Variable]
@@ -272,6 +277,23 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None) -> Graph:
     _finished(new, graph, image)
     note_rewrites(((None, node, image[node]) for node in instead or () if node in image), new, image)
     return new
+
+
+def replaced_within(graph: Graph, nodes: Sequence[Node], instead: Mapping[Node, Made]) -> dict[Node, Node]:
+    """Append to `graph` some nodes made in another way, and what is made of them; the image of each node."""
+    image: dict[Node, Node] = {}
+    before = graph.provenance
+    for node in nodes:
+        where = node.where.moved(image)
+        if node in instead:
+            graph.provenance = where
+            image[node] = instead[node](graph, image).node
+        else:
+            image[node] = graph.rebuild(node, tuple([image[x] for x in node.inputs]), where)
+        if image[node] is not node:
+            _name_again(graph, node, image)
+    graph.provenance = before
+    return image
 
 
 def _ordered(graph: Graph) -> Sequence[Node]:
