@@ -23,15 +23,15 @@ def function(x):
     d_x = np.empty(n)  # float64[n]
     d2_x = np.empty(n)  # float64[n]
     d3_x = np.empty(n)  # float64[n]
-    step = _rows_of_block(n, 96, 1_400_000, _BLOCK)
+    step = _rows_of_block(n, 72, 1_000_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         y = 0.0
-        with _scratch(step, *[((), 0, float)] * 8) as buffers:
+        with _scratch(step, *[((), 0, float)] * 5) as buffers:
             for i in range(start, stop, step):
                 j = min(i + step, stop)
-                s1, s2, s3, s4, s5, s6, s7, s8 = (s[: j - i] for s in buffers)
+                s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
                 x_ = x[i:j]  # float64[rows]
                 # graph_door.py:18  h = np.sin(x)
                 h = np.sin(x_, out=s1)  # float64[rows]
@@ -42,26 +42,14 @@ def function(x):
                 d_h = np.multiply(3.0, t1, out=s3)  # float64[rows]
                 # derivative of graph_door.py:18
                 h_dot = np.cos(x_, out=s4)  # float64[rows]
-                np.multiply(h_dot, d_h, out=d_x[i:j])
-                t2 = np.multiply(h, d_h, out=s5)  # float64[rows]
-                # derivative of graph_door.py:19
-                t3 = np.multiply(6.0, h_dot, out=s6)  # float64[rows]
-                d_h_2 = np.multiply(h, t3, out=s7)  # float64[rows]
-                # derivative of graph_door.py:18
-                t4 = np.multiply(h_dot, d_h_2, out=s8)  # float64[rows]
-                np.subtract(t4, t2, out=d2_x[i:j])
-                # derivative of graph_door.py:19
-                t5 = np.multiply(h_dot, t3, out=s6)  # float64[rows]
-                # derivative of graph_door.py:18
-                t6 = np.subtract(t5, d_h, out=s6)  # float64[rows]
-                t7 = np.add(d_h_2, d_h_2, out=s7)  # float64[rows]
-                t8 = np.multiply(h, t7, out=s1)  # float64[rows]
-                # derivative of graph_door.py:19
-                t9 = np.multiply(-6.0, t1, out=s2)  # float64[rows]
-                d_h_3 = np.add(t6, t9, out=s6)  # float64[rows]
-                # derivative of graph_door.py:18
-                t10 = np.multiply(h_dot, d_h_3, out=s4)  # float64[rows]
-                np.subtract(t10, t8, out=d3_x[i:j])
+                np.multiply(d_h, h_dot, out=d_x[i:j])
+                t2 = np.square(h_dot, out=s5)  # float64[rows]
+                t3 = np.multiply(6.0, t2, out=s5)  # float64[rows]
+                t4 = np.subtract(t3, d_h, out=s3)  # float64[rows]
+                np.multiply(h, t4, out=d2_x[i:j])
+                t5 = np.multiply(21.0, t1, out=s2)  # float64[rows]
+                t6 = np.subtract(t3, t5, out=s5)  # float64[rows]
+                np.multiply(h_dot, t6, out=d3_x[i:j])
         return y
 
     y = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
