@@ -27,8 +27,8 @@ from symgrad.products.horner import Plan, Polynomial, Powers, times
 from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import stable_only
 
-MOST_TERMS = 400
-"""A sum of more terms is not expanded further."""
+MOST_TERMS, MOST_POWERS = 200, 100_000
+"""A sum of more terms is not expanded further, nor anything where that has made so many powers of atoms."""
 
 ROUNDS = 0.5
 """A function whose loop takes so many nanoseconds for a number computes it; the others select or add."""
@@ -127,9 +127,11 @@ class _Reading:
         self._rounded: set[Node] = set()
         self._plain: set[Node] = set()
         self._reciprocals: set[Node] = set()  # of which one over it is there
+        room = MOST_POWERS
         for node in group:
             found = self._read(node)
-            if self._is_manageable(found.terms, node):
+            room -= sum(map(len, found.terms))
+            if room > 0 and self._is_manageable(found.terms, node):
                 self.of[node] = found
             else:
                 self.members.discard(node)
