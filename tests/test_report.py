@@ -80,7 +80,8 @@ def test_the_right_side_is_made_of_what_stands_on_the_left(name):
     found = sg.value_and_grad(f, argnums=differentiable(args)).compile(*args).explain().rewrites
     for x in found:
         if "..." not in x.before:
-            assert set(LETTERS.findall(x.after)) <= set(LETTERS.findall(x.before)), x
+            after = re.sub(r'"[^"]*"', "", x.after)  # the letters of an einsum are labels
+            assert set(LETTERS.findall(after)) <= set(LETTERS.findall(x.before)), x
 
 
 def test_a_rewrite_says_what_became_of_which_line():
@@ -127,7 +128,7 @@ def test_passes_are_rewrites_as_well():
 def test_stages_are_those_that_run():
     names = [[x.name for x in reported(optimize=level).stages] for level in (0, 1, 2)]
     assert names[0] == ["open_checkpoints", "drop_dead", "emit", "load"]
-    assert names[1] == ["open_checkpoints", "simplify", "reuse_values", "drop_dead", "emit", "load"]
+    assert names[1] == ["open_checkpoints", "simplify", "collect", "reuse_values", "drop_dead", "emit", "load"]
     assert names[2][:2] == ["open_checkpoints", "simplify"]
     assert names[2][-5:] == ["nest", "coalesce_scatters", "collapse_batch", "emit", "load"]
 
