@@ -138,6 +138,7 @@ ROWS = {  # of rows of K numbers, and K such numbers: rows again
     "clipped": lambda x, w: np.clip(x, -0.7, 0.9) + x,
     "norms": lambda x, w: x / (1 + np.linalg.norm(x + 3, axis=1, keepdims=True)),
     "variance": lambda x, w: x * np.var(x, axis=1)[:, None],
+    "powers": lambda x, w: np.tanh(x[:, :1]) ** np.arange(K) @ np.outer(w, w),
     "last": lambda x, w: x - x[:, ::-1][:, :1],
     "pairs": lambda x, w: np.exp(-np.sum((x[:, None] - x) ** 2, axis=2)) @ x / 3,
     "forces": lambda x, w: np.sum((x[:, None] - x) / (1 + np.sum((x[:, None] - x) ** 2, axis=2))[..., None], axis=0),

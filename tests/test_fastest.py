@@ -386,6 +386,73 @@ def test_other_powers_stay():
         assert operators(compiled(lambda x, a=exponent: x**a, array(5))) == ["power"]
 
 
+MIXED = np.array([3.0, 0.0, -2.0, 1.5, -0.5])
+OF_ONE_ARRAY = {
+    "range": lambda x: x[:, None] ** np.arange(6),
+    "range with a step": lambda x: x[:, None] ** np.arange(2, 11, 4),
+    "floats": lambda x: x[:, None] ** np.arange(4.0),
+    "vander": lambda x: np.vander(x, 5),
+    "first axis": lambda x: x ** np.arange(17)[:, None],
+    "middle axis": lambda x: (x[:, None, None] * x[:7]) ** np.array([[3], [0], [16]]),
+    "negative and half": lambda x: x[:, None] ** MIXED,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", OF_ONE_ARRAY)
+def test_powers_of_one_array(name, dtype):
+    """Their gradient too, which needs no power that is not there."""
+    f, x = OF_ONE_ARRAY[name], np.linspace(0.3, 1.6, 200).astype(dtype)
+    program = agrees(f, x)
+    assert "power" not in operators(program)
+    weights = array(*f(x).shape, seed=1)
+    gradient = sg.grad(lambda x: np.sum(weights * f(x)))
+    fast, plain = (gradient.compile(x, optimize=level) for level in (2, 0))
+    assert "power" not in operators(fast)
+    close(fast(x), plain(x), dtype)
+
+
+def test_powers_of_zeros_infinities_and_nan():
+    exponents = np.arange(8)
+    x = np.concatenate([[0.0, -0.0, np.inf, -np.inf, np.nan], np.linspace(-3, 3, 95)])
+    program = compiled(lambda x: x[:, None] ** exponents, x)
+    assert "power" not in operators(program)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(program(x), x[:, None] ** exponents, rtol=2e-15)
+    assert np.array_equal(np.signbit(program(x)[:4]), np.signbit(x[:4, None] ** exponents))
+
+
+def test_powers_of_few_numbers_where_many_were_expected():
+    def f(x):
+        return x[1:, None] ** np.arange(6)
+
+    program = sg.compile(f).compile("float64[n]", optimize=2)
+    assert "power" not in operators(program)
+    for n in (1, 2, 5):
+        close(program(array(n)), f(array(n)))
+
+
+OTHER_POWERS = {
+    "few numbers": (lambda x: x[:3, None] ** np.arange(6), {}),
+    "many exponents": (lambda x: x[:, None] ** np.arange(18), {}),
+    "large exponents": (lambda x: x[:, None] ** np.array([1, 17]), {}),
+    "other exponents": (lambda x: x[:, None] ** np.array([1, 0.3]), {}),
+    "an exponent for each": (lambda x: x ** np.arange(100), {}),
+    "a table": (lambda x: x[:, None, None] ** np.arange(6).reshape(2, 3), {}),
+    "a base for each": (lambda x: np.reshape(x, (-1, 2)) ** np.arange(2), {}),
+    "integers": (lambda x: x.astype(int)[:, None] ** np.arange(6), {}),
+    "ieee": (lambda x: x[:, None] ** np.arange(6), {"numerics": "ieee"}),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_POWERS)
+def test_other_powers_of_one_array_stay(name):
+    (f, options), x = OTHER_POWERS[name], np.linspace(0.5, 2, 100)
+    program = compiled(f, x, **options)
+    assert "power" in operators(program)
+    assert np.array_equal(program(x), f(x))
+
+
 def test_what_is_divided_again_by_the_same_is_multiplied():
     def f(x, y):
         return 1 / y, x / y, (x * x) / y, y / x

@@ -7,20 +7,24 @@ import math
 import operator
 from collections.abc import Iterator
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.overflow import NEAR_ONE, has_range, moderate
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node
-from symgrad.core.shapes import same_shape
+from symgrad.core.graph import CONSTANT, Graph, Node
+from symgrad.core.shapes import is_one, same_shape
+from symgrad.core.sizes import Size
 from symgrad.frontend.variable import Variable
+from symgrad.ops.create import ARANGE
 from symgrad.ops.elementwise import DIVIDE, POSITIVE, POWER
 from symgrad.rewrite.conditions import BOOLEAN, finite, floating
 from symgrad.rewrite.engine import known
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import procedure, rule
+from symgrad.rewrite.structure import without
 
 # ---- what NumPy has a scalar loop for
 
@@ -156,6 +160,7 @@ def over_known_reciprocal(graph: Graph, node: Node) -> Variable | None:
 # ---- powers
 
 HIGHEST = 16
+MANY = 64  # numbers from which on an array for each power pays
 
 
 @procedure(POWER, changes_nan=True)
@@ -164,8 +169,56 @@ def power_by_products(graph: Graph, node: Node) -> Variable | None:
     x, exponent = Variable(graph, node.inputs[0]), number(node.inputs[1])
     if exponent is None or not x.shape or not has_range(x.dtype) or x.dtype != node.aval.dtype:
         return None
-    if not abs(exponent) <= HIGHEST or 2 * exponent != int(2 * exponent) or abs(exponent) < 0.5:
+    return _power(x, exponent) if exponent and _is_by_products(exponent) else None
+
+
+@procedure(POWER, changes_nan=True)
+def powers_by_products(graph: Graph, node: Node) -> Variable | None:
+    """Those of a polynomial, whose exponents have an axis of their own: a product for each, 12 ns a number to 2.
+
+    It is one of two powers that are there for most, and the derivative needs no others. An array for each, one behind
+    the other in memory, is written twice as fast as the columns of one.
+    """
+    (base, exponents), dtype = node.inputs, node.aval.dtype
+    if exponents.op not in (CONSTANT, ARANGE) or base.aval.dtype.kind != "f" or not has_range(dtype):
         return None
+    missing = (1,) * (node.aval.ndim - base.aval.ndim)
+    axis = _own_axis((*missing, *base.aval.shape), exponents.aval.shape)
+    if axis is None or numbers(base.aval.shape) < MANY:
+        return None
+    values = _numbers_of(exponents)
+    if not values or not all(map(_is_by_products, values)):
+        return None
+    whole = Variable(graph, base)[(None,) * len(missing)] if missing else Variable(graph, base)
+    x = Variable(graph, without(graph, whole.node, [axis])).astype(dtype)
+    return np.moveaxis(np.stack([_power(x, each) for each in values]), 0, axis)
+
+
+def _own_axis(base: tuple[Size, ...], exponents: tuple[Size, ...]) -> int | None:
+    """The axis along which a few exponents lie, and nothing else does."""
+    axes = [i for i, n in enumerate(exponents, len(base) - len(exponents)) if not is_one(n)]
+    if len(axes) != 1 or not is_one(base[axes[0]]):
+        return None
+    n = exponents[axes[0] - len(base)]
+    return axes[0] if isinstance(n, int) and 1 < n <= HIGHEST + 1 else None
+
+
+def _numbers_of(x: Node) -> list[Any]:
+    """Those of a constant, or of a range between known limits."""
+    if x.op is CONSTANT:
+        return list(x.constant.ravel().tolist())
+    limits = [number(limit) for limit in x.inputs]
+    return [] if None in limits else list(np.arange(*limits).tolist())
+
+
+def _is_by_products(exponent: float) -> bool:
+    """Whether it is a whole number or a half one, and not large."""
+    return abs(exponent) <= HIGHEST and 2 * exponent == int(2 * exponent)
+
+
+def _power(x: Variable, exponent: float) -> Variable:
+    if not exponent:
+        return np.ones_like(x)
     y = reduce(operator.mul, _factors_of_power(x, abs(exponent)))
     return DIVIDE(1, y) if exponent < 0 else y
 
