@@ -129,6 +129,11 @@ def rows_scale(size: Size) -> float:
     return 1.0 if few else MANY_ROWS / max(likely(size), 1)  # n - k is likely 0
 
 
+def likely_rows(size: Size) -> float:
+    """How many rows there are likely, or from a spec are taken to be."""
+    return likely(size) * rows_scale(size)
+
+
 def note_columns(graph: Graph) -> None:
     """Tell the scope of a program's sizes which symbols are columns: fewer than rows, as far as one can tell.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from symgrad.core.graph import Node
 
@@ -19,15 +20,18 @@ def users_of(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
 
 def times_used(nodes: Iterable[Node], outputs: Iterable[Node]) -> Counter[Node]:
     """How often each value is read; to be a result is a use as well."""
-    times = Counter(x for node in nodes for x in node.inputs)
-    times.update(outputs)
-    return times
+    return Counter(chain(chain.from_iterable([node.inputs for node in nodes]), outputs))
 
 
 def shared_values(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
     """The values that are results, or that several nodes read."""
-    users = Counter(x for node in nodes for x in dict.fromkeys(node.inputs))
-    return {x for x, n in users.items() if n > 1}.union(outputs)
+    read: set[Node] = set()
+    shared = set(outputs)
+    for node in nodes:
+        inputs = set(node.inputs)
+        shared |= inputs & read
+        read |= inputs
+    return shared
 
 
 def live_in(part: Iterable[Node], outputs: Iterable[Node] = ()) -> set[Node]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from heapq import heappop, heappush
 from itertools import chain
 
-from symgrad.analysis.cost import likely_numbers
+from symgrad.analysis.cost import likely_numbers, likely_rows
 from symgrad.core.axes import AxisSignature
 from symgrad.core.graph import Node
 from symgrad.core.sizes import Size, largest
@@ -41,47 +41,50 @@ class Axis:
         return node.aval.shape[self.places[node]]
 
 
-def axes_of(nodes: Sequence[Node], stencils: bool = False) -> list[Axis]:
+def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0) -> list[Axis]:
     """The axes of a program, in the order in which they come up.
 
-    Two axes of two values are one where an operator carries the one over into the other, or pairs them.
+    Two axes of two values are one where an operator carries the one over into the other, or pairs them. One of fewer
+    `rows` that meets itself is cut in any way: nobody asks how.
     """
-    parents: dict[Place, Place] = {}
+    number: dict[Place, int] = {}  # in which order they come up
+    earlier: list[int] = []  # of each place one of the same axis, itself for the first
     groups: list[Group] = []
     for node in nodes:
         signature = stencil_signature(node) if stencils else row_signature(node)
         first: dict[object, list[Place]] = {}
         for x, labels in zip((*node.inputs, node), (*signature.inputs, signature.result), strict=True):
             for i, label in enumerate(labels):
-                if label is not None:
-                    group = first.setdefault(label, [])
-                    group.append((x, i))
-                    place = _root(parents, (x, i))
-                    parents[place] = _root(parents, group[0])
+                if label is None:
+                    continue
+                place = (x, i)
+                k = number.setdefault(place, len(earlier))
+                if k == len(earlier):
+                    earlier.append(k)
+                group = first.setdefault(label, [])
+                group.append(place)
+                if len(group) > 1:
+                    j, k = _first(earlier, number[group[0]]), _first(earlier, k)
+                    earlier[max(j, k)] = min(j, k)
         groups += [(node, group) for group in first.values()]
-    return [_sized(axis) if stencils else axis for axis in _collected(parents, groups)]
+    members: dict[int, list[Place]] = {}
+    for place, k in number.items():
+        members.setdefault(_first(earlier, k), []).append(place)
+    axes = [_collected(places, groups, rows) for places in members.values()]
+    return list(map(_sized, axes)) if stencils else axes
 
 
-def _root(parents: dict[Place, Place], place: Place) -> Place:
-    """What stands for the axis of a place; the way there is made shorter."""
-    root = parents.setdefault(place, place)
-    while parents[root] is not root:
-        root = parents[root]
-    while place is not root:
-        place, parents[place] = parents[place], root
-    return root
+def _first(earlier: list[int], k: int) -> int:
+    """The first place of an axis; the way there is made shorter."""
+    while (j := earlier[k]) != k:
+        earlier[k] = k = earlier[j]
+    return k
 
 
-def _collected(parents: dict[Place, Place], groups: Iterable[Group]) -> Iterator[Axis]:
-    members: dict[Place, list[Place]] = {}
-    for place in list(parents):
-        members.setdefault(_root(parents, place), []).append(place)
-    for places in members.values():
-        once = dict(places)
-        if len(once) == len(places):
-            yield _axis(once)
-        else:
-            yield _unfolded(places, groups)
+def _collected(places: Sequence[Place], groups: Iterable[Group], rows: int) -> Axis:
+    axis = _axis(dict(places))
+    meets_itself = len(axis.places) < len(places)
+    return _unfolded(places, groups) if meets_itself and likely_rows(axis.size) >= rows else axis
 
 
 def _axis(places: dict[Node, int]) -> Axis:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.analysis.cost import likely, rows_scale
+from symgrad.analysis.cost import likely, likely_rows, rows_scale
 from symgrad.analysis.values import is_range, is_zeros
 from symgrad.core.axes import AxisSignature, Labels, signature_of
 from symgrad.core.graph import Node, per_node
@@ -68,8 +68,8 @@ def adds_rows(node: Node) -> bool:
     table, _, index = node.inputs
     if index.aval.ndim == 0 or node.aval.dtype.kind == "b":
         return False
-    kept = likely(table.aval.shape[0]) * rows_scale(table.aval.shape[0])
-    return SMALLER * kept <= likely(product(index.aval.shape)) * rows_scale(index.aval.shape[0])
+    added = likely(product(index.aval.shape)) * rows_scale(index.aval.shape[0])
+    return SMALLER * likely_rows(table.aval.shape[0]) <= added
 
 
 def _signature_of_sums(node: Node) -> AxisSignature:

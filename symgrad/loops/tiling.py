@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from symgrad.analysis.cost import is_work, likely, likely_numbers, rows_scale
+from symgrad.analysis.cost import is_work, likely, likely_numbers, likely_rows, rows_scale
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name
 from symgrad.core.provenance import Where
 from symgrad.core.recording import note
@@ -94,15 +94,14 @@ def _best(graph: Graph, worth: float) -> Division | None:
 def _promising(graph: Graph, worth: float) -> list[Axis]:
     """Long axes along which much of the work lies, where blocks without any cost would be faster."""
     nodes, work = graph.live, _work(graph)
-    axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes)) if _has_many_rows(axis)]
+    axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes, rows=FEWEST_ROWS)) if _has_many_rows(axis)]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
     weights = [sum(likely_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
     promising = []
     for axis, touched, weight in zip(axes, along, weights, strict=True):
-        at_most = _at_most_saved(touched, rows_scale(axis.size))
         if not weight or weight < max(weights) / 2:
             note(reasons.NotAlong(axis.size, "too little of the work lies along this axis"))
-        elif at_most <= worth:
+        elif (at_most := _at_most_saved(touched, rows_scale(axis.size))) <= worth:
             note(reasons.LittleToSave(at_most, worth, axis.size))
         else:
             promising.append(axis)
@@ -117,18 +116,14 @@ def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
 
 
 def _has_many_rows(axis: Axis) -> bool:
-    many = _rows_of(axis) >= FEWEST_ROWS
+    many = likely_rows(axis.size) >= FEWEST_ROWS
     if not many and not is_one(axis.size):
         note(reasons.NotAlong(axis.size, f"fewer than {FEWEST_ROWS} rows"))
     return many
 
 
 def _is_long(moved: Moved) -> bool:
-    return likely(moved.size) * rows_scale(moved.size) >= FEWEST_ROWS
-
-
-def _rows_of(axis: Axis) -> float:
-    return likely(axis.size) * rows_scale(axis.size)
+    return likely_rows(moved.size) >= FEWEST_ROWS
 
 
 def _at_most_saved(work: Sequence[Node], scale: float) -> float:
@@ -170,7 +165,7 @@ class Division:
         for x, k in plan.loop.items():
             work[k] += [x] * is_work(x)
         scale = rows_scale(self.axis.size)
-        idle = [_at_most_saved(each, scale) <= 0 for each in work]
+        idle = [plan.loops > 1 and _at_most_saved(each, scale) <= 0 for each in work]
         whole = set() if all(idle) else {x for x, k in plan.loop.items() if idle[k]}
         whole |= views_read_outside(plan, self.nodes, whole)
         return plan_for(self.nodes, self.graph.outputs, self.axis, whole) if whole else plan
@@ -236,7 +231,7 @@ class Division:
 
     def _seconds(self, k: int, layout: Layout, least: int, cores: int) -> float:
         body, work = self.bodies[k], self._work(k)
-        total = round(_rows_of(self.axis))
+        total = round(likely_rows(self.axis.size))
         rows = rows_of_block(total, likely(layout.row_bytes), least)
         cut = {
             x: twin for (x, cut), twin in body.inputs.items() if cut

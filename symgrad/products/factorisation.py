@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -151,7 +151,8 @@ def _times(x: Any, y: Any) -> Any:
     return -y if type(x) is float and x == -1 else x * y
 
 
-def _pairs(left: Sequence[int]) -> Counter[Pair]:
+@lru_cache(maxsize=1024)  # asked for again and again as factors are paired up
+def _pairs(left: tuple[int, ...]) -> Counter[Pair]:
     """How often each pair can be taken out."""
     n = Counter(left)
     found = Counter({Pair(i, j): min(n[i], n[j]) for i, j in combinations(sorted(n), 2)})
@@ -159,7 +160,7 @@ def _pairs(left: Sequence[int]) -> Counter[Pair]:
     return found
 
 
-def _with_pair(left: Sequence[int], pair: Pair, new: int) -> tuple[int, ...]:
+def _with_pair(left: tuple[int, ...], pair: Pair, new: int) -> tuple[int, ...]:
     rest = list(left)
     for _ in range(_pairs(left)[pair]):
         for i in pair:

@@ -57,12 +57,14 @@ def collected(
     arithmetic = [x for x in nodes if x.id >= since and _is_arithmetic(x)]
     members = set(arithmetic)
     apart = {x for x in arithmetic if isinstance(graph.names.get(x), str)}
+    groups = [group for group in _groups(arithmetic, apart) if len(group) > 2]
+    if not groups:
+        return {}
     uses, origins = times_used(nodes, outputs), Origins(nodes, scalars=True)
     outside = apart.union(outputs, (x for node in nodes if node not in members for x in node.inputs))
     instead: dict[Node, Made] = {}
-    for group in _groups(arithmetic, apart):
-        if len(group) > 2:
-            instead |= _Reading(group, outside, apart, uses).rewritten(flat, origins)
+    for group in groups:
+        instead |= _Reading(group, outside, apart, uses).rewritten(flat, origins)
     return instead
 
 
@@ -77,7 +79,7 @@ def _is_arithmetic(node: Node) -> bool:
         return node.inputs[0].aval.weak and node.inputs[0].aval.dtype == node.aval.dtype
     if node.op is POWER and not _is_whole(number(node.inputs[1])):
         return False
-    return all(x.aval.weak or (x.aval.dtype == node.aval.dtype and _alike(x, node)) for x in node.inputs)
+    return all([x.aval.weak or (x.aval.dtype == node.aval.dtype and _alike(x, node)) for x in node.inputs])
 
 
 def _is_whole(n: object) -> bool:
@@ -164,9 +166,11 @@ class _Reading:
         if not any(origins.balance_powers(m, numbers=abs(c) != 1) for m, c in terms):
             return True
         cone = self._needed([root])
-        plan = Plan(self._reciprocals)
-        if plan.operations([plan.write(p.terms)]) * MUCH_LESS <= len(cone):
-            return True
+        atoms = {atom for m in p.terms for atom, _ in m}
+        if (len(atoms) - 1) * MUCH_LESS <= len(cone):  # each takes part in an operation
+            plan = Plan(self._reciprocals)
+            if plan.operations([plan.write(p.terms)]) * MUCH_LESS <= len(cone):
+                return True
         return any(node.op is MULTIPLY and self._multiplies_powers(node, origins) for node in cone)
 
     def _multiplies_powers(self, node: Node, origins: Origins) -> bool:
