@@ -86,8 +86,8 @@ def call(function: str, arguments: Sequence[str]) -> Call:
 
 
 def several(names: Sequence[str]) -> Code:
-    """Names in a row: ``a, b`` and ``a,``."""
-    return Code(", ".join(names) + "," * (len(names) == 1), CHOICE)
+    """Names in a row: ``a, b`` and ``(a,)``."""
+    return Code(f"({names[0]},)") if len(names) == 1 else Code(", ".join(names), CHOICE)
 
 
 def spell_number(value: Any, weak: bool) -> Code:

@@ -92,4 +92,4 @@ def test_sizes_are_names_or_expressions():
     assert isinstance(spell_size(n), Name)
     assert isinstance(spell_size(Rows("rows")), Name)
     assert infix("*", spell_size(n + 1), X).text == "(n + 1) * x"
-    assert several(["a"]).text == "a,"
+    assert several(["a"]).text == "(a,)"
