@@ -747,6 +747,7 @@ def test_known_rows_are_shared_evenly(n):
     assert min(lengths) > 0.9 * max(lengths)
 
 
+@pytest.mark.usefixtures("usual_sizes")
 @given(st.integers(0, 10**7), st.integers(0, 10**4), st.integers(1, 10**7), st.integers(1, 10**7))
 def test_rows_of_a_block(n, nbytes, least, most):
     """Blocks fit unless a row does not; there are as many parts as work for threads gives, and all rows lie in them."""

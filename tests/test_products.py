@@ -246,6 +246,7 @@ PARTS = {
 }
 
 
+@pytest.mark.usefixtures("usual_sizes")
 @pytest.mark.parametrize("name", PARTS)
 def test_a_product_is_computed_where_it_is_read(name):
     f, restricted = PARTS[name]

@@ -96,7 +96,7 @@ class Block(Region):
         """Every size that the loop mentions, apart from what stands in its graph."""
         extents = tuple(extent.sizes for extent in self.bounds)
         avals = tuple(aval.shape for aval in self.avals)
-        return (self.size, *extents, *avals, *(buffer.shape for buffer in self.layout.buffers))
+        return (self.size, self.layout.row_bytes, *extents, *avals, *(buffer.shape for buffer in self.layout.buffers))
 
     @property
     def step(self) -> Any:

@@ -206,7 +206,7 @@ def composed(outer, inner):
     if inner == EVERYTHING or outer == EVERYTHING:
         return outer if inner == EVERYTHING else inner
     numbers = [x for item in (outer, inner) if isinstance(item, Slice) for x in item if x is not None]
-    start, step = outer.start or 0, outer.step or 1
+    start, step = (default if x is None else x for x, default in ((outer.start, 0), (outer.step, 1)))
     if not all(isinstance(x, int) for x in numbers) or start < 0 or step < 1:
         return None
     if isinstance(inner, int):
