@@ -12,7 +12,7 @@ from symgrad.core.graph import Aval, Node, per_node
 from symgrad.loops import machine
 from symgrad.loops.buffer_allocation import SHORT
 
-# Of an AMD EPYC with two cores of 512 KB of level-2 cache each; `python benchmarks/costs.py` measures another machine.
+# Of x86-64 servers with two cores; `python benchmarks/costs.py` measures another machine.
 CALL = 0.8e-6  # seconds for calling NumPy
 SHARE = 100e-6  # for handing work to a thread
 WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; several threads take as long
