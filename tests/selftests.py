@@ -63,9 +63,9 @@ def signal(z):
 WEIGHTS = {"W": "float64[d, h]", "b": "float64[h]", "out": "float64[h]"}
 NET = [("float32[a, b]", "float32[b]"), ("float32[b, c]", "float32[c]")]
 ROWS = "float64[n, d]", "float64[n]"
-PROGRAMS = {
-    "tree": lambda: sg.value_and_grad(network).compile(WEIGHTS, *ROWS),
-    "layers": lambda: sg.grad(layers).compile(NET, "float32[n, a]", optimize=1),  # loops with BLAS need threadpoolctl
+PROGRAMS = {  # none with loops that multiply matrices: those need threadpoolctl
+    "tree": lambda: sg.value_and_grad(network, optimize=1).compile(WEIGHTS, *ROWS),
+    "layers": lambda: sg.grad(layers).compile(NET, "float32[n, a]", optimize=1),
     "logistic": lambda: sg.value_and_grad(logistic, optimize=1).compile("float64[d]", *ROWS),
     "newton": lambda: sg.hessian(logistic, optimize=1).compile("float64[5]", "float64[n, 5]", "float64[n]"),
     "threads": lambda: sg.value_and_grad(heat).compile("float64[n]", 0.5),
