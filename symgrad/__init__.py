@@ -11,6 +11,15 @@ from symgrad.derivatives.checkpoint import checkpoint as checkpoint
 from symgrad.derivatives.hooks import on_gradient as on_gradient
 from symgrad.export.load import Saved as Saved, load as load
 from symgrad.frontend.arguments import spec as spec
+from symgrad.frontend.control import (
+    associative_scan as associative_scan,
+    cond as cond,
+    fori_loop as fori_loop,
+    map as map,
+    scan as scan,
+    switch as switch,
+    while_loop as while_loop,
+)
 from symgrad.frontend.trace import Program as Program
 from symgrad.frontend.variable import Variable as Variable
 from symgrad.interchange.graphs import from_json as from_json, to_json as to_json

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from symgrad.core.axes import AxisSignature
+    from symgrad.core.size_scope import Sizes
     from symgrad.spelling import Code
 
 Params = tuple[tuple[str, Any], ...]
@@ -225,6 +226,7 @@ class Graph:
         self.rewrites: list[tuple[Any, Node, Node]] = []
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
+        self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._live: tuple[list[Node], list[Node]] = [], []  # for which outputs, and what they need
 
@@ -289,6 +291,13 @@ class Graph:
     def seed(self, aval: Aval) -> Node:
         """A stand-in that a derivative is linear in and that therefore vanishes from it: never evaluated."""
         return self.add(SEED, (), (("aval", aval), ("tag", len(self.nodes))))
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Where its symbolic sizes come from; a trace puts its own here."""
+        from symgrad.core.size_scope import Sizes
+
+        return Sizes()
 
     def label(self, node: Node, name: str | tuple[str, Node]) -> None:
         """Name a node; the first name stays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,20 @@ def values_of(
     """The same, with the value of each node on the way."""
     sizes = dict(rows or {})
     for node, value in feeds.items():
-        for size, number in zip(node.aval.shape, np.shape(value), strict=True):
-            if isinstance(size, Dim) and size.expr.is_Symbol:
-                sizes[size.expr.name] = number
+        sizes |= _symbols_in(node.aval, value)
     values = dict(feeds)
     for node in needed(outputs, feeds):
         values[node] = evaluate(node, values, sizes)
+        if type(node.aval) is not Aval:  # of a loop only running tells how many turns it has
+            for aval, value in zip(node.aval, values[node], strict=True):
+                sizes |= _symbols_in(aval, value)
     return values
+
+
+def _symbols_in(aval: Aval, value: Any) -> dict[str, int]:
+    """The symbols that are sizes of a value, and what they are."""
+    pairs = zip(aval.shape, np.shape(value), strict=True)
+    return {size.expr.name: number for size, number in pairs if isinstance(size, Dim) and size.expr.is_Symbol}
 
 
 def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
@@ -66,11 +73,21 @@ def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
     if isinstance(value, Rows):
         return sizes[str(value)]
     if type(value) is Region:
-        return lambda *xs: interpret(value.results, dict(zip(value.parameters, xs, strict=True)), sizes)
+        return RegionAt(value, sizes)
     if isinstance(value, tuple) and not isinstance(value, Aval):
         items = [at_sizes(item, sizes) for item in value]
         return tuple(items) if type(value) is tuple else type(value)(*items)
     return value
+
+
+class RegionAt(NamedTuple):
+    """A region as a function of arrays, for numbers for the symbols in it."""
+
+    region: Region
+    sizes: Mapping[str, int]
+
+    def __call__(self, *xs: Any) -> list[Any]:
+        return interpret(self.region.results, dict(zip(self.region.parameters, xs, strict=True)), self.sizes)
 
 
 def like(x: Any, array: np.ndarray) -> Any:

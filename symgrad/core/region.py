@@ -153,6 +153,20 @@ def cut(graph: Graph, results: Sequence[Node], since: Mark) -> Region:
     return Region(graph, sorted(parameters, key=lambda x: x.id), results)
 
 
+def closed(graph: Graph, parameters: Sequence[Node], results: Sequence[Node], inside: Callable[[Node], bool]) -> Region:
+    """The region that computes `results`; behind the parameters that are given are what else it reads from outside."""
+    given, others = set(parameters), set()
+    seen, stack = set(results), list(results)
+    while stack:
+        node = stack.pop()
+        if node.op in (CONSTANT, SIZE) or inside(node):
+            stack += [x for x in node.inputs if x not in seen]
+            seen.update(node.inputs)
+        elif node not in given:
+            others.add(node)
+    return Region(graph, [*parameters, *sorted(others, key=lambda x: x.id)], results)
+
+
 def _is_constant(x: Node) -> bool:
     return all(y.op in (CONSTANT, SIZE) for y in x.inputs)
 

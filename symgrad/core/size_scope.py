@@ -110,9 +110,10 @@ class Sizes:
             name += "_"
         return name
 
-    def fresh(self) -> Dim:
+    def fresh(self, stem: str = "_") -> Dim:
         """A size whose name nobody has used: ``_0``, ``_1``, ..."""
-        return self.symbol(next(name for k in range(len(self._symbols) + 1) if (name := f"_{k}") not in self._symbols))
+        names = (f"{stem}{k}" for k in range(len(self._symbols) + 1))
+        return self.symbol(next(name for name in names if name not in self._symbols))
 
     def value(self, dim: Size) -> int | None:
         """The number that a size is in the call at hand; None where there is none."""

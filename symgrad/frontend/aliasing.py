@@ -26,6 +26,7 @@ class Memory:
     __slots__ = (
         "_array",
         "_base",
+        "_born",
         "_doubtful",
         "_lock",
         "_node",
@@ -47,6 +48,7 @@ class Memory:
         self._sure = True  # False where NumPy may have copied: a reshape of a view
         self._doubtful = False  # where what may be a view of it, or a copy, was written into
         self._version = 0  # of the root's memory that _node stands for
+        self._born = len(graph.nodes)  # before or after the body of a loop or a branch was begun
         self._array = False  # of no dimensions and yet an array, not a scalar
         # NumPy may have laid it out in another order than C's; how arguments lie in memory is the caller's choice
         self._permuted = bool(lock) and len(node.aval.shape) > 1
@@ -206,6 +208,11 @@ class Memory:
 
     def rebind(self, content: Node) -> None:
         """Make `content`, of the same shape and dtype, the value of this memory and of all that view it."""
+        if self.owner._born < self.graph.body:
+            raise WriteError(
+                "the body of a loop or a branch writes into an array from outside of it",
+                "Carry the array: return it as part of the state.",
+            )
         view, written = self, [(self, content)]
         while view._base is not None:
             if not view._sure and view._view.op is shape.RESHAPE:  # type: ignore[union-attr]

@@ -108,6 +108,7 @@ def trace(
     bound = bind(function, args, kwargs or {}, name)
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
+    graph.sizes = sizes
     where = definition(function)
     arguments = _Traced(graph, bound.arguments, sizes, where, function)
     leaves, variables = arguments.leaves(shapes or {}, numbers)

@@ -119,8 +119,8 @@ class Symbols(Sizes):
             raise ArgumentError(f"there is no size {name!r}", "List it among the symbols of the file.")
         return self._by_text[name]
 
-    def fresh(self) -> Dim:
-        return self.symbol("_")
+    def fresh(self, stem: str = "_") -> Dim:
+        return self.symbol(stem)
 
 
 @dataclass

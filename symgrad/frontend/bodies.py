@@ -1,0 +1,236 @@
+"""The bodies of loops and branches: functions of the user's, traced once and cut out of the graph as regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, Op, depends, reached
+from symgrad.core.provenance import assigned_name, unpacked_names
+from symgrad.core.region import Region, closed
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Dim, Size, largest
+from symgrad.errors import GraphError, ShapeError
+from symgrad.frontend.variable import Variable, freeze, lift
+from symgrad.ops.control import COND, PLACE, SCAN
+from symgrad.ops.dtypes import common_dtype
+
+MOST = 4  # times that a body is traced until what it carries keeps its type
+
+Carry = Sequence[Variable]
+Body = Callable[[Carry, Variable, Carry], tuple[Sequence[Any], Sequence[Any]]]
+"""Gives, of what is carried, the place of the turn and the slices, what is carried on and what is stacked."""
+
+
+# ---- branches
+
+
+def branch(
+    graph: Graph, pred: Variable, then: Callable[[], Sequence[Any]], other: Callable[[], Sequence[Any]]
+) -> list[Variable]:
+    """What one of two functions gives, which are alike in number and shapes; only that one is computed."""
+    with _body_of(graph):
+        since = graph.body
+        sides = [[lift(graph, y) for y in side()] for side in (then, other)]
+        for y, z in zip(*sides, strict=True):
+            _check_alike(y, z)
+        avals = [_common(y.aval, z.aval) for y, z in zip(*sides, strict=True)]
+        sides = [[promoted(graph, y, aval) for y, aval in zip(side, avals, strict=True)] for side in sides]
+    both = closed(graph, (), [y for side in sides for y in side], lambda x: x.id >= since)
+    given = both.parameters
+    regions = {name: Region(graph, given, side) for name, side in zip(("then", "other"), sides, strict=True)}
+    return _items(graph, COND, (pred.node, *given), regions)
+
+
+def _check_alike(y: Node, z: Node) -> None:
+    if not same_shape(y.aval.shape, z.aval.shape):
+        raise ShapeError(
+            f"one branch gives {y.aval}, and the other {z.aval}",
+            "Give arrays of one shape in both: np.broadcast_to(x, shape).",
+        )
+
+
+# ---- loops
+
+
+def repeat(
+    graph: Graph,
+    body: Body,
+    init: Sequence[Any],
+    length: Any,
+    slices_of: Carry = (),
+    test: Callable[[Carry, Variable], Any] | None = None,
+    reverse: bool = False,
+) -> tuple[list[Variable], list[Variable], Variable | None]:
+    """A loop: what is carried in the end, the stacks, and of one with a test how many turns there were.
+
+    What a body carries gets the dtype that its results have; it keeps its shape. Where the test alone ends the loop the
+    length is `UNBOUNDED`.
+
+    Raises
+    ------
+    ShapeError
+        If what is carried changes its shape.
+    """
+    carry = [lift(graph, x) for x in init]
+    for _ in range(MOST):
+        turn = _traced(graph, body, test, carry, slices_of)
+        avals = [_carried(x, y) for x, y in zip(carry, turn.results, strict=False)]
+        if avals == [x.aval for x in carry]:
+            break
+        carry = [promoted(graph, x, aval) for x, aval in zip(carry, avals, strict=True)]
+    else:
+        raise GraphError(
+            "what a loop carries changes its dtype at every turn", "Convert it in the body: x.astype(float)."
+        )
+    return _recorded(graph, turn, carry, length, slices_of, reverse)
+
+
+class _Turn(NamedTuple):
+    """One turn, traced: stand-ins, what is made of them, and whether there is another turn."""
+
+    carry: list[Node]
+    place: Node
+    slices: list[Node]
+    results: list[Node]  # what is carried on, and what is stacked
+    test: Node | None
+
+
+def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry) -> _Turn:
+    with _body_of(graph):
+        stand_ins = [graph.seed(x.aval) for x in carry]
+        for x, y in zip(carry, stand_ins, strict=True):
+            if x in graph.names and x.op is not CONSTANT:
+                graph.label(y, graph.names[x])
+        place = graph.seed(PLACE)
+        slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in slices_of]
+        goes_on = None
+        if test is not None:
+            goes_on = lift(graph, _truth(test([Variable(graph, x) for x in stand_ins], Variable(graph, place))))
+        rows = [Variable(graph, x, "it is a slice of an array that the loop runs over") for x in slices]
+        new, ys = body([Variable(graph, x) for x in stand_ins], Variable(graph, place), rows)
+        stacked = [lift(graph, y) for y in ys]
+        results = [*(lift(graph, y) for y in new), *(promoted(graph, y, y.aval._replace(weak=False)) for y in stacked)]
+        avals = [x.aval for x in carry]
+        results[: len(carry)] = [
+            promoted(graph, y, x) if same_shape(y.aval.shape, x.shape) and _common(x, y.aval) == x else y
+            for x, y in zip(avals, results, strict=False)
+        ]
+    return _Turn(stand_ins, place, slices, results, goes_on)
+
+
+def _truth(value: Any) -> Any:
+    if not isinstance(value, Variable):
+        return bool(value)
+    if value.shape:
+        raise ShapeError(f"the test of a loop gives {value.aval}", "Give one truth: np.any(x) or np.all(x).")
+    return value if value.dtype == bool else value != 0
+
+
+def _carried(x: Node, y: Node) -> Aval:
+    if not same_shape(x.aval.shape, y.aval.shape):
+        raise ShapeError(
+            f"a loop carries {x.aval}, and a turn makes {y.aval} of it",
+            "Start with an array of the shape that it has in the end: np.zeros(shape).",
+        )
+    return _common(x.aval, y.aval)
+
+
+def _recorded(
+    graph: Graph, turn: _Turn, carry: Sequence[Node], length: Any, slices_of: Carry, reverse: bool
+) -> tuple[list[Variable], list[Variable], Variable | None]:
+    """The node of a loop. What no turn changes is not carried: turns read it."""
+    n, tested = len(carry), [] if turn.test is None else [turn.test]
+    changed = [i for i in range(n) if turn.results[i] is not turn.carry[i]]
+    fixed = [i for i in range(n) if i not in changed]
+    given = [*(turn.carry[i] for i in changed), turn.place, *turn.slices]
+    results = [*(turn.results[i] for i in changed), *turn.results[n:]]
+    own = [*given, *(turn.carry[i] for i in fixed)]
+    moving = depends(reached([*results, *tested]), own)
+    whole = closed(graph, own, [*results, *tested], moving.__contains__)
+    kept = [(y, x) for y, x in zip(turn.carry, carry, strict=True) if y in own[len(given) :]]
+    beyond = whole.parameters[len(own) :]
+    others = [*kept, *((x, x) for x in beyond)]
+    body = Region(graph, [*given, *(y for y, _ in others)], results)
+    params: dict[str, Any] = {"body": body, "carried": len(changed), "sliced": len(slices_of), "reverse": reverse}
+    if tested:
+        k = len(changed) + 1
+        params["test"] = Region(graph, [*given[:k], *(y for y, _ in others)], tested)
+    if len(results) > len(changed):
+        params["turns"] = _turns(graph, length, bool(tested))
+    bound = lift(graph, length)
+    inputs = (bound, *(carry[i] for i in changed), *(x.node for x in slices_of), *(x for _, x in others))
+    items = _items(graph, SCAN, inputs, params)
+    last = items.pop() if tested else None
+    final = [Variable(graph, x) for x in carry]
+    for i, item in zip(changed, items, strict=False):
+        final[i] = item
+        if turn.carry[i] in graph.names:
+            graph.label(item.node, graph.names[turn.carry[i]])
+    return final, items[len(changed) :], last
+
+
+def _turns(graph: Graph, length: Any, tested: bool) -> Size:
+    """By which size the stacks of a loop are known."""
+    if not tested and not isinstance(length, Variable):
+        return length if isinstance(length, Dim) else int(length)
+    return graph.sizes.fresh("turns_")
+
+
+def places(start: Any, stop: Any, step: int = 1) -> Any:
+    """How many numbers ``range(start, stop, step)`` has, where an end may be traced."""
+    if any(isinstance(x, Variable) for x in (start, stop)):
+        away = (stop - start) * (1 if step > 0 else -1)
+        return np.maximum((away + abs(step) - 1) // abs(step), 0)
+    away = (stop - start) * (1 if step > 0 else -1)
+    return largest((away + abs(step) - 1) // abs(step), 0)
+
+
+# ---- both
+
+
+@contextmanager
+def _body_of(graph: Graph) -> Iterator[None]:
+    """While a body is traced, what was there before is not written into."""
+    graph.seed(PLACE)  # what is made from now on is younger than all that was there
+    before, graph.body = graph.body, len(graph.nodes)
+    try:
+        yield
+    finally:
+        graph.body = before
+
+
+def _common(a: Aval, b: Aval) -> Aval:
+    """What is known of a value that is one or the other."""
+    return Aval(a.shape, common_dtype(a, b), a.weak and b.weak)
+
+
+def promoted(graph: Graph, x: Node, aval: Aval) -> Node:
+    """A value in another dtype, as a number of NumPy's where `aval` is one."""
+    if (x.aval.dtype, x.aval.weak) == (aval.dtype, aval.weak):
+        return x
+    if aval.weak and x.op is CONSTANT:
+        return graph.constant(_PYTHON[aval.dtype.kind](x.constant))
+    if aval.weak:
+        return (Variable(graph, x) * _PYTHON[aval.dtype.kind](1)).node
+    if x.op is CONSTANT:
+        return graph.constant(np.asarray(x.constant, aval.dtype))
+    return Variable(graph, x).astype(aval.dtype, copy=False).node
+
+
+_PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
+
+
+def _items(graph: Graph, op: Op, inputs: Sequence[Node], params: dict[str, Any]) -> list[Variable]:
+    """The results of a loop or a branch, under the names that the user's line gives them."""
+    node = graph.add(op, tuple(inputs), freeze(op, params))
+    items = [graph.add(ITEM, (node,), (("index", i),)) for i in range(len(node.aval))]
+    if graph.provenance is None:
+        names = [assigned_name()] if len(items) == 1 else unpacked_names(returned=True)
+        for item, name in zip(items, names, strict=False) if len(names) == len(items) else ():
+            if name:
+                graph.label(item, name)
+    return [Variable(graph, item) for item in items]

@@ -1,0 +1,420 @@
+"""Loops and branches as functions, with the names, the order and the meaning that they have in JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Dim, Size
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.frontend.bodies import branch, places, repeat
+from symgrad.frontend.trace import graph_at_hand
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.control import UNBOUNDED
+from symgrad.ops.operands import ARRAYS
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+    """What one of two functions gives; the other one is not computed.
+
+    Parameters
+    ----------
+    pred : bool or array of shape ()
+        A number counts as whether it is not zero.
+    true_fun, false_fun : callable
+        Called ``fun(*operands)``. In a trace both are traced, unless `pred` is known then; their results are trees of
+        one structure with arrays of the same shapes. They may read what is outside, and do not write into it.
+    *operands : tree
+
+    Returns
+    -------
+    tree
+        Of the dtypes that the results of both have in common.
+
+    Raises
+    ------
+    ArgumentError
+        If the results have other structures.
+    ShapeError
+        If `pred` is not one truth, or results differ in shape.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> def f(x):
+    ...     return sg.cond(x > 0, np.sin, np.cos, x)
+    >>> sg.grad(f)(0.0), sg.grad(f)(np.pi)
+    (np.float64(-0.0), np.float64(-1.0))
+    """
+    known = _known_truth(pred)
+    if known is not None:
+        return (true_fun if known else false_fun)(*operands)
+    graph, leaves = pred.graph, _Leaves("sg.cond")
+    results = branch(
+        graph,
+        pred if pred.dtype == bool else pred != 0,
+        lambda: leaves.of(true_fun(*operands)),
+        lambda: leaves.of(false_fun(*operands)),
+    )
+    return leaves.tree(results)
+
+
+def _known_truth(pred: Any) -> bool | None:
+    """The truth of a predicate that is known already."""
+    if np.ndim(pred):
+        raise ShapeError(
+            f"sg.cond: the predicate has the shape {np.shape(pred)}",
+            "Give one truth, np.any(x) or np.all(x); to choose number by number write np.where(x, a, b).",
+        )
+    if not isinstance(pred, Variable):
+        return bool(pred)
+    value = pred.known_value("for the truth of what was computed with it")
+    return None if value is None else bool(value)
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """What the function of this number among several gives; the others are not computed.
+
+    Parameters
+    ----------
+    index : int or integer array of shape ()
+        Below 0 it is the first function, beyond the last the last.
+    branches : sequence of callable
+        As the functions of `cond`.
+    *operands : tree
+
+    Returns
+    -------
+    tree
+
+    Raises
+    ------
+    ArgumentError
+        If there is no function, or results have other structures.
+    ShapeError
+        If results differ in shape.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> f = lambda i, x: sg.switch(i, [np.sin, np.cos, np.exp], x)
+    >>> sg.grad(f, argnums=1)(2, 0.0)
+    np.float64(1.0)
+    """
+    if not branches:
+        raise ArgumentError("sg.switch has no branches", "Give a list of functions.")
+    first, *rest = branches
+    if not rest:
+        return first(*operands)
+    return cond(index <= 0, first, lambda *xs: switch(index - 1, rest, *xs), *operands)
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """Apply a function to its own results as long as a condition holds.
+
+    Parameters
+    ----------
+    cond_fun : callable
+        ``cond_fun(val)`` gives one truth.
+    body_fun : callable
+        ``body_fun(val)`` gives the next value: a tree of the same structure and shapes. Both are traced once.
+    init_val : tree
+
+    Returns
+    -------
+    tree
+        The first value for which the condition does not hold. It has derivatives in forward and in reverse mode.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        If the structure or the shapes change from turn to turn.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> def root(a):  # Newton's iteration
+    ...     return sg.while_loop(lambda x: abs(x * x - a) > 1e-14 * a, lambda x: 0.5 * (x + a / x), a)
+    >>> round(root(2.0), 12)
+    1.414213562373
+    """
+    graph, leaves = graph_at_hand(init_val), _Leaves("sg.while_loop")
+    if graph is None:
+        while cond_fun(init_val):
+            init_val = body_fun(init_val)
+        return init_val
+    init = leaves.of(init_val)
+    final, _, _ = repeat(
+        graph,
+        lambda carry, place, slices: (leaves.of(body_fun(leaves.tree(carry))), ()),
+        init,
+        UNBOUNDED,
+        test=lambda carry, place: cond_fun(leaves.tree(carry)),
+    )
+    return leaves.tree(final)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int = 1) -> Any:
+    """Apply a function as often as ``range(lower, upper)`` has numbers.
+
+    Parameters
+    ----------
+    lower, upper : int
+        Ints, sizes, or traced integers.
+    body_fun : callable
+        ``body_fun(i, val)`` gives the next value, a tree of the same structure and shapes; it is traced once.
+    init_val : tree
+    unroll : int
+        There for programs written for JAX: turns are not unrolled.
+
+    Returns
+    -------
+    tree
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        If the structure or the shapes change from turn to turn.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
+    10
+    """
+    graph, leaves = graph_at_hand((lower, upper, init_val)), _Leaves("sg.fori_loop")
+    if graph is None:
+        for i in range(lower, upper):
+            init_val = body_fun(i, init_val)
+        return init_val
+    final, _, _ = repeat(
+        graph,
+        lambda carry, place, slices: (
+            leaves.of(body_fun(place if _is_zero(lower) else lower + place, leaves.tree(carry))),
+            (),
+        ),
+        leaves.of(init_val),
+        places(lower, upper),
+    )
+    return leaves.tree(final)
+
+
+def _is_zero(lower: Any) -> bool:
+    return type(lower) is int and lower == 0
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Any, Any]:
+    """Go along arrays with a state, and stack what each turn gives.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(carry, x)`` gives the next state, a tree of the same structure and shapes as `carry`, and a tree of arrays
+        to be stacked, or None. It is traced once.
+    init : tree
+        The state in the beginning.
+    xs : tree of arrays, optional
+        Cut along their first axes; None where turns are only counted.
+    length : int, optional
+        How many turns; that of `xs` by default.
+    reverse : bool
+        Whether to go from the last to the first; what is stacked stays at the place of its slice.
+    unroll : int
+        There for programs written for JAX: turns are not unrolled.
+
+    Returns
+    -------
+    carry, ys : tree
+        The state in the end, and what was stacked along a new first axis.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        If the arrays have other lengths, or the structure or shapes of the state change from turn to turn.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
+    (np.float64(6.0), array([0., 1., 3.]))
+    """
+    graph = graph_at_hand((init, xs, length))
+    rows, state, stacks = _Leaves("sg.scan"), _Leaves("sg.scan"), _Leaves("sg.scan")
+    arrays = [] if xs is None else rows.of(xs)
+    n = _length(arrays, length)
+    if graph is None:
+        return _scanned(f, init, rows, arrays, range(n)[::-1] if reverse else range(n))
+    start = state.of(init)
+
+    def body(carry: Sequence[Variable], place: Variable, slices: Sequence[Variable]) -> tuple[list[Any], list[Any]]:
+        new, ys = f(state.tree(carry), None if xs is None else rows.tree(slices))
+        return state.of(new), [] if ys is None else stacks.of(ys)
+
+    slices_of = [Variable(graph, lift(graph, x)) for x in arrays]
+    final, stacked, _ = repeat(graph, body, start, n, slices_of, reverse=reverse)
+    return state.tree(final), stacks.tree(stacked) if stacks.structure else None
+
+
+def _length(arrays: Sequence[Any], length: Any) -> Any:
+    if length is None and not arrays:
+        raise ArgumentError("sg.scan is given neither xs nor length", "Give length=, the number of turns.")
+    sizes: list[Size] = [_first_size(x) for x in arrays]
+    if length is not None and not isinstance(length, Variable):
+        sizes.append(length)
+    for n in sizes[1:]:
+        if not same_shape((n,), (sizes[0],)):
+            raise ShapeError(
+                f"sg.scan: {sizes[0]} and {n} turns",
+                "Give arrays whose first axes have the same length, and that length.",
+            )
+    return sizes[0] if sizes else length
+
+
+def _first_size(x: Any) -> Size:
+    if not np.ndim(x):
+        raise ShapeError("sg.scan: a number has no axis to go along", "Let the function read it from outside.")
+    size: Size = np.shape(x)[0]
+    return size
+
+
+def _scanned(f: Callable[..., Any], carry: Any, rows: _Leaves, arrays: Sequence[Any], turns: Sequence[int]) -> Any:
+    """The same on arrays, in Python."""
+    stacks, found = _Leaves("sg.scan"), {}
+    for t in turns:
+        carry, ys = f(carry, rows.tree([x[t] for x in arrays]) if rows.structure else None)
+        found[t] = [] if ys is None else stacks.of(ys)
+    columns = zip(*(found[t] for t in sorted(found)), strict=True)
+    return carry, stacks.tree([np.stack(ys) for ys in columns]) if stacks.structure else None
+
+
+def map(f: Callable[[Any], Any], xs: Any) -> Any:
+    """What a function gives for each slice of arrays along their first axes, one after the other.
+
+    Parameters
+    ----------
+    f : callable
+        Takes a tree of slices; it is traced once.
+    xs : tree of arrays
+
+    Returns
+    -------
+    tree
+        Its results, stacked along a new first axis. `np.vectorize` and `vmap` compute them all at once, in more memory.
+
+    Raises
+    ------
+    ShapeError
+        If the arrays have other lengths.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.map(np.sum, np.ones((3, 2)))
+    array([2., 2., 2.])
+    """
+    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+
+
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """All partial results of an associative operation along an axis, by operations on halves.
+
+    Parameters
+    ----------
+    fn : callable
+        ``fn(a, b)`` takes and gives trees of the structure of `elems`, for many pairs at once, and is associative.
+    elems : tree of arrays
+        Of one length, known before running, along `axis`.
+    reverse : bool
+        Whether partial results start from the end.
+    axis : int
+
+    Returns
+    -------
+    tree
+        ``elems[0], fn(elems[0], elems[1]), ...`` along the axis.
+
+    Raises
+    ------
+    ShapeError
+        If the arrays have other lengths.
+
+    References
+    ----------
+    Blelloch, "Prefix sums and their applications", 1990.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> sg.associative_scan(np.multiply, np.array([1.0, 2.0, 3.0, 4.0]))
+    array([ 1.,  2.,  6., 24.])
+    """
+    leaves = _Leaves("sg.associative_scan")
+    arrays = [np.moveaxis(x, axis, 0) for x in leaves.of(elems)]
+    if len({int(_first_size(x)) for x in arrays}) > 1:
+        raise ShapeError("sg.associative_scan: arrays of several lengths", "Give arrays of one length along the axis.")
+    arrays = [x[::-1] for x in arrays] if reverse else arrays
+
+    found = _prefixes(lambda a, b: leaves.of(fn(leaves.tree(a), leaves.tree(b))), arrays)
+    return leaves.tree([np.moveaxis(y[::-1] if reverse else y, 0, axis) for y in found])
+
+
+def _prefixes(join: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any]) -> list[Any]:
+    """Those of pairs are every second one; one more operation makes each of the others."""
+    n = len(xs[0])
+    if n < 2:
+        return xs
+    odd = _prefixes(join, join([x[: n - 1 : 2] for x in xs], [x[1::2] for x in xs]))
+    behind = [x[2::2] for x in xs]
+    even = join([y[: len(b)] for y, b in zip(odd, behind, strict=True)], behind) if n > 2 else behind
+    return [_alternating(np.concatenate([x[:1], e]), o) for x, e, o in zip(xs, even, odd, strict=True)]
+
+
+def _alternating(even: Any, odd: Any) -> Any:
+    pairs = np.stack([even[: len(odd)], odd], axis=1)
+    return np.concatenate([np.reshape(pairs, (2 * len(odd), *even.shape[1:])), even[len(odd) :]])
+
+
+class _Leaves:
+    """Trees of one structure as lists of the arrays and numbers in them; what else is in them stays as it is."""
+
+    def __init__(self, function: str) -> None:
+        self.function = function
+        self.structure: tree.TreeSpec | None = None
+        self.kept: list[Any] = []  # at each leaf: what stays, or _ARRAY
+
+    def of(self, value: Any) -> list[Any]:
+        leaves, structure = tree.flatten(value)
+        kept = [_ARRAY if isinstance(x, _NUMERIC) else x for x in leaves]
+        if self.structure is None:
+            self.structure, self.kept = structure, kept
+        elif structure != self.structure or kept != self.kept:
+            shown = [
+                tree.written(s, ["*" if x is _ARRAY else repr(x) for x in k])
+                for s, k in ((self.structure, self.kept), (structure, kept))
+            ]
+            raise ArgumentError(
+                f"{self.function}: {shown[0]} is expected, and a function gives {shown[1]}",
+                "Give trees of one structure, and numbers or arrays where they change.",
+            )
+        return [x for x, k in zip(leaves, kept, strict=True) if k is _ARRAY]
+
+    def tree(self, arrays: Sequence[Any]) -> Any:
+        """The tree that has these arrays."""
+        values: Iterator[Any] = iter(arrays)
+        assert self.structure is not None
+        return tree.unflatten(self.structure, [next(values) if k is _ARRAY else k for k in self.kept])
+
+
+_ARRAY = object()
+_NUMERIC = (Variable, *ARRAYS, bool, int, float, complex, Dim)

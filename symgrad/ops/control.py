@@ -1,0 +1,107 @@
+"""Branches and loops: operators that hold as regions what they do, once or many times."""
+
+from itertools import count, repeat
+
+import numpy as np
+
+from symgrad.core.graph import Aval
+from symgrad.core.interpret import at_sizes
+from symgrad.core.shapes import same_shape
+from symgrad.errors import GraphError
+from symgrad.ops.define import operator
+
+UNBOUNDED = -1
+"""The length of a loop that its test alone ends."""
+
+PLACE = Aval((), np.dtype(int), True)
+"""What is known of the place of a turn, and of the number of turns: a Python int."""
+
+
+def _fits(region, inputs):
+    """Whether a region can be given such inputs."""
+    return len(region.parameters) == len(inputs) and all(
+        x.dtype == y.aval.dtype and same_shape(x.shape, y.aval.shape)
+        for x, y in zip(inputs, region.parameters, strict=True)
+    )
+
+
+def _check(holds):
+    if not holds:
+        raise GraphError("a region is given other inputs than its parameters", "Give one for each, of its kind.")
+
+
+# ---- branches
+
+
+def _infer_branch(pred, *operands, other, then):
+    _check(pred.shape == () and _fits(other, operands) and _fits(then, operands))
+    return tuple([y.aval for y in then.results])
+
+
+COND = operator(
+    lambda pred, *operands, other, then: tuple((then if pred else other)(*operands)),
+    name="cond",
+    infer=_infer_branch,
+    bind=lambda pred, *operands, other, then: ((pred, *operands), {"other": other, "then": then}),
+)
+"""What the region `then` computes of the operands where the first input is true, and else what `other` computes."""
+
+
+# ---- loops
+
+
+def parted(inputs, carried, sliced):
+    """The inputs of a loop behind its length: what is carried, what is sliced, and what every turn reads as it is."""
+    behind = carried + sliced
+    return inputs[:carried], inputs[carried:behind], inputs[behind:]
+
+
+def _infer_loop(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False):
+    carry, slices, others = parted(inputs, carried, sliced)
+    of_one = [Aval(x.shape[1:], x.dtype) for x in slices]
+    _check(length.shape == () and _fits(body, [*carry, PLACE, *of_one, *others]))
+    _check(test is None or _fits(test, [*carry, PLACE, *others]))
+    results = [y.aval for y in body.results]
+    _check(_fits(body, [*results[:carried], PLACE, *of_one, *others]))
+    stacks = [Aval((turns, *y.shape), y.dtype) for y in results[carried:]]
+    return (*[x.aval for x in body.parameters[:carried]], *stacks, *[PLACE] * (test is not None))
+
+
+def _turned(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False):
+    carry, slices, others = parted(inputs, carried, sliced)
+    places = count() if length == UNBOUNDED else range(length)
+    rows = []
+    for t in reversed(places) if reverse else places:
+        if test is not None and not test(*carry, t, *others)[0]:
+            break
+        results = body(*carry, t, *[x[t] for x in slices], *others)
+        carry = results[:carried]
+        rows.append(results[carried:])
+    if reverse:
+        rows.reverse()
+    stacks = zip(*rows, strict=True) if rows else repeat((), len(body.region.results) - carried)
+    avals = [y.aval for y in body.region.results[carried:]]
+    stacked = [_stacked(ys, aval, body.sizes) for ys, aval in zip(stacks, avals, strict=True)]
+    return (*carry, *stacked, *[len(rows)] * (test is not None))
+
+
+def _stacked(rows, aval, sizes):
+    return np.array(rows, aval.dtype).reshape((len(rows), *at_sizes(aval.shape, sizes)))
+
+
+SCAN = operator(
+    _turned,
+    name="scan",
+    infer=_infer_loop,
+    bind=lambda length, *inputs, **params: ((length, *inputs), params),
+)
+"""A loop, of the inputs ``(length, *carry, *slices_of, *others)``.
+
+Turn after turn `body` is given ``(*carry, t, *slices, *others)`` and gives ``(*carry, *ys)``: what it carries to the
+next turn, and what is stacked. `t` is the place of the turn, in arrays that are sliced as in stacks: from 0 to
+``length - 1``, downwards where `reverse` says so. The loop ends after `length` turns, or before a turn for which
+`test`, given ``(*carry, t, *others)``, is false; a length of -1 is no bound.
+
+The results are what is carried in the end, the stacks and, with a test, the number of turns. `turns` is the size by
+which stacks are known: a symbol of its own where only running tells.
+"""
