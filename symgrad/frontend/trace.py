@@ -154,11 +154,11 @@ def _refusals() -> Iterator[None]:
 
 
 def _check_seeds(graph: Graph) -> None:
-    """A function that is mapped over rows is traced with one that stands for all: it must not be seen elsewhere."""
+    """The body of a loop is traced with stand-ins for one turn, or one row: they must not be seen elsewhere."""
     if any(node.op is SEED for node in graph.live):
         raise GraphError(
-            "the result needs what the function of np.apply_along_axis or np.vectorize has kept of one row",
-            "Return it from that function.",
+            "the result needs what one turn of a loop has kept, or the function of np.apply_along_axis or np.vectorize",
+            "Return it from that function; stack what each turn gives by sg.scan.",
         )
 
 

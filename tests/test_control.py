@@ -1,0 +1,169 @@
+"""Loops and branches as functions: what they compute while they are traced is what they compute in Python."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.core import tree
+from symgrad.core.graph import verify
+from symgrad.core.interpret import interpret
+
+RNG = np.random.default_rng(7)
+W, XS = RNG.standard_normal((3, 3)), RNG.standard_normal((5, 3))
+
+
+def traced(f, *args):
+    """The result of the graph that a function leaves, evaluated node by node."""
+    program = sg.trace(f, *args)
+    verify(program.graph)
+    given = [x for x in tree.flatten(program.inputs)[0] if isinstance(x, sg.Variable)]
+    arrays = [x for x in tree.flatten(args)[0] if isinstance(x, np.ndarray | np.generic | float)]
+    values = iter(interpret(program.graph.outputs, {x.node: a for x, a in zip(given, arrays, strict=True)}))
+    leaves, structure = tree.flatten(program.outputs)
+    return tree.unflatten(structure, [next(values) if isinstance(x, sg.Variable) else x for x in leaves])
+
+
+def check(f, *args):
+    found, structure = tree.flatten(traced(f, *args))
+    wanted, expected = tree.flatten(f(*args))
+    assert structure == expected
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(x, y, strict=isinstance(y, np.ndarray))
+
+
+def rnn(W, xs):
+    def step(h, x):
+        h = np.tanh(h @ W + x)
+        return h, {"sum": h.sum(), "state": h}
+
+    return sg.scan(step, np.zeros(3), xs)
+
+
+def steps(x):
+    return sg.fori_loop(1, 4, lambda i, state: (state[0] + x[i] * i, state[1] * 2), (0.0, 1))
+
+
+def collatz(n):
+    even_or_odd = lambda n: sg.cond(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1)
+    return sg.while_loop(lambda s: s[0] > 1, lambda s: (even_or_odd(s[0]), s[1] + 1), (n, 0))
+
+
+def halvings(x):
+    """As many inner turns as a number wants, in each turn of an outer loop."""
+    inner = lambda total: sg.while_loop(lambda y: y > 1, lambda y: y * 0.5 - 0.01, total)
+    return sg.fori_loop(0, 4, lambda i, s: inner(s + x[i]), 0.5)
+
+
+PROGRAMS = {
+    "rnn": (rnn, W, XS),
+    "from the end": (lambda xs: sg.scan(lambda c, x: (c * 0.5 + x, c), np.zeros(3), xs, reverse=True), XS),
+    "counted": (lambda x: sg.scan(lambda c, _: (c * x, c), 1.0, length=4), np.float64(1.5)),
+    "no turns": (lambda xs: sg.scan(lambda c, x: (c + x, c), np.ones(3), xs[:0]), XS),
+    "steps": (steps, XS[:, 0]),
+    "collatz": (collatz, np.int64(27)),
+    "nested": (halvings, np.abs(XS[:, 0]) * 5),
+    "map": (lambda x: sg.map(lambda row: row @ row, x), XS),
+    "products": (lambda x: sg.associative_scan(np.multiply, x), XS),
+    "sums along rows": (lambda x: sg.associative_scan(np.add, x, reverse=True, axis=1), np.arange(15.0).reshape(3, 5)),
+    "widened": (lambda x: sg.fori_loop(0, 3, lambda _, s: s + x, 0), np.float32(0.1)),
+    "kept": (lambda x: sg.while_loop(lambda s: s[0] < 9, lambda s: (s[0] * 2, s[1], "text"), (x, x + 1, "text")), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_traced_loop_is_the_loop_of_python(name):
+    check(*PROGRAMS[name])
+
+
+@pytest.mark.parametrize("x", [0.3, -0.3])
+def test_a_branch_computes_one_side(x):
+    check(lambda x: sg.cond(x > 0, lambda y: (np.sin(y), 1.0), lambda y: (y, 2.0), x), x)
+
+
+@pytest.mark.parametrize("i", [-1, 0, 1, 2, 7])
+def test_a_switch_takes_the_branch_of_the_number(i):
+    check(lambda i, x: sg.switch(i, [np.sin, np.cos, np.exp], x), np.int64(i), 0.3)
+
+
+def test_a_body_is_traced_as_often_for_many_turns_as_for_few():
+    calls = []
+
+    def turn(c, x):
+        calls.append(x)
+        return c * x, None
+
+    sizes = [len(sg.trace(lambda x: sg.scan(turn, 1.0, x)[0], np.ones(n)).graph.nodes) for n in (10, 100_000)]
+    assert sizes[0] == sizes[1]
+    assert len(calls) <= 2 * 2
+
+
+def test_what_no_turn_changes_stands_outside():
+    program = sg.trace(lambda W, xs: sg.scan(lambda h, x: (h + np.exp(W) @ x, None), np.zeros(3), xs)[0], W, XS)
+    (loop,) = [node for node in program.graph.nodes if node.op.name == "scan"]
+    assert [y.op.name for y in dict(loop.params)["body"].nodes] == ["matmul", "add"]
+    assert any(node.op.name == "exp" for node in loop.inputs)
+
+
+def test_a_known_predicate_leaves_one_side():
+    program = sg.trace(lambda x: sg.cond(x.shape[0] > 2, np.sin, np.cos, x), np.ones(3))
+    assert [node.op.name for node in program.graph.nodes if node.op.name in ("cond", "sin", "cos")] == ["sin"]
+
+
+# ---- errors
+
+
+def message(f, *args):
+    with pytest.raises(sg.errors.SymgradError) as found:
+        sg.trace(f, *args)
+    return str(found.value).splitlines()
+
+
+def test_what_changes_its_shape_is_refused():
+    fact, place, instead = message(lambda x: sg.fori_loop(0, 3, lambda i, s: np.append(s, 1.0), x), np.ones(3))
+    assert fact == "a loop carries float64[3], and a turn makes float64[4] of it"
+    assert "test_control.py" in place
+    assert instead.strip() == "Start with an array of the shape that it has in the end: np.zeros(shape)."
+
+
+def test_what_changes_its_structure_is_refused():
+    fact, *_ = message(lambda x: sg.while_loop(lambda s: s[0] < 3, lambda s: s[0], (x, x)), 1.0)
+    assert fact == "sg.while_loop: (*, *) is expected, and a function gives *"
+
+
+def test_branches_of_two_shapes_are_refused():
+    fact, *_ = message(lambda x: sg.cond(x[0] > 0, lambda: x, lambda: x[:2]), np.ones(3))
+    assert fact == "one branch gives float64[3], and the other float64[2]"
+
+
+def test_a_predicate_is_one_truth():
+    fact, *_ = message(lambda x: sg.cond(x > 0, np.sin, np.cos, x), np.ones(3))
+    assert fact == "sg.cond: the predicate has the shape (3,)"
+
+
+def test_a_body_does_not_write_outside():
+    def f(x):
+        out = np.zeros(3)
+
+        def turn(i, total):
+            out[i] = x[i]
+            return total + x[i]
+
+        return sg.fori_loop(0, 3, turn, 0.0) + out
+
+    fact, *_ = message(f, np.ones(3))
+    assert fact == "the body of a loop or a branch writes into an array from outside of it"
+
+
+def test_what_a_turn_leaves_behind_is_no_value():
+    def f(x):
+        left = []
+        sg.fori_loop(0, 3, lambda i, s: left.append(s) or s + x, 0.0)
+        return left[0]
+
+    fact, *_ = message(f, 1.0)
+    assert fact.startswith("the result needs what one turn of a loop has kept")
+
+
+def test_arrays_of_two_lengths_are_refused():
+    fact, *_ = message(lambda x: sg.scan(lambda c, s: (c, s[0]), 0.0, (x, x[1:])), np.ones(3))
+    assert fact == "sg.scan: 3 and 2 turns"
