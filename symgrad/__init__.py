@@ -8,6 +8,7 @@ from symgrad.core.options import options as options
 from symgrad.core.version import VERSION as __version__  # noqa: F401
 from symgrad.derivatives import mapped as _mapped  # noqa: F401  its operators belong to the table, too
 from symgrad.derivatives.checkpoint import checkpoint as checkpoint
+from symgrad.derivatives.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 from symgrad.derivatives.hooks import on_gradient as on_gradient
 from symgrad.export.load import Saved as Saved, load as load
 from symgrad.frontend.arguments import spec as spec

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Graph, Node, Params, moved_name, needed
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Params, moved_name, needed
 from symgrad.core.provenance import Where
+from symgrad.errors import GraphError
 
 
 class Region:
@@ -97,6 +98,14 @@ def _depth_first(results: Sequence[Node], given: Collection[Node]) -> Iterator[N
 
 
 # ---- nodes that hold regions
+
+
+def result_avals(region: Region, inputs: Sequence[Aval]) -> tuple[Aval, ...]:
+    """What is known of the results of a region that is given such inputs: one for each parameter, of its kind."""
+    fits = [x.dtype == y.aval.dtype and x.ndim == y.aval.ndim for x, y in zip(inputs, region.parameters, strict=True)]
+    if not all(fits):
+        raise GraphError("a region is given other inputs than its parameters", "Give one for each, of its kind.")
+    return tuple([y.aval for y in region.results])
 
 
 def regions_of(node: Node) -> list[Region]:

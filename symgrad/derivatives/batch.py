@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.core.axes import Stack, signature_of
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed
-from symgrad.core.region import cut, inline, mark
+from symgrad.core.region import Region, cut, inline, mark
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape, Size
 from symgrad.derivatives.rematerialise import as_checkpoint
@@ -21,6 +21,7 @@ from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
 from symgrad.ops.checkpoint import CHECKPOINT, region_of
 from symgrad.ops.contract import spread
+from symgrad.ops.custom import CUSTOM
 from symgrad.ops.dtypes import common_dtype
 
 
@@ -146,7 +147,8 @@ def _batched(graph: Graph, node: Node, images: Mapping[Node, Any], size: Size) -
         return images[node.inputs[0]][dict(node.params)["index"]]
     inputs = [images[x] if x in images else Image(Variable(graph, x), None) for x in node.inputs]
     call = Call(node, inputs, tuple([x in images for x in node.inputs]), size)
-    result, axis = _inside(call) or _by_rule(call) or _on_stacks(call) or _along(call) or _row_by_row(call)
+    ways = (_inside, _with_rule, _by_rule, _on_stacks, _along)
+    result, axis = next(filter(None, (way(call) for way in ways)), None) or _row_by_row(call)
     if type(node.aval) is Aval:
         return _checked(call, result, node.aval, axis)
     return tuple([_checked(call, y, aval, axis) for y, aval in zip(result, node.aval, strict=True)])
@@ -167,6 +169,21 @@ def _inside(call: Call) -> Batched:
     images, axes = {x: y.value.node for x, y in lifted.items()}, {x: y.axis or 0 for x, y in lifted.items()}
     results = batch(graph, [body[y] for y in region.results], images, axes)
     return as_checkpoint(graph, cut(graph, results, since)), 0
+
+
+def _with_rule(call: Call) -> Batched:
+    """Of a function with a rule of its own what it computes, with the rule for many calls."""
+    if call.node.op is not CUSTOM:
+        return None
+    graph, params = call.inputs[0].value.graph, dict(call.node.params)
+    region, whole = params["region"], [x.at(0).node for x in call.inputs]
+    one = [graph.seed(x.aval) for x in region.parameters]
+    body = inline(graph, region, one)
+    rows = {x: graph.seed(y.aval) for x, y, b in zip(one, whole, call.batched, strict=True) if b}
+    results = batch(graph, [body[y] for y in region.results], rows)
+    many = Region(graph, [rows.get(x, x) for x in one], results)
+    rule = params["rule"].over_rows(call.batched[: params["rule"].count])
+    return record(graph, CUSTOM, [Variable(graph, x) for x in whole], {"region": many, "rule": rule}), 0
 
 
 def _by_rule(call: Call) -> Batched:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Node, depends, reached
-from symgrad.core.provenance import boundary
+from symgrad.core.graph import Aval, Graph, Node, depends, reached
+from symgrad.core.provenance import Where, boundary
 from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
 from symgrad.frontend.interception import inside
@@ -112,24 +112,12 @@ class Hook:
             y = of_graph(g.graph, self.function(Variable(g.graph, g.node)))  # which it may write into
         if y is None:
             raise ArgumentError("the function of on_gradient returns None", "Return the cotangent: g.", self.where)
-        if not isinstance(y, Variable | np.ndarray | np.generic | float | int):
-            fact = f"the function of on_gradient returns a {type(y).__name__} for {g.aval}"
-            raise DTypeError(fact, "Return an array like the cotangent.", self.where)
-        result = Variable(g.graph, lift(g.graph, y))
-        if not same_shape(result.shape, g.shape):
-            fact = f"the function of on_gradient returns shape {render_tuple(result.shape)} for {g.aval}"
-            raise ShapeError(fact, "Return an array of the shape of the cotangent.", self.where)
-        if result.aval.weak:
-            return result.astype(g.dtype)
-        if result.dtype != g.dtype:
-            fact = f"the function of on_gradient returns {result.aval} for {g.aval}"
-            raise DTypeError(fact, "Return the dtype of the cotangent: y.astype(g.dtype).", self.where)
-        return result
+        return array_for(g.graph, y, g.aval, "the function of on_gradient returns", "the cotangent", self.where)
 
     def linear(self, g: Variable) -> Variable:
         """The same; refused if it is not linear in `g`, of which a forward derivative has nothing but a stand-in."""
         y = self(g)
-        if not _is_linear(y.node, g.node):
+        if not _is_linear(y.node, [g.node]):
             raise NotDifferentiableError(
                 "the function of on_gradient is not linear in the cotangent, and no forward derivative can pass it",
                 "Take them in reverse: grad, vjp, jacobian(mode='rev'), hessian.",
@@ -153,9 +141,25 @@ def flow_through(y: Variable, g: Variable, mask: Variable | None, forward: bool)
 
     It is where something arrived or the function gave something else than zero; which a stand-in cannot tell.
     """
-    if mask is None or _is_linear(y.node, g.node, number_by_number=True):
+    if mask is None or _is_linear(y.node, [g.node], number_by_number=True):
         return mask
     return None if forward else mask | np.not_equal(y, 0)
+
+
+def array_for(graph: Graph, y: Any, aval: Aval, fact: str, what: str, where: Where) -> Variable:
+    """What a function of the user's returns for a derivative, if it has this shape and dtype; `what` has them, too."""
+    if not isinstance(y, Variable | np.ndarray | np.generic | float | int):
+        raise DTypeError(f"{fact} a {type(y).__name__} for {aval}", f"Return an array like {what}.", where)
+    result = Variable(graph, lift(graph, y))
+    if not same_shape(result.shape, aval.shape):
+        fact = f"{fact} shape {render_tuple(result.shape)} for {aval}"
+        raise ShapeError(fact, f"Return an array of the shape of {what}.", where)
+    if result.aval.weak:
+        return result.astype(aval.dtype)
+    if result.dtype != aval.dtype:
+        fact = f"{fact} {result.aval} for {aval}"
+        raise DTypeError(fact, f'Return the dtype of {what}: y.astype("{aval.dtype}").', where)
+    return result
 
 
 def _left_behind(g: Any) -> Any:
@@ -184,12 +188,24 @@ _BILINEAR = frozenset({MULTIPLY, contract.MATMUL, contract.VECDOT, contract.OUTE
 """Linear in each input, while the others stay."""
 
 
-def _is_linear(y: Node, g: Node, number_by_number: bool = False) -> bool:
-    """Whether `y` is known to be linear in `g`: by the operators between them, so that no number is tried."""
+def check_linear(node: Node, gs: Sequence[Variable], cotangents: Sequence[Any]) -> None:
+    """Refuse a rule of the user's that is not known to be linear in the cotangents: see `Hook.linear`."""
+    rule, given = dict(node.params)["rule"], [g.node for g in gs]
+    if rule.linear or all(_is_linear(y.node, given) for y in cotangents if isinstance(y, Variable)):
+        return
+    raise NotDifferentiableError(
+        f"the backward rule of {rule.name} is not known to be linear in the cotangent, as a forward derivative needs",
+        "Take derivatives in reverse (grad, vjp, jacobian(mode='rev'), hessian), or give it a rule by custom_jvp.",
+        node.where,
+    )
+
+
+def _is_linear(y: Node, gs: Sequence[Node], number_by_number: bool = False) -> bool:
+    """Whether `y` is known to be linear in `gs`: by the operators between them, so that no number is tried."""
     nodes = reached([y])
-    moving = depends(nodes, [g])
-    between = [node for node in nodes if node in moving and node is not g]
-    if number_by_number and not all(_stays_in_place(node, g) for node in between):
+    moving = depends(nodes, gs)
+    between = [node for node in nodes if node in moving and node not in gs]
+    if number_by_number and not all(_stays_in_place(node, gs[0]) for node in between):
         return False
     return (y in moving or _is_zero(y)) and all(_keeps_linear(node, moving) for node in between)
 

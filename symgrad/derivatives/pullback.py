@@ -17,13 +17,14 @@ from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reach
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark, with_nested
 from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask
-from symgrad.derivatives.hooks import flow_through, hook_of
+from symgrad.derivatives.hooks import check_linear, flow_through, hook_of
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
 from symgrad.derivatives.shares import Shares, both
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
+from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, UNITS, opened_within, region_of
 from symgrad.ops.choice import WHERE
+from symgrad.ops.custom import CUSTOM
 from symgrad.ops.define import Unknown
 from symgrad.ops.dtypes import operand_dtypes
 from symgrad.ops.known import Known, known
@@ -144,7 +145,10 @@ class _Pullback:
 
     def holds_wanted(self, node: Node) -> bool:
         """Whether a node is differentiated by, or something inside of it."""
-        inside = with_nested(region_of(node).nodes) if node.op is CHECKPOINT else ()
+        inside = with_nested(region_of(node).nodes) if node.op in UNITS else ()
+        if node.op is CUSTOM and any(_key(x) in self.wanted for x in inside):
+            fact = f"what is differentiated by lies inside of {dict(node.params)['rule'].name}, which has its own rule"
+            raise NotDifferentiableError(fact, "Name a value outside of it.", node.where)
         return any(_key(x) in self.wanted for x in (node, *inside))
 
     def find(self, key: Any, g: Cotangent) -> None:
@@ -249,7 +253,7 @@ class _Pullback:
         for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
             if x in self.needed and x.aval.differentiable and p is not None:
                 if isinstance(p, Unknown):
-                    raise NotDifferentiableError(f"{node.op.path} has no derivative by {p.argument}", p.instead)
+                    raise _unknown(node, p)
                 if isinstance(p, Variable) and p.node in given:  # a product converts it again
                     p = self.primal(given[p.node])
                 yield x, self.times(g, p).unbroadcast(x.aval)
@@ -306,6 +310,8 @@ class _Pullback:
             mask = np.full(value.shape, True, like=value)
         rule = Linearised(node, y, [self.primal(x) for x in node.inputs])
         cotangents = rule(value)
+        if self.forward and node.op is CUSTOM:
+            check_linear(node, value, cotangents)
         masks: Sequence[Mask] = [None] * len(node.inputs)
         if mask is not None:
             masks = rule.masks(mask, value, cotangents)
@@ -313,6 +319,8 @@ class _Pullback:
             cotangents = cotangents if clean is rule else clean(value)
         for i, (x, gx, m) in enumerate(zip(node.inputs, cotangents, masks, strict=True)):
             if gx is not None and x in self.needed and x.aval.differentiable:
+                if isinstance(gx, Unknown):
+                    raise _unknown(node, gx)
                 own = self.mask_of(gx)
                 valid = m if own is None and self.blows_up(node, i) else None
                 yield x, Cotangent(gx, both(m, own), valid).unbroadcast(x.aval)
@@ -353,6 +361,10 @@ class _Pullback:
         if g.value.dtype != x.aval.dtype:
             g = g._replace(value=g.value.astype(x.aval.dtype))
         self.cotangents.setdefault(x, Shares()).add(g)
+
+
+def _unknown(node: Node, by: Unknown) -> NotDifferentiableError:
+    return NotDifferentiableError(f"{by.of or node.op.path} has no derivative by {by.argument}", by.instead, node.where)
 
 
 def _order(node: Node) -> int:

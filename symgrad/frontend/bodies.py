@@ -32,7 +32,7 @@ def branch(
     graph: Graph, pred: Variable, then: Callable[[], Sequence[Any]], other: Callable[[], Sequence[Any]]
 ) -> list[Variable]:
     """What one of two functions gives, which are alike in number and shapes; only that one is computed."""
-    with _body_of(graph):
+    with body_of(graph):
         since = graph.body
         sides = [[lift(graph, y) for y in side()] for side in (then, other)]
         for y, z in zip(*sides, strict=True):
@@ -100,7 +100,7 @@ class _Turn(NamedTuple):
 
 
 def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry) -> _Turn:
-    with _body_of(graph):
+    with body_of(graph):
         stand_ins = [graph.seed(x.aval) for x in carry]
         for x, y in zip(carry, stand_ins, strict=True):
             if x in graph.names and x.op is not CONSTANT:
@@ -193,7 +193,7 @@ def places(start: Any, stop: Any, step: int = 1) -> Any:
 
 
 @contextmanager
-def _body_of(graph: Graph) -> Iterator[None]:
+def body_of(graph: Graph) -> Iterator[None]:
     """While a body is traced, what was there before is not written into."""
     graph.seed(PLACE)  # what is made from now on is younger than all that was there
     before, graph.body = graph.body, len(graph.nodes)

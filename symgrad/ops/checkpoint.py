@@ -1,23 +1,15 @@
-"""Checkpoints: a part of a program that is computed again, rather than kept, and how it is put in its place."""
+"""Checkpoints: a part of a program that is computed again, rather than kept, and how such units are put in place."""
 
 from symgrad.core.axes import aligned
 from symgrad.core.graph import CONSTANT, ITEM, Graph, moved_name, reached
-from symgrad.core.region import regions_of
-from symgrad.errors import GraphError
+from symgrad.core.region import regions_of, result_avals
+from symgrad.ops.custom import CUSTOM
 from symgrad.ops.define import operator
-
-
-def _infer(*xs, region):
-    fits = [x.dtype == y.aval.dtype and x.ndim == y.aval.ndim for x, y in zip(xs, region.parameters, strict=True)]
-    if not all(fits):
-        raise GraphError("a region is given other inputs than its parameters", "Give one for each, of its kind.")
-    return tuple([y.aval for y in region.results])
-
 
 CHECKPOINT = operator(
     lambda *xs, region: tuple(region(*xs)),
     name="checkpoint",
-    infer=_infer,
+    infer=lambda *xs, region: result_avals(region, xs),
     bind=lambda *xs, region: (xs, {"region": region}),
 )
 """What a region computes of its inputs. Its pullback computes that again: nothing is kept but what the region reads."""
@@ -42,48 +34,52 @@ in a graph it is another one than before: what stands on it comes behind what ha
 
 
 def region_of(node):
-    """What a checkpoint computes."""
+    """What a unit computes."""
     return dict(node.params)["region"]
 
 
-# ---- the program without checkpoints
+# ---- the program without units
+
+UNITS = (CHECKPOINT, CUSTOM)
+"""What holds a part of a program for the sake of derivatives alone, and is put in its place where those are done."""
 
 
 def open_checkpoints(graph, numerics="stable"):
-    """The program with what checkpoints compute in their places.
+    """The program with what checkpoints, and functions with a rule of their own, compute in their places.
 
     It stands before simplification and scheduling, which see what is computed again beside everything else.
     """
-    return opened(graph, graph.outputs) if has_checkpoints(graph.outputs) else graph
+    return opened(graph, graph.outputs) if has_units(graph.outputs) else graph
 
 
-def has_checkpoints(outputs):
+def has_units(outputs):
     """Whether some are needed for `outputs`."""
-    return any(node.op is CHECKPOINT for node in reached(outputs))
+    return any(node.op in UNITS for node in reached(outputs))
 
 
 def opened(graph, outputs):
-    """A new graph that computes `outputs` without checkpoints."""
+    """A new graph that computes `outputs` without checkpoints and other units."""
     new, inputs = Graph(), set(graph.inputs)
-    image = _Opening(new, graph).placed([*graph.inputs, *(x for x in reached(outputs) if x not in inputs)], {})
+    image = _Opening(new, graph, UNITS).placed([*graph.inputs, *(x for x in reached(outputs) if x not in inputs)], {})
     new.inputs, new.outputs = ([image[x] for x in ends] for ends in (graph.inputs, outputs))
     return new
 
 
 def opened_within(graph, outputs):
     """What stands for `outputs` once what checkpoints compute has been appended to their graph."""
-    if not has_checkpoints(outputs):
+    nodes = reached(outputs)
+    if not any(node.op is CHECKPOINT for node in nodes):
         return outputs
-    image = _Opening(graph, graph).placed(reached(outputs), {})
+    image = _Opening(graph, graph, (CHECKPOINT,)).placed(nodes, {})
     return [image[y] for y in outputs]
 
 
 class _Opening:
-    """Appends nodes to a graph, and in the place of a checkpoint what it computes."""
+    """Appends nodes to a graph, and in the place of units, nodes of these operators, what they compute."""
 
-    def __init__(self, graph, source):
-        self.graph = graph
-        self.inside = {}  # of each checkpoint the images of what is in its region
+    def __init__(self, graph, source, units):
+        self.graph, self.units = graph, units
+        self.inside = {}  # of each unit the images of what is in its region
         self.images = {}  # of each node the last one that is not computed again
         self.names, self.met = {}, set()  # of what has been met
         self.meet(source)
@@ -96,10 +92,10 @@ class _Opening:
     def placed(self, nodes, image, again=False):
         """The images of nodes, and of those that are given in `image`; all may be computed again."""
         for node in nodes:
-            if node.op is CHECKPOINT:
+            if node.op in self.units:
                 self.inside[node] = self.opened(node, [image[x] for x in node.inputs], again or node.where.again)
                 continue
-            if node.op is ITEM and node.inputs[0].op is CHECKPOINT:
+            if node.op is ITEM and node.inputs[0].op in self.units:
                 region, i = region_of(node.inputs[0]), dict(node.params)["index"]
                 image[node] = self.inside[node.inputs[0]][region.results[i]]
             else:
@@ -111,7 +107,7 @@ class _Opening:
         return image
 
     def opened(self, node, inputs, again):
-        """What a checkpoint computes of inputs; of one that a derivative computes again everything is."""
+        """What a unit computes of inputs; of one that a derivative computes again everything is."""
         region, of = region_of(node), node.where.of
         for each in (region, *(regions_of(of) if of is not None else ())):
             self.meet(each.graph)

@@ -181,10 +181,11 @@ def elementwise(
 
 @dataclass(frozen=True)
 class Unknown:
-    """In the place of a partial derivative for which there is no formula: the name of the input, and what to do."""
+    """In the place of a derivative for which there is no formula: the name of the input, what to do, and of what."""
 
     argument: str
     instead: str = ""
+    of: str = ""  # the operator, unless it is said here
 
 
 def flat(y: Array, *inputs: Array) -> tuple[None, ...]:

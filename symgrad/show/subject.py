@@ -10,7 +10,7 @@ from symgrad.core.graph import Graph, Node, results
 from symgrad.core.region import regions_of
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
-from symgrad.ops.checkpoint import has_checkpoints, opened
+from symgrad.ops.checkpoint import has_units, opened
 from symgrad.ops.operands import is_traced
 
 
@@ -21,7 +21,7 @@ def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:
     if args:
         raise ArgumentError(f"{type(x).__name__} is shown without arguments", "Give them with a Function.")
     if is_traced(x):
-        return _without_checkpoints(x.graph, [x.node])
+        return _without_units(x.graph, [x.node])
     graph = x if isinstance(x, Graph) else x.graph if isinstance(x, (Program, Compiled)) else None
     if graph is None:
         raise ArgumentError(
@@ -29,12 +29,12 @@ def shown(x: Any, args: tuple[Any, ...]) -> tuple[Graph, list[Node]]:
             "Give a Variable, a Graph, a Program or a Compiled, or a Function such as sg.grad(f) with its arguments.",
         )
     inside = {x for node in graph.nodes for region in regions_of(node) for x in region.nodes}
-    return _without_checkpoints(graph, [y for y in results(graph) if y not in inside])
+    return _without_units(graph, [y for y in results(graph) if y not in inside])
 
 
-def _without_checkpoints(graph: Graph, nodes: list[Node]) -> tuple[Graph, list[Node]]:
+def _without_units(graph: Graph, nodes: list[Node]) -> tuple[Graph, list[Node]]:
     """They show as what they compute."""
-    if not has_checkpoints(nodes):
+    if not has_units(nodes):
         return graph, nodes
     graph = opened(graph, nodes)
     return graph, graph.outputs

@@ -1,0 +1,165 @@
+"""Rules of the user's in the graph: what a function with a derivative of its own makes of cotangents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.graph import Node
+from symgrad.derivatives.batch import batch
+from symgrad.errors import NotDifferentiableError
+from symgrad.frontend.static import content
+from symgrad.frontend.variable import Variable
+
+
+class Form:
+    """A tree without its Variables. Two are the same if they have the same structure and the same other leaves."""
+
+    def __init__(self, of: Any) -> None:
+        leaves, self.structure = tree.flatten(of)
+        self.holes = [i for i, x in enumerate(leaves) if isinstance(x, Variable)]
+        self._leaves = [None if isinstance(x, Variable) else x for x in leaves]
+        self._key = self.structure, tuple(self.holes), content(self._leaves)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Form) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def filled(self, values: Sequence[Any], other: Callable[[Any], Any] = lambda x: x) -> Any:
+        """The tree with values for its Variables; other leaves as they are, or what `other` makes of them."""
+        leaves = [other(x) for x in self._leaves]
+        for i, x in zip(self.holes, values, strict=True):
+            leaves[i] = x
+        return tree.unflatten(self.structure, leaves)
+
+
+def in_order(static: dict[int, Any], others: Sequence[Any]) -> list[Any]:
+    """All arguments of a call, static ones in their places."""
+    found = list(others)
+    for i, x in static.items():
+        found.insert(i, x)
+    return found
+
+
+class Differentiated(Protocol):
+    """A function with a derivative of its own, as its calls know it."""
+
+    linear: bool
+
+    def cotangents(self, call: Call, xs: Sequence[Variable], gs: Sequence[Variable | None]) -> Sequence[Any]:
+        """Of each Variable among the arguments of a call, None for zero."""
+
+
+class Call:
+    """How a function with a derivative of its own was called, Variables aside: the rule of a node.
+
+    Attributes
+    ----------
+    of : Differentiated
+    name : str
+        What messages call it.
+    static : dict of int to object
+        Arguments that are not differentiated by, and their places, in order.
+    arguments, results : Form
+        Of the tuple of the other arguments; of what it returned.
+    """
+
+    def __init__(self, of: Differentiated, name: str, static: dict[int, Any], arguments: Form, results: Form) -> None:
+        self.of, self.name, self.static = of, name, static
+        self.arguments, self.results = arguments, results
+        self._key = of, content(static), arguments, results
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"<rule of {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _LeftBehind, (self.name, self.count)  # a program is compiled: its derivatives are not asked again
+
+    @property
+    def count(self) -> int:
+        """How many of the inputs are arguments; what the function reads from outside comes behind them."""
+        return len(self.arguments.holes)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the cotangents that it gives are linear in those that it takes, without a look at them."""
+        return self.of.linear
+
+    def cotangents(self, xs: Sequence[Variable], gs: Sequence[Variable]) -> Sequence[Variable | None]:
+        """For each of the arguments; `gs` are those of the results."""
+        return self.of.cotangents(self, xs, [g if g.aval.differentiable else None for g in gs])
+
+    def over_rows(self, batched: tuple[bool, ...]) -> OverRows:
+        """The rule for many calls at once, along the first axis of these arguments and of all results."""
+        return OverRows(self, batched)
+
+
+@dataclass(frozen=True, repr=False)
+class OverRows:
+    """A rule for many calls at once; which arguments differ between them."""
+
+    rule: Any
+    batched: tuple[bool, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.rule!r} over rows"
+
+    @property
+    def name(self) -> str:
+        return str(self.rule.name)
+
+    @property
+    def count(self) -> int:
+        return len(self.batched)
+
+    @property
+    def linear(self) -> bool:
+        return bool(self.rule.linear)
+
+    def cotangents(self, xs: Sequence[Variable], gs: Sequence[Variable]) -> Sequence[Variable | None]:
+        """The rule on one row, batched; an argument that all rows share has the sum over them."""
+        rows: dict[Node, Node] = {}
+        one = [_row(x, rows) if b else x for x, b in zip(xs, self.batched, strict=True)]
+        found = self.rule.cotangents(one, [_row(g, rows) for g in gs])
+        made = [x for x in found if x is not None]
+        graph = gs[0].graph
+        images = iter([Variable(graph, x) for x in batch(graph, [x.node for x in made], rows)] if made else ())
+        whole = [None if x is None else next(images) for x in found]
+        return [y if b or y is None else np.sum(y, axis=0) for y, b in zip(whole, self.batched, strict=True)]
+
+    def over_rows(self, batched: tuple[bool, ...]) -> OverRows:
+        return OverRows(self, batched)
+
+
+def _row(x: Variable, rows: dict[Node, Node]) -> Variable:
+    """A stand-in for one row, noted with what it is a row of."""
+    row = x.graph.seed(x.aval._replace(shape=x.shape[1:]))
+    rows[row] = x.node
+    return Variable(x.graph, row)
+
+
+@dataclass(frozen=True)
+class _LeftBehind:
+    """The rule of a program that was sent to another process."""
+
+    name: str
+    count: int
+    linear: ClassVar[bool] = True
+
+    def cotangents(self, xs: Sequence[Any], gs: Sequence[Any]) -> Any:
+        raise NotDifferentiableError(
+            f"the rule of {self.name} does not go with a program that is sent to another process",
+            "Differentiate before, and send what is compiled.",
+        )

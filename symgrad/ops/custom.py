@@ -1,0 +1,23 @@
+"""Functions with a derivative of their own: what they compute, as a region, and the rule that differentiates it."""
+
+from symgrad.core.region import result_avals
+from symgrad.ops.define import Unknown, operator
+
+
+def _vjp(gs, ys, *xs, region, rule):
+    outside = Unknown("a value that it reads from outside", "Pass that value to it as an argument.", rule.name)
+    return (*rule.cotangents(xs[: rule.count], gs), *[outside] * (len(xs) - rule.count))
+
+
+CUSTOM = operator(
+    lambda *xs, region, rule: tuple(region(*xs)),
+    name="custom",
+    infer=lambda *xs, region, rule: result_avals(region, xs),
+    vjp=_vjp,
+    bind=lambda *xs, region, rule: (xs, {"region": region, "rule": rule}),
+    singular=True,  # what a rule gives is not known
+)
+"""What a region computes of its inputs: first the arguments of a function, then what it reads from outside.
+
+`rule` says what the derivative is by the arguments, see `derivatives.rules`.
+"""
