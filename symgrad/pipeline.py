@@ -14,13 +14,13 @@ way in and out, and ``explain()`` shows what each of them did.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
 from symgrad.loops.tiling import nest
@@ -30,7 +30,7 @@ from symgrad.products.collapse_batch import collapse_batch
 from symgrad.products.distribute import distribute
 from symgrad.products.factorisation import factorise
 from symgrad.products.pack_operands import pack_operands
-from symgrad.products.polynomials import collect, collected
+from symgrad.products.polynomials import collect, expand, expand_within
 from symgrad.products.restrict import restrict
 from symgrad.products.stack_accumulations import stack_accumulations
 from symgrad.rewrite import (
@@ -48,7 +48,7 @@ from symgrad.rewrite import (
     stable,
     structure,
 )
-from symgrad.rewrite.engine import copied, replaced_within, rewrite, rewrite_within
+from symgrad.rewrite.engine import copied, rewrite, rewrite_within
 from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
@@ -63,6 +63,13 @@ NUMERICS = ("stable", "ieee")
 def canonicalise(graph: Graph, numerics: str = "stable") -> Graph:
     """Fold, simplify and stabilise in one walk; marks such as `stop_gradient` stay."""
     return rewrite(graph, rules_of("canonicalise", numerics))
+
+
+def canonicalise_within(
+    graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
+) -> dict[Node, Node]:
+    """The same appended to a graph; what is kept becomes an alias, unless it is an input."""
+    return rewrite_within(graph, rules_of("canonicalise", numerics), outputs, kept, since)
 
 
 def simplify(graph: Graph, numerics: str = "stable") -> Graph:
@@ -109,6 +116,10 @@ class Stage(NamedTuple):
         What goes in and what comes out.
     why : str
         Why it stands where it stands.
+    within : callable or None
+        The same step in the middle of a trace, for stages of `BEFORE`. Takes the graph, the numerics, what is computed,
+        the values that no step may see through, and the number of the first node that may change. Appends to the graph,
+        and gives the images of the nodes that have others.
     """
 
     run: Callable[[Graph, str], Graph]
@@ -116,6 +127,7 @@ class Stage(NamedTuple):
     takes: str
     gives: str
     why: str
+    within: Callable[[Graph, str, Sequence[Node], Sequence[Node], int], Mapping[Node, Node]] | None = None
 
 
 BEFORE = (
@@ -125,9 +137,18 @@ BEFORE = (
         takes="values of the user's function",
         gives="the same values in one spelling, constants folded, in stable forms",
         why="the derivative of a stable form is stable, where that of log(1 + exp(x)) is inf / inf",
+        within=canonicalise_within,
+    ),
+    Stage(
+        expand,
+        level=1,
+        takes="sums of products in which terms are alike",
+        gives="plain sums of products, if these are fewer operations",
+        why="each order of a derivative starts small; rules have made the arithmetic plain",
+        within=expand_within,
     ),
 )
-"""Before each derivative. These are stages of rules, which `canonicalised` applies in the middle of a trace."""
+"""Before each derivative, which `canonicalised` takes in the middle of a trace."""
 
 OPTIMISE = (
     Stage(
@@ -278,14 +299,9 @@ def canonicalised(
     """
     better, chosen = list(outputs), list(wrt)
     for stage in BEFORE:
-        if stage.level <= optimize:
-            image = rewrite_within(graph, rules_of(stage.run.__name__, numerics), better, chosen, since)
-            better, chosen = [image[y] for y in better], [image[x] for x in chosen]
-    if optimize and numerics == "stable":
-        nodes = reached([*better, *chosen])
-        if instead := collected(graph, nodes, [*better, *chosen], since, flat=True):
-            image = replaced_within(graph, nodes, instead)
-            better, chosen = [image[y] for y in better], [image[x] for x in chosen]
+        if stage.level <= optimize and stage.within:
+            image = stage.within(graph, numerics, better, chosen, since)
+            better, chosen = [image.get(y, y) for y in better], [image.get(x, x) for x in chosen]
     return better, chosen
 
 

@@ -56,6 +56,7 @@ def test_every_stage_keeps_what_is_computed(seed, monkeypatch):
 def test_a_stage_says_what_it_takes_and_gives_and_why():
     assert all(isinstance(stage, Stage) and stage.takes and stage.gives and stage.why for stage in STAGES)
     assert all(stage.run.__doc__ for stage in STAGES)  # which explain() quotes
+    assert [stage for stage in STAGES if stage.within] == list(BEFORE)
 
 
 def test_stages_of_a_higher_level_do_not_run_at_a_lower(monkeypatch):

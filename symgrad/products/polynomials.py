@@ -13,7 +13,7 @@ What overflows on the way may be another value: not for ``numerics="ieee"``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from symgrad.analysis.overflow import MODERATE, NEAR_ONE, Origins, has_range, moderate
@@ -24,7 +24,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.products.horner import Plan, Polynomial, Powers, times
-from symgrad.rewrite.engine import Made, copied
+from symgrad.rewrite.engine import Made, copied, replaced_within
 from symgrad.rewrite.rules import stable_only
 
 MOST_TERMS, MOST_POWERS = 200, 100_000
@@ -43,17 +43,31 @@ HIGHEST = 32
 @stable_only
 def collect(graph: Graph, numerics: str = "stable") -> Graph:
     """Like terms of sums are collected."""
-    instead = collected(graph, reached(graph.outputs), graph.outputs)
+    instead = _instead(graph, reached(graph.outputs), graph.outputs)
     return copied(graph, instead) if instead else graph
 
 
-def collected(
-    graph: Graph, nodes: Sequence[Node], outputs: Iterable[Node], since: int = 0, flat: bool = False
-) -> dict[Node, Made]:
-    """What is written anew, and how; what is older than `since` or has a name of the user's is an atom.
+@stable_only
+def expand(graph: Graph, numerics: str = "stable") -> Graph:
+    """Like terms of sums are collected; these are plain sums of products, to differentiate."""
+    instead = _instead(graph, reached(graph.outputs), graph.outputs, flat=True)
+    return copied(graph, instead) if instead else graph
 
-    `flat`: as sums of products, to differentiate.
-    """
+
+def expand_within(
+    graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
+) -> dict[Node, Node]:
+    """The same appended to a graph; what is kept, and what is older than `since`, is an atom."""
+    wanted = [*outputs, *kept]
+    nodes = reached(wanted)
+    instead = _instead(graph, nodes, wanted, since, flat=True) if numerics == "stable" else {}
+    return replaced_within(graph, nodes, instead) if instead else {}
+
+
+def _instead(
+    graph: Graph, nodes: Sequence[Node], outputs: Sequence[Node], since: int = 0, flat: bool = False
+) -> dict[Node, Made]:
+    """What is written anew, and how; what is older than `since` or has a name of the user's is an atom."""
     arithmetic = [x for x in nodes if x.id >= since and _is_arithmetic(x)]
     members = set(arithmetic)
     apart = {x for x in arithmetic if isinstance(graph.names.get(x), str)}
