@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,8 @@ import numpy as np
 
 from symgrad.analysis.values import number
 from symgrad.core.graph import Aval, Graph, Node, Op
-from symgrad.ops.checkpoint import CHECKPOINT, region_of
+from symgrad.core.region import regions_of
+from symgrad.ops.control import inputs_of_body
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import MULTIPLY
 
@@ -94,6 +95,7 @@ class Hazards:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._flags: list[bool] = []  # by id
+        self._suspects: set[Node] = set()
         self._ranges: dict[Node, Interval] = {}
 
     def __contains__(self, node: Node) -> bool:
@@ -105,15 +107,28 @@ class Hazards:
 
     def _is_singular(self, node: Node) -> bool:
         singular = node.op.singular
-        if node.op is CHECKPOINT:
+        if type(node.aval) is not Aval and regions_of(node):
             return _may_be_singular(node)
+        if node in self._suspects:
+            return True
         return singular(*[self._ranges[x] for x in node.inputs]) if callable(singular) else singular
+
+    def enter(self, node: Node, parameters: Sequence[Node], body: Sequence[Node]) -> None:
+        """Take the parameters of a body as what they stand for: the inputs of `node`, and what was carried so far."""
+        given, carried = inputs_of_body(node), dict(node.params).get("carried", 0)
+        suspects = [x for x, y in zip(parameters, given, strict=False) if y in self]
+        self._suspect(suspects)
+        if any(x in self for x in body):
+            self._suspect(parameters[:carried])
+
+    def _suspect(self, nodes: Sequence[Node]) -> None:
+        self._suspects.update(nodes)
+        del self._flags[min([x.id for x in nodes], default=len(self._flags)) :]
 
 
 def _may_be_singular(node: Node) -> bool:
-    if node.op is CHECKPOINT:
-        return any(map(_may_be_singular, region_of(node).nodes))
-    return bool(node.op.singular)
+    regions = regions_of(node)
+    return any(_may_be_singular(x) for region in regions for x in region.nodes) if regions else bool(node.op.singular)
 
 
 def ranges_of(nodes: Iterable[Node]) -> dict[Node, Interval]:

@@ -7,30 +7,39 @@ its own pullback with respect to the seed is the tangent map, and no trace of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from symgrad.analysis.ranges import Hazards
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, Op, depends, reached
 from symgrad.core.provenance import Where
-from symgrad.core.region import cut, mark, with_nested
+from symgrad.core.region import cut, mark
+from symgrad.derivatives.bodies import Back, Body
+from symgrad.derivatives.branches import through_branch
 from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask
 from symgrad.derivatives.hooks import check_linear, flow_through, hook_of
+from symgrad.derivatives.identities import held_inside, key_of, made_in, order_of, original
+from symgrad.derivatives.loops import through_loop
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
 from symgrad.derivatives.shares import Shares, both
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, UNITS, opened_within, region_of
+from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
 from symgrad.ops.choice import WHERE
+from symgrad.ops.control import COND, SCAN
 from symgrad.ops.custom import CUSTOM
 from symgrad.ops.define import Unknown
 from symgrad.ops.dtypes import operand_dtypes
 from symgrad.ops.known import Known, known
-from symgrad.ops.marks import ALIAS, STOP, identity
+from symgrad.ops.marks import ALIAS, STOP
 
 Rule = Callable[..., Any]
+
+Through = Callable[[Graph, Node, Mapping[int, Node], Sequence[int], Back], dict[int, Node]]
+CONTROL: dict[Op, Through] = {COND: through_branch, SCAN: through_loop}
+"""Gives the cotangents of inputs for those of results, by their numbers; see `through_branch`."""
 
 
 def pullback(
@@ -74,11 +83,11 @@ def pullback(
     """
     before, nodes = graph.provenance, reached(outputs)
     seeds = [Cotangent(Variable(graph, g)) for g in cotangents]
-    order, labels = (1 + max(map(_order, nodes)), set(graph.names.values())) if named else (0, set())
-    run = _Pullback(graph, map(_key, wrt), order, labels, map(_key, stop), Hazards(graph), forward)
+    order, labels = (1 + max(map(order_of, nodes)), set(graph.names.values())) if named else (0, set())
+    run = _Pullback(graph, map(key_of, wrt), order, labels, map(key_of, stop), Hazards(graph), forward)
     try:
         found = run.through(nodes, list(zip(outputs, seeds, strict=True)))
-        return [found[key].settled().node if (key := _key(x)) in found else None for x in wrt]
+        return [found[key].settled().node if (key := key_of(x)) in found else None for x in wrt]
     finally:
         graph.provenance = before
 
@@ -120,7 +129,7 @@ class _Pullback:
 
     def through(self, nodes: Sequence[Node], outputs: Iterable[tuple[Node, Cotangent]]) -> dict[Any, Cotangent]:
         """The cotangents of what is wanted, by identity, for those of outputs; `nodes` are what these are made of."""
-        stop = {node for node in nodes if node.op is STOP or _key(node) in self.stop}
+        stop = {node for node in nodes if node.op is STOP or key_of(node) in self.stop}
         self.needed = depends(nodes, filter(self.holds_wanted, nodes), stop)
         for y, seed in outputs:
             if y in self.needed:
@@ -128,28 +137,30 @@ class _Pullback:
         for node in reversed(nodes):
             if node not in self.needed:
                 continue
-            self.graph.provenance = Where(node.where.file, node.where.line, _original(node))
+            self.graph.provenance = Where(node.where.file, node.where.line, original(node))
             g = self.arrived(node)
             if g is None and node not in self.parts:
                 continue
-            if _key(node) in self.wanted and g is not None:
+            if key_of(node) in self.wanted and g is not None:
                 g = g if node.op is BARRIER else Cotangent(g.settled(), g.mask)
-                self.find(_key(node), g)
+                self.find(key_of(node), g)
             if g is not None:
                 self.name(g, node)
             if node.op is CHECKPOINT:
                 self.through_checkpoint(node)
+            elif node.op in CONTROL:
+                self.through_control(node, CONTROL[node.op])
             elif node not in stop:
                 self.propagate_from(node, g)
         return {key: shares.total() for key, shares in self.found.items()}
 
     def holds_wanted(self, node: Node) -> bool:
         """Whether a node is differentiated by, or something inside of it."""
-        inside = with_nested(region_of(node).nodes) if node.op in UNITS else ()
-        if node.op is CUSTOM and any(_key(x) in self.wanted for x in inside):
-            fact = f"what is differentiated by lies inside of {dict(node.params)['rule'].name}, which has its own rule"
-            raise NotDifferentiableError(fact, "Name a value outside of it.", node.where)
-        return any(_key(x) in self.wanted for x in (node, *inside))
+        if any(key_of(x) in self.wanted for x in made_in(node)):
+            if node.op is CHECKPOINT:
+                return True
+            raise held_inside(node)
+        return key_of(node) in self.wanted
 
     def find(self, key: Any, g: Cotangent) -> None:
         """Add to the cotangent of what is wanted, which may stand in several places."""
@@ -178,8 +189,8 @@ class _Pullback:
             if node.where.of is not None:  # else it is a value of the user's as well
                 self.graph.label(g.value.node, ("{}_dot", name[1]))
         elif name is not None:
-            primal = _original(node)
-            again = ("d_{}", primal) in self.labels and not self.wanted.isdisjoint(map(_key, marks))
+            primal = original(node)
+            again = ("d_{}", primal) in self.labels and not self.wanted.isdisjoint(map(key_of, marks))
             pattern = f"d{self.order}_{{}}" if again and self.order > 1 else "d_{}"
             self.graph.label(g.value.node, (pattern, primal))
 
@@ -241,6 +252,22 @@ class _Pullback:
                 self.accumulate(ends[key], g)
             else:
                 self.find(key, g)
+
+    def through_control(self, node: Node, through: Through) -> None:
+        """Pull back through a branch or a loop, of which a body is differentiated as a program of its own."""
+        graph, provenance = self.graph, self.graph.provenance
+
+        def back(body: Body, outputs: Mapping[Node, Node], wanted: Sequence[Node]) -> dict[Node, Node]:
+            self.hazards.enter(node, body.parameters, body.nodes)
+            run = _Pullback(graph, map(key_of, wanted), self.order, self.labels, self.stop, self.hazards, self.forward)
+            found = run.through(body.nodes, [(y, Cotangent(Variable(graph, g))) for g, y in outputs.items()])
+            graph.provenance = provenance
+            return {x: found[key_of(x)].settled().node for x in wanted if key_of(x) in found}
+
+        arrived = {i: g.total().settled().node for i, g in self.parts.pop(node).items()}
+        active = [i for i, x in enumerate(node.inputs) if x in self.needed and x.aval.differentiable]
+        for i, g in through(graph, node, arrived, active, back).items():
+            self.accumulate(node.inputs[i], Cotangent(Variable(graph, g)))
 
     def primal(self, node: Node) -> Variable:
         """The value of a node for a rule."""
@@ -365,27 +392,6 @@ class _Pullback:
 
 def _unknown(node: Node, by: Unknown) -> NotDifferentiableError:
     return NotDifferentiableError(f"{by.of or node.op.path} has no derivative by {by.argument}", by.instead, node.where)
-
-
-def _order(node: Node) -> int:
-    """The order of the derivative that a node is part of."""
-    order, of = 0, node.where.of
-    while of is not None:
-        order += not node.where.again
-        node, of = of, of.where.of
-    return order
-
-
-def _original(node: Node) -> Node:
-    """What a derivative computes again."""
-    return node.where.of if node.where.of is not None and node.where.again else node
-
-
-def _key(node: Node) -> Any:
-    """What a node is differentiated as: as what it computes again, however often."""
-    while node.where.again and node.where.of is not None and node.op is not BARRIER:
-        node = node.where.of
-    return identity(node)
 
 
 def _is_number(node: Node, number: float) -> bool:

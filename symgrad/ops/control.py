@@ -4,11 +4,14 @@ from itertools import count, repeat
 
 import numpy as np
 
-from symgrad.core.graph import Aval
+from symgrad.core.axes import aligned
+from symgrad.core.graph import CONSTANT, SIZE, Aval, depends, reached
 from symgrad.core.interpret import at_sizes
 from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Dim, symbols_of
 from symgrad.errors import GraphError
 from symgrad.ops.define import operator
+from symgrad.spelling import ATOM, Code
 
 UNBOUNDED = -1
 """The length of a loop that its test alone ends."""
@@ -105,3 +108,58 @@ next turn, and what is stacked. `t` is the place of the turn, in arrays that are
 The results are what is carried in the end, the stacks and, with a test, the number of turns. `turns` is the size by
 which stacks are known: a symbol of its own where only running tells.
 """
+
+
+# ---- bodies
+
+
+def inputs_of_body(node):
+    """What the parameters of the body of a branch or a loop stand for at first; the length for the place."""
+    behind = 1 + dict(node.params).get("carried", 0)
+    length, before = (node.inputs[:1], node.inputs[1:behind]) if node.op is SCAN else ((), ())
+    return (*before, *length, *node.inputs[behind:])
+
+
+def own_sizes(nodes):
+    """The symbols of sizes that loops among some nodes define: how many turns they had."""
+    loops = [dict(node.params) | {"length": node.inputs[0]} for node in nodes if node.op is SCAN]
+    open_ended = [p for p in loops if "turns" in p and ("test" in p or p["length"].op not in (CONSTANT, SIZE))]
+    return {name for p in open_ended for name in symbols_of(p["turns"])}
+
+
+def mentions(node, names):
+    """Whether a symbol among `names` is part of a shape or a parameter of a node."""
+    avals = [node.aval] if type(node.aval) is Aval else node.aval
+    return any(
+        not names.isdisjoint(_symbols(x)) for x in (*(aval.shape for aval in avals), *dict(node.params).values())
+    )
+
+
+def _symbols(value):
+    if isinstance(value, Dim):
+        return symbols_of(value)
+    return [name for item in value for name in _symbols(item)] if isinstance(value, tuple) else ()
+
+
+def within(results, parameters):
+    """What a body has to compute itself: what depends on its parameters, or has sizes that only a turn knows."""
+    nodes = reached(results)
+    moving = depends(nodes, parameters)
+    names = own_sizes([node for node in nodes if node in moving])
+    return depends(nodes, [*parameters, *(node for node in nodes if mentions(node, names))]) if names else moving
+
+
+# ---- numbers
+
+NUMBER = operator(
+    lambda x: x.item(),
+    name="number",
+    infer=lambda x: Aval((), x.dtype, True),
+    vjp=lambda g, y, x: (g,),
+    spell=lambda node, x: Code(f"{x.at(ATOM)}.item()"),
+    scalar=lambda node, x: x,
+    signature=aligned,
+    linear=True,
+    cheap=True,
+)
+"""A number of NumPy's as one of Python's: what was kept in an array of a value that was one."""

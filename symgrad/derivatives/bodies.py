@@ -1,0 +1,93 @@
+"""Bodies of branches and loops, appended to the graph on stand-ins, to be differentiated there and cut out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, moved_name, needed, reached
+from symgrad.core.region import Region, inline
+from symgrad.derivatives.residuals import residuals
+from symgrad.frontend.variable import Variable
+from symgrad.ops.control import own_sizes, within
+
+
+class Body(NamedTuple):
+    """What a region computes, on stand-ins."""
+
+    parameters: Sequence[Node]
+    nodes: Sequence[Node]  # in order of creation, with the parameters
+    results: Sequence[Node]
+
+    def residuals(
+        self,
+        made: Sequence[Node],
+        cotangents: Collection[Node],
+        lost: Collection[Node] = (),
+        kept: Collection[Node] = (),
+    ) -> list[Node]:
+        """What to keep for `made`, which the pullback makes; of the parameters the `lost` ones are not there then.
+
+        What is `kept` is there anyway.
+        """
+        inside = within([*made, *self.results], self.parameters) | set(self.parameters)
+        derived = depends(reached(made), cotangents)
+        primal = sorted(inside - derived, key=lambda x: x.id)
+        read = dict.fromkeys(y for y in made if y not in derived)
+        for node in needed(made, inside - derived):
+            read |= dict.fromkeys(node.inputs)
+        given = [x for x in self.parameters if x not in lost]
+        return residuals([*read], primal, lost, given, own_sizes(primal), kept)
+
+
+def appended(graph: Graph, region: Region, parameters: Sequence[Node]) -> Body:
+    """A region on these stand-ins for its parameters."""
+    image = images(graph, region.graph, region, parameters)
+    return Body(
+        parameters,
+        sorted(dict.fromkeys(image.values()), key=lambda x: x.id),
+        [image[y] for y in region.results],
+    )
+
+
+def images(graph: Graph, source: Graph, region: Region, inputs: Sequence[Node]) -> dict[Node, Node]:
+    """Append a region to the graph; the images of its nodes, which keep the names that they have in `source`."""
+    image = inline(graph, region, inputs)
+    for x, y in image.items():
+        name = moved_name(source.names, source.names[x], image) if x in source.names else None
+        if name is not None and y is not x and y.op is not CONSTANT:
+            graph.label(y, name)
+    return image
+
+
+def strong(aval: Aval) -> Aval:
+    """Of an array what it is of a number of Python's."""
+    return aval._replace(weak=False)
+
+
+def seed_for(graph: Graph, x: Node, aval: Aval | None = None) -> Node:
+    """A stand-in for the cotangent of a value, or of an array of which it is a slice."""
+    seed = graph.seed(strong(aval or x.aval))
+    if x in graph.names:
+        graph.label(seed, ("d_{}", x))
+    return seed
+
+
+def zeros(graph: Graph, aval: Aval) -> Node:
+    """Zeros in the place of a value."""
+    if aval.weak:
+        return graph.constant(aval.dtype.type(0).item())
+    if not aval.shape:
+        return graph.constant(aval.dtype.type(0))
+    return np.full(aval.shape, 0, aval.dtype, like=Variable(graph, graph.constant(0))).node
+
+
+def item(graph: Graph, node: Node, i: int) -> Node:
+    """One of the results of a node."""
+    return graph.add(ITEM, (node,), (("index", i),))
+
+
+Back = Callable[[Body, Mapping[Node, Node], Sequence[Node]], dict[Node, Node]]
+"""Gives, of a body, its results by the cotangents of them, and parameters, the cotangents of these."""

@@ -1,0 +1,105 @@
+"""The pullback of a branch: a branch on the same predicate, of which each side is the pullback of that side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
+from symgrad.core.region import Region, closed, regions_of
+from symgrad.derivatives.bodies import Back, Body, appended, images, item, strong, zeros
+from symgrad.ops.control import COND
+
+Pair = tuple[Node | None, Node | None]
+"""A value of each side, or of one of them alone."""
+
+
+def through_branch(
+    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
+) -> dict[int, Node]:
+    """Append the pullback of a branch to the graph.
+
+    What the pullback reads of a side, and cannot compute again cheaply, the branch is appended once more to give,
+    behind the results that it had; where the other side is taken, zeros stand for it.
+
+    Parameters
+    ----------
+    cotangents : mapping of int to Node
+        Of results of the node, by their numbers.
+    active : sequence of int
+        The numbers of the inputs of which cotangents are needed.
+    back : callable
+        Pulls back through a body.
+
+    Returns
+    -------
+    dict of int to Node
+        By numbers of inputs; without those to which nothing flows.
+    """
+    seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
+    arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items()}
+    bound = dict(zip(seeds, node.inputs[1:], strict=True)) | {g: cotangents[i] for i, g in arrived.items()}
+    sides = [appended(graph, region, seeds) for region in regions_of(node)]
+    found = [
+        back(side, {g: side.results[i] for i, g in arrived.items()}, [seeds[i - 1] for i in active]) for side in sides
+    ]
+    wanted = [i for i in active if any(seeds[i - 1] in each for each in found)]
+    made = [[each.get(seeds[i - 1]) or zeros(graph, strong(seeds[i - 1].aval)) for i in wanted] for each in found]
+    kept = [side.residuals(ys, [*arrived.values()]) for side, ys in zip(sides, made, strict=True)]
+    pairs = _paired(*kept)
+    slots = [graph.seed(_aval(pair)) for pair in pairs]
+    if pairs:
+        extended = _extended(graph, node, sides, pairs)
+        bound |= {slot: item(graph, extended, len(node.aval) + k) for k, slot in enumerate(slots)}
+    results = [_of_slots(graph, ys, [*bound], [pair[k] for pair in pairs], slots) for k, ys in enumerate(made)]
+    backward = _branch(graph, node.inputs[0], results, bound)
+    return {i: item(graph, backward, k) for k, i in enumerate(wanted)}
+
+
+def _aval(pair: Pair) -> Aval:
+    return next(x.aval for x in pair if x is not None)
+
+
+def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:
+    """Values of both sides, two of one kind for each place that holds one of them."""
+    left, pairs = [*then], []
+    for x in other:
+        twin = next((y for y in left if y.aval == x.aval), None)
+        pairs.append((x, twin))
+        if twin is not None:
+            left.remove(twin)
+    return [*pairs, *((None, y) for y in left)]
+
+
+def _extended(graph: Graph, node: Node, sides: Sequence[Body], pairs: Sequence[Pair]) -> Node:
+    """The branch once more, which gives the values of a side as further results."""
+    regions = []
+    for k, side in enumerate(sides):
+        further = [pair[k] or zeros(graph, _aval(pair)) for pair in pairs]
+        regions.append(Region(graph, side.parameters, [*side.results, *further]))
+    return _recorded(graph, node.inputs, regions)
+
+
+def _of_slots(
+    graph: Graph, made: Sequence[Node], given: Sequence[Node], kept: Sequence[Node | None], slots: Sequence[Node]
+) -> list[Node]:
+    """What a side makes, where slots stand for what is kept of it."""
+    instead = {x: slot for x, slot in zip(kept, slots, strict=True) if x is not None}
+    own = [x for x in given if x not in slots]
+    image = images(graph, graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
+    return [image[y] for y in made]
+
+
+def _branch(graph: Graph, pred: Node, results: Sequence[Sequence[Node]], bound: Mapping[Node, Node]) -> Node:
+    """The branch that gives these results of stand-ins, each bound to a value; it reads others as they are."""
+    made = [y for side in results for y in side]
+    nodes = reached(made)
+    foreign = [x for x in nodes if x.op in (INPUT, SEED) and x not in bound]
+    outside = depends(nodes, foreign) - depends(nodes, bound)
+    whole = closed(graph, [x for x in nodes if x in bound], made, lambda x: x not in outside)
+    inputs = (pred, *(bound.get(x, x) for x in whole.parameters))
+    return _recorded(graph, inputs, [Region(graph, whole.parameters, side) for side in results])
+
+
+def _recorded(graph: Graph, inputs: Sequence[Node], regions: Sequence[Region]) -> Node:
+    other, then = regions
+    return graph.add(COND, tuple(inputs), (("other", other), ("then", then)))

@@ -1,0 +1,54 @@
+"""What values are to a derivative: what they compute again or are differentiated as, and of which order they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from symgrad.core.graph import Node
+from symgrad.core.region import regions_of
+from symgrad.errors import NotDifferentiableError
+from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.custom import CUSTOM
+from symgrad.ops.marks import identity
+
+
+def made_in(node: Node) -> Iterator[Node]:
+    """What is computed in the regions of a node, however deep."""
+    for region in regions_of(node):
+        for x in region.nodes:
+            yield x
+            yield from made_in(x)
+
+
+def held_inside(node: Node) -> NotDifferentiableError:
+    """The error where what to differentiate by is made in a region of a node that has a rule of its own."""
+    if node.op is CUSTOM:
+        fact = f"what is differentiated by lies inside of {dict(node.params)['rule'].name}, which has its own rule"
+        return NotDifferentiableError(fact, "Name a value outside of it.", node.where)
+    return NotDifferentiableError(
+        "what is differentiated by is made in the body of a loop or a branch, and is another at each turn",
+        "Differentiate by what the loop starts from or reads, or return the value from its body.",
+        node.where,
+    )
+
+
+def order_of(node: Node) -> int:
+    """The order of the derivative that a node is part of."""
+    order, of = 0, node.where.of
+    while of is not None:
+        order += not node.where.again
+        node, of = of, of.where.of
+    return order
+
+
+def original(node: Node) -> Node:
+    """What a derivative computes again."""
+    return node.where.of if node.where.of is not None and node.where.again else node
+
+
+def key_of(node: Node) -> Any:
+    """What a node is differentiated as: as what it computes again, however often."""
+    while node.where.again and node.where.of is not None and node.op is not BARRIER:
+        node = node.where.of
+    return identity(node)

@@ -1,0 +1,126 @@
+"""Residuals: which values of a body are kept for its pullback, and which are computed again.
+
+What is kept is a minimum cut between what a turn cannot compute again and what its pullback reads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from symgrad.analysis.cost import numbers
+from symgrad.core.graph import Aval, Node, depends
+from symgrad.ops.control import mentions
+
+SMALL = 1024  # numbers, below which a call takes longer than to keep what it gives
+CALL = 64  # numbers that are kept in the time of a call
+
+
+def residuals(
+    read: Sequence[Node],
+    primal: Sequence[Node],
+    carried: Collection[Node],
+    given: Collection[Node],
+    own: Collection[str] = (),
+    kept: Collection[Node] = (),
+) -> list[Node]:
+    """The values to keep, in order of creation.
+
+    Parameters
+    ----------
+    read : sequence of Node
+        What the pullback reads.
+    primal : sequence of Node
+        What the body computes, in order of creation, with its parameters.
+    carried : collection of Node
+        Parameters of which nothing is left when the pullback runs.
+    given : collection of Node
+        Parameters that are there again.
+    own : collection of str
+        The symbols of sizes that are other ones at every turn: of such a shape nothing can be kept.
+    kept : collection of Node
+        What is kept anyway.
+
+    Notes
+    -----
+    Cheap operations are computed again: casts, views, sums and products of large arrays or of single numbers, and all
+    but products of matrices and loops of what is given. Of the ways to do so the one that keeps the fewest numbers is
+    chosen, and of several such the one that computes least.
+    """
+    moving = depends(primal, carried)
+    edges: dict[Any, dict[Any, float]] = {_SOURCE: {}, _SINK: {}}
+    for x in primal:
+        if x in given:
+            continue
+        free = mentions(x, own) if own else False
+        size = inf if free or type(x.aval) is not Aval else 0 if x in kept else CALL + numbers(x.aval.shape)
+        edges[x, "in"], edges[x, "out"] = {(x, "out"): size}, {}
+        if x in carried or not (free or _is_cheap(x, x in moving)):
+            edges[_SOURCE][x, "in"] = inf
+        for y in x.inputs:
+            if (y, "out") in edges:
+                edges[y, "out"][x, "in"] = inf
+    for x in read:
+        if (x, "out") in edges:
+            edges[x, "out"][_SINK] = inf
+    behind = _behind_minimum_cut(edges)
+    return [x for x in primal if (x, "out") in behind and (x, "in") not in behind]
+
+
+_SOURCE, _SINK = "source", "sink"
+
+
+def _is_cheap(x: Node, moving: bool) -> bool:
+    """Whether to compute a value again, of what is carried and so changes from turn to turn, or of what is given."""
+    if type(x.aval) is not Aval:
+        return False
+    if x.op.view or not x.inputs:
+        return True
+    if not moving:
+        return not x.op.contracts
+    flag = x.op.elementwise and x.aval.dtype == np.dtype(bool)
+    return (x.op.cheap or flag) and (not x.aval.shape or numbers(x.aval.shape) >= SMALL)
+
+
+def _behind_minimum_cut(edges: dict[Any, dict[Any, float]]) -> set[Any]:
+    """What leads to the sink behind the last of the smallest cuts (Edmonds & Karp 1972)."""
+    left = {a: dict(ends) for a, ends in edges.items()}
+    while path := _shortest_path(left):
+        flow = min(left[a][b] for a, b in pairwise(path))
+        for a, b in pairwise(path):
+            left[a][b] -= flow
+            left[b][a] = left[b].get(a, 0) + flow
+    into: dict[Any, list[Any]] = {a: [] for a in left}
+    for a, ends in left.items():
+        for b, room in ends.items():
+            if room > 0:
+                into[b].append(a)
+    behind, stack = {_SINK}, [_SINK]
+    while stack:
+        for a in into[stack.pop()]:
+            if a not in behind:
+                behind.add(a)
+                stack.append(a)
+    return behind
+
+
+def _shortest_path(left: dict[Any, dict[Any, float]]) -> list[Any]:
+    """From the source to the sink along edges that have room; empty if there is none."""
+    before: dict[Any, Any] = {_SOURCE: None}
+    queue = deque([_SOURCE])
+    while queue and _SINK not in before:
+        a = queue.popleft()
+        for b, room in left[a].items():
+            if room > 0 and b not in before:
+                before[b] = a
+                queue.append(b)
+    path, at = [], _SINK if _SINK in before else None
+    while at is not None:
+        path.append(at)
+        at = before[at]
+    return path[::-1]

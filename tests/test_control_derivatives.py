@@ -1,0 +1,325 @@
+"""Derivatives of branches and loops, in both modes and of two orders, against differences of the plain functions."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.core import tree
+from symgrad.core.graph import reached, verify
+from symgrad.core.interpret import interpret
+from symgrad.core.region import regions_of
+from symgrad.errors import NotDifferentiableError
+from symgrad.ops.control import SCAN
+
+RNG = np.random.default_rng(0)
+W, XS = RNG.standard_normal((3, 3)), RNG.standard_normal((5, 3))
+
+PROGRAMS = {}
+
+
+def program(*args):
+    """A function, which is plain Python when it is called with arrays, and arguments for it."""
+
+    def register(f):
+        PROGRAMS[f.__name__] = f, args
+        return f
+
+    return register
+
+
+# ---- loops
+
+
+@program(W, XS)
+def recurrence(W, xs):
+    h, ys = sg.scan(lambda h, x: (np.tanh(h @ W.T + x), h.sum()), np.zeros(3), xs)
+    return h @ h + np.sum(ys**2)
+
+
+@program(W, XS)
+def recurrence_downwards(W, xs):
+    h, ys = sg.scan(lambda h, x: (np.tanh(h @ W.T + x), h.sum() * x), np.ones(3), xs, reverse=True)
+    return h @ h + np.sum(ys**2)
+
+
+@program(RNG.standard_normal((4, 6, 3)), W)
+def rows_of_rows(X, W):
+    def row(h, x):
+        h = np.tanh(h @ W + x)
+        return h, h[0]
+
+    def rows(h, xs):
+        h, ys = sg.scan(row, h, xs)
+        return h, ys * 2
+
+    h, ys = sg.scan(rows, np.zeros(3), X)
+    return np.sum(ys**2) + np.sum(h)
+
+
+@program(XS)
+def mapped(xs):
+    return np.sum(np.sin(sg.map(lambda r: np.exp(r @ r / 9), xs)))
+
+
+@program(RNG.standard_normal(5))
+def read_at_places(x):
+    return sg.fori_loop(0, 5, lambda i, s: s * x[i] + np.sin(x[0]) + x[i] ** 2, 1.0)
+
+
+@program(RNG.standard_normal((6, 6)), RNG.standard_normal(6))
+def written_into(A, b):
+    def body(i, x):
+        x = x.copy()
+        x[i] = b[i] - A[i] @ x * 0.1
+        return x
+
+    return np.sum(sg.fori_loop(0, 6, body, np.ones(6)) ** 2)
+
+
+@program(W)
+def carries_that_change_places(W):
+    def body(i, carry):
+        a, b, n, unused = carry
+        return b, np.sin(a) @ W, n + 1, unused * b
+
+    a, b, n, _ = sg.fori_loop(0, 5, body, (np.ones(3), np.ones(3) * 2, 0, W[0]))
+    return np.sum(a * b) * n
+
+
+# ---- loops until a test fails
+
+
+@program(8.3)
+def until_small(x):
+    return sg.while_loop(lambda v: v[0] > 1, lambda v: (v[0] * 0.5 * np.sin(v[0]), v[1] + 1), (x, 0))[0]
+
+
+@program(0.3)
+def of_no_turns(x):
+    return sg.while_loop(lambda v: v > 1, lambda v: v * 0.5, x)
+
+
+@program(2.0)
+def newton_on_floats(a):
+    return sg.while_loop(lambda x: abs(x * x - a) > 1e-6 * a, lambda x: 0.5 * (x + a / x), a)
+
+
+@program(RNG.standard_normal(7))
+def read_anywhere(x):
+    def body(carry):
+        i, s = carry
+        return (i * 3 + 1) % 7, s * 0.9 + x[i] * x[i] * s
+
+    return sg.while_loop(lambda carry: carry[1] < 20, body, (2, 1.5))[1]
+
+
+@program(np.arange(5.0) * 3)
+def until_small_in_a_loop(x):
+    def body(i, s):
+        return sg.while_loop(lambda v: v > 1, lambda v: v * 0.5 - i * 0.01 + np.sin(v) * 0.1, s + x[i])
+
+    return sg.fori_loop(0, 4, body, 0.5)
+
+
+@program(RNG.standard_normal(3), np.float64(0.3))
+def until_small_until_four(x, a):
+    def inner(v):
+        return sg.while_loop(lambda v: np.sum(v * v) > 1, lambda v: np.sin(v) * a * 2 + v * 0.3, v)
+
+    def body(carry):
+        i, v = carry
+        return i + 1, inner(v * 2 + i) + np.exp(-v * v)
+
+    return np.sum(sg.while_loop(lambda carry: carry[0] < 4, body, (0, x))[1])
+
+
+# ---- branches
+
+
+@program(np.float64(0.3), XS)
+def branch_in_a_loop(a, xs):
+    def body(h, x):
+        h = sg.cond(x[0] > 0, lambda: np.sin(h * a) + x, lambda: np.exp(-(h**2)) * x[1])
+        return h, h * h
+
+    h, ys = sg.scan(body, np.ones(3), xs)
+    return np.sum(h) + np.sum(ys * a)
+
+
+def loop_in_a_branch(a, xs):
+    def loop():
+        return np.sum(sg.scan(lambda h, x: (np.cos(h * a) + x, None), np.ones(3), xs)[0])
+
+    return sg.cond(a > 0, loop, lambda: a**2)
+
+
+PROGRAMS["loop_in_the_branch_taken"] = loop_in_a_branch, (np.float64(0.7), XS)
+PROGRAMS["loop_in_the_other_branch"] = loop_in_a_branch, (np.float64(-0.7), XS)
+
+
+@program(np.array([1, 2.0, 3]))
+def switched(x):
+    sides = [lambda s: s * x[0], lambda s: np.sin(s) + x[1], lambda s: s * s * x[2]]
+    return sg.fori_loop(0, 4, lambda i, s: sg.switch(i % 3, sides, s), 0.3)
+
+
+@program(XS)
+def singular_where_not_taken(xs):
+    def body(h, x):
+        return sg.cond(x[0] > 0, lambda: np.sqrt(x[0]) * h, lambda: h * 2), None
+
+    return sg.scan(body, 1.0, xs)[0]
+
+
+# ---- marks in bodies
+
+
+@program(XS, W)
+def marks(xs, W):
+    def body(h, x):
+        h = np.tanh(h @ W) + sg.stop_gradient(0 * x) * h
+        h = sg.checkpoint(lambda h: np.sin(h) * np.cos(h @ W))(h) + x
+        return h, np.max(h)
+
+    h, ys = sg.scan(body, np.ones(3), xs)
+    return np.sum(h * h) + np.sum(ys)
+
+
+# ---- all of them
+
+
+def evaluate(function, *args):
+    """What the program of a function gives, by the interpreter."""
+    made = function.trace(*args)
+    verify(made.graph)
+    inputs, _ = tree.flatten([*made.inputs.values()])
+    outputs, structure = tree.flatten(made.outputs)
+    feeds = dict(zip([x.node for x in inputs], tree.flatten(args)[0], strict=True))
+    return tree.unflatten(structure, interpret([y.node for y in outputs], feeds))
+
+
+def along(f, args, v, eps):
+    """The derivative of `f` in a direction, by differences."""
+    moved = [[x + sign * eps * d for x, d in zip(args, v, strict=True)] for sign in (1, -1)]
+    return (f(*moved[0]) - f(*moved[1])) / (2 * eps)
+
+
+def direction(args):
+    return [np.cos(np.arange(np.size(x))).reshape(np.shape(x)) if np.shape(x) else 0.7 for x in args]
+
+
+def slope(f, args, v, by):
+    """Of a function its derivative in a direction, in reverse or forward."""
+    if by == "reverse":
+        gradients = sg.grad(f, tuple(range(len(args))))
+        return lambda *xs: sum(np.sum(g * d) for g, d in zip(gradients(*xs), v, strict=True))
+    return lambda *xs: sg.jvp(f, xs, tuple(v))[1]
+
+
+@pytest.mark.parametrize("by", ["reverse", "forward"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_first_derivatives(name, by):
+    f, args = PROGRAMS[name]
+    v = direction(args)
+    found = evaluate(sg.compile(slope(f, args, v, by)), *args)
+    np.testing.assert_allclose(found, along(f, args, v, 1e-6), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("by", ["reverse over reverse", "forward over reverse", "reverse over forward"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_second_derivatives(name, by):
+    f, args = PROGRAMS[name]
+    v = direction(args)
+    outer, _, inner = by.partition(" over ")
+    first = slope(f, args, v, inner)
+    found = evaluate(sg.compile(slope(first, args, v, outer)), *args)
+    want = along(lambda *xs: evaluate(sg.compile(first), *xs), args, v, 1e-5)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_of_python_keep_small_arrays_small():
+    def f(xs, a):
+        def body(carry, x):
+            h, s = carry
+            return (np.tanh(h * s + x), s * a * 1.5), h * 2.0
+
+        (h, s), ys = sg.scan(body, (np.ones(3, np.float32), 0.5), xs)
+        return np.sum(h) * s + np.sum(ys)
+
+    xs = XS.astype(np.float32)
+    dxs, da = evaluate(sg.grad(f, (0, 1)), xs, 0.3)
+    assert dxs.dtype == np.float32
+    wide = evaluate(sg.grad(f, (0, 1)), XS, 0.3)
+    np.testing.assert_allclose(dxs, wide[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(da, wide[1], rtol=1e-4)
+
+
+def test_nothing_comes_from_the_branch_that_is_not_taken():
+    f = sg.grad(lambda x: sg.cond(x > 0, lambda: np.sqrt(x), lambda: 3 * x))
+    with np.errstate(all="raise"):
+        assert evaluate(f, -4.0) == 3.0
+
+
+def test_a_loop_that_runs_downwards_until_a_test_fails():
+    from symgrad.frontend.bodies import repeat
+
+    def f(xs, a):
+        def body(carry, place, slices):
+            s = carry[0] * a + slices[0] * place
+            return [s], [s * s]
+
+        final, (ys,), turns = repeat(xs.graph, body, [1.0], 7, [xs], lambda carry, place: carry[0] < 9, reverse=True)
+        return final[0] + np.sum(ys) * turns
+
+    def plain(xs, a):
+        s, total, turns = 1.0, 0.0, 0
+        for t in reversed(range(7)):
+            if not s < 9:
+                break
+            s = s * a + xs[t] * t
+            total, turns = total + s * s, turns + 1
+        return s + total * turns
+
+    xs, a = np.linspace(0.1, 1, 7), np.float64(1.1)
+    v = direction((xs, a))
+    assert evaluate(sg.compile(f), xs, a) == pytest.approx(plain(xs, a))
+    dxs, da = evaluate(sg.grad(f, (0, 1)), xs, a)
+    assert np.sum(dxs * v[0]) + da * v[1] == pytest.approx(along(plain, (xs, a), v, 1e-6), rel=1e-6)
+
+
+def test_a_value_of_the_body_is_nothing_to_differentiate_by():
+    def f(xs):
+        def body(h, x):
+            h = sg.name(h * x, "inner")
+            return np.sin(h), None
+
+        return np.sum(sg.scan(body, np.float64(1.0), xs)[0])
+
+    with pytest.raises(NotDifferentiableError, match="body of a loop"):
+        sg.grad(f, wrt="inner").trace(np.ones(3))
+
+
+# ---- what is kept
+
+
+def loops(function, *args):
+    made = function.trace(*args)
+    outputs, _ = tree.flatten(made.outputs)
+    return [node for node in reached([y.node for y in outputs]) if node.op is SCAN]
+
+
+def test_what_is_cheap_is_computed_again():
+    def f(xs):
+        return np.sum(sg.scan(lambda h, x: ((h + x * x) * (h * h + 1), None), np.ones(2000), xs)[0])
+
+    primal, extended, backward = loops(sg.value_and_grad(f), np.ones((3, 2000)))
+    assert len(extended.aval) - len(primal.aval) == 1  # h
+    assert regions_of(backward)[0].nodes
+
+
+def test_what_no_turn_changes_is_not_kept():
+    def f(W, xs):
+        return np.sum(sg.scan(lambda h, x: (h @ W + np.exp(x), None), np.ones(3), xs)[0])
+
+    found = loops(sg.grad(lambda xs: f(W, xs)), XS)
+    assert len(found) == 1  # only the loop backwards, which reads slices and the matrix
