@@ -20,6 +20,8 @@ from types import ModuleType
 from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
+from symgrad.control.dead import drop_dead_results
+from symgrad.control.fuse import fuse_loops
 from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
@@ -48,7 +50,7 @@ from symgrad.rewrite import (
     stable,
     structure,
 )
-from symgrad.rewrite.engine import copied, rewrite, rewrite_within
+from symgrad.rewrite.engine import copied, in_bodies, rewrite, rewrite_within
 from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
@@ -152,11 +154,25 @@ BEFORE = (
 
 OPTIMISE = (
     Stage(
-        open_checkpoints,
+        in_bodies(open_checkpoints),
         level=0,
         takes="the program with all of its derivatives",
         gives="what checkpoints compute in their places",
         why="all that follows sees what is computed again beside everything else",
+    ),
+    Stage(
+        in_bodies(fuse_loops),
+        level=0,
+        takes="loops over the same places that share what they carry or read",
+        gives="one loop of them, of whose results each stands there once",
+        why="a derivative appends a loop beside the one that it needs more of",
+    ),
+    Stage(
+        in_bodies(drop_dead_results),
+        level=0,
+        takes="loops and branches with all that derivatives have appended",
+        gives="of what they carry, stack and read that which results need",
+        why="loops that have become one carry things once",
     ),
     Stage(
         simplify,
@@ -166,28 +182,28 @@ OPTIMISE = (
         why="rules of derivatives make operations for the general case: products with one, sums over what was repeated",
     ),
     Stage(
-        collect,
+        in_bodies(collect),
         level=1,
         takes="sums of products in which terms are alike",
         gives="polynomials with few operations",
         why="it counts the operations that the rules have left",
     ),
     Stage(
-        reuse_values,
+        in_bodies(reuse_values),
         level=1,
         takes="logistic functions of a value and of its negative",
         gives="both by one exponential where a difference from one is as good",
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
     ),
     Stage(
-        restrict,
+        in_bodies(restrict),
         level=2,
         takes="products of matrices as they were written",
         gives="of products that are only read in parts, these parts",
         why="rules for speed give products other forms",
     ),
     Stage(
-        stack_accumulations,
+        in_bodies(stack_accumulations),
         level=2,
         takes="sums of many products of matrices",
         gives="one product of stacked operands",
@@ -201,21 +217,21 @@ OPTIMISE = (
         why="no other rule knows these forms",
     ),
     Stage(
-        share_exponentials,
+        in_bodies(share_exponentials),
         level=2,
         takes="logistic functions and their complements",
         gives="one exponential for all of one argument",
         why="specialise makes logistic functions of other forms",
     ),
     Stage(
-        distribute,
+        in_bodies(distribute),
         level=2,
         takes="sums of products with factors in common",
         gives="products of sums",
         why="it counts what is needed once only in what the rules have left",
     ),
     Stage(
-        factorise,
+        in_bodies(factorise),
         level=2,
         takes="products of several factors",
         gives="products in an order that shares parts and multiplies small arrays first",
@@ -229,14 +245,14 @@ OPTIMISE = (
         why="specialise does not see contractions in the views that kernels need",
     ),
     Stage(
-        pack_operands,
+        in_bodies(pack_operands),
         level=2,
         takes="kernels that read an operand against the order of its memory",
         gives="a copy in the order that the kernel reads, where that is faster",
         why="which kernel reads an operand is known only now",
     ),
     Stage(
-        drop_dead,
+        in_bodies(drop_dead),
         level=0,
         takes="whatever the rules have left behind",
         gives="only what the results need, and the inputs",

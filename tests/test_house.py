@@ -25,7 +25,7 @@ FLOORS = (
     "analysis",
     "frontend",
     "derivatives rewrite",
-    "products",
+    "products control",
     "loops",
     "targets",
     "pipeline",

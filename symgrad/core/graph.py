@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from symgrad.core.listing import listing
+from symgrad.core.listing import listing, nested_graphs
 from symgrad.core.provenance import UNKNOWN, Where, here
 from symgrad.core.shapes import render_shape, same_shape
 from symgrad.core.sizes import Dim, Rows, Shape
@@ -407,6 +407,8 @@ def verify(graph: Graph) -> None:
         _check(list(node.params) == sorted(node.params, key=lambda p: p[0]), node, "its params are not sorted")
         inferred = node.op.infer(*[x.aval for x in node.inputs], **dict(node.params))
         _check(_same_aval(node.aval, inferred), node, f"inference says {inferred}")
+        for _, inner in nested_graphs(node):
+            verify(inner)
     for node in graph.dag:
         _check(set(graph.dag.predecessors(node)) == set(node.inputs), node, "its edges are not its inputs")
     for node in graph.names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -52,12 +52,16 @@ class Region:
         body.inputs = parameters_like(body, self.parameters)
         image = inline(body, self, body.inputs)
         body.outputs = [image[y] for y in self.results]
+        self.label(body, image)
+        return body
+
+    def label(self, graph: Graph, image: Mapping[Node, Node]) -> None:
+        """Give the images of its nodes in another graph the names that they have."""
         names = self.graph.names
         for x, y in image.items():
             name = moved_name(names, names[x], image) if x in names else None
             if name is not None:
-                body.label(y, name)
-        return body
+                graph.label(y, name)
 
     @property
     def key(self) -> tuple[Any, ...]:

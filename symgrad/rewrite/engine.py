@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from symgrad.core.region import Region, map_regions, parameters_like
 from symgrad.core.shapes import same_shape
 from symgrad.errors import DTypeError, ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.frontend.variable import Variable
-from symgrad.ops.checkpoint import BARRIER, CHECKPOINT
+from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.marks import ALIAS
 from symgrad.rewrite.pattern import identical
 from symgrad.rewrite.rules import Procedure, Rule, Rules
@@ -194,9 +195,9 @@ def _walk(new: Rewriting, nodes: Sequence[Node], outputs: Iterable[Node], image:
 
 
 def _rebuilt(new: Rewriting, node: Node, image: MutableMapping[Node, Node]) -> Node:
-    """The image of a node; inside of a checkpoint everything is rewritten, too."""
+    """The image of a node; in its regions everything is rewritten, too."""
     inputs = tuple([image[x] for x in node.inputs])
-    if node.op is CHECKPOINT:
+    if type(node.aval) is not Aval:
         rewritten = lambda region: _rewritten(region, new, image, inputs == node.inputs)
         node = replace(node, params=map_regions(node, rewritten))
     elif node.op is BARRIER and new.place is not None:
@@ -210,15 +211,18 @@ def _rewritten(region: Region, outer: Rewriting, image: MutableMapping[Node, Nod
     What is computed again elsewhere than before (unless `there`) stands on barriers of its own: otherwise it would be
     taken for what had been computed there, far ahead of where it is needed.
     """
+    if type(region) is not Region:  # the body of a loop over blocks, which is planned already
+        return region
     new, own = Rewriting(outer.rules), ChainMap[Node, Node]({}, image)
     own.update(zip(region.parameters, parameters_like(new, region.parameters), strict=True))
     new.place = len(outer.nodes)
     _walk(new, region.nodes, region.results, own)
     moves = not there and any(x.op is BARRIER for x in region.nodes)
-    inner = all(own[x].params == x.params for x in region.nodes if x.op is CHECKPOINT)
+    inner = all(own[x].params == x.params for x in region.nodes if type(x.aval) is not Aval)
     kept = inner and not moves and not new.rewrites
     for node in region.nodes:
         image.setdefault(node, node if kept else own[node])
+    for node in (*region.parameters, *region.nodes):
         name = region.graph.names.get(node)
         if name is not None and own[node].op is not CONSTANT:
             new.label(own[node], name if isinstance(name, str) else (name[0], own.get(name[1], name[1])))
@@ -263,11 +267,14 @@ Made = Callable[[Graph, Mapping[Node, Node]], Variable]
 """How a value is made in another graph, out of the images of earlier ones."""
 
 
-def copied(graph: Graph, instead: Mapping[Node, Made] | None = None) -> Graph:
-    """A new graph of what the outputs need, and of the inputs, only; some nodes made in another way."""
+def copied(graph: Graph, instead: Mapping[Node, Made] | None = None, nodes: Sequence[Node] | None = None) -> Graph:
+    """A new graph of what the outputs need, and of the inputs, only; some nodes made in another way.
+
+    `nodes` are those to be made, in another order than that of their creation.
+    """
     new = Graph()
     image: dict[Node, Node] = {}
-    for node in _ordered(graph):
+    for node in _ordered(graph) if nodes is None else nodes:
         where = node.where.moved(image)
         if instead and node in instead:
             new.provenance = where
@@ -277,6 +284,34 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None) -> Graph:
     _finished(new, graph, image)
     note_rewrites(((None, node, image[node]) for node in instead or () if node in image), new, image)
     return new
+
+
+def in_bodies(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
+    """The same step of a whole program, taken in the bodies of its loops and branches as well, however deep."""
+
+    @wraps(step)
+    def everywhere(graph: Graph, numerics: str = "stable") -> Graph:
+        return _with_bodies(step(graph, numerics), lambda body: everywhere(body, numerics))
+
+    return everywhere
+
+
+def _with_bodies(graph: Graph, step: Callable[[Graph], Graph]) -> Graph:
+    """The graph with other bodies; itself where they stay as they are."""
+
+    def taken(region: Region) -> Region:
+        if type(region) is not Region:
+            return region
+        after = step(region.body)
+        return region if after is region.body else Region(after, after.inputs, after.outputs)
+
+    held = {node: map_regions(node, taken) for node in graph.live if type(node.aval) is not Aval}
+    instead = {node: _with_params(node, params) for node, params in held.items() if params != node.params}
+    return copied(graph, instead) if instead else graph
+
+
+def _with_params(node: Node, params: Params) -> Made:
+    return lambda new, image: Variable(new, new.add(node.op, tuple([image[x] for x in node.inputs]), params))
 
 
 def replaced_within(graph: Graph, nodes: Sequence[Node], instead: Mapping[Node, Made]) -> dict[Node, Node]:

@@ -1,0 +1,265 @@
+"""One loop of several that go over the same places, where they have something in common.
+
+A derivative appends a loop that it needs more of, with further results, beside the loop that is there; tangents go
+along with the values that they are of; what a program computes twice, it computes once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import chain
+from typing import Any, NamedTuple
+
+from symgrad.control.opened import (
+    Carried,
+    Given,
+    Loop,
+    Opened,
+    Read,
+    Turn,
+    instead_of,
+    items_of,
+    loop_of,
+    stand_in,
+    turn_in,
+)
+from symgrad.core.graph import Graph, Node
+from symgrad.ops.control import SCAN
+from symgrad.rewrite.engine import Made, copied
+
+
+def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
+    """One loop of several over the same places that share what they carry or read; equal results of a loop are one.
+
+    Loops are as they were, but for one: neither needs a result of the other.
+    """
+    while found := _fused(graph):
+        graph = found
+    return graph
+
+
+def _fused(graph: Graph) -> Graph | None:
+    """With all loops that can become one now; that may make the numbers of turns of others the same."""
+    loops = [loop_of(node) for node in graph.live if node.op is SCAN]
+    if not loops:
+        return None
+    joined = [each for group in _groups(graph, loops) if (each := group.joined) is not None and each.saves]
+    if not joined:
+        return None
+    items = items_of(graph.live)
+    instead: dict[Node, Made] = {}
+    first: dict[Node, Node] = {}
+    for each in joined:
+        node, *others = [loop.node for loop in each.loops]
+        results = {x: each.results[loop.node][i] for loop in each.loops for i, x in items[loop.node].items()}
+        instead |= instead_of(each.opened.appended, node, results)
+        first |= dict.fromkeys(others, node)
+    return copied(graph, instead, _in_order(graph, first))
+
+
+# ---- which loops
+
+
+class _Group:
+    """Loops that become one, and what that is."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loops, self.joined = [loop], _joined([loop])
+
+
+def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
+    """Loops of which none needs another, even by way of other groups, and that have something in common."""
+    needs = _needed_loops(graph, loops)
+    groups: list[_Group] = []
+    members: list[int] = []  # of each group its loops, as bits
+    for i, loop in enumerate(loops):
+        for k, group in enumerate(groups):
+            apart = not needs[i] & members[k] and not any(needs[j] >> i & 1 for j in _bits(members[k]))
+            joined = _joined([*group.loops, loop]) if apart else None
+            if joined is not None:
+                group.loops, group.joined = [*group.loops, loop], joined
+                members[k] |= 1 << i
+                _close(needs, members[k])
+                break
+        else:
+            groups.append(_Group(loop))
+            members.append(1 << i)
+    return groups
+
+
+def _needed_loops(graph: Graph, loops: Sequence[Loop]) -> list[int]:
+    """For each loop those that it needs, as bits."""
+    place = {loop.node: i for i, loop in enumerate(loops)}
+    if len(loops) == 1:
+        return [0]
+    above: dict[Node, int] = {}
+    for node in graph.live:
+        bits = 0
+        for x in node.inputs:
+            bits |= above[x]
+        above[node] = bits | 1 << place[node] if node in place else bits
+    return [above[loop.node] & ~(1 << i) for i, loop in enumerate(loops)]
+
+
+def _bits(bits: int) -> list[int]:
+    return [i for i in range(bits.bit_length()) if bits >> i & 1]
+
+
+def _close(needs: list[int], together: int) -> None:
+    """What needs one of some loops needs what all of them do."""
+    all_needed = 0
+    for i in _bits(together):
+        all_needed |= needs[i]
+    for i, bits in enumerate(needs):
+        if together >> i & 1:
+            needs[i] = all_needed
+        elif bits & together:
+            needs[i] |= together | all_needed
+
+
+# ---- what they become
+
+
+class _Joined(NamedTuple):
+    """Loops, the one that they become, and for each which of its results are theirs."""
+
+    loops: Sequence[Loop]
+    opened: Opened
+    results: dict[Node, list[int]]
+
+    @property
+    def saves(self) -> bool:
+        """Whether there is one loop less, or less in one."""
+        (first, *others), one = self.loops, self.opened
+        results = len(one.carried) + len(one.stacked)
+        return bool(others) or results < len(first.body.results) or len(one.sliced) < len(first.slices_of)
+
+
+def _joined(loops: Sequence[Loop]) -> _Joined | None:
+    """One loop of several, in which what they carry is one value where starts and updates are equal.
+
+    At first all that start alike are taken to be equal; those that become different in a turn are told apart, until no
+    more do (partition refinement). None if the loops end at different turns, or have nothing in common.
+    """
+    first, *others = loops
+    stacks = {str(loop.turns) for loop in loops if loop.turns is not None}
+    if len(stacks) > 1 or any(not _go_alike(first, loop) for loop in others):
+        return None
+    kinds: Kinds = [_sources(loop.starts, loop.given.carry) for loop in loops]
+    while True:
+        together = _Together(loops, kinds)
+        kinds = together.finer()
+        if len(set(chain(*kinds))) == len(together.carried):
+            return together.joined()
+
+
+def _go_alike(a: Loop, b: Loop) -> bool:
+    """Whether two loops may go over the same places, as far as can be seen from outside."""
+    return a.length is b.length and a.reverse == b.reverse and (a.test is None) == (b.test is None)
+
+
+Kinds = list[list[Any]]
+"""Of each loop for each value that it carries what it has in common with those that are taken to be the same."""
+
+
+def _sources(xs: Sequence[Node], stand_ins: Sequence[Node]) -> list[Any]:
+    return [(x, y.aval) for x, y in zip(xs, stand_ins, strict=True)]
+
+
+class _Together:
+    """A turn of several loops at once, in which values of one kind are one."""
+
+    def __init__(self, loops: Sequence[Loop], kinds: Kinds) -> None:
+        self.loops, self.kinds, self.graph = loops, kinds, Graph()
+        self.carried: dict[Any, Read] = {}
+        self.sliced: dict[Any, Read] = {}
+        self.others: dict[Any, Read] = {}
+        self.place = stand_in(self.graph, loops[0].given.place, loops[0])
+        self.turns = [self._turn(*each) for each in zip(loops, kinds, strict=True)]
+
+    def _turn(self, loop: Loop, kinds: Sequence[Any]) -> Turn:
+        at = loop.given
+        carry = self._values(self.carried, kinds, loop, loop.starts, at.carry)
+        slices = self._values(self.sliced, _sources(loop.slices_of, at.slices), loop, loop.slices_of, at.slices)
+        others = self._values(self.others, _sources(loop.others, at.others), loop, loop.others, at.others)
+        return turn_in(self.graph, loop, Given(carry, self.place, slices, others))
+
+    def _values(
+        self, known: dict[Any, Read], kinds: Sequence[Any], loop: Loop, sources: Sequence[Node], values: Sequence[Node]
+    ) -> list[Node]:
+        """What stands for values of a loop: one value for all of a kind."""
+        for kind, source, value in zip(kinds, sources, values, strict=True):
+            if kind not in known:
+                known[kind] = Read(source, stand_in(self.graph, value, loop))
+        return [known[kind].value for kind in kinds]
+
+    def finer(self) -> Kinds:
+        """Kinds of which those apart are different that become different in the turn."""
+        pairs = [[*zip(kinds, turn.updates, strict=True)] for kinds, turn in zip(self.kinds, self.turns, strict=True)]
+        number = {pair: i for i, pair in enumerate(dict.fromkeys(chain(*pairs)))}
+        return [[number[pair] for pair in each] for each in pairs]
+
+    def joined(self) -> _Joined | None:
+        """The loop, unless tests differ or several have nothing in common."""
+        loops, turns = self.loops, self.turns
+        apart = sum(len(loop.starts) + len(loop.slices_of) for loop in loops)
+        nothing = len(loops) > 1 and len(self.carried) + len(self.sliced) == apart
+        if nothing or len({turn.test for turn in turns}) > 1:
+            return None
+        updates = dict(
+            chain(*(zip(kinds, turn.updates, strict=True) for kinds, turn in zip(self.kinds, turns, strict=True)))
+        )
+        loop = Opened(
+            self.graph,
+            loops[0].length,
+            self.place,
+            [Carried(*read, updates[kind]) for kind, read in self.carried.items()],
+            [*self.sliced.values()],
+            [*self.others.values()],
+            [*dict.fromkeys(y for turn in turns for y in turn.stacked)],
+            turns[0].test,
+            next((loop.turns for loop in loops if loop.turns is not None), None),
+            loops[0].reverse,
+        )
+        return _Joined(loops, loop, self._results(loop))
+
+    def _results(self, loop: Opened) -> dict[Node, list[int]]:
+        """Of each loop its results, by their numbers among those of all; the last is how many turns there were."""
+        carried = {kind: i for i, kind in enumerate(self.carried)}
+        stacked = {y: i for i, y in enumerate(loop.stacked, len(carried))}
+        last = len(carried) + len(stacked)
+        return {
+            one.node: [*(carried[kind] for kind in kinds), *(stacked[y] for y in turn.stacked), last]
+            for one, kinds, turn in zip(self.loops, self.kinds, self.turns, strict=True)
+        }
+
+
+# ---- where it stands
+
+
+def _in_order(graph: Graph, first: dict[Node, Node]) -> list[Node]:
+    """What is to be made, with the first loops of groups behind all that the others are given.
+
+    Apart from that in the order in which it was.
+    """
+    inputs = set(graph.inputs)
+    nodes = [*graph.inputs, *(x for x in graph.live if x not in inputs and x not in first)]
+    needs = {x: dict.fromkeys(first.get(y, y) for y in x.inputs) for x in nodes}
+    for loop, leader in first.items():
+        needs[leader] |= dict.fromkeys(first.get(y, y) for y in loop.inputs)
+    users: dict[Node, list[Node]] = {x: [] for x in nodes}
+    for x in nodes:
+        for y in needs[x]:
+            users[y].append(x)
+    waits = {x: len(needs[x]) for x in nodes}
+    ready = [(x.id, x) for x in nodes if not waits[x]]
+    ordered = []
+    while ready:
+        _, x = heappop(ready)
+        ordered.append(x)
+        for user in users[x]:
+            waits[user] -= 1
+            if not waits[user]:
+                heappush(ready, (user.id, user))
+    return ordered

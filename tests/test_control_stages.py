@@ -1,0 +1,328 @@
+"""Stages of loops and branches: each keeps what is computed, and does what it is for."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.control.dead import drop_dead_results
+from symgrad.control.fuse import fuse_loops
+from symgrad.core.graph import verify
+from symgrad.core.interpret import interpret
+from symgrad.core.region import regions_of, with_nested
+from symgrad.ops.control import COND, SCAN
+from symgrad.pipeline import BEFORE, OPTIMISE, optimise
+
+
+def traced(f, *args):
+    return sg.trace(f, *args).graph
+
+
+def values(graph, args):
+    return interpret(graph.outputs, dict(zip(graph.inputs, args, strict=True)))
+
+
+def same(graph, after, args):
+    verify(after)
+    assert [y.aval for y in after.outputs] == [y.aval for y in graph.outputs]
+    for new, old in zip(values(after, args), values(graph, args), strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-11, atol=1e-12)
+
+
+def loops(graph):
+    return [node for node in graph.live if node.op is SCAN]
+
+
+def operations(graph):
+    """The names of the operators of a program and of its bodies."""
+    return [node.op.name for node in with_nested(graph.live)]
+
+
+def results(node):
+    return len(node.aval)
+
+
+RNG = np.random.default_rng(0)
+XS, W = RNG.standard_normal((5, 3)), RNG.standard_normal((3, 3)) / 2
+
+
+# ---- random loops
+
+STEPS = (
+    lambda a, b, x: np.tanh(a + x),
+    lambda a, b, x: a * 0.5 + b,
+    lambda a, b, x: np.sin(a @ W) + x,
+    lambda a, b, x: np.where(a > b, a, -x),
+    lambda a, b, x: a,
+    lambda a, b, x: b,
+)
+
+
+def random_program(seed):
+    """A few loops, some of them alike, after and beside each other, with branches and loops inside."""
+    rng = np.random.default_rng(seed)
+    pick = lambda xs: xs[rng.integers(len(xs))]
+    kinds = [[(pick(STEPS), int(rng.integers(2))) for _ in range(rng.integers(1, 4))] for _ in range(2)]
+    plan = [(pick(kinds), pick(("scan", "while", "fori")), bool(rng.integers(2)), rng.integers(3)) for _ in range(4)]
+
+    def program(W, xs):
+        found, starts = [], [np.zeros(3), W[0]]
+        for kind, form, backwards, kept in plan:
+
+            def step(carry, x, kind=kind):
+                return [f(carry[i], carry[(i + j) % len(carry)], x) for i, (f, j) in enumerate(kind)]
+
+            init = [starts[i % 2] for i in range(len(kind))]
+            if form == "scan":
+                final, ys = sg.scan(lambda c, x: (step(c, x), [*c, np.sum(x)]), init, xs, reverse=backwards)
+                found.append(np.sum(ys[kept % len(ys)]))
+            elif form == "while":
+                final, n = sg.while_loop(lambda v: v[1] < 4, lambda v: (step(v[0], W[1]), v[1] + 1), (init, 0))
+                found.append(n)
+            else:
+                inner = lambda j, c, step=step: step(c, xs[j])
+                body = lambda i, c, inner=inner: sg.cond(
+                    c[0][0] > i, lambda: inner(i, c), lambda: sg.fori_loop(0, 2, inner, c)
+                )
+                final = sg.fori_loop(0, 5, body, init)
+            found.append(final[kept % len(final)])
+            starts = [starts[1], found[-1]] if backwards else starts
+        return found
+
+    return program
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_stage_keeps_what_loops_compute(seed):
+    graph = program = traced(random_program(seed), W, XS)
+    for stage in (*BEFORE, *OPTIMISE):
+        after = stage.run(program, "stable")
+        same(program, after, (W, XS))
+        program = after
+    same(graph, program, (W, XS))
+
+
+# ---- rules inside
+
+
+def test_rules_reach_bodies_however_deep():
+    def f(x):
+        body = lambda i, s: sg.cond(s > 0, lambda: np.log(1 + np.exp(s + i)), lambda: sg.fori_loop(0, 2, inner, s))
+        inner = lambda j, s: s * 1.0 + j * 0
+        return sg.fori_loop(0, 3, body, x)
+
+    assert "logaddexp" in operations(BEFORE[0].run(traced(f, 0.3), "stable"))
+    plain = optimise(traced(f, 0.3))
+    assert {"log", "multiply"}.isdisjoint(operations(plain))
+    same(traced(f, 0.3), plain, (0.3,))
+
+
+def test_sums_of_products_are_collected_inside():
+    f = lambda x, a: sg.fori_loop(0, 3, lambda i, s: s * a * 2 + a * s * 3 - a * s, x)
+    graph = traced(f, 0.5, 0.5)
+    after = optimise(graph)
+    same(graph, after, [0.5] * 2)
+    assert (operations(graph).count("multiply"), operations(after).count("multiply")) == (4, 2)
+
+
+def test_a_body_that_is_fine_stays_what_it_is():
+    graph = traced(lambda x: sg.fori_loop(0, 3, lambda i, s: np.sin(s), x), 0.5)
+    changed = [
+        stage.run.__name__ for stage in OPTIMISE if stage.run(graph, "stable").live[-2].params != graph.live[-2].params
+    ]
+    assert changed == []
+
+
+def test_names_stay():
+    def f(xs, W):
+        def turn(h, x):
+            pre = h @ W + x * 1.0
+            return np.tanh(pre), None
+
+        return sg.scan(turn, np.zeros(3), xs)[0]
+
+    (loop,) = loops(optimise(traced(f, XS, W)))
+    (body,) = regions_of(loop)
+    assert {name for name in body.body.names.values()} >= {"pre", "W"}
+
+
+# ---- one loop of several
+
+
+def test_a_loop_with_further_results_takes_the_place_of_the_one_that_is_there():
+    def f(xs, W):
+        final, _ = sg.scan(lambda h, x: (np.tanh(h @ W + x), None), np.zeros(3), xs)
+        _, hs = sg.scan(lambda h, x: (np.tanh(h @ W + x), h), np.zeros(3), xs)
+        return np.sum(hs) * final
+
+    graph = traced(f, XS, W)
+    after = optimise(graph, optimize=0)
+    same(graph, after, (XS, W))
+    assert len(loops(after)) == 1 and operations(after).count("tanh") == 1
+
+
+def test_tangents_join_the_values_that_they_are_of():
+    def f(xs):
+        final, _ = sg.scan(lambda h, x: (np.sin(h) * x, None), np.ones(3), xs)
+        both, _ = sg.scan(
+            lambda c, x: ((np.sin(c[0]) * x, np.cos(c[0]) * c[1] * x), None), (np.ones(3), np.full(3, 2.0)), xs
+        )
+        return final, both[1]
+
+    graph = traced(f, XS)
+    after = fuse_loops(graph)
+    same(graph, after, (XS,))
+    assert len(loops(after)) == 1 and operations(after).count("sin") == 1
+
+
+def test_loops_that_end_alike_are_one_and_others_are_not():
+    def f(x):
+        halves, n = sg.while_loop(lambda v: v[0] > 1, lambda v: (v[0] / 2, v[1] + 1), (x, 0))
+        product = sg.while_loop(lambda v: v[0] > 1, lambda v: (v[0] / 2, v[1] * v[0]), (x, 1.0))[1]
+        sooner = sg.while_loop(lambda v: v > 2, lambda v: v / 2, x)
+        return halves, n, product, sooner
+
+    graph = traced(f, 37.0)
+    after = fuse_loops(graph)
+    same(graph, after, (37.0,))
+    assert len(loops(after)) == 2
+
+
+def test_a_loop_that_needs_another_stays_behind_it():
+    def f(xs):
+        total, _ = sg.scan(lambda s, x: (s + x, None), 0.0, xs)
+        again, _ = sg.scan(lambda s, x: (s * 0.5 + x * total, None), 0.0, xs)
+        return total, again
+
+    graph = traced(f, XS[0])
+    assert fuse_loops(graph) is graph
+
+
+def test_loops_that_need_each_other_by_way_of_others_stay_apart():
+    def f(xs, zs):
+        step = lambda s, x: (np.sin(s) + x, None)
+        a, _ = sg.scan(step, 0.0, xs)
+        b, _ = sg.scan(step, a, zs)
+        c, _ = sg.scan(step, 1.0, zs)
+        d, _ = sg.scan(step, c, xs)
+        return b, d
+
+    graph = traced(f, XS[0], XS[1])
+    after = fuse_loops(graph)
+    same(graph, after, (XS[0], XS[1]))
+    assert len(loops(after)) == 3  # a with d, and then not b with c; or the other way round
+
+
+def test_values_that_start_alike_and_become_different_are_told_apart():
+    def f(xs):
+        turn = lambda c, x: ((c[1] + x, c[2] + x, c[0] * 0.5, c[4] + x, c[3] + x), None)
+        return sg.scan(turn, (0.0,) * 5, xs)[0]
+
+    graph = traced(f, XS[0])
+    after = fuse_loops(graph)
+    same(graph, after, (XS[0],))
+    (loop,) = loops(after)
+    assert results(loop) == 4  # the last two are one
+
+
+def test_equal_stacks_are_one():
+    graph = traced(lambda xs: sg.scan(lambda s, x: (s + x, (s * x, s, s * x)), 0.0, xs)[1], XS[0])
+    after = fuse_loops(graph)
+    same(graph, after, (XS[0],))
+    assert results(loops(after)[0]) == 3
+
+
+def test_loops_without_anything_in_common_stay_two():
+    f = lambda xs, zs: [sg.scan(lambda s, x: (s + x, None), s, each)[0] for s, each in ((0.0, xs), (1.0, zs))]
+    graph = traced(f, XS[0], XS[1])
+    assert fuse_loops(graph) is graph
+
+
+def test_directions_and_lengths_count():
+    f = lambda xs: [sg.scan(lambda s, x: (s / 2 + x, None), 0.0, xs, reverse=back)[0] for back in (False, True)]
+    graph = traced(f, XS[0])
+    assert fuse_loops(graph) is graph
+    f = lambda x: [sg.fori_loop(0, n, lambda i, s: np.sin(s), x) for n in (3, 4)]
+    graph = traced(f, 0.5)
+    assert fuse_loops(graph) is graph
+
+
+# ---- what nobody needs
+
+
+def test_what_is_carried_for_its_own_sake_is_left_out():
+    def f(xs):
+        turn = lambda c, x: ((c[0] + x, c[1] * c[2], c[2] + 1.0), (c[0], c[1]))
+        (total, _, _), (firsts, _) = sg.scan(turn, (0.0, 1.0, 2.0), xs)
+        return total, firsts
+
+    graph = traced(f, XS[0])
+    after = drop_dead_results(graph)
+    same(graph, after, (XS[0],))
+    assert results(loops(after)[0]) == 2 and "multiply" not in operations(after)
+
+
+def test_what_another_one_needs_is_kept():
+    f = lambda xs: sg.scan(lambda c, x: ((c[1], c[2] * 2, c[0] + x), None), (0.0, 1.0, 2.0), xs)[0][0]
+    graph = traced(f, XS[0])
+    assert drop_dead_results(graph) is graph
+
+
+def test_a_loop_without_use_goes_and_what_it_needed():
+    def f(xs):
+        first, ys = sg.scan(lambda s, x: (s + x, np.exp(x)), 0.0, xs)
+        _, zs = sg.scan(lambda s, y: (s * 0.5 + y, (s, y)), 0.0, ys)
+        return first, zs[1]
+
+    graph = traced(f, XS[0])
+    after = drop_dead_results(graph)
+    same(graph, after, (XS[0],))
+    assert [results(loop) for loop in loops(after)] == [2, 1]
+    g = lambda xs: f(xs)[0]
+    after = drop_dead_results(traced(g, XS[0]))
+    assert [results(loop) for loop in loops(after)] == [1] and "exp" not in operations(after)
+
+
+def test_what_a_loop_does_without_another_need_not_give():
+    def f(xs):
+        first, ys = sg.scan(lambda s, x: (s + x, np.exp(x)), 0.0, xs)
+        (_, last), _ = sg.scan(lambda c, xy: ((c[0] + xy[1], np.sin(c[1]) + xy[0]), None), (0.0, 0.0), (xs, ys))
+        return first, last
+
+    graph = traced(f, XS[0])
+    after = drop_dead_results(graph)
+    same(graph, after, (XS[0],))
+    assert [results(loop) for loop in loops(after)] == [1, 1] and "exp" not in operations(after)
+
+
+def test_slices_that_no_turn_reads_go():
+    graph = traced(lambda xs, zs: sg.scan(lambda s, x: (s + x[0], x[1]), 0.0, (xs, zs))[0], XS[0], XS[1])
+    (loop,) = loops(drop_dead_results(graph))
+    assert len(loop.inputs) == 3  # the length, the start, one array
+
+
+def test_what_no_turn_changes_is_read_and_not_carried():
+    def f(xs):
+        turn = lambda c, x: ((np.sin(c[0]) * c[1] + x, c[2], c[2]), None)
+        return sg.scan(turn, (0.5, 2.0, 2.0), xs)[0]
+
+    graph = traced(f, XS[0])
+    after = drop_dead_results(fuse_loops(graph))
+    same(graph, after, (XS[0],))
+    assert results(loops(after)[0]) == 1
+
+
+def test_branches_give_what_is_read_and_read_what_they_need():
+    def f(x, y):
+        a, _, c = sg.cond(x > 0, lambda: (np.sin(x), x * y, x), lambda: (np.cos(x), y, x + 2))
+        return a + c
+
+    graph = traced(f, 0.3, 0.4)
+    after = drop_dead_results(graph)
+    same(graph, after, (0.3, 0.4))
+    (branch,) = [node for node in after.live if node.op is COND]
+    assert results(branch) == 2 and len(branch.inputs) == 2 and "multiply" not in operations(after)
+
+
+def test_a_program_without_loops_is_left_as_it_is():
+    graph = traced(lambda x: np.sum(np.sin(x)), XS)
+    assert fuse_loops(graph) is graph and drop_dead_results(graph) is graph
