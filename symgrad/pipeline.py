@@ -46,6 +46,7 @@ from symgrad.rewrite import (
     prepare,
     repetition,
     scatter,
+    signs,
     size_factors,
     stable,
     structure,
@@ -323,7 +324,7 @@ def canonicalised(
 
 # ---- which rules a stage applies
 
-ALGEBRA = (algebra, arrays)
+ALGEBRA = (signs, algebra, arrays)
 EARLY = (folding, repetition, structure, access)
 LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scaled, copies)
@@ -343,11 +344,9 @@ def rules_of(stage: str, numerics: str) -> Rules:
     """The rules of a stage, traced when they are first needed."""
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics={numerics!r}", 'Write numerics="stable" or numerics="ieee".')
-    found = [
-        each for table in TABLES[stage] for each in in_table(table) if numerics == "stable" or not each.changes_nan
-    ]
+    # the two sides of a rule may be equal where their derivatives round differently
+    tables = EARLY if numerics == "ieee" and stage == "canonicalise" else TABLES[stage]
+    found = [each for table in tables for each in in_table(table) if numerics == "stable" or not each.changes_nan]
     rules = [each for each in found if isinstance(each, Rule)]
-    if numerics == "ieee" and stage == "canonicalise":
-        rules = []  # the two sides of a rule may be equal where their derivatives round differently
     procedures = [each for each in found if not isinstance(each, Rule)]
     return Rules(rules, lambda op: [each for each in procedures if each.meets(op)])

@@ -91,7 +91,7 @@ def test_a_rewrite_says_what_became_of_which_line():
     assert softplus.changes == "nan"
     slope = found["sigmoid", f"derivative of {MEAN}"]
     assert slope.after == "1 / (1 + exp(margin))"
-    assert found["double_negative", f"derivative of {MEAN}"].changes == "nothing"
+    assert found["sign_of_product", f"derivative of {MEAN}"].changes == "nothing"
 
 
 def test_ieee_leaves_out_what_changes_a_nan():
@@ -107,7 +107,7 @@ def test_a_rule_that_does_the_same_at_a_line_counts():
         return np.sum(x)
 
     times = {x.rule: x.times for x in reported(chain, ("float64[3]",), optimize=1).rewrites}
-    assert times["subtract_negative"] == 7
+    assert times["sign_of_term"] == 7
 
 
 def test_passes_are_rewrites_as_well():

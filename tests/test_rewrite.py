@@ -634,8 +634,7 @@ def softmax(x):
 HESSIANS = {
     "logistic": (
         logistic, ["float64[d]", "float64[n, d]", "float64[n]"],
-        ["t1 = -y", "t2 = t1 * (x @ w)", "t3 = 1 / (1 + np.exp(-t2))",
-         "return (x.T * (t1 * t3 * (1 - t3) * t1)) @ x"],
+        ["t1 = x @ w", "t2 = 1 / (1 + np.exp(y * t1))", "return (x.T * (y * t2 * (1 - t2) * y)) @ x"],
     ),
     "least squares": (lambda x, a: np.sum((a @ x) ** 2), ["float64[d]", "float64[n, d]"], ["return 2 * (a.T @ a)"]),
     "least squares in float32": (

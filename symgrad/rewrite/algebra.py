@@ -10,11 +10,6 @@ from symgrad.rewrite.rules import rule
 
 
 @rule(exact=True)
-def double_negative(x):
-    return -(-x), x  # noqa: B002
-
-
-@rule(exact=True)
 def add_zero(x):
     return x + 0, x
 
@@ -64,39 +59,9 @@ def add_itself(x):
     return x + x, 2 * x
 
 
-@rule(exact=True, when=floats)
-def add_negative(x, y):
-    return x + -y, x - y
-
-
-@rule(exact=True, when=floats)
-def subtract_negative(x, y):
-    return x - (-y), x + y
-
-
-@rule(exact=True, when=floats)
+@rule(exact=True, alone=True, when=floats)
 def negative_difference(x, y):
     return -(x - y), y - x
-
-
-@rule(exact=True, when=floats)
-def negatives_multiply(x, y):
-    return -x * -y, x * y
-
-
-@rule(exact=True, when=floats, y=POSITIVE)
-def negatives_divide(x, y):
-    return -x / -y, x / y
-
-
-@rule(exact=True, alone=True, when=floats)
-def add_negative_product(x, y, z):
-    return x + -y * z, x - y * z
-
-
-@rule(exact=True, alone=True, when=floats)
-def subtract_negative_product(x, y, z):
-    return x - (-y) * z, x + y * z
 
 
 @rule(exact=True, alone=True, when=floats)
@@ -104,44 +69,9 @@ def add_negative_sum(x, y, z):
     return x + (-y - z), x - (y + z)
 
 
-@rule(exact=True, alone=True, when=floats)
-def negative_product(x, y):
-    return -(-x * y), x * y
-
-
-@rule(exact=True, alone=True, when=floats, y=POSITIVE)
-def negative_quotient(x, y):
-    return -(-x / y), x / y
-
-
-@rule(exact=True, alone=True, when=floating)
-def negative_multiple(x, a=2.5):
-    return -(a * x), -a * x
-
-
-@rule(exact=True, when=floating)
-def multiple_of_negative(x, a=2.5):
-    return a * -x, -a * x
-
-
 @rule(exact=True, alone=True, when=floating, x=POSITIVE)
-def negative_reciprocal(x, a=2.5):
-    return -(a / x), -a / x
-
-
-@rule(exact=True, alone=True, when=floats, x=POSITIVE, y=POSITIVE)
-def negative_reciprocal_over(x, y, a=2.5):
-    return -(a / x / y), -a / x / y
-
-
-@rule(exact=True, alone=True, when=floats, x=POSITIVE)
-def negative_multiple_of_product(x, y, a=2.5):
-    return -(a * x * y), -a * x * y
-
-
-@rule(exact=True, when=floating, x=POSITIVE)
-def over_negative(x, a=2.5):
-    return a / -x, -a / x
+def negative_reciprocal(x):
+    return -(1 / x), -1 / x
 
 
 # ---- numbers join
@@ -187,9 +117,19 @@ def sum_with_multiple(x, a=2.5):
     return x + a * x, (1 + a) * x
 
 
+@rule(changes_nan=True, alone=True, when=floating)
+def difference_with_multiple(x, a=2.5):
+    return x - a * x, (1 - a) * x
+
+
 @rule(changes_nan=True, alone=True, when=finite)
 def sum_of_multiples(x, a=2.5, b=3.5):
     return a * x + b * x, (a + b) * x
+
+
+@rule(changes_nan=True, alone=True, when=finite)
+def difference_of_multiples(x, a=2.5, b=3.5):
+    return a * x - b * x, (a - b) * x
 
 
 # ---- quotients

@@ -1,0 +1,66 @@
+"""Signs of products and sums: where they go at level 1, and that not a bit of the values changes."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+X, Y, Z = (np.array([0.3, -1.7, 0.0, np.inf, -2.5e-300]) * scale for scale in (1.0, -0.7, 1e200))
+
+WRITTEN = {
+    "double negative": (lambda x, y, z: (-x) * (-y), "x * y"),
+    "sign far left": (lambda x, y, z: -(-x * y * z), "x * y * z"),
+    "sign of a divisor": (lambda x, y, z: -(x / -y), "x / y"),
+    "into a number": (lambda x, y, z: -(2.5 * x * y), "-2.5 * x * y"),
+    "number times negative": (lambda x, y, z: (2.5 * x) * -y, "-2.5 * x * y"),
+    "number over negative": (lambda x, y, z: 2.5 / -y, "-2.5 / y"),
+    "two negative numbers": (lambda x, y, z: (-2.5 * x) * (-2 * y), "5 * x * y"),
+    "negative term": (lambda x, y, z: z + -x * y, "z - x * y"),
+    "negative term first": (lambda x, y, z: -x * y + z, "z - x * y"),
+    "negative multiple added": (lambda x, y, z: z + -2.5 * x * y, "z - 2.5 * x * y"),
+    "negative multiple subtracted": (lambda x, y, z: z - x * (-2.5 * y), "z + x * (2.5 * y)"),
+    "negative quotient added": (lambda x, y, z: z + -1 / x, "z - 1 / x"),
+    "negative of a quotient": (lambda x, y, z: -(1 / x), "-1 / x"),
+    "negative number added": (lambda x, y, z: x + -2.5, "x - 2.5"),
+    "difference": (lambda x, y, z: -(x - y), "y - x"),
+    "one over something times a value": (lambda x, y, z: -x * (1 / y + z), "-x * (1 / y + z)"),
+    "divided by a number": (lambda x, y, z: -x / 3, "-x / 3"),
+    "as it was written": (lambda x, y, z: -2.5 * x + z, "-2.5 * x + z"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_sign_goes_where_it_costs_nothing(name):
+    f, expected = WRITTEN[name]
+    compiled = sg.compile(f, optimize=1).compile(X, Y, Z)
+    assert f"return {expected}\n" in compiled.source
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(compiled(X, Y, Z), f(X, Y, Z))
+        np.testing.assert_array_equal(sg.compile(f, optimize=2, numerics="ieee")(X, Y, Z), f(X, Y, Z))
+
+
+def test_what_is_needed_elsewhere_keeps_its_sign():
+    def f(x, y):
+        product = -x * y
+        return product, product + y, -product
+
+    source = sg.compile(f, optimize=1).source("float64[3]", "float64[3]")
+    assert "t1 = product + y " in source
+    assert "t2 = -product " in source
+
+
+def test_integers_keep_their_signs():
+    def f(x, y):
+        return x + -y, -(y * -3), -x * (y * 2), x + 0.5 / -y, 1 - -y / x, -y * (x / 3), x + -128
+
+    smallest = np.array([np.iinfo(np.int8).min, -7, 3], np.int8), np.array([5, np.iinfo(np.int8).min, -1], np.int8)
+    for found, expected in zip(sg.compile(f, optimize=1)(*smallest), f(*smallest), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+
+
+def test_the_gradient_of_rosenbrock_reads_as_written_by_hand():
+    def rosenbrock(x):
+        return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    assert "+ -" not in sg.grad(rosenbrock, optimize=1).source("float64[10]")
