@@ -323,3 +323,14 @@ def test_what_no_turn_changes_is_not_kept():
 
     found = loops(sg.grad(lambda xs: f(W, xs)), XS)
     assert len(found) == 1  # only the loop backwards, which reads slices and the matrix
+
+
+@pytest.mark.parametrize(
+    "name, results",
+    [("until_small", [4]), ("recurrence", [2, 4]), ("until_small_in_a_loop", [2]), ("of_no_turns", [3])],
+)
+def test_forward_mode_keeps_nothing(name, results):
+    f, args = PROGRAMS[name]
+    v = direction(args)
+    found = loops(sg.compile(lambda *xs: sg.jvp(f, xs, tuple(v))[1]), *args)
+    assert [len(node.aval) for node in found] == results  # what is carried and stacked anyway, each with its tangent

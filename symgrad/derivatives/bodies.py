@@ -75,6 +75,14 @@ def seed_for(graph: Graph, x: Node, aval: Aval | None = None) -> Node:
     return seed
 
 
+def dot_for(graph: Graph, x: Node) -> Node:
+    """A stand-in for the tangent of a value."""
+    seed = graph.seed(strong(x.aval))
+    if x in graph.names:
+        graph.label(seed, ("{}_dot", x))
+    return seed
+
+
 def zeros(graph: Graph, aval: Aval) -> Node:
     """Zeros in the place of a value."""
     if aval.weak:
@@ -91,3 +99,6 @@ def item(graph: Graph, node: Node, i: int) -> Node:
 
 Back = Callable[[Body, Mapping[Node, Node], Sequence[Node]], dict[Node, Node]]
 """Gives, of a body, its results by the cotangents of them, and parameters, the cotangents of these."""
+
+Forth = Callable[[Body, Sequence[Node], Mapping[Node, Node]], list[Node | None]]
+"""Gives, of a body, the tangents of results, for parameters with theirs; None where a result depends on none."""

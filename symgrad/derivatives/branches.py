@@ -1,4 +1,4 @@
-"""The pullback of a branch: a branch on the same predicate, of which each side is the pullback of that side."""
+"""Derivatives of a branch: branches on the same predicate, of which each side is the derivative of that side."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
 from symgrad.core.region import Region, closed, regions_of
-from symgrad.derivatives.bodies import Back, Body, appended, images, item, strong, zeros
+from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, images, item, strong, zeros
 from symgrad.ops.control import COND
 
 Pair = tuple[Node | None, Node | None]
@@ -53,6 +53,25 @@ def through_branch(
     results = [_of_slots(graph, ys, [*bound], [pair[k] for pair in pairs], slots) for k, ys in enumerate(made)]
     backward = _branch(graph, node.inputs[0], results, bound)
     return {i: item(graph, backward, k) for k, i in enumerate(wanted)}
+
+
+def tangents_of_branch(
+    graph: Graph, node: Node, tangents: Mapping[int, Node], wanted: Sequence[int], forth: Forth
+) -> dict[int, Node]:
+    """Append the branch once more, with tangents behind its results; those of some results, by their numbers."""
+    seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
+    sides = [appended(graph, region, seeds) for region in regions_of(node)]
+    dots = {i: dot_for(graph, seeds[i - 1]) for i in tangents}
+    bound = dict(zip(seeds, node.inputs[1:], strict=True)) | {dots[i]: t for i, t in tangents.items()}
+    moving = {seeds[i - 1]: dot for i, dot in dots.items()}
+    found = [forth(side, [side.results[i] for i in wanted], moving) for side in sides]
+    flows = [k for k in range(len(wanted)) if any(each[k] is not None for each in found)]
+    results = []
+    for side, each in zip(sides, found, strict=True):
+        made = [each[k] or zeros(graph, strong(side.results[wanted[k]].aval)) for k in flows]
+        results.append([*side.results, *made])
+    again = _branch(graph, node.inputs[0], results, bound)
+    return {wanted[k]: item(graph, again, len(node.aval) + place) for place, k in enumerate(flows)}
 
 
 def _aval(pair: Pair) -> Aval:

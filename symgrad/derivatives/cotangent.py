@@ -16,6 +16,7 @@ from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import is_one, same_shape
 from symgrad.core.sizes import Shape
 from symgrad.frontend.variable import Variable
+from symgrad.ops.choice import WHERE
 
 Mask = Variable | None  # None: anything may flow anywhere
 
@@ -56,6 +57,21 @@ def _repeated(shape: Shape, own: Shape) -> tuple[int, ...]:
     """The axes along which an input is repeated that is to have another shape than its own."""
     extra = len(shape) - len(own)
     return (*range(extra), *(i + extra for i, n in enumerate(own) if is_one(n) and not is_one(shape[i + extra])))
+
+
+def as_mask(p: Variable) -> tuple[Variable, Variable] | None:
+    """(mask, q) where `p` is q under the mask and zero elsewhere."""
+    if p.node.op is not WHERE:
+        return None
+    condition, x, y = (Variable(p.graph, n) for n in p.node.inputs)
+    if is_number(y.node, 0):
+        return condition, x
+    return (~condition, y) if is_number(x.node, 0) else None
+
+
+def is_number(node: Node, number: float) -> bool:
+    """Whether a value is a constant number, and this one."""
+    return np.ndim(node.constant) == 0 and bool(node.constant == number)
 
 
 # ---- through operators that are not elementwise

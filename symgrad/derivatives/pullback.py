@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.ranges import Hazards
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, Op, depends, reached
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
-from symgrad.derivatives.bodies import Back, Body
+from symgrad.derivatives.backwards import through_loop
+from symgrad.derivatives.bodies import Body
 from symgrad.derivatives.branches import through_branch
-from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask
+from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask, as_mask, is_number
 from symgrad.derivatives.hooks import check_linear, flow_through, hook_of
 from symgrad.derivatives.identities import held_inside, key_of, made_in, order_of, original
-from symgrad.derivatives.loops import through_loop
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
 from symgrad.derivatives.shares import Shares, both
+from symgrad.derivatives.tangents import left_to_transpose, transposed
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
-from symgrad.ops.choice import WHERE
-from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control import COND, SCAN, TRANSPOSED
 from symgrad.ops.custom import CUSTOM
 from symgrad.ops.define import Unknown
 from symgrad.ops.dtypes import operand_dtypes
@@ -37,9 +37,7 @@ from symgrad.ops.marks import ALIAS, STOP
 
 Rule = Callable[..., Any]
 
-Through = Callable[[Graph, Node, Mapping[int, Node], Sequence[int], Back], dict[int, Node]]
-CONTROL: dict[Op, Through] = {COND: through_branch, SCAN: through_loop}
-"""Gives the cotangents of inputs for those of results, by their numbers; see `through_branch`."""
+CONTROL = frozenset({COND, SCAN, TRANSPOSED})
 
 
 def pullback(
@@ -50,6 +48,7 @@ def pullback(
     named: bool = False,
     stop: Sequence[Node] = (),
     forward: bool = False,
+    hazards: Hazards | None = None,
 ) -> list[Node | None]:
     """Append the cotangents of `wrt` to `graph`.
 
@@ -66,6 +65,8 @@ def pullback(
         Taken as constants.
     forward : bool
         Whether it is half of a pushforward: the functions of hooks must be linear.
+    hazards : Hazards, optional
+        What is known of the graph already.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def pullback(
     before, nodes = graph.provenance, reached(outputs)
     seeds = [Cotangent(Variable(graph, g)) for g in cotangents]
     order, labels = (1 + max(map(order_of, nodes)), set(graph.names.values())) if named else (0, set())
-    run = _Pullback(graph, map(key_of, wrt), order, labels, map(key_of, stop), Hazards(graph), forward)
+    run = _Pullback(graph, map(key_of, wrt), order, labels, map(key_of, stop), hazards or Hazards(graph), forward)
     try:
         found = run.through(nodes, list(zip(outputs, seeds, strict=True)))
         return [found[key].settled().node if (key := key_of(x)) in found else None for x in wrt]
@@ -93,17 +94,22 @@ def pullback(
 
 
 def pushforward(
-    graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]
+    graph: Graph,
+    outputs: Sequence[Node],
+    wrt: Sequence[Node],
+    tangents: Sequence[Node],
+    hazards: Hazards | None = None,
 ) -> list[Node | None]:
     """Append the tangents of `outputs` to `graph`, given those of `wrt`; None where an output does not depend on it.
 
     Tangents go along with the values, so that nothing is computed again: checkpoints are opened.
     """
+    hazards = hazards or Hazards(graph)
     outputs = opened_within(graph, outputs)
     seeds = [graph.seed(y.aval) for y in outputs]
-    reverse = pullback(graph, outputs, seeds, wrt, forward=True)
+    reverse = pullback(graph, outputs, seeds, wrt, forward=True, hazards=hazards)
     linear = [(x, t) for x, t in zip(reverse, tangents, strict=True) if x is not None]
-    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds, forward=True)
+    return pullback(graph, [x for x, _ in linear], [t for _, t in linear], seeds, forward=True, hazards=hazards)
 
 
 class _Pullback:
@@ -149,7 +155,7 @@ class _Pullback:
             if node.op is CHECKPOINT:
                 self.through_checkpoint(node)
             elif node.op in CONTROL:
-                self.through_control(node, CONTROL[node.op])
+                self.through_control(node)
             elif node not in stop:
                 self.propagate_from(node, g)
         return {key: shares.total() for key, shares in self.found.items()}
@@ -253,20 +259,29 @@ class _Pullback:
             else:
                 self.find(key, g)
 
-    def through_control(self, node: Node, through: Through) -> None:
+    def through_control(self, node: Node) -> None:
         """Pull back through a branch or a loop, of which a body is differentiated as a program of its own."""
         graph, provenance = self.graph, self.graph.provenance
 
         def back(body: Body, outputs: Mapping[Node, Node], wanted: Sequence[Node]) -> dict[Node, Node]:
             self.hazards.enter(node, body.parameters, body.nodes)
-            run = _Pullback(graph, map(key_of, wanted), self.order, self.labels, self.stop, self.hazards, self.forward)
+            run = _Pullback(graph, map(key_of, wanted), self.order, self.labels, self.stop, self.hazards)
             found = run.through(body.nodes, [(y, Cotangent(Variable(graph, g))) for g, y in outputs.items()])
             graph.provenance = provenance
             return {x: found[key_of(x)].settled().node for x in wanted if key_of(x) in found}
 
-        arrived = {i: g.total().settled().node for i, g in self.parts.pop(node).items()}
+        def forth(body: Body, outputs: Sequence[Node], moving: Mapping[Node, Node]) -> list[Node | None]:
+            self.hazards.enter(dict(node.params)["of"], body.parameters, body.nodes)
+            return pushforward(graph, outputs, [*moving], [*moving.values()], self.hazards)
+
+        given = {i: g.total().settled().node for i, g in self.parts.pop(node).items()}
         active = [i for i, x in enumerate(node.inputs) if x in self.needed and x.aval.differentiable]
-        for i, g in through(graph, node, arrived, active, back).items():
+        if node.op is TRANSPOSED:
+            found = transposed(graph, node, given, active, forth)
+        else:
+            through = left_to_transpose if self.forward else through_branch if node.op is COND else through_loop
+            found = through(graph, node, given, active, back)
+        for i, g in found.items():
             self.accumulate(node.inputs[i], Cotangent(Variable(graph, g)))
 
     def primal(self, node: Node) -> Variable:
@@ -310,22 +325,13 @@ class _Pullback:
         if not isinstance(p, Variable):
             value = g.value if p == 1 else -g.value if p == -1 else g.value * p
             return g._replace(value=value)
-        masked = self.as_mask(p)
+        masked = as_mask(p)
         if masked is None:
             return Cotangent(g.value * p, g.mask, g.mask if self.may_blow(p.node) else g.valid)
         mask, p = masked
-        value = g.value if _is_number(p.node, 1) else g.value * p
+        value = g.value if is_number(p.node, 1) else g.value * p
         narrowed = both(g.mask, mask)
         return Cotangent(value, narrowed, narrowed if self.may_blow(p.node) else both(g.valid, mask))
-
-    def as_mask(self, p: Variable) -> tuple[Variable, Variable] | None:
-        """(mask, q) where `p` is q under the mask and zero elsewhere."""
-        if p.node.op is not WHERE:
-            return None
-        condition, x, y = (Variable(self.graph, n) for n in p.node.inputs)
-        if _is_number(y.node, 0):
-            return condition, x
-        return (~condition, y) if _is_number(x.node, 0) else None
 
     def may_blow(self, node: Node) -> bool:
         """Whether a value may be infinite or NaN though all inputs are finite."""
@@ -370,7 +376,7 @@ class _Pullback:
 
     def mask_of(self, gx: Any) -> Mask:
         """Where a rule says that anything flows: its cotangent is ``np.where(mask, g, 0)``."""
-        masked = self.as_mask(gx) if isinstance(gx, Variable) else None
+        masked = as_mask(gx) if isinstance(gx, Variable) else None
         return masked and masked[0]
 
     def result_and_cotangent(self, node: Node, g: Cotangent | None) -> tuple[Any, Any, Variable | None]:
@@ -392,7 +398,3 @@ class _Pullback:
 
 def _unknown(node: Node, by: Unknown) -> NotDifferentiableError:
     return NotDifferentiableError(f"{by.of or node.op.path} has no derivative by {by.argument}", by.instead, node.where)
-
-
-def _is_number(node: Node, number: float) -> bool:
-    return np.ndim(node.constant) == 0 and bool(node.constant == number)

@@ -149,6 +149,24 @@ def within(results, parameters):
     return depends(nodes, [*parameters, *(node for node in nodes if mentions(node, names))]) if names else moving
 
 
+# ---- stand-ins
+
+
+def _infer_transposed(*gs, of, active, results):
+    return tuple([of.inputs[i].aval._replace(weak=False) for i in active])
+
+
+TRANSPOSED = operator(
+    lambda *gs, of, active, results: _check(False),
+    name="transposed",
+    infer=_infer_transposed,
+)
+"""What stands for the pullback of the branch or loop `of` in a forward derivative, which transposes it.
+
+Of cotangents of its `results` it gives those of its `active` inputs, by their numbers. It is never evaluated.
+"""
+
+
 # ---- numbers
 
 NUMBER = operator(
