@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, SIZE, Node
+from symgrad.core.graph import CONSTANT, ITEM, SIZE, Node
 from symgrad.core.sizes import same
 from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
-from symgrad.targets.numpy.body import LONGEST
+from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.names import RESERVED
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
@@ -41,7 +41,9 @@ class Loop:
         behind = range(self.carried, len(graph.outputs))
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
         self.part = outer.part(node, params["body"], [*self.results, *self.stacked.values()], deeper=1)
-        self.part.referred = [*self.results, *(self.stacked.values() if params["test"] else ())]
+        self.lists = {x for x in self.stacked if self._is_for_loops(x)}
+        listed = [y for x, y in self.stacked.items() if x in self.lists or params["test"]]
+        self.part.referred = [*self.results, *listed]
         test = params["test"]
         self.test = None if test is None else outer.part(node, test, test.body.outputs, deeper=1)
         self.own: set[int] = set()  # which of what is carried starts as memory of the loop's own
@@ -50,13 +52,13 @@ class Loop:
     def _count(self) -> None:
         """Find out what runs: over what, up to when, and what is counted."""
         outer, part = self.outer, self.part
-        self.is_listed = bool(self.stacked) and self.test is not None  # stacks of which running tells the length
-        counts = self.test is not None and not self.is_listed and (self.last or self.symbol in outer.scope.sizes)
+        is_listed = bool(self.stacked) and self.test is not None  # stacks of which running tells the length
+        counts = self.test is not None and not is_listed and (self.last or self.symbol in outer.scope.sizes)
         self.is_while = number(self.length) == UNBOUNDED or (bool(counts) and not self.reverse)
         self.rows = part.given[self.carried + 1 :][: len(self.slices)]
         used = [x for x in self.rows if part.reads(x)]
         asked = any(each.reads(each.given[self.carried]) for each in (part, self.test) if each)
-        placed = asked or (bool(self.stacked) and not self.is_listed)
+        placed = asked or not (is_listed or self.lists.issuperset(self.stacked))
         fits = all(self._covers(array) for array, x in zip(self.slices, self.rows, strict=True) if x in used)
         along = not (placed and (self.reverse or len(used) > FEW))
         self.iterates = bool(used) and fits and along and not self.is_while
@@ -71,18 +73,26 @@ class Loop:
 
     def _covers(self, array: Node) -> bool:
         """Whether there is a turn for each row of an array."""
-        size = dict(self.length.params)["value"] if self.length.op is SIZE else number(self.length)
+        length = self.length
+        size = dict(length.params)["value"] if length.op is SIZE else number(length)
+        if length.op is ITEM and length.inputs[0].op is SCAN:  # as many as another loop had
+            size = dict(length.inputs[0].params).get("turns")
         return size is not None and same(size, array.aval.shape[0])
+
+    def _is_for_loops(self, item: Node) -> bool:
+        """Whether loops alone read a stack, row by row: then it is a list."""
+        outer, users = self.outer, self.outer.uses[item]
+        return item not in outer.outputs and all(_takes_rows_of(user, item) for user in users)
 
     def write(self) -> None:
         outer = self.outer
-        names = [self._begin_carry(i) for i in range(self.carried)]
+        self.names = names = [self._begin_carry(i) for i in range(self.carried)]
         stacks = [self._begin_stack(item) for item in self.stacked]
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
             each.receive(given, self.carried)
-        self.part.begin([*map(Move, self.results, names), *map(self._move, self.stacked.values(), stacks)])
+        self.part.begin([*map(Move, self.results, names), *map(self._move, self.stacked, stacks)])
         turn = self.part.end()
         head, condition = self._head(rows)
         if self.total:
@@ -92,7 +102,7 @@ class Loop:
             outer.written.append(Assign((self.count,), START))
             turn.append(Assign((self.count,), NEXT, "+="))
         outer.written.append(Suite([head], [*condition, *first, *turn], makes=self.node, reads=self.node.inputs))
-        outer.written += self._behind(stacks)
+        outer.written += self._behind()
         self._borrow()
 
     # ---- what is carried
@@ -110,6 +120,8 @@ class Loop:
             name = self._start(x, item, hint or outer.hint(x), copied=written and not own)
         if written:
             part.own.add(given)
+        elif (own or number(x) is not None) and part.may_update(result, given):
+            part.updates[result] = given
         once = self.test is None and (number(self.length) or 0) > 0
         if own or written or once or number(x) is not None:
             self.own.add(i)
@@ -150,11 +162,12 @@ class Loop:
     def _begin_stack(self, item: Node) -> Name:
         """The array that turns fill, or a list where only they tell how many they are."""
         outer, y = self.outer, self.stacked[item]
-        hint = self.part.hint(y)
+        carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
+        hint = self.part.hint(y) or (carried[y].text if y in carried else None)
         if outer.hint(item) is None and hint:
             outer.names.rename(item, outer.names.fresh(f"{hint}s"))
         name = outer.name(item)
-        if self.is_listed:
+        if self.is_listed(item):
             outer.written.append(Assign((name,), Code("[]")))
             return name
         bound = self.bound if self.length.op in (SIZE, CONSTANT) else call("max", [self.bound.text, "0"])
@@ -163,28 +176,48 @@ class Loop:
         outer.written.append(Assign((name,), call("np.empty", arguments), note=outer.note(item.aval), makes=item))
         return name
 
-    def _move(self, y: Node, name: Name) -> Move:
-        if not self.is_listed:
-            return Move(y, Code(f"{name.text}[{self.count.text}]"))
-        return Move(y, name, appends=True)
+    def is_listed(self, item: Node) -> bool:
+        return self.test is not None or item in self.lists
 
-    def _behind(self, stacks: Sequence[Name]) -> list[Statement]:
-        """What is made of the turns: arrays of lists, and how many they were."""
+    def _move(self, item: Node, name: Name) -> Move:
+        y = self.stacked[item]
+        if not self.is_listed(item):
+            return Move(y, Code(f"{name.text}[{self.count.text}]"))
+        root = self.part.roots[y]
+        return Move(y, name, appends=True, copies=root in self.part.own or root.op.assigns)
+
+    def _behind(self) -> list[Statement]:
+        """What is made of the turns: lists in order, or arrays of them, and how many turns there were."""
+        outer = self.outer
         found: list[Statement] = []
-        turns: Code | None = self.total
-        for item, name in zip(self.stacked, stacks, strict=True) if self.is_listed else ():
-            turns = length = call("len", [name.text])
-            rows = f"{name.text}[::-1]" if self.reverse else name.text
-            array = call("np.array", [rows, *_dtype(item)])
-            if item.aval.shape[1:]:
-                array = call(f"{array.text}.reshape", [length.text, *map(spell_param, item.aval.shape[1:])])
-            found.append(Assign((name,), array, note=self.outer.note(item.aval), makes=item))
+        for item in filter(self.is_listed, self.stacked):
+            name = outer.name(item)
+            if item in self.lists:
+                outer.lists.add(item)
+                found += [Evaluate(call(f"{name.text}.reverse", []))] * self.reverse
+            else:
+                array = call("np.array", [f"{name.text}[::-1]" if self.reverse else name.text, *_dtype(item)])
+                row = list(map(spell_param, item.aval.shape[1:]))
+                array = call(f"{array.text}.reshape", [f"len({name.text})", *row]) if row else array
+                found.append(Assign((name,), array, note=outer.note(item.aval), makes=item))
+        return [*found, *self._number_of_turns()]
+
+    def _number_of_turns(self) -> list[Statement]:
+        outer, turns = self.outer, self.total
+        lists = list(filter(self.is_listed, self.stacked)) if self.test else []
+        code: Code | None = call("len", [outer.name(lists[0]).text]) if lists else turns
         if self.test is None and self.length.op not in (SIZE, CONSTANT):
-            turns = call("max", [self.bound.text, "0"])
-        names = [self.outer.names.of(self.last)] if self.last else []
-        names += [self.symbol] * (self.symbol in self.outer.scope.sizes)
-        targets = [Name(name) for name in names if self.total is None or name != self.total.text]
-        return [*found, Assign(targets, turns)] if turns is not None and targets else found
+            code = call("max", [self.bound.text, "0"])
+        if code is None:
+            return []
+        names = [self.symbol] * (self.symbol in outer.scope.sizes)
+        if self.last and not self.total:
+            if outer.hint(self.last) is None:
+                outer.pending[self.last] = Expr(code, 0, tuple(lists[:1]))
+            else:
+                names.append(outer.names.of(self.last))
+        targets = [Name(name) for name in names if turns is None or name != turns.text]
+        return [Assign(targets, code, reads=lists[:1])] if targets else []
 
     # ---- the turns
 
@@ -237,12 +270,16 @@ class Loop:
         given = zip(self.rows, rows, self.arrays, strict=True)
         used = [(code.text, array) for x, code, array in given if self.part.reads(x)]
         each = several([name for name, _ in used]).text if len(used) > 1 else used[0][0]
-        arrays = [f"{array.at(ATOM)}[::-1]" if self.reverse else array.text for _, array in used]
+        arrays = [self._backwards(array) if self.reverse else array.text for _, array in used]
         over = arrays[0] if len(arrays) == 1 else f"zip({', '.join(arrays)})"
         if not self.is_numbered:
             return f"for {each} in {over}:"
         each = f"({each})" if len(used) > 1 else each
         return f"for {count}, {each} in enumerate({over}):"
+
+    def _backwards(self, array: Code) -> str:
+        is_list = any(self.outer.code(x) is array for x in self.slices if x in self.outer.lists)
+        return f"reversed({array.text})" if is_list else f"{array.at(ATOM)}[::-1]"
 
     def _range(self, bound: Code) -> str:
         if not self.reverse:
@@ -262,6 +299,14 @@ class Loop:
             *before, last = before
             value = last.parts[-1]
         return [*(before if any(type(x) is not Verbatim for x in before) else ()), Evaluate(value)]
+
+
+def _takes_rows_of(user: Node, x: Node) -> bool:
+    if user.op is not SCAN:
+        return False
+    params = {**SCAN.defaults, **dict(user.params)}
+    first = 1 + params["carried"]
+    return user.inputs[first : first + params["sliced"]].count(x) == user.inputs.count(x)
 
 
 def _dtype(item: Node) -> list[str]:

@@ -13,11 +13,15 @@ from typing import NamedTuple
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, Node
 from symgrad.core.region import Region
+from symgrad.core.shapes import same_shape
+from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from symgrad.ops.index import ADD_AT, SET
-from symgrad.spelling import Code, Name, call, several
+from symgrad.spelling import ATOM, Code, Name, call, several
 from symgrad.targets.numpy.body import Body, Expr, place_of
 from symgrad.targets.numpy.names import Scope
-from symgrad.targets.numpy.statements import Assign, Evaluate, Statement
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
+
+IN_PLACE = {ADD: "+=", SUBTRACT: "-=", MULTIPLY: "*="}
 
 
 class Move(NamedTuple):
@@ -26,12 +30,15 @@ class Move(NamedTuple):
     node: Node
     target: Code
     appends: bool = False
+    copies: bool = False
 
     @property
     def name(self) -> str:
         return self.target.text if isinstance(self.target, Name) and not self.appends else ""
 
     def statement(self, value: Code, reads: Sequence[Node]) -> Statement:
+        if self.copies:
+            value = call(f"{value.at(ATOM)}.copy", [])
         if self.appends:
             return Evaluate(call(f"{self.target.text}.append", [value.text]), reads=reads)
         return Assign((self.target,), value, reads=reads)
@@ -46,10 +53,12 @@ class Structured(Body):
         self.passed: dict[str, list[Node]] = {}  # the parameters of a region by their names
         self.kept = self.outputs  # values that are needed behind all statements
         self.own: set[Node] = set()  # parameters of which the memory is the region's to write into
+        self.updates: dict[Node, Node] = {}  # results that a parameter becomes by `+=` and the like
         self.waiting: list[Move] = []
         self.referred = [*outputs]  # results that go on as they are, rather than as copies
         self.given: Sequence[Node] = ()  # the parameters of a region
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
+        self.lists: set[Node] = set()  # stacks that are lists
         self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays of somebody else
 
     # ---- regions
@@ -121,7 +130,19 @@ class Structured(Body):
             name = self.goes[node]
             if self.names.hint(node) in (None, name):
                 self.names.rename(node, self.names.fresh(f"new_{name}"))
-        super().flush(node)
+            self.updates.pop(node, None)
+        if node in self.updates:
+            self.write_down(node, self.update(node, self.pending.pop(node)))
+        else:
+            super().flush(node)
+
+    def update(self, node: Node, expr: Expr) -> Statement:
+        """A sum that is written over its first term, or a product."""
+        old = self.updates[node]
+        other = expr.inputs[1 - node.inputs.index(old)]
+        if node.op is ADD:
+            return added(self.name(old), other, makes=node, reads=expr.reads)
+        return Assign((self.name(old),), other, IN_PLACE[node.op], makes=node, reads=expr.reads)
 
     def take_name(self, result: Node, node: Node) -> bool:
         """Call a result, which a node gives, as it is called in the end, if that name is free by then."""
@@ -135,9 +156,12 @@ class Structured(Body):
 
     def _is_done_with(self, old: Node, node: Node) -> bool:
         """Whether a parameter is needed for nothing behind a node."""
-        if old in self.kept or any(user.id > node.id for user in self.uses.get(old, ())):
+        if old not in self.uses:
+            return True
+        if old in self.kept or any(user.id > node.id for user in self.uses[old]):
             return False
-        return not any(old in expr.reads for x, expr in self.pending.items() if x is not node and x not in node.inputs)
+        waiting = [expr.reads for x, expr in self.pending.items() if x is not node and x not in node.inputs]
+        return not any(self.roots[x] is self.roots[old] for reads in waiting for x in reads)
 
     # ---- the end
 
@@ -146,7 +170,7 @@ class Structured(Body):
         later = [move for move in self.waiting if self.goes.get(move.node, move.name) != move.name]
         left = [move for move in self.waiting if move not in later and not self._is_there(move)]
         while left:
-            free = [move for move in left if not any(self._reads(x, move.name) for x in left if x is not move)]
+            free = [move for move in left if not any(self._reads(x, move) for x in left if x is not move)]
             ready = free[:1] or left
             self._deliver(ready)
             left = [move for move in left if move not in ready]
@@ -157,8 +181,13 @@ class Structured(Body):
     def _is_there(self, move: Move) -> bool:
         return move.node not in self.pending and self.names.of(move.node) == move.name
 
-    def _reads(self, move: Move, name: str) -> bool:
-        return bool(name) and any(self.names.of(x) == name for x in self.read(move.node).reads)
+    def _reads(self, move: Move, other: Move) -> bool:
+        """Whether one move reads what another one overwrites."""
+        written = self.updates.get(other.node)
+        reads = self.read(move.node).reads
+        if written is not None and any(self.roots[x] is written for x in reads):
+            return True
+        return bool(other.name) and any(self.names.of(x) == other.name for x in reads)
 
     def _deliver(self, moves: Sequence[Move]) -> None:
         """One assignment, of several values where there are several moves."""
@@ -166,7 +195,9 @@ class Structured(Body):
         computed = [move.node for move, expr in zip(moves, exprs, strict=True) if expr.depth]
         for node in computed:
             self.comment(node)
-        if len(moves) == 1:
+        if len(moves) == 1 and moves[0].node in self.updates:
+            statement = self.update(moves[0].node, exprs[0])
+        elif len(moves) == 1:
             statement = moves[0].statement(exprs[0].code, exprs[0].reads)
         else:
             target, value = several([move.name for move in moves]), several([expr.code.text for expr in exprs])
@@ -222,9 +253,20 @@ class Structured(Body):
     def is_given(self, root: Node) -> bool:
         return root in self.borrowed or super().is_given(root)
 
+    def may_update(self, node: Node, old: Node) -> bool:
+        """Whether a result is a sum with a parameter, or a product, that may be written over it."""
+        if node.op not in IN_PLACE or node.inputs.count(old) != 1 or self.last_use[old] is not node:
+            return False
+        first = node.inputs[0] is old or node.op.commutes
+        return first and _is_like(node, old) and [self.roots[y] for y in self.referred].count(node) == 1
+
     def stays(self, node: Node) -> Node | None:
         """The parameter that a result is, with numbers assigned, if nothing reads what it was before."""
         last = node
         while last.op in (SET, ADD_AT) and self.last_use[last.inputs[0]] is last:
             last = last.inputs[0]
         return last if last.op is INPUT and last is not node else None
+
+
+def _is_like(x: Node, y: Node) -> bool:
+    return x.aval.dtype == y.aval.dtype and x.aval.weak == y.aval.weak and same_shape(x.aval.shape, y.aval.shape)
