@@ -36,6 +36,8 @@ LARGE = 1 << 20  # bytes from which on a dead array is worth a line that release
 COSTLY = 1 << 18  # and where speed is wanted: the next array comes to lie in memory that is there
 PAGE = 1 << 12  # and where values are computed again lest they be kept
 
+Place = tuple[str, int, str]
+
 
 class Expr(NamedTuple):
     """An expression that has not become a statement yet."""
@@ -62,7 +64,7 @@ class Body:
         self.items = _items(self.nodes)
         again = any(node.op is BARRIER for node in self.nodes)
         self.released_from = PAGE if again else COSTLY if quick else LARGE
-        self._place: tuple[str, int, str] | None = None
+        self.quoted: Place | None = None
 
     def write(self) -> None:
         for node in self.nodes:
@@ -91,7 +93,7 @@ class Body:
             self.consumed(node)
             if not self.may_nest(node):
                 self.flush(node)
-            elif node in self.outputs:
+            elif self.is_returned(node):
                 self.comment(node)
 
     @property
@@ -217,12 +219,20 @@ class Body:
         found: dict[Node, tuple[Code, Code]] = {}
         for y in dict.fromkeys(outputs):
             root, code = self.roots[y], self.code(y)
-            shared = root in taken or root.op in (INPUT, CONSTANT) or is_read_only(y)
+            shared = root in taken or self.is_given(root) or is_read_only(y)
             taken.add(root)
             number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
             copy = code if number else call(f"{code.at(ATOM)}.copy", [])
             found[y] = (copy if shared else code), copy
         return found
+
+    def is_returned(self, node: Node) -> bool:
+        """Whether a value that waits is computed where it is returned."""
+        return node in self.outputs
+
+    def is_given(self, root: Node) -> bool:
+        """Whether an array may be the caller's."""
+        return root.op is INPUT or root.op is CONSTANT
 
     def may_nest(self, node: Node) -> bool:
         """Whether a person would write this value inside the expression that uses it."""
@@ -266,12 +276,10 @@ class Body:
 
     def comment(self, node: Node) -> None:
         """The user's line above the statements that come from it."""
-        where = node.where
-        kind = _kind(where)
-        place = (where.file, where.line, kind)
-        if place == self._place or not where.line:
+        where, place = node.where, place_of(node)
+        if place == self.quoted or not where.line:
             return
-        self._place = place
+        self.quoted, kind = place, place[-1]
         text = "" if kind == "derivative of " else f"  {where.text}"
         self.written.append(remark(f"{kind}{where}{text}"))
 
@@ -392,6 +400,11 @@ class Body:
         waiting = [x for x, expr in self.pending.items() if expr.depth]
         for node in [x for x in waiting if any(self.roots[r] is base for r in self.pending[x].reads)]:
             self.flush(node)
+
+
+def place_of(node: Node) -> Place:
+    """The user's line that a value comes from, and what it is to that line."""
+    return node.where.file, node.where.line, _kind(node.where)
 
 
 def _kind(where: Where) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from symgrad.core.graph import INPUT, Node
+from symgrad.core.graph import INPUT, SEED, Node
 from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import double_quoted, identifier, key_literal, literal
 from symgrad.loops.loop import Block
+from symgrad.ops.control import SCAN
 from symgrad.spelling import Code, Name, call, several
 from symgrad.targets.numpy.body import Body
 from symgrad.targets.numpy.header import Header
@@ -35,7 +36,10 @@ def symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
     """The symbolic sizes that the body mentions, or all of them."""
     found: set[str] = set()
     for node in nodes:
-        if node.op is not INPUT:
+        if node.op is SCAN:  # the symbols of its length are those of an input, or come of it
+            avals: Any = node.aval
+            _add_symbols(found, tuple([aval.shape[1:] for aval in avals]))
+        elif node.op is not INPUT and node.op is not SEED:
             for _, value in node.params:
                 _add_symbols(found, value)
         elif of_inputs:

@@ -15,15 +15,15 @@ from symgrad.core.shapes import render_tuple
 from symgrad.loops.loop import LOOP, Block
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
-from symgrad.targets.numpy.body import Body
+from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim, returned
 
 WIDEST = 100
 
 
-class Looping(Body):
-    """Writes programs with loops."""
+class Looping(Control):
+    """Writes programs with loops over blocks of rows."""
 
     def assign_items(self, node: Node) -> None:
         if node.op is not LOOP:

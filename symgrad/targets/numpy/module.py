@@ -20,6 +20,7 @@ from symgrad.core.version import VERSION
 from symgrad.frontend.arguments import Leaf
 from symgrad.loops import machine
 from symgrad.loops.loop import LOOP
+from symgrad.ops.control import SCAN
 from symgrad.spelling import call
 from symgrad.targets.numpy import runtime
 from symgrad.targets.numpy.body import Body
@@ -30,7 +31,7 @@ from symgrad.targets.numpy.interface import lengths, name_inputs, numbers, retur
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names, Scope
 from symgrad.targets.numpy.scalars import ScalarBody, is_scalar
-from symgrad.targets.numpy.statements import Line, Statement, Suite, printed, remark, returned
+from symgrad.targets.numpy.statements import Line, Statement, Suite, mentioned, printed, remark, returned
 
 WIDTH = 118
 CALLED_OTHERWISE = {"scipy": "SciPy"}
@@ -99,18 +100,21 @@ def emit(
     everything = list(with_nested(graph.live))
     wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
     header = header.using(wanted, packages)
-    scope = Scope(Names(graph.names, header.taken), threads)
+    scope = Scope(Names(graph.names, header.taken), threads, sizes=wanted)
     for length in lengths(everything):
         scope.names.reserve(length)
     body = _written(Looping(graph.outputs, scope, nested=level > 0, quick=level > 1), header)
     live = [node for node in graph.inputs if node in body.uses]
+    written, returns = body.statements, returned_tree(header.results, body, graph.outputs)
+    if checks is None and any(node.op is SCAN for node in everything):  # a loop over an array need not know its length
+        wanted = [name for name in wanted if name in mentioned(wanted, [*written, returns])]
     statements = [
         *unpacked(live, scope.names, header),
         *sizes(graph.inputs, header, wanted),
         *numbers(header, wanted),
         *(checks(header.local) if checks else ()),
-        *body.statements,
-        returned_tree(header.results, body, graph.outputs),
+        *written,
+        returns,
     ]
     defined = {name: getattr(runtime, name) for name in sorted(scope.called)}
     defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import keyword
 from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from itertools import count
 
 from symgrad.core.graph import Node, Op
 from symgrad.core.text import CALLED, identifier
@@ -38,8 +40,14 @@ class Names:
         self.unused = self.fresh("unused") if "_" in taken else "_"
         self._names: dict[Node, Name] = {}
         self._known: dict[Node, str] = {}
-        self._temporaries = 0
+        self._temporaries = count(1)
         self._locals: dict[str, str] = {}
+
+    def inside(self, hints: Mapping[Node, str | tuple[str, Node]]) -> Names:
+        """Names for the nodes of a region, which may be written down several times: none that is taken here."""
+        inner = copy(self)
+        inner.hints, inner._names = dict(hints), {}
+        return inner
 
     def given(self, node: Node, name: str, known: str = "") -> None:
         """Fix the name of an input, which the user knows by another perhaps."""
@@ -82,14 +90,21 @@ class Names:
         return self._locals[name]
 
     def _new(self, node: Node) -> str:
+        hint = self.hint(node)
+        return self.temporary() if hint is None else self.fresh(hint)
+
+    def temporary(self) -> str:
+        return self.fresh(f"t{next(self._temporaries)}")
+
+    def hint(self, node: Node) -> str | None:
+        """What the user calls a value, or what it derives."""
         hint = self.hints.get(node)
         if hint is None:
-            self._temporaries += 1
-            return self.fresh(f"t{self._temporaries}")
+            return None
         if isinstance(hint, tuple):
             pattern, of = hint
             hint = pattern.format(self._known.get(of) or self.of(of))
-        return self.fresh(identifier(hint))
+        return identifier(hint)
 
 
 @dataclass
@@ -101,3 +116,5 @@ class Scope:
     constants: dict[Node, str] = field(default_factory=dict)  # arrays that stand before the function
     functions: dict[Op, str] = field(default_factory=dict)  # of operators, which no package has
     called: set[str] = field(default_factory=set)  # functions of the runtime
+    sizes: Collection[str] = ()  # the symbols that are mentioned
+    depth: int = 0  # how many loops stand around

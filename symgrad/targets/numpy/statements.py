@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,9 +76,10 @@ class Verbatim(Statement):
 
 @dataclass
 class Suite(Verbatim):
-    """What stands behind a colon, and the line, or lines, before it."""
+    """What stands behind a colon, and the line, or lines, before it; and the clauses that belong to it, as ``else``."""
 
     body: Sequence[Statement] = ()
+    clauses: Sequence[Suite] = ()
 
 
 def returned(value: Code, makes: Node | None = None) -> Evaluate:
@@ -99,15 +101,33 @@ def remark(text: str) -> Verbatim:
 
 
 def mentioned(names: Iterable[str], statements: Iterable[Statement]) -> set[str]:
-    """Those of some names that simple statements mention."""
+    """Those of some names that statements mention, but for verbatim ones."""
     wanted = set(names)
     missing = set(wanted)
-    for code in (x for each in statements for x in each.parts):
+    for code in _expressions(statements):
         if not missing:
             break
         if any(name in code.text for name in missing):  # perhaps: another name may contain it
             missing -= code.names
     return wanted - missing
+
+
+def _expressions(statements: Iterable[Statement]) -> Iterator[Code]:
+    for each in statements:
+        yield from each.parts
+        if isinstance(each, Suite):
+            yield from map(Head, each.text)
+            yield from _expressions([*each.body, *each.clauses])
+
+
+class Head(Code):
+    """The line before a suite, which is no expression."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> set[str]:
+        return set(re.findall(r"\w+", self.text))
 
 
 class Line(NamedTuple):
@@ -127,5 +147,8 @@ def printed(statements: Iterable[Statement], indent: str = "") -> list[Line]:
     for statement in statements:
         lines += [Line(text, indent, statement.makes) for text in statement.lines()]
         if isinstance(statement, Suite):
-            lines += printed(statement.body, indent + INDENT)
+            inside = printed(statement.body, indent + INDENT)
+            if all(line.text.startswith("#") for line in inside):
+                inside.append(Line("pass", indent + INDENT))
+            lines += [*inside, *printed(statement.clauses, indent)]
     return lines

@@ -1,0 +1,313 @@
+"""Loops in the generated source: Python's ``for`` and ``while``, and the arrays that their turns fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.analysis.values import number
+from symgrad.core.graph import CONSTANT, ITEM, SIZE, Node
+from symgrad.core.sizes import same
+from symgrad.ops.control import SCAN, UNBOUNDED, parted
+from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
+from symgrad.targets.numpy.body import LONGEST, Expr
+from symgrad.targets.numpy.names import RESERVED
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
+from symgrad.targets.numpy.structured import Move, Structured
+
+FEW = 2  # arrays whose rows stand beside a count in the head of a loop
+COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
+START, NEXT = Code("0"), Code("1")
+
+
+def write_loop(outer: Structured, node: Node) -> None:
+    """A loop, with what it starts from before it, and behind it what its turns have made."""
+    Loop(outer, node).write()
+
+
+class Loop:
+    """The source of one loop."""
+
+    def __init__(self, outer: Structured, node: Node) -> None:
+        params = {**SCAN.defaults, **dict(node.params)}
+        self.outer, self.node, self.items = outer, node, outer.items[node]
+        self.carried, self.reverse, self.symbol = params["carried"], params["reverse"], str(params.get("turns"))
+        self.length, *inputs = node.inputs
+        self.carry, self.slices, others = parted(inputs, self.carried, params["sliced"])
+        self.bound, *given = [outer.named(x) for x in (self.length, *self.slices, *others)]
+        self.arrays, self.others = given[: len(self.slices)], given[len(self.slices) :]
+        outer.comment(node)
+        graph = params["body"].body
+        self.results, self.last = graph.outputs[: self.carried], self.items.get(len(graph.outputs))
+        behind = range(self.carried, len(graph.outputs))
+        self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
+        self.part = outer.part(node, params["body"], [*self.results, *self.stacked.values()], deeper=1)
+        self.lists = {x for x in self.stacked if self._is_for_loops(x)}
+        listed = [y for x, y in self.stacked.items() if x in self.lists or params["test"]]
+        self.part.referred = [*self.results, *listed]
+        test = params["test"]
+        self.test = None if test is None else outer.part(node, test, test.body.outputs, deeper=1)
+        self.own: set[int] = set()  # which of what is carried starts as memory of the loop's own
+        self._count()
+
+    def _count(self) -> None:
+        """Find out what runs: over what, up to when, and what is counted."""
+        outer, part = self.outer, self.part
+        is_listed = bool(self.stacked) and self.test is not None  # stacks of which running tells the length
+        counts = self.test is not None and not is_listed and (self.last or self.symbol in outer.scope.sizes)
+        self.is_while = number(self.length) == UNBOUNDED or (bool(counts) and not self.reverse)
+        self.rows = part.given[self.carried + 1 :][: len(self.slices)]
+        used = [x for x in self.rows if part.reads(x)]
+        asked = any(each.reads(each.given[self.carried]) for each in (part, self.test) if each)
+        placed = asked or not (is_listed or self.lists.issuperset(self.stacked))
+        fits = all(self._covers(array) for array, x in zip(self.slices, self.rows, strict=True) if x in used)
+        along = not (placed and (self.reverse or len(used) > FEW))
+        self.iterates = bool(used) and fits and along and not self.is_while
+        self.total = Name(outer.names.of(self.last) if self.last else self.symbol) if counts else None
+        self.is_numbered = placed or bool(used and not self.iterates) or (self.is_while and bool(counts))
+        self.count = self.total if self.total and self.is_while else self._counter()
+
+    def _counter(self) -> Name:
+        hint = self.part.hint(self.part.given[self.carried])
+        names = self.outer.names
+        return Name(names.fresh(hint) if hint else names.local(COUNTS[min(self.outer.scope.depth, len(COUNTS) - 1)]))
+
+    def _covers(self, array: Node) -> bool:
+        """Whether there is a turn for each row of an array."""
+        length = self.length
+        size = dict(length.params)["value"] if length.op is SIZE else number(length)
+        if length.op is ITEM and length.inputs[0].op is SCAN:  # as many as another loop had
+            size = dict(length.inputs[0].params).get("turns")
+        return size is not None and same(size, array.aval.shape[0])
+
+    def _is_for_loops(self, item: Node) -> bool:
+        """Whether loops alone read a stack, row by row: then it is a list."""
+        outer, users = self.outer, self.outer.uses[item]
+        return item not in outer.outputs and all(_takes_rows_of(user, item) for user in users)
+
+    def write(self) -> None:
+        outer = self.outer
+        self.names = names = [self._begin_carry(i) for i in range(self.carried)]
+        stacks = [self._begin_stack(item) for item in self.stacked]
+        first, rows = self._begin_rows()
+        for each in filter(None, (self.part, self.test)):
+            given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
+            each.receive(given, self.carried)
+        self.part.begin([*map(Move, self.results, names), *map(self._move, self.stacked, stacks)])
+        turn = self.part.end()
+        head, condition = self._head(rows)
+        if self.total:
+            outer.written.append(Assign((self.total,), START))
+            turn.append(Assign((self.total,), NEXT, "+="))
+        elif self.is_while and self.is_numbered:
+            outer.written.append(Assign((self.count,), START))
+            turn.append(Assign((self.count,), NEXT, "+="))
+        outer.written.append(Suite([head], [*condition, *first, *turn], makes=self.node, reads=self.node.inputs))
+        outer.written += self._behind()
+        self._borrow()
+
+    # ---- what is carried
+
+    def _begin_carry(self, i: int) -> Name:
+        """The name of what goes from turn to turn, which has its first value before the loop."""
+        outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
+        given, result = part.given[i], self.results[i]
+        own, written = outer.has_alone(x, self.node), part.stays(result) is given
+        hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
+        if outer.passes_on(x, self.node) and hint in (None, outer.hint(x)) and (own or not written):
+            outer.let_go(x, self.node)
+            name = outer.name(x)
+        else:
+            name = self._start(x, item, hint or outer.hint(x), copied=written and not own)
+        if written:
+            part.own.add(given)
+        elif (own or number(x) is not None) and part.may_update(result, given):
+            part.updates[result] = given
+        once = self.test is None and (number(self.length) or 0) > 0
+        if own or written or once or number(x) is not None:
+            self.own.add(i)
+        if item:
+            outer.names.rename(item, name.text)
+        return name
+
+    def _start(self, x: Node, item: Node | None, hint: str | None, copied: bool) -> Name:
+        outer, expr = self.outer, self.outer.read(x)
+        if item and self._may_start_as(item, x) and outer.take_name(item, self.node):
+            name = outer.name(item)
+        else:
+            name = Name(outer.names.fresh(hint) if hint else outer.names.temporary())
+        value = call(f"{expr.code.at(ATOM)}.copy", []) if copied else expr.code
+        computed = expr.depth > 0 and not copied
+        note = outer.note(x.aval) if x.aval.shape else ""
+        outer.written.append(Assign((name,), value, note=note, makes=x if computed else None, reads=expr.reads))
+        if computed:
+            del outer.pending[x]
+            outer.names.rename(x, name.text)
+        return name
+
+    def _may_start_as(self, item: Node, x: Node) -> bool:
+        """Whether nothing of the loop but this start reads what has the name that a result gets in the end."""
+        outer = self.outer
+        old = outer.passed.get(outer.goes.get(item, ""), ())
+        others = [y for y in self.node.inputs if y is not x]
+        return not any(r in old for y in others for r in outer.read(y).reads)
+
+    def _borrow(self) -> None:
+        """Note which results may be arrays of somebody else: of a loop without turns they are what it starts from."""
+        for i, item in self.items.items():
+            if i < self.carried and not (i in self.own and self.part.is_own(self.results[i])):
+                self.outer.borrowed.add(item)
+
+    # ---- what is stacked
+
+    def _begin_stack(self, item: Node) -> Name:
+        """The array that turns fill, or a list where only they tell how many they are."""
+        outer, y = self.outer, self.stacked[item]
+        carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
+        hint = self.part.hint(y) or (carried[y].text if y in carried else None)
+        if outer.hint(item) is None and hint:
+            outer.names.rename(item, outer.names.fresh(f"{hint}s"))
+        name = outer.name(item)
+        if self.is_listed(item):
+            outer.written.append(Assign((name,), Code("[]")))
+            return name
+        bound = self.bound if self.length.op in (SIZE, CONSTANT) else call("max", [self.bound.text, "0"])
+        row = [bound.text, *map(spell_param, item.aval.shape[1:])]
+        arguments = [row[0] if len(row) == 1 else f"({', '.join(row)})", *_dtype(item)]
+        outer.written.append(Assign((name,), call("np.empty", arguments), note=outer.note(item.aval), makes=item))
+        return name
+
+    def is_listed(self, item: Node) -> bool:
+        return self.test is not None or item in self.lists
+
+    def _move(self, item: Node, name: Name) -> Move:
+        y = self.stacked[item]
+        if not self.is_listed(item):
+            return Move(y, Code(f"{name.text}[{self.count.text}]"))
+        root = self.part.roots[y]
+        return Move(y, name, appends=True, copies=root in self.part.own or root.op.assigns)
+
+    def _behind(self) -> list[Statement]:
+        """What is made of the turns: lists in order, or arrays of them, and how many turns there were."""
+        outer = self.outer
+        found: list[Statement] = []
+        for item in filter(self.is_listed, self.stacked):
+            name = outer.name(item)
+            if item in self.lists:
+                outer.lists.add(item)
+                found += [Evaluate(call(f"{name.text}.reverse", []))] * self.reverse
+            else:
+                array = call("np.array", [f"{name.text}[::-1]" if self.reverse else name.text, *_dtype(item)])
+                row = list(map(spell_param, item.aval.shape[1:]))
+                array = call(f"{array.text}.reshape", [f"len({name.text})", *row]) if row else array
+                found.append(Assign((name,), array, note=outer.note(item.aval), makes=item))
+        return [*found, *self._number_of_turns()]
+
+    def _number_of_turns(self) -> list[Statement]:
+        outer, turns = self.outer, self.total
+        lists = list(filter(self.is_listed, self.stacked)) if self.test else []
+        code: Code | None = call("len", [outer.name(lists[0]).text]) if lists else turns
+        if self.test is None and self.length.op not in (SIZE, CONSTANT):
+            code = call("max", [self.bound.text, "0"])
+        if code is None:
+            return []
+        names = [self.symbol] * (self.symbol in outer.scope.sizes)
+        if self.last and not self.total:
+            if outer.hint(self.last) is None:
+                outer.pending[self.last] = Expr(code, 0, tuple(lists[:1]))
+            else:
+                names.append(outer.names.of(self.last))
+        targets = [Name(name) for name in names if turns is None or name != turns.text]
+        return [Assign(targets, code, reads=lists[:1])] if targets else []
+
+    # ---- the turns
+
+    def _begin_rows(self) -> tuple[list[Statement], list[Code]]:
+        """What rows are called, and the statements that take them where the head of the loop does not."""
+        taken: list[Statement] = []
+        rows: list[Code] = []
+        for x, array in zip(self.rows, self.arrays, strict=True):
+            row = Code(f"{array.at(ATOM)}[{self.count.text}]")
+            if not self.part.reads(x) or (not self.iterates and self.part.reads_once(x)):
+                rows.append(row)
+                continue
+            rows.append(Name(self._row_name(x, array)))
+            if not self.iterates:
+                taken.append(Assign((rows[-1],), row, note=self.outer.note(x.aval) if x.aval.shape else ""))
+        return taken, rows
+
+    def _row_name(self, x: Node, array: Code) -> str:
+        """What a row is called: one of `xs` is x."""
+        name = self.part.hint(x)
+        if name is None and isinstance(array, Name):
+            one = array.text.removesuffix("s")
+            name = one if one and one != array.text and one not in RESERVED else f"{array.text}_{self.count.text}"
+        return self.outer.names.fresh(name or "row")
+
+    def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:
+        """The line of the loop, and what a turn begins with: the test where the line has no room for it."""
+        tests = self._tested()
+        condition = tests.pop().parts[0] if tests else None
+        runs = self._runs(rows)
+        if self.is_while and not tests:
+            assert condition is not None, "a loop without a bound has a test"
+            both = f"{runs} and {condition.at(COMPARE)}" if runs else condition.text
+            if len(both) <= LONGEST:
+                return f"while {both}:", []
+        head = runs if not self.is_while else f"while {runs or 'True'}:"
+        if condition is None:
+            return head, []
+        stop = Suite([f"if not {condition.at(COMPARE)}:"], [Verbatim(["break"])])
+        return head, [*tests, stop]
+
+    def _runs(self, rows: Sequence[Code]) -> str:
+        """The head of a ``for``, or what a ``while`` asks beside the test."""
+        count, bound = self.count.text, self.bound
+        if self.is_while:
+            return "" if number(self.length) == UNBOUNDED else f"{count} < {bound.at(COMPARE + 1)}"
+        if not self.iterates:
+            count = count if self.is_numbered else "_"
+            return f"for {count} in {self._range(bound)}:"
+        given = zip(self.rows, rows, self.arrays, strict=True)
+        used = [(code.text, array) for x, code, array in given if self.part.reads(x)]
+        each = several([name for name, _ in used]).text if len(used) > 1 else used[0][0]
+        arrays = [self._backwards(array) if self.reverse else array.text for _, array in used]
+        over = arrays[0] if len(arrays) == 1 else f"zip({', '.join(arrays)})"
+        if not self.is_numbered:
+            return f"for {each} in {over}:"
+        each = f"({each})" if len(used) > 1 else each
+        return f"for {count}, {each} in enumerate({over}):"
+
+    def _backwards(self, array: Code) -> str:
+        is_list = any(self.outer.code(x) is array for x in self.slices if x in self.outer.lists)
+        return f"reversed({array.text})" if is_list else f"{array.at(ATOM)}[::-1]"
+
+    def _range(self, bound: Code) -> str:
+        if not self.reverse:
+            return f"range({bound.text})"
+        last = number(self.length)
+        first = f"{bound.at(SUM)} - 1" if last is None else f"{last - 1}"
+        return f"range({first}, -1, -1)"
+
+    def _tested(self) -> list[Statement]:
+        """The statements of the test, of which the last evaluates it."""
+        if self.test is None:
+            return []
+        (result,) = self.test.outputs
+        self.test.begin([])
+        before, value = self.test.written, self.test.code(result)
+        if before and isinstance(before[-1], Assign) and before[-1].makes is result:
+            *before, last = before
+            value = last.parts[-1]
+        return [*(before if any(type(x) is not Verbatim for x in before) else ()), Evaluate(value)]
+
+
+def _takes_rows_of(user: Node, x: Node) -> bool:
+    if user.op is not SCAN:
+        return False
+    params = {**SCAN.defaults, **dict(user.params)}
+    first = 1 + params["carried"]
+    return user.inputs[first : first + params["sliced"]].count(x) == user.inputs.count(x)
+
+
+def _dtype(item: Node) -> list[str]:
+    return [] if item.aval.dtype == float else [spell_dtype(item.aval.dtype)]

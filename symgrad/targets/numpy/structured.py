@@ -1,0 +1,272 @@
+"""Parts of a function that stand in suites of their own: what a region gives is assigned where its loop or branch says.
+
+A name that a loop carries is read as long as its value of this turn is needed, and then has that of the next: each
+result is computed into its name at once where nothing reads the old value any more, and else assigned in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from symgrad.analysis.values import number
+from symgrad.core.graph import CONSTANT, INPUT, Node
+from symgrad.core.region import Region
+from symgrad.core.shapes import same_shape
+from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
+from symgrad.ops.index import ADD_AT, SET
+from symgrad.spelling import ATOM, Code, Name, call, several
+from symgrad.targets.numpy.body import Body, Expr, place_of
+from symgrad.targets.numpy.names import Scope
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
+
+IN_PLACE = {ADD: "+=", SUBTRACT: "-=", MULTIPLY: "*="}
+
+
+class Move(NamedTuple):
+    """Where a result of a region goes: under a name, into a place, or behind a list."""
+
+    node: Node
+    target: Code
+    appends: bool = False
+    copies: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.target.text if isinstance(self.target, Name) and not self.appends else ""
+
+    def statement(self, value: Code, reads: Sequence[Node]) -> Statement:
+        if self.copies:
+            value = call(f"{value.at(ATOM)}.copy", [])
+        if self.appends:
+            return Evaluate(call(f"{self.target.text}.append", [value.text]), reads=reads)
+        return Assign((self.target,), value, reads=reads)
+
+
+class Structured(Body):
+    """Writes a function, or a region in it."""
+
+    def __init__(self, outputs: Sequence[Node], scope: Scope, nested: bool, quick: bool = False) -> None:
+        super().__init__(outputs, scope, nested, quick)
+        self.goes: dict[Node, str] = {}  # results of a region, and the names that they have in the end
+        self.passed: dict[str, list[Node]] = {}  # the parameters of a region by their names
+        self.kept = self.outputs  # values that are needed behind all statements
+        self.own: set[Node] = set()  # parameters of which the memory is the region's to write into
+        self.updates: dict[Node, Node] = {}  # results that a parameter becomes by `+=` and the like
+        self.waiting: list[Move] = []
+        self.referred = [*outputs]  # results that go on as they are, rather than as copies
+        self.given: Sequence[Node] = ()  # the parameters of a region
+        self.fixed: set[Node] = set()  # those of which the names are somebody else's
+        self.lists: set[Node] = set()  # stacks that are lists
+        self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays of somebody else
+
+    # ---- regions
+
+    def part(self, node: Node, region: Region, results: Sequence[Node], deeper: int = 0) -> Structured:
+        """What will write a region of a node."""
+        names = self.names.inside(region.body.names)
+        part = self.like(results, replace(self.scope, names=names, depth=self.scope.depth + deeper))
+        part.quoted, part.given, part.referred = place_of(node), region.body.inputs, [*results]
+        return part
+
+    def receive(self, given: Sequence[Code], carried: int = 0) -> None:
+        """What parameters are called; what the first of them are called is assigned in the end."""
+        for i, (x, code) in enumerate(zip(self.given, given, strict=True)):
+            if not isinstance(code, Name):
+                self.pending[x] = Expr(code, 0, ())
+                continue
+            self.names.given(x, code.text)
+            self.passed.setdefault(code.text, []).append(x)
+            if i >= carried:
+                self.fixed.add(x)
+
+    def like(self, outputs: Sequence[Node], scope: Scope) -> Structured:
+        """One of its kind for other results."""
+        return type(self)(outputs, scope, self.nested, self.quick)
+
+    def named(self, x: Node) -> Code:
+        """What a value is called, which is computed first; a number as it is."""
+        if x in self.pending and self.pending[x].depth:
+            self.flush(x)
+        return self.code(x)
+
+    def offer(self, node: Node, expr: Expr) -> None:
+        """An expression for a value, which waits for the one that it will stand in if a person would nest it."""
+        self.pending[node] = expr
+        if not self.may_nest(node):
+            self.flush(node)
+        elif self.is_returned(node):
+            self.comment(node)
+
+    def begin(self, moves: Sequence[Move]) -> None:
+        """Write everything but what can wait for `end`; `moves` say where results go."""
+        early = [move for move in moves if move.node.op is INPUT and not move.name]
+        self.waiting = [move for move in moves if move not in early]
+        self.kept = {move.node for move in self.waiting}
+        for move in self.waiting:
+            if move.name:
+                self.goes.setdefault(move.node, move.name)
+        for move in early:
+            self._move(move)
+        self.write()
+
+    def _move(self, move: Move) -> None:
+        expr = self.read(move.node)
+        self.written.append(move.statement(expr.code, expr.reads))
+
+    # ---- names
+
+    def may_nest(self, node: Node) -> bool:
+        if self.waiting and node in self.kept:
+            return self.nested and not self.uses[node]
+        return super().may_nest(node)
+
+    def is_returned(self, node: Node) -> bool:
+        return not self.waiting and super().is_returned(node)
+
+    def flush(self, node: Node) -> None:
+        if node in self.goes and not self.take_name(node, node):
+            name = self.goes[node]
+            if self.names.hint(node) in (None, name):
+                self.names.rename(node, self.names.fresh(f"new_{name}"))
+            self.updates.pop(node, None)
+        if node in self.updates:
+            self.write_down(node, self.update(node, self.pending.pop(node)))
+        else:
+            super().flush(node)
+
+    def update(self, node: Node, expr: Expr) -> Statement:
+        """A sum that is written over its first term, or a product."""
+        old = self.updates[node]
+        other = expr.inputs[1 - node.inputs.index(old)]
+        if node.op is ADD:
+            return added(self.name(old), other, makes=node, reads=expr.reads)
+        return Assign((self.name(old),), other, IN_PLACE[node.op], makes=node, reads=expr.reads)
+
+    def take_name(self, result: Node, node: Node) -> bool:
+        """Call a result, which a node gives, as it is called in the end, if that name is free by then."""
+        name = self.goes.get(result)
+        if name is None or self.names.of(result) == name:
+            return name is not None
+        free = all(self._is_done_with(old, node) for old in self.passed.get(name, ()))
+        if free:
+            self.names.rename(result, name)
+        return free
+
+    def _is_done_with(self, old: Node, node: Node) -> bool:
+        """Whether a parameter is needed for nothing behind a node."""
+        if old not in self.uses:
+            return True
+        if old in self.kept or any(user.id > node.id for user in self.uses[old]):
+            return False
+        waiting = [expr.reads for x, expr in self.pending.items() if x is not node and x not in node.inputs]
+        return not any(self.roots[x] is self.roots[old] for reads in waiting for x in reads)
+
+    # ---- the end
+
+    def end(self) -> list[Statement]:
+        """What waits goes where it belongs: nothing is overwritten that others read; those in a circle go at once."""
+        later = [move for move in self.waiting if self.goes.get(move.node, move.name) != move.name]
+        left = [move for move in self.waiting if move not in later and not self._is_there(move)]
+        while left:
+            free = [move for move in left if not any(self._reads(x, move) for x in left if x is not move)]
+            ready = free[:1] or left
+            self._deliver(ready)
+            left = [move for move in left if move not in ready]
+        for move in later:
+            self._move(move)
+        return self.written
+
+    def _is_there(self, move: Move) -> bool:
+        return move.node not in self.pending and self.names.of(move.node) == move.name
+
+    def _reads(self, move: Move, other: Move) -> bool:
+        """Whether one move reads what another one overwrites."""
+        written = self.updates.get(other.node)
+        reads = self.read(move.node).reads
+        if written is not None and any(self.roots[x] is written for x in reads):
+            return True
+        return bool(other.name) and any(self.names.of(x) == other.name for x in reads)
+
+    def _deliver(self, moves: Sequence[Move]) -> None:
+        """One assignment, of several values where there are several moves."""
+        exprs = [self.read(move.node) for move in moves]
+        computed = [move.node for move, expr in zip(moves, exprs, strict=True) if expr.depth]
+        for node in computed:
+            self.comment(node)
+        if len(moves) == 1 and moves[0].node in self.updates:
+            statement = self.update(moves[0].node, exprs[0])
+        elif len(moves) == 1:
+            statement = moves[0].statement(exprs[0].code, exprs[0].reads)
+        else:
+            target, value = several([move.name for move in moves]), several([expr.code.text for expr in exprs])
+            statement = Assign((target,), value, reads=[x for expr in exprs for x in expr.reads])
+        self.written.append(replace(statement, makes=computed[0]) if len(computed) == 1 else statement)
+        for move in moves:
+            if move.name and move.node in computed:
+                del self.pending[move.node]
+                self.names.rename(move.node, move.name)
+
+    # ---- whose names and arrays these are
+
+    def hint(self, node: Node) -> str | None:
+        """What the user calls a value."""
+        return self.names.hint(node)
+
+    def reads(self, x: Node) -> bool:
+        """Whether a parameter is needed at all."""
+        return bool(self.uses.get(x)) or x in self.outputs
+
+    def reads_once(self, x: Node) -> bool:
+        return len(self.uses[x]) == 1 and x not in self.outputs
+
+    def passes_on(self, x: Node, node: Node) -> bool:
+        """Whether the name of a value may go on as that of what a loop makes of it: nothing else reads it."""
+        if x in self.pending or x in self.kept or x in self.fixed or node.inputs.count(x) > 1:
+            return False
+        return all(user is node or user.id < node.id for user in self.uses[x])
+
+    def let_go(self, x: Node, node: Node) -> None:
+        """Expressions that wait must read a value before its name has another one."""
+        root = self.roots[x]
+        waiting = [y for y, expr in self.pending.items() if expr.depth and y not in node.inputs]
+        for y in [y for y in waiting if any(self.roots[r] is root for r in self.pending[y].reads)]:
+            self.flush(y)
+
+    def has_alone(self, x: Node, node: Node) -> bool:
+        """Whether the memory of a value is for nobody but a loop."""
+        alone = sum(self.roots[y] is x for y in node.inputs) == 1
+        return alone and self.owned(x) and self.last_use[x] is node
+
+    def owned(self, node: Node) -> bool:
+        return node in self.own or super().owned(node)
+
+    def is_own(self, y: Node) -> bool:
+        """Whether the memory of a result is new, or what the region may write into, and that of no other result."""
+        root = self.roots[y]
+        theirs = (root.op is INPUT and root not in self.own) or (root.op is CONSTANT and number(root) is None)
+        if theirs or root in self.borrowed:
+            return False
+        return root.aval.shape == () or [self.roots[z] for z in self.referred].count(root) == 1
+
+    def is_given(self, root: Node) -> bool:
+        return root in self.borrowed or super().is_given(root)
+
+    def may_update(self, node: Node, old: Node) -> bool:
+        """Whether a result is a sum with a parameter, or a product, that may be written over it."""
+        if node.op not in IN_PLACE or node.inputs.count(old) != 1 or self.last_use[old] is not node:
+            return False
+        first = node.inputs[0] is old or node.op.commutes
+        return first and _is_like(node, old) and [self.roots[y] for y in self.referred].count(node) == 1
+
+    def stays(self, node: Node) -> Node | None:
+        """The parameter that a result is, with numbers assigned, if nothing reads what it was before."""
+        last = node
+        while last.op in (SET, ADD_AT) and self.last_use[last.inputs[0]] is last:
+            last = last.inputs[0]
+        return last if last.op is INPUT and last is not node else None
+
+
+def _is_like(x: Node, y: Node) -> bool:
+    return x.aval.dtype == y.aval.dtype and x.aval.weak == y.aval.weak and same_shape(x.aval.shape, y.aval.shape)
