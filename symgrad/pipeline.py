@@ -22,6 +22,7 @@ from typing import NamedTuple
 from symgrad.analysis.cost import note_columns
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fuse import fuse_loops
+from symgrad.control.slices import slice_reads, slice_reads_within
 from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
@@ -141,6 +142,14 @@ BEFORE = (
         gives="the same values in one spelling, constants folded, in stable forms",
         why="the derivative of a stable form is stable, where that of log(1 + exp(x)) is inf / inf",
         within=canonicalise_within,
+    ),
+    Stage(
+        slice_reads,
+        level=1,
+        takes="loops whose turns read arrays at their own places",
+        gives="loops over slices of these arrays",
+        why="the derivative of an index adds to a whole array in each turn, that of a slice is stacked",
+        within=slice_reads_within,
     ),
     Stage(
         expand,

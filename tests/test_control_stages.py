@@ -6,6 +6,7 @@ import pytest
 import symgrad as sg
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fuse import fuse_loops
+from symgrad.control.slices import slice_reads
 from symgrad.core.graph import verify
 from symgrad.core.interpret import interpret
 from symgrad.core.region import regions_of, with_nested
@@ -326,3 +327,80 @@ def test_branches_give_what_is_read_and_read_what_they_need():
 def test_a_program_without_loops_is_left_as_it_is():
     graph = traced(lambda x: np.sum(np.sin(x)), XS)
     assert fuse_loops(graph) is graph and drop_dead_results(graph) is graph
+
+
+# ---- slices
+
+
+def sliced(f, *args):
+    """The program with slices, checked, and how often its bodies still read at places."""
+    graph = traced(f, *args)
+    after = slice_reads(graph)
+    same(graph, after, args)
+    return after, sum(node.op.name == "index" and len(node.inputs) > 1 for node in with_nested(after.live))
+
+
+XYZ = RNG.standard_normal((6, 3, 4))
+
+
+@pytest.mark.parametrize(
+    "body, left",
+    [
+        (lambda i, s, x, k: s + x[i], 0),
+        (lambda i, s, x, k: s + x[i + 1] * x[i + 2], 0),
+        (lambda i, s, x, k: s + x[5 - i] * x[3 - i], 0),
+        (lambda i, s, x, k: s + x[1 + i - 1], 0),
+        (lambda i, s, x, k: s + x[:4, 2, i], 0),
+        (lambda i, s, x, k: s + x[i, 1:, :1] + x[i, None, k], 1),  # one index, by k, outside
+        (lambda i, s, x, k: s * 0.5 + x[i, 2][(i + 1) % 2], 1),  # in the slice
+        (lambda i, s, x, k: s + x[2 * i - i], 1),
+        (lambda i, s, x, k: s + x[i - 1], 1),  # at first the last
+        (lambda i, s, x, k: s + x[i * i % 6], 1),
+        (lambda i, s, x, k: s + x[2 - i], 1),
+    ],
+)
+def test_what_a_turn_reads_at_its_place_is_a_slice(body, left):
+    start = np.zeros(np.shape(body(0, 0.0, XYZ, 1)))
+    _, places = sliced(lambda x, k: sg.fori_loop(0, 4, lambda i, s: body(i, s, x, k), start), XYZ, np.int64(1))
+    assert places == left
+
+
+def test_slices_of_symbolic_sizes():
+    def f(x):
+        n = len(x)
+        return sg.fori_loop(0, n - 1, lambda i, s: s + x[i] * x[i + 1] - x[n - 1 - i] * x[n - 2 - i], 0.0)
+
+    after = slice_reads(sg.trace(f, "float64[n]").graph)
+    assert not any(node.op.name == "index" for loop in loops(after) for node in regions_of(loop)[0].nodes)
+    for n in (1, 2, 5):
+        x = RNG.standard_normal(n)
+        np.testing.assert_allclose(values(after, [x])[0], f(x), atol=1e-14)
+    beyond = sg.trace(lambda x: sg.fori_loop(0, len(x) - 1, lambda i, s: s + x[i + 2], 0.0), "float64[n]").graph
+    assert slice_reads(beyond) is beyond
+
+
+def test_loops_in_loops_read_slices_of_slices():
+    def f(x, k):
+        inner = lambda i, s: sg.fori_loop(0, 3, lambda j, s: s * 0.9 + x[i, j, k] * x[i + 1, 2, j], s)
+        return sg.fori_loop(0, 3, inner, 0.5)
+
+    after, places = sliced(f, np.moveaxis(XYZ, 2, 1).copy(), np.int64(2))
+    assert places == 1  # x[:, :, k], outside
+    (outer,) = loops(after)
+    assert dict(outer.params)["sliced"] == 2
+
+
+def test_another_number_of_turns_than_is_known_leaves_indices():
+    for_n = lambda x, n: sg.fori_loop(0, n, lambda i, s: s + x[i], 0.0)
+    assert sliced(for_n, XYZ[:, 0, 0], np.int64(3))[1] == 1
+    until = lambda x: sg.while_loop(lambda v: x[v[0]] < 9, lambda v: (v[0] + 1, v[1] + x[v[0]]), (0, 0.0))
+    assert sliced(until, np.arange(12.0))[1] == 2
+
+
+def test_derivatives_are_taken_of_slices():
+    f = lambda x: np.sum(sg.fori_loop(0, 4, lambda i, s: np.sin(s) * x[i, 0], np.ones(4)))
+    graph = sg.trace(f, XYZ).graph
+    image = BEFORE[1].within(graph, "stable", graph.outputs, (), 0)
+    (loop,) = [node for node in image.values() if node.op is SCAN]
+    assert dict(loop.params)["sliced"] == 1
+    verify(graph)

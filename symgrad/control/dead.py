@@ -47,6 +47,7 @@ def _lean_loop(node: Node, used: Mapping[int, Node]) -> _Lean:
     loop = opened(loop_of(node))
     inputs, results = len(loop.inputs), len(loop.results)
     numbers = _kept(loop, used)
+    loop = loop.without_unread()
     if (len(loop.inputs), len(loop.results)) == (inputs, results):
         return None
     items = {x: numbers[i] for i, x in used.items()}
@@ -67,9 +68,6 @@ def _kept(loop: Opened, used: Container[int]) -> dict[int, int | Node]:
     loop.others += [Read(c.start, c.value) for c, is_fixed in zip(loop.carried, fixed, strict=True) if is_fixed]
     loop.stacked = [loop.results[j] for j in stacks]
     loop.carried = [loop.carried[i] for i in changing]
-    read = set(reached([*roots, *loop.results]))
-    loop.sliced = [x for x in loop.sliced if x.value in read]
-    loop.others = [x for x in loop.others if x.value in read]
     return numbers
 
 

@@ -25,7 +25,7 @@ from symgrad.control.opened import (
     turn_in,
 )
 from symgrad.core.graph import Graph, Node
-from symgrad.ops.control import SCAN
+from symgrad.ops.control import PLACE, SCAN
 from symgrad.rewrite.engine import Made, copied
 
 
@@ -175,23 +175,23 @@ class _Together:
         self.carried: dict[Any, Read] = {}
         self.sliced: dict[Any, Read] = {}
         self.others: dict[Any, Read] = {}
-        self.place = stand_in(self.graph, loops[0].given.place, loops[0])
+        self.place = stand_in(self.graph, PLACE, loops[0].node.where)
         self.turns = [self._turn(*each) for each in zip(loops, kinds, strict=True)]
 
     def _turn(self, loop: Loop, kinds: Sequence[Any]) -> Turn:
         at = loop.given
-        carry = self._values(self.carried, kinds, loop, loop.starts, at.carry)
-        slices = self._values(self.sliced, _sources(loop.slices_of, at.slices), loop, loop.slices_of, at.slices)
-        others = self._values(self.others, _sources(loop.others, at.others), loop, loop.others, at.others)
+        carry = self._values(self.carried, kinds, loop.starts, at.carry)
+        slices = self._values(self.sliced, _sources(loop.slices_of, at.slices), loop.slices_of, at.slices)
+        others = self._values(self.others, _sources(loop.others, at.others), loop.others, at.others)
         return turn_in(self.graph, loop, Given(carry, self.place, slices, others))
 
     def _values(
-        self, known: dict[Any, Read], kinds: Sequence[Any], loop: Loop, sources: Sequence[Node], values: Sequence[Node]
+        self, known: dict[Any, Read], kinds: Sequence[Any], sources: Sequence[Node], values: Sequence[Node]
     ) -> list[Node]:
         """What stands for values of a loop: one value for all of a kind."""
         for kind, source, value in zip(kinds, sources, values, strict=True):
             if kind not in known:
-                known[kind] = Read(source, stand_in(self.graph, value, loop))
+                known[kind] = Read(source, stand_in(self.graph, value.aval, value.where))
         return [known[kind].value for kind in kinds]
 
     def finer(self) -> Kinds:

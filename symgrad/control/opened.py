@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from symgrad.core.graph import INPUT, ITEM, Graph, Node
+from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, reached
+from symgrad.core.provenance import Where
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import Size
 from symgrad.frontend.variable import Variable, freeze
@@ -77,11 +78,10 @@ def turn_in(graph: Graph, loop: Loop, given: Given) -> Turn:
     return Turn(results[:n], results[n:], test)
 
 
-def stand_in(graph: Graph, parameter: Node, loop: Loop) -> Node:
-    """An input of the graph of a turn for a parameter of a loop's body, called as that is."""
-    node = graph.add(INPUT, (), (("aval", parameter.aval), ("name", f"x{len(graph.inputs)}")), parameter.where)
+def stand_in(graph: Graph, aval: Aval, where: Where) -> Node:
+    """A further input of the graph of a turn."""
+    node = graph.add(INPUT, (), (("aval", aval), ("name", f"x{len(graph.inputs)}")), where)
     graph.inputs.append(node)
-    loop.body.label(graph, {parameter: node})
     return node
 
 
@@ -96,7 +96,7 @@ class Carried(NamedTuple):
 class Read(NamedTuple):
     """What a turn reads: an array outside, and in the turn what stands for it or for a slice of it."""
 
-    source: Node
+    source: Any  # a node, or what says how one is made
     value: Node
 
 
@@ -132,7 +132,7 @@ class Opened:
     reverse: bool
 
     @property
-    def inputs(self) -> tuple[Node, ...]:
+    def inputs(self) -> tuple[Any, ...]:
         """Of its node."""
         return (self.length, *(x[0] for x in (*self.carried, *self.sliced, *self.others)))
 
@@ -141,7 +141,33 @@ class Opened:
         """Of its body."""
         return [*(c.update for c in self.carried), *self.stacked]
 
-    def appended(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
+    def rewritten(self, step: Callable[[Graph], Graph]) -> Opened:
+        """The loop with what a step makes of the graph of its turn; itself where that stays as it is."""
+        old, tests = self.graph, [] if self.test is None else [self.test]
+        old.outputs = [*self.results, *tests]
+        new = step(old)
+        if new is old:
+            return self
+        image, n = dict(zip(old.inputs, new.inputs, strict=True)), len(self.carried)
+        pairs = zip(self.carried, new.outputs, strict=False)
+        return replace(
+            self,
+            graph=new,
+            place=image[self.place],
+            carried=[Carried(c.start, image[c.value], y) for c, y in pairs],
+            sliced=[Read(x.source, image[x.value]) for x in self.sliced],
+            others=[Read(x.source, image[x.value]) for x in self.others],
+            stacked=new.outputs[n : n + len(self.stacked)],
+            test=new.outputs[-1] if tests else None,
+        )
+
+    def without_unread(self) -> Opened:
+        """The loop without slices and other values that its turn does not read."""
+        read = set(reached([*self.results, *([] if self.test is None else [self.test])]))
+        sliced, others = ([x for x in part if x.value in read] for part in (self.sliced, self.others))
+        return replace(self, sliced=sliced, others=others)
+
+    def appended(self, graph: Graph, image: Mapping[Any, Node]) -> Node:
         """Its node in another graph, on images of what it is given."""
         carry, slices, reads = ([x.value for x in part] for part in (self.carried, self.sliced, self.others))
         body = Region(self.graph, [*carry, self.place, *slices, *reads], self.results)
@@ -156,8 +182,9 @@ class Opened:
 def opened(loop: Loop) -> Opened:
     """A loop with its turn in a graph of its own."""
     graph, at = Graph(), loop.given
-    stand_ins = lambda parameters: [stand_in(graph, x, loop) for x in parameters]
-    given = Given(stand_ins(at.carry), stand_in(graph, at.place, loop), stand_ins(at.slices), stand_ins(at.others))
+    stand_ins = lambda parameters: [stand_in(graph, x.aval, x.where) for x in parameters]
+    carry, (place,), slices, others = (stand_ins(part) for part in (at.carry, [at.place], at.slices, at.others))
+    given = Given(carry, place, slices, others)
     turn = turn_in(graph, loop, given)
     return Opened(
         graph,
@@ -192,12 +219,13 @@ Appended = Callable[[Graph, Mapping[Node, Node]], Node]
 def instead_of(appended: Appended, node: Node, items: Mapping[Node, int | Node]) -> dict[Node, Made]:
     """How a node comes into the place of another, and into that of values its results, by number, or other values."""
     instead: dict[Node, Made] = {node: lambda new, image: Variable(new, appended(new, image))}
-    return instead | {x: _result(node, i) if isinstance(i, int) else _image(i) for x, i in items.items()}
+    return instead | {x: _result(node, i) if isinstance(i, int) else image_of(i) for x, i in items.items()}
 
 
 def _result(node: Node, i: int) -> Made:
     return lambda new, image: Variable(new, new.add(ITEM, (image[node],), (("index", i),)))
 
 
-def _image(x: Node) -> Made:
+def image_of(x: Node) -> Made:
+    """How what has become of another value stands for one."""
     return lambda new, image: Variable(new, image[x])
