@@ -46,7 +46,7 @@ class Name(Code):
 
 @dataclass(slots=True, kw_only=True)
 class Negative(Code):
-    """Minus an operand."""
+    """What is minus an operand: ``-x``, or ``-2 * x``."""
 
     operand: Code
 
@@ -75,6 +75,18 @@ def infix(symbol: str, a: Code, b: Code) -> Code:
         return Code(f"{a.text if a.level == PRODUCT else a.at(UNARY)} {symbol} {b.at(UNARY)}", level)
     left = level + 1 if level == COMPARE else level
     return Code(f"{a.at(left)} {symbol} {b.at(level + 1)}", level)
+
+
+def signed(symbol: str, a: Code, b: Code) -> Code:
+    """``a symbol b`` of numbers that do not wrap around, as minus something where that is what it is."""
+    code = infix(symbol, a, b)
+    if not isinstance(a, Negative) or symbol not in OPPOSITE:
+        return code
+    return Negative(code.text, code.level, operand=infix(OPPOSITE[symbol], a.operand, b))
+
+
+OPPOSITE = {"*": "*", "/": "/", "-": "+"}
+"""Minus ``-a symbol b`` in terms of `a` and `b`."""
 
 
 def negative(x: Code) -> Negative:

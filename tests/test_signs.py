@@ -64,3 +64,20 @@ def test_the_gradient_of_rosenbrock_reads_as_written_by_hand():
         return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
     assert "+ -" not in sg.grad(rosenbrock, optimize=1).source("float64[10]")
+
+
+def test_what_is_added_to_a_part_with_a_sign_is_subtracted():
+    def loss(x):
+        return np.sum((x[2:] - 2 * x[1:-1] + x[:-2]) ** 2)
+
+    assert "d_x[1:-1] -= 2 * " in sg.grad(loss, optimize=1).source("float64[9]")
+
+
+def test_no_number_of_a_small_integer_type_changes_its_sign():
+    def f(x):
+        x = x.copy()
+        np.add.at(x, np.array([0, 2]), -128)
+        return x
+
+    x = np.zeros(3, np.int8)
+    np.testing.assert_array_equal(sg.compile(f)(x), f(x))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.ranges import Hazards
+from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
@@ -323,13 +324,13 @@ class _Pullback:
     def times(self, g: Cotangent, p: Any) -> Cotangent:
         """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""
         if not isinstance(p, Variable):
-            value = g.value if p == 1 else -g.value if p == -1 else g.value * p
+            value = g.value if p == 1 else -g.value if p == -1 else p * g.value
             return g._replace(value=value)
         masked = as_mask(p)
         if masked is None:
-            return Cotangent(g.value * p, g.mask, g.mask if self.may_blow(p.node) else g.valid)
+            return Cotangent(_product(g.value, p), g.mask, g.mask if self.may_blow(p.node) else g.valid)
         mask, p = masked
-        value = g.value if is_number(p.node, 1) else g.value * p
+        value = g.value if is_number(p.node, 1) else _product(g.value, p)
         narrowed = both(g.mask, mask)
         return Cotangent(value, narrowed, narrowed if self.may_blow(p.node) else both(g.valid, mask))
 
@@ -398,3 +399,8 @@ class _Pullback:
 
 def _unknown(node: Node, by: Unknown) -> NotDifferentiableError:
     return NotDifferentiableError(f"{by.of or node.op.path} has no derivative by {by.argument}", by.instead, node.where)
+
+
+def _product(g: Variable, p: Variable) -> Variable:
+    """Numbers stand first."""
+    return p * g if number(p.node) is not None else g * p

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from symgrad.core.graph import Node
 from symgrad.core.sizes import Dim
-from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, negative, spell_param
+from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, negative, signed, spell_param
 
 
 def scalar_call(node: Node, *xs: Code) -> Code:
@@ -25,7 +25,7 @@ def infix_spelling(symbol: str, name: str) -> Callable[..., Code]:
             return call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
         if symbol == "**" and node.inputs[0].aval.dtype == bool:
             return call(f"np.{name}", [a.text, b.text])  # ** 2 is np.square, which gives int8
-        return spell_infix(symbol, a, b)
+        return signed(symbol, a, b) if node.aval.dtype.kind == "f" else spell_infix(symbol, a, b)
 
     return spell
 

@@ -76,6 +76,13 @@ class Rewriting(Graph):
         self.provenance = where
         return self.simplified(Graph.rebuild(self, node, inputs, where))
 
+    def share(self, node: Node) -> None:
+        """Several nodes use a value, and so what it is a view of: rules take it from behind views."""
+        self.shared.add(node)
+        while node.op.view:
+            node = node.inputs[0]
+            self.shared.add(node)
+
     def simplified(self, node: Node) -> Node:
         """What a node becomes; itself while that is being found out."""
         result = self._result.get(node)
@@ -191,7 +198,7 @@ def _walk(new: Rewriting, nodes: Sequence[Node], outputs: Iterable[Node], image:
     for node in nodes:
         image[node] = _rebuilt(new, node, image)
         if node in shared:
-            new.shared.add(image[node])
+            new.share(image[node])
 
 
 def _rebuilt(new: Rewriting, node: Node, image: MutableMapping[Node, Node]) -> Node:

@@ -298,7 +298,8 @@ class Body:
         if node.op is index.ADD_AT and arrays and not hits_once(node):
             statement: Statement = Evaluate(self.added_at(node, target, list(map(self.code, arrays)), content))
         elif self.adds(node):
-            statement = added(place, content)
+            of_floats = node.aval.dtype.kind == "f"  # no int8 is the 128 of `-= 128`
+            statement = added(place, content) if of_floats else Assign((place,), content, "+=")
         elif self.goes_straight(node, value):
             statement = Evaluate(written_into(value, self.pending[value].inputs, place))
         else:
