@@ -8,6 +8,7 @@ from symgrad.core.options import options as options
 from symgrad.core.version import VERSION as __version__  # noqa: F401
 from symgrad.derivatives import mapped as _mapped  # noqa: F401  its operators belong to the table, too
 from symgrad.derivatives.checkpoint import checkpoint as checkpoint
+from symgrad.derivatives.closure import closure_convert as closure_convert
 from symgrad.derivatives.custom import custom_jvp as custom_jvp, custom_vjp as custom_vjp
 from symgrad.derivatives.hooks import on_gradient as on_gradient
 from symgrad.export.load import Saved as Saved, load as load
@@ -23,6 +24,11 @@ from symgrad.frontend.control import (
 )
 from symgrad.frontend.trace import Program as Program
 from symgrad.frontend.variable import Variable as Variable
+from symgrad.implicit.integrals import quad as quad
+from symgrad.implicit.linear import cg as cg, gmres as gmres
+from symgrad.implicit.minima import minimize as minimize
+from symgrad.implicit.odes import odeint as odeint
+from symgrad.implicit.roots import fixed_point as fixed_point, root as root
 from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
 from symgrad.ops.define import operator as operator
 from symgrad.report.diff import diff as diff

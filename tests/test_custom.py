@@ -419,3 +419,20 @@ def test_a_compiled_program_goes_to_other_processes():
 def test_the_text_is_the_same_every_time():
     program = lambda: sg.hessian(lambda x: np.sum(by_vjp(3.0)(x, Y) + by_jvp()(x, x))).source(X)
     assert program() == program()
+
+
+@pytest.mark.parametrize("made", [sg.custom_vjp, sg.custom_jvp])
+def test_a_rule_that_calls_its_function_finds_the_result(made):
+    calls = []
+
+    @made
+    def f(x, power=2):
+        calls.append(x)
+        return np.sin(x) ** power
+
+    if made is sg.custom_vjp:
+        f.defvjp(lambda x, power: (f(x, power), (x, f(x, 3))), lambda r, g: (7 * r[1] * g, None))
+    else:
+        f.defjvp(lambda p, t: (f(*p), 7 * f(p[0], 3) * t[0]))
+    close(sg.grad(lambda x: np.sum(f(x)))(X), 7 * np.sin(X) ** 3)
+    assert len(calls) == 2  # with another power it is another call

@@ -40,6 +40,10 @@ def stacked_products(program):
     return [x for x in program.graph.nodes if x.op.name == "matmul" and x.inputs[0].aval.ndim > 2]
 
 
+def sum_of_squares(x):
+    return np.vecdot(x, x)
+
+
 AROUND = {
     "bias": lambda y, x: y + array(H),
     "bias along time": lambda y, x: y + array(T, H),  # is not the same for all rows
@@ -56,6 +60,7 @@ AROUND = {
     "with a column": lambda y, x: np.einsum("btd,bt->d", y, x[..., 0]),
     "one after the other": lambda y, x: np.tanh(y) @ array(H, D) @ array(D, 2, seed=1),
     "by a vector": lambda y, x: np.exp(y @ array(H)),
+    "by a vector, and of that the norm": lambda y, x: np.sqrt(sum_of_squares(np.exp(y) @ array(H))),
     "heads": lambda y, x: np.swapaxes(np.reshape(y, (*y.shape[:2], 2, H // 2)), 1, 2) @ array(H // 2, 2),
     "turned": lambda y, x: np.swapaxes(y, 0, 1) @ array(H, 3) + array(3),
     "part": lambda y, x: y[1:] @ array(H, 2),

@@ -6,7 +6,7 @@ from symgrad.ops.define import Unknown, operator
 
 def _vjp(gs, ys, *xs, region, rule):
     outside = Unknown("a value that it reads from outside", "Pass that value to it as an argument.", rule.name)
-    return (*rule.cotangents(xs[: rule.count], gs), *[outside] * (len(xs) - rule.count))
+    return (*rule.cotangents(xs[: rule.count], ys, gs), *[outside] * (len(xs) - rule.count))
 
 
 CUSTOM = operator(

@@ -176,7 +176,7 @@ class Walk:
         a, b = node.inputs
         lead = self._lead(node.inputs)
         shape = node.aval.shape[:lead]
-        if not lead or len(a.aval.shape) != len(b.aval.shape) or not all(self._fits(x, shape) for x in (a, b)):
+        if not 0 < lead < len(a.aval.shape) == len(b.aval.shape) or not all(self._fits(x, shape) for x in (a, b)):
             return None
         y = graph.add(VECDOT, (self._rows(graph, a, lead), self._rows(graph, b, lead)))
         return self._stack(graph, y, node.aval.shape, lead)

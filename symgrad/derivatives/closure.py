@@ -1,0 +1,110 @@
+"""Functions without closures: what a function reads from outside as further arguments of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from symgrad.core import tree
+from symgrad.core.graph import Graph, depends, reached
+from symgrad.core.region import Region, closed, inline
+from symgrad.core.shapes import same_shape
+from symgrad.errors import ArgumentError
+from symgrad.frontend.bodies import body_of, promoted
+from symgrad.frontend.interception import inside
+from symgrad.frontend.trace import graph_at_hand, of_graph
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.known import Known, known
+from symgrad.ops.operands import ARRAYS
+
+_NUMERIC = (Variable, *ARRAYS, float, complex)
+_ROW = "it is an argument of a function that is traced once, and may be called with others"
+
+
+def closure_convert(f: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """A function without a closure: what it reads from outside, traced values of your program, become arguments.
+
+    A function with a rule of its own has derivatives by its arguments alone. Of a function that is handed to it, such
+    as the right side of an equation, derivatives are wanted by what that one reads as well.
+
+    Parameters
+    ----------
+    f : callable
+        Written in NumPy. It is traced once.
+    *example_args : tree
+        Arguments like those that it will be called with.
+
+    Returns
+    -------
+    converted : callable
+        ``converted(*args, *outside)`` is ``f(*args)``, for arguments of the same shapes and dtypes.
+    outside : list of array
+        What `f` reads, or what can be computed of that ahead of any call. Outside of a trace it is empty.
+
+    Raises
+    ------
+    ArgumentError
+        If `f` is not a function; when it is called with other shapes, dtypes or structures.
+
+    Examples
+    --------
+    >>> import numpy as np, symgrad as sg
+    >>> def twice(f, x):  # with the derivative of f in a point that is moved
+    ...     g, outside = sg.closure_convert(f, x)
+    ...     apply = sg.custom_jvp(lambda x, outside: g(g(x, *outside), *outside))
+    ...     apply.defjvp(lambda p, t: sg.jvp(lambda *xs: g(g(xs[0], *xs[1]), *xs[1]), p, t))
+    ...     return apply(x, outside)
+    >>> sg.grad(lambda a: twice(lambda x: a * x, 3.0))(2.0)
+    np.float64(12.0)
+    """
+    graph = graph_at_hand(example_args)
+    if not callable(f):
+        raise ArgumentError(f"{f!r} is not a function", "Give a function of arrays.")
+    if graph is None:
+        return f, []
+    leaves, structure = tree.flatten(example_args)
+    given = [Variable(graph, lift(graph, x)) if isinstance(x, _NUMERIC) else x for x in leaves]
+    with body_of(graph), inside(graph, f):
+        rows = [Variable(graph, graph.seed(x.aval), _ROW) if isinstance(x, Variable) else x for x in given]
+        results, shape = tree.flatten(of_graph(graph, f(*tree.unflatten(structure, rows))))
+    own = [x.node for x in rows if isinstance(x, Variable)]
+    made = [y.node for y in results if isinstance(y, Variable)]
+    moving = depends(reached(made), own)
+    region = closed(graph, own, made, lambda x: x in moving or known(x) is Known.YES)
+    converted = Converted(region, given, structure, results, shape)
+    return converted, [Variable(graph, x) for x in region.parameters[len(own) :]]
+
+
+class Converted:
+    """A function as a region, of arguments like those that are given."""
+
+    def __init__(
+        self, region: Region, given: Sequence[Any], structure: tree.TreeSpec, results: Sequence[Any], shape: Any
+    ) -> None:
+        self.region, self._given, self._structure, self._results, self._shape = region, given, structure, results, shape
+
+    def __call__(self, *args: Any) -> Any:
+        count = len(self._structure.children())
+        leaves, structure = tree.flatten(args[:count])
+        if structure != self._structure:
+            fact = f"a converted function is called with {tree.render(structure)}"
+            raise ArgumentError(fact, f"It takes {tree.render(self._structure)}, and what it reads from outside.")
+        graph = graph_at_hand(args) or self.region.graph
+        nodes = [_like(graph, y, x) for x, y in zip(self._given, leaves, strict=True) if isinstance(x, Variable)]
+        parameters = self.region.parameters[len(nodes) :]
+        if len(args) - count != len(parameters):
+            fact = f"a converted function is given {len(args) - count} values from outside"
+            raise ArgumentError(fact, f"It reads {len(parameters)}: give the list that closure_convert returned.")
+        nodes += [_like(graph, y, Variable(graph, x)) for x, y in zip(parameters, args[count:], strict=True)]
+        image = inline(graph, self.region, nodes)
+        return tree.unflatten(
+            self._shape, [Variable(graph, image[y.node]) if isinstance(y, Variable) else y for y in self._results]
+        )
+
+
+def _like(graph: Graph, y: Any, x: Variable) -> Any:
+    """The node of an argument, in the dtype that it had when the function was traced."""
+    node = lift(graph, y)
+    if not same_shape(node.aval.shape, x.shape) or node.aval.dtype.kind != x.dtype.kind:
+        raise ArgumentError(f"a converted function is called with {node.aval} for {x.aval}", "Convert it for that.")
+    return promoted(graph, node, x.aval)
