@@ -8,6 +8,7 @@ from symgrad.core import tree
 from symgrad.core.graph import reached, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.region import regions_of
+from symgrad.derivatives.segments import sizes_of_segments
 from symgrad.errors import NotDifferentiableError
 from symgrad.ops.control import SCAN
 
@@ -334,3 +335,65 @@ def test_forward_mode_keeps_nothing(name, results):
     v = direction(args)
     found = loops(sg.compile(lambda *xs: sg.jvp(f, xs, tuple(v))[1]), *args)
     assert [len(node.aval) for node in found] == results  # what is carried and stacked anyway, each with its tangent
+
+
+# ---- checkpoints
+
+
+def rows(checkpoint, reverse=False):
+    def f(W, xs):
+        body = lambda h, x: (np.tanh(h @ W.T + x), h.sum() * x)
+        h, ys = sg.scan(body, np.ones(3), xs, reverse=reverse, checkpoint=checkpoint)
+        return h @ h + np.sum(ys**2)
+
+    return f
+
+
+def counted(checkpoint):
+    return lambda W, n: np.sum(sg.fori_loop(0, n, lambda i, h: np.tanh(h @ W + i), np.ones(3), checkpoint=checkpoint))
+
+
+def decaying(checkpoint):
+    return lambda x: sg.while_loop(lambda v: v > 1, lambda v: v * 0.9 + np.sin(v) / 99, x, checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("checkpoint", [3, 10, "log"])
+@pytest.mark.parametrize("n", [1, 17, 20])
+def test_checkpoints_change_no_gradient(n, checkpoint):
+    xs = np.resize(XS, (n, 3)) + np.arange(n)[:, None] / 10
+    cases = [
+        (rows, W, xs),
+        (lambda k: rows(k, reverse=True), W, xs),
+        (counted, W / 2, np.int64(n)),
+        (decaying, 3.0 * n),
+    ]
+    for make, *args in cases:
+        found, want = (evaluate(sg.grad(make(k), 0), *args) for k in (checkpoint, None))
+        np.testing.assert_allclose(found, want, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("make, args", [(rows, (W, XS)), (decaying, (30.0,))])
+def test_checkpoints_change_no_second_derivative(make, args):
+    for outer in ("reverse", "forward"):
+        kept, again = (
+            slope(slope(make(k), args, direction(args), "reverse"), args, direction(args), outer) for k in (None, 2)
+        )
+        np.testing.assert_allclose(evaluate(sg.compile(again), *args), evaluate(sg.compile(kept), *args), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "checkpoint, turns, sizes",
+    [
+        (8, 16, [4, 1]),
+        (50, 100_000, [10_000, 1_000, 100, 10, 1]),
+        (72, 100_000, [18**3, 18**2, 18, 1]),
+        (4, 20, [9, 3, 1]),
+    ],
+)
+def test_fewer_states_take_more_loops(checkpoint, turns, sizes):
+    assert sizes_of_segments(checkpoint, turns) == sizes
+
+
+def test_a_checkpoint_that_is_no_number():
+    with pytest.raises(sg.errors.ArgumentError, match="checkpoint=0"):
+        sg.while_loop(lambda x: x > 1, lambda x: x / 2, 8.0, checkpoint=0)

@@ -15,12 +15,13 @@ import numpy as np
 from symgrad.core.graph import CONSTANT, SIZE, Graph, Node
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
-from symgrad.derivatives.bodies import Back, appended, item, seed_for, strong, zeros
+from symgrad.derivatives.bodies import Back, appended, as_number, item, seed_for, strong, zeros
 from symgrad.derivatives.loops import Loop, Turns, number_of
+from symgrad.derivatives.segments import is_segmented, through_segments
 from symgrad.errors import NotDifferentiableError
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable, freeze
-from symgrad.ops.control import NUMBER, SCAN, parted
+from symgrad.ops.control import SCAN, parted
 from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import ADD
 from symgrad.ops.index import ADD_AT
@@ -39,6 +40,8 @@ def through_loop(
     params = dict(node.params)
     if "test" in params and params.get("reverse"):
         return _through_mirrored(graph, node, cotangents, active, back)
+    if is_segmented(node):
+        return through_segments(graph, node, cotangents, active, back)
     return _Backward(graph, node, cotangents, active).through(back)
 
 
@@ -75,7 +78,7 @@ class _Backward(Loop):
             made,
             self.turns,
             not self.reverse,
-        ).recorded(graph, {x: _as_was(graph, slot, x) for x, slot in slots.items()})
+        ).recorded(graph, {x: as_number(graph, slot, x) for x, slot in slots.items()})
         return {i + 1: item(graph, backward, k) for k, i in enumerate([*live, *summed, *stacked]) if i in self.active}
 
     # ---- one turn
@@ -120,11 +123,6 @@ class _Backward(Loop):
         return {x: item(self.graph, node, places[x]) for x in kept}, count
 
 
-def _as_was(graph: Graph, kept: Node, x: Node) -> Node:
-    """What was kept of a value, as Python's number if it was one."""
-    return NUMBER(Variable(graph, kept)).node if x.aval.weak and not kept.aval.weak else kept
-
-
 def _added(total: Variable, g: Variable) -> Variable:
     """A sum; what is added to places of zeros is added to those places of the total."""
     node, xs = g.node, [Variable(g.graph, x) for x in g.node.inputs]
@@ -153,7 +151,7 @@ def _through_mirrored(
     seeds = [graph.seed(x.aval) for x in region.parameters]
     turn, bound = seeds[n], graph.seed(length.aval)
     place: Any = Variable(graph, bound) - (Variable(graph, turn) + 1)
-    given = [*seeds[:n], _as_was(graph, place.node, turn), *seeds[n + 1 :]]
+    given = [*seeds[:n], as_number(graph, place.node, turn), *seeds[n + 1 :]]
     body = Region(graph, [*seeds, bound], appended(graph, region, given).results)
     of_test = [*given[: n + 1], *given[n + 1 + sliced :]]
     free = [*seeds[: n + 1], *seeds[n + 1 + sliced :], bound]

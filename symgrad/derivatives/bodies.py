@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, moved_name, needed, reached
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, needed, reached
 from symgrad.core.region import Region, inline
 from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.variable import Variable
-from symgrad.ops.control import own_sizes, within
+from symgrad.ops.control import NUMBER, own_sizes, within
 
 
 class Body(NamedTuple):
@@ -44,7 +44,7 @@ class Body(NamedTuple):
 
 def appended(graph: Graph, region: Region, parameters: Sequence[Node]) -> Body:
     """A region on these stand-ins for its parameters."""
-    image = images(graph, region.graph, region, parameters)
+    image = images(graph, region, parameters)
     return Body(
         parameters,
         sorted(dict.fromkeys(image.values()), key=lambda x: x.id),
@@ -52,13 +52,10 @@ def appended(graph: Graph, region: Region, parameters: Sequence[Node]) -> Body:
     )
 
 
-def images(graph: Graph, source: Graph, region: Region, inputs: Sequence[Node]) -> dict[Node, Node]:
-    """Append a region to the graph; the images of its nodes, which keep the names that they have in `source`."""
+def images(graph: Graph, region: Region, inputs: Sequence[Node]) -> dict[Node, Node]:
+    """Append a region to the graph; the images of its nodes, which keep their names."""
     image = inline(graph, region, inputs)
-    for x, y in image.items():
-        name = moved_name(source.names, source.names[x], image) if x in source.names else None
-        if name is not None and y is not x and y.op is not CONSTANT:
-            graph.label(y, name)
+    region.label(graph, {x: y for x, y in image.items() if y.op is not CONSTANT})
     return image
 
 
@@ -90,6 +87,11 @@ def zeros(graph: Graph, aval: Aval) -> Node:
     if not aval.shape:
         return graph.constant(aval.dtype.type(0))
     return np.full(aval.shape, 0, aval.dtype, like=Variable(graph, graph.constant(0))).node
+
+
+def as_number(graph: Graph, x: Node, like: Node) -> Node:
+    """A value as a number of Python's, where it stands for one."""
+    return NUMBER(Variable(graph, x)).node if like.aval.weak and not x.aval.weak else x
 
 
 def item(graph: Graph, node: Node, i: int) -> Node:

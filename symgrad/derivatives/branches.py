@@ -104,7 +104,7 @@ def _of_slots(
     """What a side makes, where slots stand for what is kept of it."""
     instead = {x: slot for x, slot in zip(kept, slots, strict=True) if x is not None}
     own = [x for x in given if x not in slots]
-    image = images(graph, graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
+    image = images(graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
     return [image[y] for y in made]
 
 

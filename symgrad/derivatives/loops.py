@@ -28,13 +28,14 @@ class Turns(NamedTuple):
     turns: Size
     reverse: bool
     test: Sequence[Node] = ()
+    checkpoint: int | str | None = None
 
     def recorded(self, graph: Graph, instead: dict[Node, Node]) -> Node:
         """The node of the loop; `instead` has images for values of a turn. What does not move stands outside."""
         given = [*self.carry, self.place, *self.slices]
         image = dict(zip(given, given, strict=True)) | self.others | instead
         made = [*self.results, *self.test]
-        image = images(graph, graph, Region(graph, [*image], made), [*image.values()])
+        image = images(graph, Region(graph, [*image], made), [*image.values()])
         made = [image[y] for y in made]
         nodes = set(reached(made))
         slices = {x: array for x, array in self.slices.items() if x in nodes}
@@ -43,7 +44,7 @@ class Turns(NamedTuple):
         n = len(self.carry)
         body = Region(graph, [*given, *others], made[: len(self.results)])
         params: dict[str, Any] = {"body": body, "carried": n, "sliced": len(slices), "reverse": self.reverse}
-        params["turns"] = self.turns
+        params |= {"turns": self.turns, "checkpoint": self.checkpoint}
         if self.test:
             params["test"] = Region(graph, [*given[: n + 1], *others], made[len(self.results) :])
         inputs = (self.length, *self.carry.values(), *slices.values(), *others)
@@ -102,6 +103,7 @@ class Loop:
             self.turns,
             self.reverse,
             test,
+            self.params.get("checkpoint"),
         ).recorded(self.graph, {})
 
 

@@ -64,6 +64,7 @@ def repeat(
     slices_of: Carry = (),
     test: Callable[[Carry, Variable], Any] | None = None,
     reverse: bool = False,
+    checkpoint: int | str | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """A loop: what is carried in the end, the stacks, and of one with a test how many turns there were.
 
@@ -86,7 +87,7 @@ def repeat(
         raise GraphError(
             "what a loop carries changes its dtype at every turn", "Convert it in the body: x.astype(float)."
         )
-    return _recorded(graph, turn, carry, length, slices_of, reverse)
+    return _recorded(graph, turn, carry, length, slices_of, {"reverse": reverse, "checkpoint": checkpoint})
 
 
 class _Turn(NamedTuple):
@@ -140,7 +141,7 @@ def _carried(x: Node, y: Node) -> Aval:
 
 
 def _recorded(
-    graph: Graph, turn: _Turn, carry: Sequence[Node], length: Any, slices_of: Carry, reverse: bool
+    graph: Graph, turn: _Turn, carry: Sequence[Node], length: Any, slices_of: Carry, how: dict[str, Any]
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """The node of a loop. What no turn changes is not carried: turns read it."""
     n, tested = len(carry), [] if turn.test is None else [turn.test]
@@ -155,7 +156,7 @@ def _recorded(
     beyond = whole.parameters[len(own) :]
     others = [*kept, *((x, x) for x in beyond)]
     body = Region(graph, [*given, *(y for y, _ in others)], results)
-    params: dict[str, Any] = {"body": body, "carried": len(changed), "sliced": len(slices_of), "reverse": reverse}
+    params: dict[str, Any] = {"body": body, "carried": len(changed), "sliced": len(slices_of), **how}
     if tested:
         k = len(changed) + 1
         params["test"] = Region(graph, [*given[:k], *(y for y, _ in others)], tested)

@@ -113,7 +113,13 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     return cond(index <= 0, first, lambda *xs: switch(index - 1, rest, *xs), *operands)
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    *,
+    checkpoint: int | str | None = None,
+) -> Any:
     """Apply a function to its own results as long as a condition holds.
 
     Parameters
@@ -123,6 +129,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     body_fun : callable
         ``body_fun(val)`` gives the next value: a tree of the same structure and shapes. Both are traced once.
     init_val : tree
+    checkpoint : int or "log", optional
+        A derivative in reverse keeps the state of one turn in so many, and computes those in between again. "log" keeps
+        fewer. By default what is needed of each turn is kept.
 
     Returns
     -------
@@ -132,7 +141,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     Raises
     ------
     ArgumentError, ShapeError
-        If the structure or the shapes change from turn to turn.
+        If the structure or the shapes change from turn to turn; or `checkpoint` is something else.
 
     Examples
     --------
@@ -142,6 +151,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     >>> round(root(2.0), 12)
     1.414213562373
     """
+    _check_checkpoint("sg.while_loop", checkpoint)
     graph, leaves = graph_at_hand(init_val), _Leaves("sg.while_loop")
     if graph is None:
         while cond_fun(init_val):
@@ -154,11 +164,20 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         init,
         UNBOUNDED,
         test=lambda carry, place: cond_fun(leaves.tree(carry)),
+        checkpoint=checkpoint,
     )
     return leaves.tree(final)
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int = 1) -> Any:
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int = 1,
+    checkpoint: int | str | None = None,
+) -> Any:
     """Apply a function as often as ``range(lower, upper)`` has numbers.
 
     Parameters
@@ -170,6 +189,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     init_val : tree
     unroll : int
         There for programs written for JAX: turns are not unrolled.
+    checkpoint : int or "log", optional
+        How many states a derivative in reverse keeps, of all turns together; the turns in between are computed again.
+        "log" keeps few. By default what is needed of each turn is kept.
 
     Returns
     -------
@@ -178,7 +200,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     Raises
     ------
     ArgumentError, ShapeError
-        If the structure or the shapes change from turn to turn.
+        If the structure or the shapes change from turn to turn; or `checkpoint` is something else.
 
     Examples
     --------
@@ -186,6 +208,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
     10
     """
+    _check_checkpoint("sg.fori_loop", checkpoint)
     graph, leaves = graph_at_hand((lower, upper, init_val)), _Leaves("sg.fori_loop")
     if graph is None:
         for i in range(lower, upper):
@@ -199,6 +222,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         ),
         leaves.of(init_val),
         places(lower, upper),
+        checkpoint=checkpoint,
     )
     return leaves.tree(final)
 
@@ -214,6 +238,8 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int = 1,
+    *,
+    checkpoint: int | str | None = None,
 ) -> tuple[Any, Any]:
     """Go along arrays with a state, and stack what each turn gives.
 
@@ -232,6 +258,9 @@ def scan(
         Whether to go from the last to the first; what is stacked stays at the place of its slice.
     unroll : int
         There for programs written for JAX: turns are not unrolled.
+    checkpoint : int or "log", optional
+        How many states a derivative in reverse keeps, of all turns together; the turns in between are computed again.
+        "log" keeps few. By default what is needed of each turn is kept.
 
     Returns
     -------
@@ -241,7 +270,8 @@ def scan(
     Raises
     ------
     ArgumentError, ShapeError
-        If the arrays have other lengths, or the structure or shapes of the state change from turn to turn.
+        If the arrays have other lengths, the structure or shapes of the state change from turn to turn, or `checkpoint`
+        is something else.
 
     Examples
     --------
@@ -249,6 +279,7 @@ def scan(
     >>> sg.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (np.float64(6.0), array([0., 1., 3.]))
     """
+    _check_checkpoint("sg.scan", checkpoint)
     graph = graph_at_hand((init, xs, length))
     rows, state, stacks = _Leaves("sg.scan"), _Leaves("sg.scan"), _Leaves("sg.scan")
     arrays = [] if xs is None else rows.of(xs)
@@ -262,8 +293,13 @@ def scan(
         return state.of(new), [] if ys is None else stacks.of(ys)
 
     slices_of = [Variable(graph, lift(graph, x)) for x in arrays]
-    final, stacked, _ = repeat(graph, body, start, n, slices_of, reverse=reverse)
+    final, stacked, _ = repeat(graph, body, start, n, slices_of, reverse=reverse, checkpoint=checkpoint)
     return state.tree(final), stacks.tree(stacked) if stacks.structure else None
+
+
+def _check_checkpoint(function: str, checkpoint: Any) -> None:
+    if checkpoint is not None and checkpoint != "log" and (type(checkpoint) is not int or checkpoint < 1):
+        raise ArgumentError(f"{function}: checkpoint={checkpoint!r}", 'Give how many states to keep, or "log".')
 
 
 def _length(arrays: Sequence[Any], length: Any) -> Any:

@@ -59,7 +59,7 @@ def parted(inputs, carried, sliced):
     return inputs[:carried], inputs[carried:behind], inputs[behind:]
 
 
-def _infer_loop(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False):
+def _infer_loop(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None):
     carry, slices, others = parted(inputs, carried, sliced)
     of_one = [Aval(x.shape[1:], x.dtype) for x in slices]
     _check(length.shape == () and _fits(body, [*carry, PLACE, *of_one, *others]))
@@ -70,7 +70,7 @@ def _infer_loop(length, *inputs, body, carried, sliced=0, turns=None, test=None,
     return (*[x.aval for x in body.parameters[:carried]], *stacks, *[PLACE] * (test is not None))
 
 
-def _turned(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False):
+def _turned(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None):
     carry, slices, others = parted(inputs, carried, sliced)
     places = count() if length == UNBOUNDED else range(length)
     rows = []
@@ -106,7 +106,8 @@ next turn, and what is stacked. `t` is the place of the turn, in arrays that are
 `test`, given ``(*carry, t, *others)``, is false; a length of -1 is no bound.
 
 The results are what is carried in the end, the stacks and, with a test, the number of turns. `turns` is the size by
-which stacks are known: a symbol of its own where only running tells.
+which stacks are known: a symbol of its own where only running tells. `checkpoint` says how many states a pullback keeps
+at most, see `derivatives.segments`; else it keeps all.
 """
 
 

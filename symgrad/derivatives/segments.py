@@ -1,0 +1,165 @@
+"""Checkpointed loops: a loop as loops within each other, whose pullback keeps the states at the starts of segments.
+
+A segment is computed again when the loop that runs backwards comes to it. With `d` loops within each other, of `a`
+turns each, about ``d * a`` states are kept of ``a ** d`` turns, and each turn is computed `d` times more often.
+
+References
+----------
+Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, Graph, Node, reached
+from symgrad.core.region import Region, cut, mark
+from symgrad.derivatives.bodies import Back, Body, appended, as_number, images, item, strong
+from symgrad.derivatives.loops import Loop, Turns
+from symgrad.derivatives.rematerialise import as_checkpoint
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.control import PLACE, UNBOUNDED
+
+BASE = 16
+"""Turns of each of the loops within each other, where nothing says how many."""
+
+MOST = 5
+"""Loops within each other."""
+
+
+def is_segmented(node: Node) -> bool:
+    """Whether a loop is checkpointed, and may have more turns than states are to be kept."""
+    checkpoint, length = dict(node.params).get("checkpoint"), node.inputs[0]
+    if checkpoint is None or length.op is not CONSTANT or length.constant == UNBOUNDED:
+        return checkpoint is not None
+    return bool(length.constant > (BASE if checkpoint == "log" else checkpoint))
+
+
+def through_segments(
+    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
+) -> dict[int, Node]:
+    """Append the pullback of a checkpointed loop to the graph: as `through_branch`.
+
+    In the place of stacks the loops in segments carry one number more: the sum of the products of what would be stacked
+    with the cotangents that have arrived of it. Its derivative is theirs, and its value is not needed.
+    """
+    nest = _Nest(graph, node, cotangents)
+    arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items() if i < len(nest.carry)}
+    outputs = {seed: nest.results[i] for i, seed in arrived.items()}
+    if nest.weights:
+        outputs[graph.constant(1.0)] = nest.results[-1]
+    wanted = {i: nest.sources[i] for i in active}
+    found = back(nest.as_body, outputs, [*wanted.values()])
+    bound = dict(zip(nest.sources, node.inputs, strict=True))
+    bound |= {seed: cotangents[i] for i, seed in (nest.weights | arrived).items()}
+    image = images(graph, Region(graph, [*bound], [*found.values()]), [*bound.values()])
+    return {i: image[found[x]] for i, x in wanted.items() if x in found}
+
+
+class _Nest(Loop):
+    """A loop as loops within each other, on stand-ins for its inputs and for the cotangents of its stacks."""
+
+    def __init__(self, graph: Graph, node: Node, cotangents: Mapping[int, Node]) -> None:
+        super().__init__(graph, node)
+        n, start = len(self.carry), len(self.inputs) - len(self.others)
+        self.sources = [graph.seed(x.aval) for x in node.inputs[: start + 1]] + [*self.others]
+        self.weights = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items() if i >= n}
+        self.count = self.number_of_turns()
+        self.sizes = sizes_of_segments(self.params["checkpoint"], self.count)
+        self.results = self.level(
+            0, [*self.sources[1 : n + 1], *[graph.constant(np.float64(0))] * bool(self.weights)], 0, None
+        )
+
+    def number_of_turns(self) -> Any:
+        """The length; None if there is none."""
+        if self.length.op is not CONSTANT:
+            return Variable(self.graph, as_number(self.graph, self.sources[0], self.place))
+        return None if self.length.constant == UNBOUNDED else int(self.length.constant)
+
+    @property
+    def as_body(self) -> Body:
+        """All of it; the parameters stand in the order of those of a turn."""
+        n, nodes = len(self.carry), reached(self.results)
+        length, *rest = self.sources
+        parameters = [*rest[:n], length, *rest[n:], *self.weights.values()]
+        return Body(parameters, sorted({*nodes, *parameters}, key=lambda x: x.id), self.results)
+
+    def level(self, depth: int, values: Sequence[Node], start: Any, most: Any) -> list[Node]:
+        """What is carried after the turns from `start` on, `most` of them."""
+        graph, size = self.graph, self.sizes[depth]
+        carry = [graph.seed(x.aval) for x in values]
+        for x, y in zip(self.carry, carry, strict=False):
+            if x in graph.names:
+                graph.label(y, graph.names[x])
+        turn = graph.seed(PLACE)
+        at = start + Variable(graph, turn) * size
+        if depth == len(self.sizes) - 1:
+            made = self.turn(carry, at)
+        else:
+            since = mark(graph)
+            inner = self.level(depth + 1, carry, at, size)
+            made = [x.node for x in as_checkpoint(graph, cut(graph, inner, since))]
+        length = self.turns_of(start, most, size)
+        test: Sequence[Node] = ()
+        if self.tested:
+            given = [*carry[: len(self.carry)], self.place_of(at), *self.others]
+            test = appended(graph, self.params["test"], given).results
+        turns = length if type(length) is int and not self.tested else graph.sizes.fresh("turns_")
+        loop = Turns(lift(graph, length), dict(zip(carry, values, strict=True)), turn, {}, {}, made, turns, False, test)
+        node = loop.recorded(graph, {})
+        return [item(graph, node, i) for i in range(len(values))]
+
+    def turns_of(self, start: Any, most: Any, size: Any) -> Any:
+        """How many turns of so many a loop has."""
+        if self.count is None:
+            return UNBOUNDED if most is None else -(-most // size)
+        exact = type(self.count) is int and self.count % self.sizes[0] == 0
+        left = self.count if most is None else most if exact else np.minimum(most, self.count - start)
+        return -(-left // size) if type(left) is int else (left + (size - 1)) // size
+
+    def place_of(self, at: Any) -> Node:
+        """The place of the turn that is the one of number `at`."""
+        return as_number(self.graph, lift(self.graph, self.count - 1 - at if self.reverse else at), self.place)
+
+    def turn(self, carry: Sequence[Node], at: Any) -> list[Node]:
+        """What one turn carries on."""
+        graph, n = self.graph, len(self.carry)
+        place = self.place_of(at)
+        row = lambda array: Variable(graph, array)[Variable(graph, place)]
+        arrays = self.sources[n + 1 : n + 1 + len(self.slices)]
+        given = [*carry[:n], place, *[row(x).node for x in arrays], *self.others]
+        image = images(graph, Region(graph, self.body.parameters, self.body.results), given)
+        made = [image[y] for y in self.body.results]
+        if not self.weights:
+            return made[:n]
+        total: Any = Variable(graph, carry[-1])
+        for i, weights in self.weights.items():
+            total = total + np.sum(Variable(graph, made[i]) * row(weights)).astype(float)
+        return [*made[:n], total.node]
+
+
+def sizes_of_segments(checkpoint: int | str, count: Any) -> list[Any]:
+    """Of loops within each other, from the outermost one, the turns that one of their turns stands for."""
+    if type(count) is not int:
+        if checkpoint == "log":
+            return [BASE**3, BASE**2, BASE, 1]
+        return [checkpoint if count is None else np.maximum((count + (checkpoint - 1)) // checkpoint, 1), 1]
+    if checkpoint == "log":
+        depth = min(max(round(log(max(count, 1), BASE)), 2), MOST)
+    else:
+        kept = {depth: depth * _root(count, depth) for depth in range(2, MOST + 1)}
+        depth = next((d for d, states in kept.items() if states <= checkpoint), min(kept, key=lambda d: kept[d]))
+    base = _root(count, depth)
+    return [base**power for power in reversed(range(depth))]
+
+
+def _root(n: int, depth: int) -> int:
+    """The least number of which the power is at least n."""
+    root = max(round(n ** (1 / depth)) - 1, 1)
+    while root**depth < n:
+        root += 1
+    return root
