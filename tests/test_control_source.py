@@ -105,6 +105,55 @@ class Maker:
         return run
 
 
+class NumberMaker(Maker):
+    """The same of single numbers, which may become infinite or NaN."""
+
+    def expression(self):
+        i, j = self.rng.integers(0, 9, 2)
+        x, y = (lambda xs, k=k: xs[k % len(xs)] for k in (i, j))
+        return self.pick([
+            lambda xs: np.sin(x(xs)) + y(xs),
+            lambda xs: 0.5 * x(xs) - y(xs) * 0.25,
+            lambda xs: x(xs) / (y(xs) - 0.5),
+            lambda xs: np.exp(3 * x(xs)),
+            lambda xs: np.log(x(xs)) + 1.0,
+            lambda xs: x(xs) ** 2,
+            lambda xs: np.maximum(x(xs), y(xs)),
+            lambda xs: np.where(x(xs) > 0.5, y(xs), -x(xs)),
+            lambda xs: np.float64(0.5) * 3,
+        ])  # fmt: skip
+
+    def branch(self, depth):
+        n, k, bound = self.rng.integers(1, 3), self.rng.integers(9), self.rng.normal()
+        then, other = self.block(depth - 1, n), self.block(depth - 1, n)
+        return lambda xs: [*sg.cond(xs[k % len(xs)] > bound, lambda: then(xs), lambda: other(xs))]
+
+    def scanned(self, depth):
+        n, m, reverse = self.rng.integers(1, 3), self.rng.integers(0, 3), bool(self.rng.random() < 0.4)
+        body, rows = self.block(depth - 1, n + m), int(self.rng.integers(1, 4))
+        first, sliced = self.expression(), self.expression()
+
+        def run(xs):
+            array = np.arange(1.0, rows + 1) / rows * sliced(xs)
+            turn = lambda state, x: (lambda found: (found[:n], found[n:]))(body([*xs, x, *state]))
+            last, stacks = sg.scan(turn, [first(xs)] * n, array, reverse=reverse)
+            return [*last, *[stack.sum() for stack in stacks or ()], array[int(rows) - 1]]
+
+        return run
+
+    def tested(self, depth):
+        n, bound = self.rng.integers(1, 3), int(self.rng.integers(0, 4))
+        body, k = self.block(depth - 1, n), self.rng.integers(9)
+        first = [self.expression() for _ in range(n)]
+
+        def run(xs):
+            goes_on = lambda state: (state[1] < bound) & (state[0][k % n] < 2.0)
+            state, count = sg.while_loop(goes_on, lambda s: (body([*xs, *s[0]]), s[1] + 1), ([f(xs) for f in first], 0))
+            return [*state, state[0] * count]
+
+        return run
+
+
 def _assigned(x, i, value):
     x = x.copy()
     x[i] = value
@@ -132,3 +181,12 @@ def test_random_programs_run_as_python_runs_them(seed):
     block = Maker(seed).block(2, 3)
     rng = np.random.default_rng(seed)
     assert_runs(lambda a, b: block([a, b]), rng.normal(size=3), rng.normal(size=3))
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_of_numbers_run_as_numpy_runs_them(seed):
+    block = NumberMaker(seed).block(2, 3)
+    rng = np.random.default_rng(seed)
+    with np.errstate(all="ignore"):
+        assert_runs(lambda a, b: block([a, b]), np.float64(rng.normal()), np.float64(rng.normal()))

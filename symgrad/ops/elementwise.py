@@ -101,7 +101,7 @@ elementwise(np.float_power, power_partials, singular=True, domain=(POSITIVE, REA
 NEGATIVE = elementwise(np.negative, lambda y, x: -1, prefix="-", interval=lambda x: -x, cheap=True, elided=True)
 elementwise(np.positive, lambda y, x: 1, prefix="+")
 elementwise(np.conjugate, lambda y, x: 1)
-elementwise(
+RECIPROCAL = elementwise(
     np.reciprocal,
     lambda y, x: -y * y,
     singular=True,

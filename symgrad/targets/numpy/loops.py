@@ -13,10 +13,13 @@ import numpy as np
 from symgrad.core.graph import Aval, Node, is_view
 from symgrad.core.shapes import render_tuple
 from symgrad.loops.loop import LOOP, Block
+from symgrad.ops.control import SCAN
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
 from symgrad.targets.numpy.block import BlockBody
 from symgrad.targets.numpy.control import Control
+from symgrad.targets.numpy.float_loops import write_float_loop
 from symgrad.targets.numpy.names import Scope
+from symgrad.targets.numpy.scalars import runs_on_floats
 from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim, returned
 
 WIDEST = 100
@@ -26,6 +29,9 @@ class Looping(Control):
     """Writes programs with loops over blocks of rows."""
 
     def assign_items(self, node: Node) -> None:
+        if node.op is SCAN and self.quick and self.scope.floats and runs_on_floats(node):
+            write_float_loop(self, node)
+            return
         if node.op is not LOOP:
             super().assign_items(node)
             return

@@ -30,13 +30,12 @@ from symgrad.targets.numpy.header import Header, parameter
 from symgrad.targets.numpy.interface import lengths, name_inputs, numbers, returned_tree, sizes, symbols, unpacked
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names, Scope
-from symgrad.targets.numpy.scalars import ScalarBody, is_scalar
+from symgrad.targets.numpy.scalars import EXCEPT, ScalarBody, is_scalar
 from symgrad.targets.numpy.statements import Line, Statement, Suite, mentioned, printed, remark, returned
 
 WIDTH = 118
 CALLED_OTHERWISE = {"scipy": "SciPy"}
 TYPES = ["# Type checkers read the signature; the body is generated.", "# mypy: ignore-errors", ""]
-EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
 BLOCK = "_BLOCK = {} << 20  # bytes that a block of rows may take: up to eight times the level-2 cache of a core"
 QUIETLY = '@np.errstate(over="ignore")  # where exp overflows, 1 / (1 + exp(x)) is 0, as it should be'
 Checks = Callable[[Mapping[str, str]], Sequence[Statement]]  # by what the body calls the parameters
@@ -121,14 +120,16 @@ def emit(
     own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     called = excerpt(defined.values())
     kept, definitions = _constants(scope.constants, own, standalone=checks is not None)
+    math = ["import math"] * any("math." in line.text for line in printed([*scope.definitions, *written]))
     paths = ["from pathlib import Path"] * (bool(kept) and checks is not None)
     top = [
         *_docstring(header, graph.inputs, [*packages, *packages_of(called)]),
-        *_imports([*imports_of(called), *paths], packages, header),
+        *_imports([*imports_of(called), *paths, *math], packages, header),
         *definitions,
         *(["", BLOCK.format(machine.block_bytes() >> 20)] if "_rows_of_block" in scope.called else ()),
     ]
-    lines, first = _laid_out(top, _definition(header, statements, everything))
+    defined_here = [[each] for each in scope.definitions]
+    lines, first = _laid_out(top, [*defined_here, *_definition(header, statements, everything)])
     again = [f"{name} = {f.__name__}" for name, f in defined.items() if name != f.__name__]
     behind = tuple(filter(None, [text_of(called), *again]))
     return Source(header.function, lines, first, kept, own, lambda: body.steps, behind, defined)
@@ -197,7 +198,7 @@ def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Sourc
     again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
     top = [*_docstring(header, graph.inputs, packages), *_imports(["import math"], packages, header)]
     functions = [*_definition(header, statements), *_definition(flat, again, plain.nodes)]
-    return Source(header.function, *_laid_out(top, [*([each] for each in body.definitions), *functions]))
+    return Source(header.function, *_laid_out(top, [*([each] for each in body.scope.definitions), *functions]))
 
 
 def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -> list[str]:

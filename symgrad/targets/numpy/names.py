@@ -13,6 +13,7 @@ from symgrad.core.graph import Node, Op
 from symgrad.core.text import CALLED, identifier
 from symgrad.spelling import Name
 from symgrad.targets.numpy import runtime
+from symgrad.targets.numpy.statements import Statement
 
 SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_summaries", "_worst", "_main"})
 """What saved modules define beside their function."""
@@ -116,5 +117,8 @@ class Scope:
     constants: dict[Node, str] = field(default_factory=dict)  # arrays that stand before the function
     functions: dict[Op, str] = field(default_factory=dict)  # of operators, which no package has
     called: set[str] = field(default_factory=set)  # functions of the runtime
+    forms: dict[Op, str] = field(default_factory=dict)  # functions on Python floats that `math` does not have
+    definitions: list[Statement] = field(default_factory=list)  # of these
+    floats: bool = True  # whether loops over numbers run on Python floats
     sizes: Collection[str] = ()  # the symbols that are mentioned
     depth: int = 0  # how many loops stand around

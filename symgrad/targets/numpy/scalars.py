@@ -5,23 +5,33 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Op
+from symgrad.analysis.values import raises_at_zero
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, per_node
+from symgrad.core.region import Region, regions_of
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import WHERE
+from symgrad.ops.control import COND, SCAN
 from symgrad.ops.define import flat
+from symgrad.ops.elementwise import POWER, RECIPROCAL
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import Slot, spell_key
 from symgrad.ops.marks import ALIAS, STOP
-from symgrad.spelling import Code, call, spell_number
-from symgrad.targets.numpy.body import Body, Expr
+from symgrad.spelling import ATOM, Code, call, spell_number
+from symgrad.targets.numpy.body import Expr
+from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.names import Scope, global_name
-from symgrad.targets.numpy.statements import Statement, Suite, returned
+from symgrad.targets.numpy.statements import Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
 SAME = (ALIAS, STOP, ASTYPE, BARRIER)
+TOTAL = ("math.tanh", "math.atan", "math.atan2", "math.fabs", "math.copysign")  # which raise for no number
+EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
 
 
 def is_scalar(graph: Graph) -> bool:
@@ -48,6 +58,60 @@ def _fits(node: Node) -> bool:
     return node.op.scalar is not None and aval.dtype in (FLOAT, BOOL) and _takes(node)
 
 
+# ---- loops over numbers
+
+
+@per_node
+def runs_on_floats(node: Node) -> bool:
+    """Whether a loop carries, slices and stacks single numbers, or assigns them in arrays, by operators of Python's."""
+    regions = regions_of(node)
+    return all(map(_is_of_numbers, regions)) and any(x.op not in (CONSTANT, SIZE) for r in regions for x in r.nodes)
+
+
+def _is_of_numbers(region: Region) -> bool:
+    return all(map(_may_stand, [*region.parameters, *region.results])) and all(map(_fits_in_loop, region.nodes))
+
+
+def _may_stand(x: Node) -> bool:
+    """Whether a value in a loop is a number in Python, or an array of which numbers are taken."""
+    aval = x.aval
+    return isinstance(aval, Aval) and (aval.dtype in (FLOAT, BOOL) or (aval.weak and aval.dtype.kind == "i"))
+
+
+def _fits_in_loop(node: Node) -> bool:
+    if node.op is COND or node.op is SCAN:
+        avals: Any = node.aval
+        return all(aval.shape == () for aval in avals) and all(map(_is_of_numbers, regions_of(node)))
+    if node.op in (CONSTANT, SIZE, ITEM):
+        return _may_stand(node) and node.aval.shape == () and (node.op is not CONSTANT or _fits(node))
+    if node.op in (GET, SET, ADD_AT):
+        value = node.inputs[1 : 1 + (node.op is not GET)]
+        return _may_stand(node) and _names_one(node) and all(x.aval.shape == () for x in value)
+    if not _may_stand(node) or node.aval.shape or node.op.scalar is None or not _takes(node):
+        return False
+    return node.aval.dtype.kind != "i" or node.op.keeps_weak
+
+
+def _names_one(node: Node) -> bool:
+    """Whether a key names one place, by Python's integers."""
+    key = dict(node.params)["key"]
+    places = node.inputs[1:] if node.op is GET else node.inputs[2:]
+    return len(key) == node.inputs[0].aval.ndim and all(
+        type(item) is int or (isinstance(item, Slot) and places[item.input].aval.weak) for item in key
+    )
+
+
+@per_node
+def may_raise(node: Node) -> bool:
+    """Whether Python raises for a node, at some numbers, where NumPy gives an infinity or a NaN."""
+    if inner := regions_of(node):
+        return any(may_raise(x) for region in inner for x in region.nodes)
+    form = node.op.scalar
+    if isinstance(form, str):
+        return ("math." in form or "(" in form) and form not in TOTAL
+    return raises_at_zero(node) or node.op.package != "" or node.op in (POWER, RECIPROCAL)
+
+
 def _takes(node: Node) -> bool:
     """Truths are not for calculating: in Python True + True is 2."""
     truths = [x.aval.dtype == BOOL for x in node.inputs]
@@ -63,30 +127,44 @@ def _source(node: Node) -> Node:
     return node
 
 
-class ScalarBody(Body):
+class ScalarBody(Control):
     """Statements on Python floats."""
 
     def __init__(self, outputs: Sequence[Node], scope: Scope) -> None:
         super().__init__(outputs, scope, nested=True)
-        self.own: dict[Op, str] = {}
-        self.definitions: list[Statement] = []  # of the functions of NumPy that `math` does not have
         for node in self.nodes:
             form = node.op.scalar
-            if isinstance(form, str) and not _is_path(form) and node.op not in self.own:
-                name = self.own[node.op] = self.names.fresh(global_name(node.op.name))
+            if isinstance(form, str) and not _is_path(form) and node.op not in scope.forms:
+                name = scope.forms[node.op] = self.names.fresh(global_name(node.op.name))
                 head = f"def {name}({', '.join('abc'[: len(node.inputs)])}):"
-                self.definitions.append(Suite([head], [returned(Code(form))]))
+                scope.definitions.append(Suite([head], [returned(Code(form))]))
+
+    def like(self, outputs: Sequence[Node], scope: Scope) -> ScalarBody:
+        return ScalarBody(outputs, scope)
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         form = node.op.scalar
+        if node.op is GET:
+            array, *places = inputs
+            items = [spell_key((item,), places) for item in dict(node.params)["key"]]
+            return call(f"{array.at(ATOM)}.item", items)
         if isinstance(form, str):
-            return call(self.own.get(node.op, form), [x.text for x in inputs])
+            return call(self.scope.forms.get(node.op, form), [x.text for x in inputs])
         assert form is not None, f"{node.op} has no form on Python floats"
         return form(node, *inputs)
 
     def constant(self, node: Node) -> Expr:
         value = node.constant
-        return Expr(spell_number(bool(value) if node.aval.dtype == BOOL else float(value), weak=True), 0, ())
+        if node.aval.dtype == BOOL or not self._is_among_floats(node):
+            return Expr(spell_number(value.item() if hasattr(value, "item") else value, weak=True), 0, ())
+        return Expr(spell_number(float(value), weak=True), 0, ())
+
+    def _is_among_floats(self, node: Node) -> bool:
+        """Whether an integer is there to calculate with floats, for which it is one."""
+        users = self.uses[node]
+        return node.aval.dtype == FLOAT or all(
+            user.op.elementwise and any(x.aval.dtype == FLOAT for x in user.inputs) for user in users
+        )
 
     def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
         return {y: (self.result(y), self.result(y)) for y in outputs}

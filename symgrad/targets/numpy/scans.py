@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, ITEM, SIZE, Node
+from symgrad.core.region import Region
 from symgrad.core.sizes import same
 from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
@@ -27,38 +29,49 @@ def write_loop(outer: Structured, node: Node) -> None:
 class Loop:
     """The source of one loop."""
 
-    def __init__(self, outer: Structured, node: Node) -> None:
+    def __init__(self, outer: Structured, node: Node, twin: Loop | None = None) -> None:
+        self.twin = twin  # the same loop in another form, of which it has the names
         params = {**SCAN.defaults, **dict(node.params)}
         self.outer, self.node, self.items = outer, node, outer.items[node]
         self.carried, self.reverse, self.symbol = params["carried"], params["reverse"], str(params.get("turns"))
         self.length, *inputs = node.inputs
         self.carry, self.slices, others = parted(inputs, self.carried, params["sliced"])
-        self.bound, *given = [outer.named(x) for x in (self.length, *self.slices, *others)]
-        self.arrays, self.others = given[: len(self.slices)], given[len(self.slices) :]
+        self.bound, *self.arrays = [outer.named(x) for x in (self.length, *self.slices)]
+        self.others = list(map(self._given, others))
         outer.comment(node)
         graph = params["body"].body
         self.results, self.last = graph.outputs[: self.carried], self.items.get(len(graph.outputs))
         behind = range(self.carried, len(graph.outputs))
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
-        self.part = outer.part(node, params["body"], [*self.results, *self.stacked.values()], deeper=1)
+        self.part = self._part(params["body"], [*self.results, *self.stacked.values()])
         self.lists = {x for x in self.stacked if self._is_for_loops(x)}
-        listed = [y for x, y in self.stacked.items() if x in self.lists or params["test"]]
-        self.part.referred = [*self.results, *listed]
         test = params["test"]
-        self.test = None if test is None else outer.part(node, test, test.body.outputs, deeper=1)
+        self.test = None if test is None else self._part(test, test.body.outputs)
+        self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
+        self.names: list[Name] = []  # of what is carried
+        self.taken: dict[Node, Code] = {}  # what rows are called
         self.own: set[int] = set()  # which of what is carried starts as memory of the loop's own
         self._count()
+
+    def _part(self, region: Region, results: Sequence[Node]) -> Structured:
+        part = self.outer.part(self.node, region, results, deeper=1)
+        if self.twin:
+            part.scope = replace(part.scope, floats=False)
+        return part
+
+    def _given(self, x: Node) -> Code:
+        """What turns call a value that is the same in all of them."""
+        return self.outer.named(x)
 
     def _count(self) -> None:
         """Find out what runs: over what, up to when, and what is counted."""
         outer, part = self.outer, self.part
-        is_listed = bool(self.stacked) and self.test is not None  # stacks of which running tells the length
-        counts = self.test is not None and not is_listed and (self.last or self.symbol in outer.scope.sizes)
+        counts = self.test is not None and not self.stacked and (self.last or self.symbol in outer.scope.sizes)
         self.is_while = number(self.length) == UNBOUNDED or (bool(counts) and not self.reverse)
         self.rows = part.given[self.carried + 1 :][: len(self.slices)]
         used = [x for x in self.rows if part.reads(x)]
         asked = any(each.reads(each.given[self.carried]) for each in (part, self.test) if each)
-        placed = asked or not (is_listed or self.lists.issuperset(self.stacked))
+        placed = asked or not all(map(self.is_listed, self.stacked))
         fits = all(self._covers(array) for array, x in zip(self.slices, self.rows, strict=True) if x in used)
         along = not (placed and (self.reverse or len(used) > FEW))
         self.iterates = bool(used) and fits and along and not self.is_while
@@ -82,11 +95,11 @@ class Loop:
     def _is_for_loops(self, item: Node) -> bool:
         """Whether loops alone read a stack, row by row: then it is a list."""
         outer, users = self.outer, self.outer.uses[item]
-        return item not in outer.outputs and all(_takes_rows_of(user, item) for user in users)
+        return item not in outer.outputs and all(takes_rows_of(user, item) for user in users)
 
     def write(self) -> None:
         outer = self.outer
-        self.names = names = [self._begin_carry(i) for i in range(self.carried)]
+        names = self.names = [self._begin_carry(i) for i in range(self.carried)]
         stacks = [self._begin_stack(item) for item in self.stacked]
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
@@ -113,11 +126,11 @@ class Loop:
         given, result = part.given[i], self.results[i]
         own, written = outer.has_alone(x, self.node), part.stays(result) is given
         hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
-        if outer.passes_on(x, self.node) and hint in (None, outer.hint(x)) and (own or not written):
+        if hint in (None, outer.hint(x)) and (own or not written) and self._may_go_on(x):
             outer.let_go(x, self.node)
-            name = outer.name(x)
+            name = self._go_on(x)
         else:
-            name = self._start(x, item, hint or outer.hint(x), copied=written and not own)
+            name = self._start(i, hint or outer.hint(x), copied=written and not own)
         if written:
             part.own.add(given)
         elif (own or number(x) is not None) and part.may_update(result, given):
@@ -129,13 +142,24 @@ class Loop:
             outer.names.rename(item, name.text)
         return name
 
-    def _start(self, x: Node, item: Node | None, hint: str | None, copied: bool) -> Name:
-        outer, expr = self.outer, self.outer.read(x)
-        if item and self._may_start_as(item, x) and outer.take_name(item, self.node):
+    def _may_go_on(self, x: Node) -> bool:
+        """Whether the loop may go on with the name of what it starts from."""
+        return self.twin is None and self.outer.passes_on(x, self.node)
+
+    def _go_on(self, x: Node) -> Name:
+        """Carry on what is there under its name."""
+        return self.outer.name(x)
+
+    def _start(self, i: int, hint: str | None, copied: bool) -> Name:
+        outer, x, item = self.outer, self.carry[i], self.items.get(i)
+        expr = outer.read(x)
+        if self.twin:
+            name = self.twin.names[i]
+        elif item and self._may_start_as(item, x) and outer.take_name(item, self.node):
             name = outer.name(item)
         else:
             name = Name(outer.names.fresh(hint) if hint else outer.names.temporary())
-        value = call(f"{expr.code.at(ATOM)}.copy", []) if copied else expr.code
+        value = call(f"{expr.code.at(ATOM)}.copy", []) if copied else self._started(x, expr.code)
         computed = expr.depth > 0 and not copied
         note = outer.note(x.aval) if x.aval.shape else ""
         outer.written.append(Assign((name,), value, note=note, makes=x if computed else None, reads=expr.reads))
@@ -151,6 +175,10 @@ class Loop:
         others = [y for y in self.node.inputs if y is not x]
         return not any(r in old for y in others for r in outer.read(y).reads)
 
+    def _started(self, x: Node, code: Code) -> Code:
+        """What is carried in the beginning."""
+        return code
+
     def _borrow(self) -> None:
         """Note which results may be arrays of somebody else: of a loop without turns they are what it starts from."""
         for i, item in self.items.items():
@@ -164,7 +192,7 @@ class Loop:
         outer, y = self.outer, self.stacked[item]
         carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
         hint = self.part.hint(y) or (carried[y].text if y in carried else None)
-        if outer.hint(item) is None and hint:
+        if outer.hint(item) is None and hint and self.twin is None:
             outer.names.rename(item, outer.names.fresh(f"{hint}s"))
         name = outer.name(item)
         if self.is_listed(item):
@@ -225,12 +253,14 @@ class Loop:
         """What rows are called, and the statements that take them where the head of the loop does not."""
         taken: list[Statement] = []
         rows: list[Code] = []
-        for x, array in zip(self.rows, self.arrays, strict=True):
-            row = Code(f"{array.at(ATOM)}[{self.count.text}]")
+        for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
+            row = self._row(of, array)
             if not self.part.reads(x) or (not self.iterates and self.part.reads_once(x)):
                 rows.append(row)
                 continue
-            rows.append(Name(self._row_name(x, array)))
+            twin = self.twin and self.twin.taken.get(x)
+            rows.append(twin or Name(self._row_name(x, array)))
+            self.taken[x] = rows[-1]
             if not self.iterates:
                 taken.append(Assign((rows[-1],), row, note=self.outer.note(x.aval) if x.aval.shape else ""))
         return taken, rows
@@ -267,19 +297,24 @@ class Loop:
         if not self.iterates:
             count = count if self.is_numbered else "_"
             return f"for {count} in {self._range(bound)}:"
-        given = zip(self.rows, rows, self.arrays, strict=True)
-        used = [(code.text, array) for x, code, array in given if self.part.reads(x)]
+        given = zip(self.rows, rows, self.slices, self.arrays, strict=True)
+        used = [(code.text, self._every_row(of, array)) for x, code, of, array in given if self.part.reads(x)]
         each = several([name for name, _ in used]).text if len(used) > 1 else used[0][0]
-        arrays = [self._backwards(array) if self.reverse else array.text for _, array in used]
-        over = arrays[0] if len(arrays) == 1 else f"zip({', '.join(arrays)})"
+        over = used[0][1] if len(used) == 1 else f"zip({', '.join([array for _, array in used])})"
         if not self.is_numbered:
             return f"for {each} in {over}:"
         each = f"({each})" if len(used) > 1 else each
         return f"for {count}, {each} in enumerate({over}):"
 
-    def _backwards(self, array: Code) -> str:
-        is_list = any(self.outer.code(x) is array for x in self.slices if x in self.outer.lists)
-        return f"reversed({array.text})" if is_list else f"{array.at(ATOM)}[::-1]"
+    def _row(self, x: Node, array: Code) -> Code:
+        """The row of this turn."""
+        return Code(f"{array.at(ATOM)}[{self.count.text}]")
+
+    def _every_row(self, x: Node, array: Code) -> str:
+        """All rows, in the order of the turns."""
+        if not self.reverse:
+            return array.text
+        return f"reversed({array.text})" if x in self.outer.lists else f"{array.at(ATOM)}[::-1]"
 
     def _range(self, bound: Code) -> str:
         if not self.reverse:
@@ -301,7 +336,7 @@ class Loop:
         return [*(before if any(type(x) is not Verbatim for x in before) else ()), Evaluate(value)]
 
 
-def _takes_rows_of(user: Node, x: Node) -> bool:
+def takes_rows_of(user: Node, x: Node) -> bool:
     if user.op is not SCAN:
         return False
     params = {**SCAN.defaults, **dict(user.params)}

@@ -6,7 +6,7 @@ result is computed into its name at once where nothing reads the old value any m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -44,6 +44,9 @@ class Move(NamedTuple):
         return Assign((self.target,), value, reads=reads)
 
 
+Like = Callable[[Sequence[Node], Scope], "Structured"]
+
+
 class Structured(Body):
     """Writes a function, or a region in it."""
 
@@ -63,10 +66,12 @@ class Structured(Body):
 
     # ---- regions
 
-    def part(self, node: Node, region: Region, results: Sequence[Node], deeper: int = 0) -> Structured:
+    def part(
+        self, node: Node, region: Region, results: Sequence[Node], deeper: int = 0, like: Like | None = None
+    ) -> Structured:
         """What will write a region of a node."""
         names = self.names.inside(region.body.names)
-        part = self.like(results, replace(self.scope, names=names, depth=self.scope.depth + deeper))
+        part = (like or self.like)(results, replace(self.scope, names=names, depth=self.scope.depth + deeper))
         part.quoted, part.given, part.referred = place_of(node), region.body.inputs, [*results]
         return part
 
