@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _INTERNAL = tuple(folder + os.sep for folder in (_OWN, os.path.dirname(os.path.abspath(np.__file__))))
+_LIKE_OTHERS = os.path.join(_OWN, "implicit") + os.sep  # functions that could be another package's: traced as these are
 _F = TypeVar("_F", bound=Callable[..., Any])
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep  # Python's own, contextlib and the like
 _INSTALLED = (_LIBRARY + "site-packages" + os.sep, _LIBRARY + "dist-packages" + os.sep)
@@ -70,7 +71,8 @@ def internal(code: CodeType) -> bool:
 @cache
 def _is_internal(file: str) -> bool:
     library = file.startswith(_LIBRARY) and not file.startswith(_INSTALLED)
-    return file.startswith(_INTERNAL) or library or file == "<string>" or file.startswith("<frozen")
+    own = file.startswith(_INTERNAL) and not file.startswith(_LIKE_OTHERS)
+    return own or library or file == "<string>" or file.startswith("<frozen")
 
 
 def installed(code: CodeType) -> bool:
@@ -152,7 +154,7 @@ def package_of(code: CodeType) -> str:
 @cache
 def _package_in(file: str) -> str:
     found = _PACKAGE.search(file)
-    return found[1] if found else ""
+    return found[1] if found else "symgrad" if file.startswith(_LIKE_OTHERS) else ""
 
 
 _PACKAGE = re.compile(r".*[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
