@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
 from symgrad.control.dead import drop_dead_results
+from symgrad.control.fission import accumulate_behind, compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.slices import slice_reads, slice_reads_within
 from symgrad.core.graph import Graph, Node
@@ -204,6 +205,27 @@ OPTIMISE = (
         takes="logistic functions of a value and of its negative",
         gives="both by one exponential where a difference from one is as good",
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
+    ),
+    Stage(
+        in_bodies(compute_ahead),
+        level=2,
+        takes="loops whose turns compute something of slices alone",
+        gives="loops over slices of what is computed for all turns at once",
+        why="that depends on no turn; rules have made it what it is",
+    ),
+    Stage(
+        in_bodies(accumulate_behind),
+        level=2,
+        takes="loops that add up products, as gradients of weights are",
+        gives="products of stacks behind loops",
+        why="stacks that derivatives need are there already",
+    ),
+    Stage(
+        in_bodies(drop_dead_results),
+        level=1,
+        takes="loops and branches of which others read less than before",
+        gives="of what they carry, stack and read that which results need",
+        why="rules have made some of it needless, and loops have less to do",
     ),
     Stage(
         in_bodies(restrict),

@@ -5,11 +5,13 @@ import pytest
 
 import symgrad as sg
 from symgrad.control.dead import drop_dead_results
+from symgrad.control.fission import accumulate_behind, compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.slices import slice_reads
 from symgrad.core.graph import verify
 from symgrad.core.interpret import interpret
 from symgrad.core.region import regions_of, with_nested
+from symgrad.frontend.bodies import repeat
 from symgrad.ops.control import COND, SCAN
 from symgrad.pipeline import BEFORE, OPTIMISE, optimise
 
@@ -92,9 +94,13 @@ def random_program(seed):
     return program
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_every_stage_keeps_what_loops_compute(seed):
-    graph = program = traced(random_program(seed), W, XS)
+@pytest.mark.parametrize("derived", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_every_stage_keeps_what_loops_compute(seed, derived):
+    f = random_program(seed)
+    if derived:
+        f = sg.value_and_grad(lambda W, xs: sum(np.sum(y * 0.5) for y in random_program(seed)(W, xs)), argnums=(0, 1))
+    graph = program = f.trace(W, XS).graph if derived else traced(f, W, XS)
     for stage in (*BEFORE, *OPTIMISE):
         after = stage.run(program, "stable")
         same(program, after, (W, XS))
@@ -277,7 +283,7 @@ def test_a_loop_without_use_goes_and_what_it_needed():
     graph = traced(f, XS[0])
     after = drop_dead_results(graph)
     same(graph, after, (XS[0],))
-    assert [results(loop) for loop in loops(after)] == [2, 1]
+    assert [results(loop) for loop in loops(after)] == [2]  # what is stacked as it is sliced is there
     g = lambda xs: f(xs)[0]
     after = drop_dead_results(traced(g, XS[0]))
     assert [results(loop) for loop in loops(after)] == [1] and "exp" not in operations(after)
@@ -404,3 +410,103 @@ def test_derivatives_are_taken_of_slices():
     (loop,) = [node for node in image.values() if node.op is SCAN]
     assert dict(loop.params)["sliced"] == 1
     verify(graph)
+
+
+# ---- before and behind a loop
+
+
+def recurrence(h0):
+    """A recurrent network with these states, whose loss is differentiated by its weights."""
+
+    def loss(W, U, b, xs):
+        turn = lambda h, x: (np.tanh(x @ W + h @ U + b), None)
+        return np.sum(sg.scan(turn, h0, xs)[0] ** 2)
+
+    return sg.grad(loss, argnums=(0, 1, 2))
+
+
+@pytest.mark.parametrize("batch", [(), (5,)])
+def test_products_without_state_are_one_before_and_gradients_of_weights_one_behind(batch):
+    args = RNG.standard_normal((3, 4)), RNG.standard_normal((4, 4)), np.ones(4), RNG.standard_normal((6, *batch, 3))
+    graph = recurrence(np.zeros((*batch, 4))).trace(*args).graph
+    after = optimise(graph)
+    same(graph, after, args)
+    inside = [[node.op.name for node in regions_of(loop)[0].nodes] for loop in loops(after)]
+    assert [names.count("matmul") for names in inside] == [1, 1]  # h @ U, and back
+    assert [results(loop) for loop in loops(after)][1] == 2  # what flows back, and its stack
+    assert not any("outer" in names or "sum" in names for names in inside)
+
+
+def test_large_things_stay_in_turns():
+    xs = RNG.standard_normal((4, 1000))
+    f = lambda xs: sg.scan(lambda s, x: (s * 0.5 + np.sin(x), None), np.zeros(1000), xs)[0]
+    graph = traced(f, xs)
+    assert compute_ahead(graph) is graph
+    f = lambda xs, A: sg.scan(lambda s, x: (s * 0.5 + A @ x, None), np.zeros(9000), xs)[0]
+    graph = sg.trace(f, "float64[4, 1000]", "float64[9000, 1000]").graph
+    assert compute_ahead(graph) is graph
+
+
+def test_sums_of_products_stay_where_there_is_no_room():
+    def f(xs, zs):
+        turn = lambda c, x: ((c[0] + np.outer(np.sin(c[1]), x), np.cos(c[1])), None)
+        return sg.scan(turn, (np.zeros((5000, 2)), zs), xs)[0][0]
+
+    graph = sg.trace(f, "float64[4, 2]", "float64[5000]").graph
+    assert accumulate_behind(graph) is graph
+
+
+def test_sums_that_turns_read_stay():
+    f = lambda xs: sg.scan(lambda S, x: (S + np.outer(S @ x, x), None), np.eye(3), xs)[0]
+    graph = traced(f, XS)
+    assert accumulate_behind(graph) is graph
+    f = lambda xs: sg.scan(lambda S, x: (S + np.outer(x, x), S), np.eye(3), xs)
+    graph = traced(f, XS)
+    assert accumulate_behind(graph) is graph
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_sums_have_their_starts_and_all_their_terms(reverse):
+    def f(xs, zs):
+        def turn(c, x):
+            s, P, Q = c
+            s = np.sin(s) + x
+            return (s, P + np.outer(s, x) - -np.outer(x, x[:2]) @ np.ones((2, 3)), s[:, None] * x + Q), s
+
+        return sg.scan(turn, (zs[0], zs, np.zeros((3, 3))), xs, reverse=reverse)
+
+    graph = traced(f, XS, W)
+    after = accumulate_behind(optimise(graph, 1))
+    same(graph, after, (XS, W))
+    assert dict(loops(after)[0].params)["carried"] == 1
+
+
+def test_a_loop_that_may_end_before_its_slices_do_stays():
+    def f(xs):
+        turn = lambda carry, place, slices: ([carry[0] + np.outer(slices[0] @ W, slices[0])], [slices[0]])
+        until = lambda carry, place: place + carry[0][0, 0] * 0 < 3
+        (final,), (rows,), n = repeat(xs.graph, turn, [np.zeros((3, 3))], len(xs), [xs], until)
+        return final, np.sum(rows), n
+
+    graph = traced(f, XS)
+    assert values(graph, (XS,))[2] == 3
+    assert drop_dead_results(accumulate_behind(compute_ahead(graph))) is graph
+    same(graph, optimise(graph), (XS,))
+
+
+def test_what_the_test_of_a_loop_reads_is_no_slice():
+    def f(xs):
+        turn = lambda carry, place, slices: ([carry[0] + xs[place]], [])
+        until = lambda carry, place: xs[place] < 2
+        return repeat(xs.graph, turn, [0.0], len(xs), (), until)[0]
+
+    xs = np.array([1.0, -3.0, 1.5, 2.5, 4.0])
+    graph = traced(f, xs)
+    same(graph, slice_reads(graph), (xs,))
+
+
+def test_a_map_of_small_things_needs_no_loop():
+    graph = traced(lambda xs: sg.map(lambda x: np.exp(x) @ W + 1, xs), XS)
+    after = optimise(graph)
+    same(graph, after, (XS,))
+    assert not loops(after)

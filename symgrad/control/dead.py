@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from symgrad.control.opened import Opened, Read, instead_of, items_of, loop_of, opened
 from symgrad.core.graph import Graph, Node, needed, reached
 from symgrad.core.region import Region, map_regions, regions_of
+from symgrad.core.sizes import same
 from symgrad.ops.control import COND, SCAN
 from symgrad.rewrite.engine import Made, copied
 
@@ -58,13 +59,15 @@ def _lean_loop(node: Node, used: Mapping[int, Node]) -> _Lean:
 def _kept(loop: Opened, used: Container[int]) -> dict[int, int | Node]:
     """Leave out of a loop what its `used` results do not need; which of them are which, by number or outside."""
     n, last = len(loop.carried), len(loop.results)
-    stacks = [j for j in range(n, last) if j in used]
+    whole = _whole_slices(loop)
+    stacks = [j for j in range(n, last) if j in used and j not in whole]
     roots = [loop.results[j] for j in stacks] + ([] if loop.test is None else [loop.test])
     live = _live_carries(loop, used, roots)
     fixed = _fixed_carries(loop)
     changing = [i for i in range(n) if live[i] and not fixed[i]]
     numbers: dict[int, int | Node] = {i: loop.carried[i].start for i in range(n) if fixed[i]}
     numbers |= {j: k for k, j in enumerate([*changing, *stacks, last])}
+    numbers |= whole
     loop.others += [Read(c.start, c.value) for c, is_fixed in zip(loop.carried, fixed, strict=True) if is_fixed]
     loop.stacked = [loop.results[j] for j in stacks]
     loop.carried = [loop.carried[i] for i in changing]
@@ -77,6 +80,14 @@ def _fixed_carries(loop: Opened) -> list[bool]:
     return [
         c.start.aval == c.value.aval and (c.update is c.value or source.get(c.update) is c.start) for c in loop.carried
     ]
+
+
+def _whole_slices(loop: Opened) -> dict[int, Node]:
+    """The stacks of slices as they are: the arrays that are sliced, of a loop that goes over all of them."""
+    source = {x.value: x.source for x in loop.sliced}
+    found = {len(loop.carried) + j: source[y] for j, y in enumerate(loop.stacked) if y in source}
+    fits = lambda x: loop.test is None and loop.turns is not None and same(x.aval.shape[0], loop.turns)
+    return {j: x for j, x in found.items() if fits(x)}
 
 
 def _live_carries(loop: Opened, used: Container[int], roots: Sequence[Node]) -> list[bool]:

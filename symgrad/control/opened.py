@@ -216,6 +216,13 @@ Appended = Callable[[Graph, Mapping[Node, Node]], Node]
 """How a node is appended to another graph, to images of what it is given."""
 
 
+def with_sources(loop: Opened, made: Callable[[Graph, Mapping[Node, Node]], Mapping[Any, Node]]) -> Appended:
+    """How a loop is appended of whose sources some are made for it."""
+    return lambda graph, image: loop.appended(
+        graph, {**{x: image[x] for x in loop.inputs if x in image}, **made(graph, image)}
+    )
+
+
 def instead_of(appended: Appended, node: Node, items: Mapping[Node, int | Node]) -> dict[Node, Made]:
     """How a node comes into the place of another, and into that of values its results, by number, or other values."""
     instead: dict[Node, Made] = {node: lambda new, image: Variable(new, appended(new, image))}

@@ -5,14 +5,13 @@ The derivative of ``x[t]`` adds to an array as large as x in each turn; that of 
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.control.opened import Opened, Read, image_of, instead_of, loop_of, opened, stand_in
+from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, loop_of, opened, stand_in, with_sources
 from symgrad.core.graph import SIZE, Aval, Graph, Node, reached
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.frontend.variable import Variable
@@ -42,31 +41,22 @@ def _with_slices(nodes: Sequence[Node]) -> dict[Node, Made]:
     """How loops are made whose turns read slices."""
     instead: dict[Node, Made] = {}
     for node in nodes:
-        if node.op is SCAN and (loop := _sliced(node)) is not None:
-            instead |= instead_of(loop.appended, node, {})
+        if node.op is SCAN and (appended := _sliced(node)) is not None:
+            instead |= instead_of(appended, node, {})
     return instead
 
 
-class _Sliced(NamedTuple):
-    """A loop, of which some sources are cuts of arrays."""
-
-    loop: Opened
-    cuts: Sequence[Cut]
-
-    def appended(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
-        made: dict[Any, Node] = {cut: cut.made(graph, image) for cut in self.cuts}
-        return self.loop.appended(graph, ChainMap(made, dict(image)))
-
-
-def _sliced(node: Node) -> _Sliced | None:
+def _sliced(node: Node) -> Appended | None:
     """The loop with slices; those in its turn come first, which take with them what does not depend on their place."""
     before = opened(loop_of(node))
     loop = before.rewritten(slice_reads)
     reads = _Reads(loop)
-    if not reads.instead:
-        return None if loop is before else _Sliced(loop.without_unread(), ())
-    after = reads.loop.rewritten(lambda turn: copied(turn, reads.instead))
-    return _Sliced(after.without_unread(), [*reads.cuts])
+    if reads.instead:
+        loop = reads.loop.rewritten(lambda turn: copied(turn, reads.instead))
+    elif loop is before:
+        return None
+    cuts = [*reads.cuts]
+    return with_sources(loop.without_unread(), lambda graph, image: {cut: cut.made(graph, image) for cut in cuts})
 
 
 class Cut(NamedTuple):

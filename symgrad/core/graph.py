@@ -236,6 +236,10 @@ class Graph:
     def __str__(self) -> str:
         return listing(self)
 
+    def __contains__(self, node: Node) -> bool:
+        """Whether a node is one of its own, rather than of a region with a graph of its own."""
+        return node.id < len(self.nodes) and self.nodes[node.id] is node
+
     def _repr_html_(self) -> str:
         from symgrad.show.notebook import graph_view
 

@@ -361,7 +361,7 @@ def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
     new.inputs = [image[x] for x in old.inputs]
     new.outputs = [image[y] for y in old.outputs]
     for node, name in old.names.items():
-        if node not in image or image[node].op is CONSTANT:
+        if node not in image or image[node].op is CONSTANT or image[node] not in new:
             continue
         moved = moved_name(old.names, name, image)
         if moved is not None:
