@@ -37,6 +37,7 @@ from symgrad.show.draw import draw as draw
 from symgrad.show.formula import pp as pp
 from symgrad.show.outline import dprint as dprint
 from symgrad.targets.numpy.runtime import release_scratch as release_scratch
+from symgrad.transforms.batches import vmap as vmap
 from symgrad.transforms.gradients import (
     compile as compile,
     elementwise_grad as elementwise_grad,

@@ -74,6 +74,19 @@ def written(spec: TreeSpec, leaves: Iterable[str]) -> str:
     return repr(unflatten(spec, map(_Text, leaves)))
 
 
+def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
+    """For each leaf of a tree the leaf of a prefix of it that is at its place or above.
+
+    Raises
+    ------
+    ValueError
+        If it is no prefix.
+    """
+    flatten(prefix), flatten(tree)  # registers the dataclasses in them
+    found: list[Any] = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=_NAMESPACE)
+    return found
+
+
 def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """The tree with `function` applied to each leaf; `rest` are trees of the same structure."""
     leaves, spec = flatten(tree)

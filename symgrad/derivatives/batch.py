@@ -12,48 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.axes import Stack, signature_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed
-from symgrad.core.region import Region, cut, inline, mark
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, needed
+from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Dim, Shape, Size
-from symgrad.derivatives.rematerialise import as_checkpoint
+from symgrad.core.sizes import Dim, Size
+from symgrad.derivatives.batched_regions import REGIONS
+from symgrad.derivatives.images import Image, chosen, not_whole, repeated, with_axis
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
-from symgrad.ops.checkpoint import CHECKPOINT, region_of
 from symgrad.ops.contract import spread
-from symgrad.ops.custom import CUSTOM
+from symgrad.ops.control import mentions, own_sizes
 from symgrad.ops.dtypes import common_dtype
-
-
-class Image(NamedTuple):
-    """A value for many inputs at once, and the axis that tells them apart: None where it is the same for all."""
-
-    value: Variable
-    axis: int | None
-
-    def at(self, axis: int) -> Variable:
-        """With the axis at another place."""
-        return self.value if self.axis in (None, axis) else np.moveaxis(self.value, self.axis, axis)
-
-
-class Call(NamedTuple):
-    """A node, and the images of its inputs."""
-
-    node: Node
-    inputs: Sequence[Image]
-    batched: tuple[bool, ...]
-    size: Size
-
-    def record(self, xs: Sequence[Variable], at: int) -> Any:
-        """The operator on `xs`, where its parameters speak of one axis more."""
-        op, params, ndim = self.node.op, dict(self.node.params), self.node.inputs[0].aval.ndim
-        for name, change in op.axes.items():
-            params[name] = change({**op.defaults, **params}[name], at, ndim, self.size)
-        return record(self.inputs[0].value.graph, op, xs, params)
-
-
-Batched = tuple[Any, int] | None
-"""A Variable, or a tuple of them where an operator has several results, and the axis that tells inputs apart."""
 
 
 def batch(
@@ -61,7 +30,8 @@ def batch(
     outputs: Sequence[Node],
     lifted: Mapping[Node, Node],
     axes: Mapping[Node, int] = MappingProxyType({}),
-    to: int = 0,
+    to: int | Sequence[int] = 0,
+    size: Size | None = None,
 ) -> list[Node]:
     """Append `outputs` for many values of the lifted nodes to `graph`.
 
@@ -74,8 +44,10 @@ def batch(
         symbol, is that of all.
     axes : mapping of Node to int
         Which axis of its image that is; the first for a lifted node that is not in it.
-    to : int
-        Which axis of the results it is.
+    to : int or sequence of int
+        Which axis of the results it is, of all or of each.
+    size : int or Dim, optional
+        B, where no node may be lifted.
 
     Returns
     -------
@@ -90,19 +62,11 @@ def batch(
         If an image does not fit, or the rule of an operator gives a wrong shape.
     """
     places = {x: axes.get(x, 0) % (x.aval.ndim + 1) for x in lifted}
-    size = _common_size(lifted, places)
+    batching = Batching(graph, _common_size(lifted, places) if size is None else size, set())
     images: dict[Node, Any] = {x: Image(Variable(graph, image), places[x]) for x, image in lifted.items()}
-    before = graph.provenance
-    try:
-        for node in _affected(outputs, lifted):
-            graph.provenance = node.where
-            images[node] = _batched(graph, node, images, size)
-            if node in graph.names:
-                graph.label(images[node].value.node, graph.names[node])
-        graph.provenance = before
-        return [_result(graph, y, images, size, to % (y.aval.ndim + 1)).node for y in outputs]
-    finally:
-        graph.provenance = before
+    batching.through(_affected(outputs, lifted), images, graph.names)
+    ends = [to] * len(outputs) if isinstance(to, int) else to
+    return [batching.result(y, images, axis).node for y, axis in zip(outputs, ends, strict=True)]
 
 
 def _common_size(lifted: Mapping[Node, Node], places: Mapping[Node, int]) -> Size:
@@ -110,80 +74,141 @@ def _common_size(lifted: Mapping[Node, Node], places: Mapping[Node, int]) -> Siz
         raise GraphError("nothing to batch over: no node is lifted", "Lift one node at least.")
     size = next((image.aval.shape[places[x]] for x, image in lifted.items() if image.aval.ndim > places[x]), 0)
     for x, image in lifted.items():
-        wanted = _with_axis(x.aval.shape, places[x], size)
+        wanted = with_axis(x.aval.shape, places[x], size)
         if image.aval.dtype != x.aval.dtype or not same_shape(image.aval.shape, wanted):
             raise GraphError(f"{image.aval} does not hold rows of {x.aval}", "Stack values of its shape.", x.where)
     return size
-
-
-def _with_axis(shape: Shape, axis: int, size: Size) -> Shape:
-    return (*shape[:axis], size, *shape[axis:])
 
 
 def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node]:
     """What lies between the lifted nodes, where the graph is cut, and the outputs, in order."""
     nodes = needed(outputs, lifted)
     affected = depends(nodes, lifted)
+    names = own_sizes([node for node in nodes if node in affected])
+    if names:
+        affected = depends(nodes, [*lifted, *(node for node in nodes if mentions(node, names))])
     return [node for node in nodes if node in affected]
 
 
-def _result(graph: Graph, y: Node, images: Mapping[Node, Any], size: Size, axis: int) -> Variable:
-    if y in images:
-        return images[y].at(axis)
-    graph.provenance = y.where
-    return _repeated(Variable(graph, y), axis, size)
+class Batching(NamedTuple):
+    """How a part of a graph is batched.
+
+    Attributes
+    ----------
+    graph : Graph
+        To which the images are appended.
+    size : int or Dim
+        How many inputs there are.
+    ragged : set of str
+        The symbols of sizes that are numbers of turns, and not the same for all inputs.
+    active : Variable, optional
+        A mask of those for which anything is asked for: the branch that is computed is theirs, or their loop goes on.
+    """
+
+    graph: Graph
+    size: Size
+    ragged: set[str]
+    active: Variable | None = None
+
+    def under(self, mask: Variable) -> Batching:
+        """Where what is computed is asked for under a mask."""
+        return self._replace(active=mask if self.active is None else self.active & mask)
+
+    def region(self, region: Region, inputs: Sequence[Image]) -> list[Image]:
+        """The images of the results of a region, of those of its parameters."""
+        images: dict[Node, Any] = dict(zip(region.parameters, inputs, strict=True))
+        self.through(region.nodes, images, region.graph.names)
+        return [images[y] for y in region.results]
+
+    def through(self, nodes: Sequence[Node], images: dict[Node, Any], names: Mapping[Node, Any]) -> None:
+        """Add the images of nodes, in order, to those of what they read."""
+        graph, before = self.graph, self.graph.provenance
+        try:
+            for node in nodes:
+                graph.provenance = node.where
+                images[node] = image = self.image(node, images)
+                name = names.get(node)
+                if name is not None and type(image) is Image:
+                    own = name if names is graph.names else moved_name(names, name, {})
+                    graph.label(image.value.node, own)
+        finally:
+            graph.provenance = before
+
+    def image(self, node: Node, images: Mapping[Node, Any]) -> Any:
+        """The image of a node, a tuple where its operator has several results."""
+        if node.op is ITEM:
+            return images[node.inputs[0]][dict(node.params)["index"]]
+        inputs = [images[x] if x in images else Image(Variable(self.graph, x), None) for x in node.inputs]
+        batched = tuple([x.axis is not None for x in inputs])
+        rule = REGIONS.get(node.op)
+        if self.ragged and rule is None:
+            self.check_sizes(node, inputs)
+        if not any(batched) and (rule is None or self.active is None):
+            return self.unbatched(node, inputs)
+        if self.active is not None and node.op.places is not None:
+            inputs = [self.asked(x, node.op.places <= i) for i, x in enumerate(inputs)]
+        call = Call(node, inputs, batched, self)
+        if rule is not None:
+            return rule(call)
+        result, axis = _by_rule(call) or _on_stacks(call) or _along(call) or _row_by_row(call)
+        if type(node.aval) is Aval:
+            return _checked(call, result, node.aval, axis)
+        return tuple([_checked(call, y, aval, axis) for y, aval in zip(result, node.aval, strict=True)])
+
+    def check_sizes(self, node: Node, inputs: Sequence[Image]) -> None:
+        """Refuse what depends on a number of turns that is not the same for all inputs."""
+        if mentions(node, self.ragged):
+            raise not_whole()
+        for x in inputs:
+            x.check_whole()
+
+    def asked(self, x: Image, indices: bool) -> Image:
+        """Indices, but for 0 where nothing is asked for: there they may be beyond the end."""
+        if not indices or x.axis is None or self.active is None:
+            return x
+        value = x.at(0)
+        return Image(chosen(self.active, value, 0, value.ndim - 1), 0)
+
+    def unbatched(self, node: Node, inputs: Sequence[Image]) -> Any:
+        """Of inputs that are the same for all."""
+        graph = self.graph
+        image = graph.rebuild(node, tuple([x.value.node for x in inputs]), node.where)
+        if type(node.aval) is Aval:
+            return Image(Variable(graph, image), None)
+        items = [graph.add(ITEM, (image,), (("index", i),)) for i in range(len(node.aval))]
+        return tuple([Image(Variable(graph, item), None) for item in items])
+
+    def result(self, y: Node, images: Mapping[Node, Any], axis: int) -> Variable:
+        """The image of an output, with the new axis at a place."""
+        image = images[y] if y in images else Image(Variable(self.graph, y), None)
+        return image.spread_to(axis % (y.aval.ndim + 1), self.size)
 
 
-def _repeated(x: Variable, axis: int, size: Size) -> Variable:
-    return np.broadcast_to(spread(x, axis > 0, axis), _with_axis(x.shape, axis, size))
+class Call(NamedTuple):
+    """A node, and the images of its inputs."""
+
+    node: Node
+    inputs: Sequence[Image]
+    batched: tuple[bool, ...]
+    batching: Batching
+
+    @property
+    def size(self) -> Size:
+        return self.batching.size
+
+    def record(self, xs: Sequence[Variable], at: int) -> Any:
+        """The operator on `xs`, where its parameters speak of one axis more."""
+        op, params, ndim = self.node.op, dict(self.node.params), self.node.inputs[0].aval.ndim
+        for name, change in op.axes.items():
+            params[name] = change({**op.defaults, **params}[name], at, ndim, self.size)
+        return record(self.batching.graph, op, xs, params)
 
 
 # ---- one node
 
 
-def _batched(graph: Graph, node: Node, images: Mapping[Node, Any], size: Size) -> Any:
-    """The image of a node, a tuple where its operator has several results."""
-    if node.op is ITEM:
-        return images[node.inputs[0]][dict(node.params)["index"]]
-    inputs = [images[x] if x in images else Image(Variable(graph, x), None) for x in node.inputs]
-    call = Call(node, inputs, tuple([x in images for x in node.inputs]), size)
-    ways = (_inside, _with_rule, _by_rule, _on_stacks, _along)
-    result, axis = next(filter(None, (way(call) for way in ways)), None) or _row_by_row(call)
-    if type(node.aval) is Aval:
-        return _checked(call, result, node.aval, axis)
-    return tuple([_checked(call, y, aval, axis) for y, aval in zip(result, node.aval, strict=True)])
-
-
-def _inside(call: Call) -> Batched:
-    """Of a checkpoint what its region computes, as a checkpoint again."""
-    if call.node.op is not CHECKPOINT:
-        return None
-    graph, region = call.inputs[0].value.graph, region_of(call.node)
-    since, pairs = mark(graph), zip(call.inputs, call.node.inputs, strict=True)
-    one = [image.value.node if image.axis is None else graph.seed(x.aval) for image, x in pairs]
-    body = inline(graph, region, one)
-    for x in region.nodes:
-        if x in region.graph.names:
-            graph.label(body[x], region.graph.names[x])
-    lifted = {x: image for x, image in zip(one, call.inputs, strict=True) if image.axis is not None}
-    images, axes = {x: y.value.node for x, y in lifted.items()}, {x: y.axis or 0 for x, y in lifted.items()}
-    results = batch(graph, [body[y] for y in region.results], images, axes)
-    return as_checkpoint(graph, cut(graph, results, since)), 0
-
-
-def _with_rule(call: Call) -> Batched:
-    """Of a function with a rule of its own what it computes, with the rule for many calls."""
-    if call.node.op is not CUSTOM:
-        return None
-    graph, params = call.inputs[0].value.graph, dict(call.node.params)
-    region, whole = params["region"], [x.at(0).node for x in call.inputs]
-    one = [graph.seed(x.aval) for x in region.parameters]
-    body = inline(graph, region, one)
-    rows = {x: graph.seed(y.aval) for x, y, b in zip(one, whole, call.batched, strict=True) if b}
-    results = batch(graph, [body[y] for y in region.results], rows)
-    many = Region(graph, [rows.get(x, x) for x in one], results)
-    rule = params["rule"].over_rows(call.batched[: params["rule"].count])
-    return record(graph, CUSTOM, [Variable(graph, x) for x in whole], {"region": many, "rule": rule}), 0
+Batched = tuple[Any, int] | None
+"""A Variable, or a tuple of them where an operator has several results, and the axis that tells inputs apart."""
 
 
 def _by_rule(call: Call) -> Batched:
@@ -243,7 +268,7 @@ def _along(call: Call) -> Batched:
     xs = [x.value for x in call.inputs]
     if op.joins:
         axis = next(x.axis for x in call.inputs if x.axis is not None)
-        xs = [_repeated(x.value, axis, call.size) if x.axis is None else x.at(axis) for x in call.inputs]
+        xs = [repeated(x.value, axis, call.size) if x.axis is None else x.at(axis) for x in call.inputs]
     elif not op.axes or axis is None or any(call.batched[1:]) or type(call.node.aval) is not Aval:
         return None
     result = call.record(xs, axis)
@@ -261,7 +286,7 @@ def _row_by_row(call: Call) -> tuple[Any, int]:
             "Give its operator(...) batch=, or compile for exact sizes.",
             node.where,
         )
-    xs, graph = [x.at(0) for x in call.inputs], call.inputs[0].value.graph
+    xs, graph = [x.at(0) for x in call.inputs], call.batching.graph
     if size == 0:
         return _empty(xs[0], node.aval), 0
     rows = [
@@ -279,7 +304,7 @@ def _empty(like: Variable, aval: Any) -> Any:
 
 def _checked(call: Call, y: Variable, aval: Aval, axis: int) -> Image:
     """The image of a result in the dtype of the result; a rule that gives a wrong shape must not get further."""
-    if not same_shape(y.shape, _with_axis(aval.shape, axis, call.size)):
+    if not same_shape(y.shape, with_axis(aval.shape, axis, call.size)):
         raise GraphError(
             f"the batch rule of np.{call.node.op.name} gives {y.aval} for rows of {aval}",
             "Give results with one axis more, the first.",

@@ -30,7 +30,7 @@ def mapped(function: Callable[..., Any], arrays: Sequence[Variable], ends: Seque
     seeds = [[x.node for x in arrays]]
     for end in ends:
         seeds.append([graph.seed(_row(x.aval, end)) for x in seeds[-1]])
-    results = [_node(graph, y) for y in function(*[Variable(graph, row, _LOCK) for row in seeds[-1]])]
+    results = [as_array(graph, y) for y in function(*[Variable(graph, row, _LOCK) for row in seeds[-1]])]
     for rows, images, end in zip(seeds[:0:-1], seeds[-2::-1], ends[::-1], strict=True):
         results = batch(graph, results, dict(zip(rows, images, strict=True)), dict.fromkeys(rows, end), to=end)
     return [Variable(graph, y) for y in results]
@@ -40,7 +40,8 @@ def _row(aval: Aval, end: int) -> Aval:
     return Aval(aval.shape[1:] if end == 0 else aval.shape[:-1], aval.dtype)
 
 
-def _node(graph: Graph, y: Any) -> Node:
+def as_array(graph: Graph, y: Any) -> Node:
+    """What a function gives for one row, as an array or a number of NumPy's."""
     y = y if is_traced(y) else np.asarray(y, like=Variable(graph, graph.constant(0.0)))
     return y.node if not y.aval.weak else y.astype(y.dtype).node
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, Op, depends, reached
+from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, Op
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.region import Region, closed
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size, largest
 from symgrad.errors import GraphError, ShapeError
 from symgrad.frontend.variable import Variable, freeze, lift
-from symgrad.ops.control import COND, PLACE, SCAN
+from symgrad.ops.control import COND, PLACE, SCAN, within
 from symgrad.ops.dtypes import common_dtype
 
 MOST = 4  # times that a body is traced until what it carries keeps its type
@@ -65,11 +65,12 @@ def repeat(
     test: Callable[[Carry, Variable], Any] | None = None,
     reverse: bool = False,
     checkpoint: int | str | None = None,
+    turns: Size | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """A loop: what is carried in the end, the stacks, and of one with a test how many turns there were.
 
     What a body carries gets the dtype that its results have; it keeps its shape. Where the test alone ends the loop the
-    length is `UNBOUNDED`.
+    length is `UNBOUNDED`. `turns` is the size by which stacks are known, if they are known by one already.
 
     Raises
     ------
@@ -87,7 +88,8 @@ def repeat(
         raise GraphError(
             "what a loop carries changes its dtype at every turn", "Convert it in the body: x.astype(float)."
         )
-    return _recorded(graph, turn, carry, length, slices_of, {"reverse": reverse, "checkpoint": checkpoint})
+    how = {"reverse": reverse, "checkpoint": checkpoint}
+    return _recorded(graph, turn, carry, length, slices_of, how, turns)
 
 
 class _Turn(NamedTuple):
@@ -141,7 +143,13 @@ def _carried(x: Node, y: Node) -> Aval:
 
 
 def _recorded(
-    graph: Graph, turn: _Turn, carry: Sequence[Node], length: Any, slices_of: Carry, how: dict[str, Any]
+    graph: Graph,
+    turn: _Turn,
+    carry: Sequence[Node],
+    length: Any,
+    slices_of: Carry,
+    how: dict[str, Any],
+    turns: Size | None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """The node of a loop. What no turn changes is not carried: turns read it."""
     n, tested = len(carry), [] if turn.test is None else [turn.test]
@@ -150,8 +158,8 @@ def _recorded(
     given = [*(turn.carry[i] for i in changed), turn.place, *turn.slices]
     results = [*(turn.results[i] for i in changed), *turn.results[n:]]
     own = [*given, *(turn.carry[i] for i in fixed)]
-    moving = depends(reached([*results, *tested]), own)
-    whole = closed(graph, own, [*results, *tested], moving.__contains__)
+    made = [*results, *tested]
+    whole = closed(graph, own, made, within(made, own).__contains__)
     kept = [(y, x) for y, x in zip(turn.carry, carry, strict=True) if y in own[len(given) :]]
     beyond = whole.parameters[len(own) :]
     others = [*kept, *((x, x) for x in beyond)]
@@ -160,8 +168,10 @@ def _recorded(
     if tested:
         k = len(changed) + 1
         params["test"] = Region(graph, [*given[:k], *(y for y, _ in others)], tested)
-    if len(results) > len(changed):
-        params["turns"] = _turns(graph, length, bool(tested))
+    if turns is None and len(results) > len(changed):
+        turns = _turns(graph, length, bool(tested))
+    if turns is not None:
+        params["turns"] = turns
     bound = lift(graph, length)
     inputs = (bound, *(carry[i] for i in changed), *(x.node for x in slices_of), *(x for _, x in others))
     items = _items(graph, SCAN, inputs, params)

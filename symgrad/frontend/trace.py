@@ -157,7 +157,7 @@ def _check_seeds(graph: Graph) -> None:
     """The body of a loop is traced with stand-ins for one turn, or one row: they must not be seen elsewhere."""
     if any(node.op is SEED for node in graph.live):
         raise GraphError(
-            "the result needs what one turn of a loop has kept, or the function of np.apply_along_axis or np.vectorize",
+            "the result needs what one turn of a loop has kept, or the function of np.vectorize or vmap",
             "Return it from that function; stack what each turn gives by sg.scan.",
         )
 

@@ -175,6 +175,7 @@ NUMBER = operator(
     name="number",
     infer=lambda x: Aval((), x.dtype, True),
     vjp=lambda g, y, x: (g,),
+    batch=lambda batched, x: x,
     spell=lambda node, x: Code(f"{x.at(ATOM)}.item()"),
     scalar=lambda node, x: x,
     signature=aligned,

@@ -96,6 +96,7 @@ TAKE_ALONG = operator(
     vjp=lambda g, y, a, indices, axis: (add_along(g, indices, axis, a), None),
     batch=_batch_take_along,
     signature=_signature_take_along,
+    places=1,
     quick=_rows_and_columns,
     linear=True,
 )

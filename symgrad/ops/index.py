@@ -92,6 +92,7 @@ GET = operator(
     spell=lambda node, x, *arrays: Code(f"{x.at(ATOM)}[{spell_key(dict(node.params)['key'], arrays)}]"),
     signature=_signature_get,
     axes={"key": _longer_key},
+    places=1,
     linear=True,
     selects=True,
     view=True,
@@ -233,6 +234,7 @@ SET = operator(
     vjp=_vjp_set,
     batch=lambda *args, key: _batch_put(SET, *args, key=key),
     signature=_signature_put,
+    places=2,
     linear=True,
     selects=True,
     assigns=True,
@@ -246,6 +248,7 @@ ADD_AT = operator(
     vjp=lambda g, y, x, value, *arrays, key: (g, GET(g, *arrays, key=key), *[None] * len(arrays)),
     batch=lambda *args, key: _batch_put(ADD_AT, *args, key=key),
     signature=_signature_put,
+    places=2,
     linear=True,
     assigns=True,
 )

@@ -10,12 +10,13 @@ import numpy as np
 from symgrad.analysis.uses import live_in
 from symgrad.core import tree
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Graph, Node, depends, reached
-from symgrad.core.provenance import boundary
+from symgrad.core.provenance import Where, boundary
+from symgrad.core.region import Region, inline
 from symgrad.derivatives.pullback import pushforward
 from symgrad.errors import ArgumentError
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import Program, graph_at_hand, trace
-from symgrad.frontend.variable import Variable
+from symgrad.frontend.variable import Variable, lift
 from symgrad.transforms.differentiation import Differentiation, array_like, leaves_like, matching, or_zeros
 from symgrad.transforms.graph_door import function
 from symgrad.transforms.wrt import Choice
@@ -173,9 +174,20 @@ def _split(program: Program, primals: Sequence[Tree], seeds: Sequence[Variable |
 
     def pullback(cotangent: Tree) -> tuple[Tree, ...]:
         gs = leaves_like(structure, cotangent, "vjp: the cotangent", "the result")
-        return second(*residuals, *[_like(g, y) for g, y in zip(gs, seeds, strict=True) if y is not None])
+        pairs = [(y, g) for g, y in zip(gs, seeds, strict=True) if y is not None]
+        within = graph_at_hand(cotangent)
+        if within is None:
+            return second(*residuals, *[_like(g, y) for y, g in pairs])
+        fed = [within.constant(x) for x in residuals] + [lift(within, array_like(y, g, "cotangent")) for y, g in pairs]
+        image = inline(within, Region(graph, [*saved, *(y.node for y, _ in pairs)], ends), fed, _written_out)
+        return tree.tree_map(lambda x: Variable(within, image[x.node]) if isinstance(x, Variable) else x, cotangents)
 
     return out, pullback
+
+
+def _written_out(node: Node) -> Where:
+    """Where a node of another graph comes from."""
+    return Where(node.where.file, node.where.line)
 
 
 def _fed(program: Program, arguments: Sequence[Tree]) -> list[tuple[Variable, Any]]:

@@ -1,0 +1,280 @@
+"""Batching of what holds regions: checkpoints, branches and loops are the same again, of batched regions.
+
+A branch that other inputs take otherwise is both, and a choice between them. A loop that ends at other turns for other
+inputs goes on until all are done, and those that are done keep what they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import ITEM, Aval, Node, Op, needed
+from symgrad.core.region import Region, closed, cut, mark
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import symbols_of
+from symgrad.derivatives.images import Image, chosen
+from symgrad.derivatives.rematerialise import as_checkpoint
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.bodies import branch, repeat
+from symgrad.frontend.variable import Variable
+from symgrad.ops.checkpoint import CHECKPOINT, region_of
+from symgrad.ops.control import COND, SCAN, parted, within
+from symgrad.ops.custom import CUSTOM
+
+if TYPE_CHECKING:
+    from symgrad.derivatives.batch import Batching, Call
+
+
+# ---- what depends on which of many inputs it is
+
+
+def differing(region: Region, given: Sequence[bool]) -> list[bool]:
+    """Which results of a region differ from input to input where these parameters do."""
+    found: dict[Node, Any] = dict(zip(region.parameters, given, strict=True))
+    for node in region.nodes:
+        inputs = [found[x] for x in node.inputs]
+        found[node] = inputs[0][dict(node.params)["index"]] if node.op is ITEM else _results_differ(node, inputs)
+    return [found[y] for y in region.results]
+
+
+def _results_differ(node: Node, given: Sequence[bool]) -> Any:
+    """Whether the result of a node differs from input to input, a list where there are several."""
+    if type(node.aval) is Aval:
+        return any(given)
+    if not any(given):
+        return [False] * len(node.aval)
+    if node.op is CHECKPOINT:
+        return differing(region_of(node), given)
+    if node.op is COND:
+        return _branches_differ(node, given)
+    if node.op is SCAN:
+        ends = _ends_of(node, given)
+        tested = "test" in dict(node.params)
+        return [*ends.carry, *ends.stacks, *[ends.going] * tested]
+    return [True] * len(node.aval)
+
+
+def _branches_differ(node: Node, given: Sequence[bool]) -> list[bool]:
+    params = dict(node.params)
+    if given[0]:
+        return [True] * len(node.aval)
+    sides = [differing(params[side], given[1:]) for side in ("then", "other")]
+    return [a or b for a, b in zip(*sides, strict=True)]
+
+
+class _Ends(NamedTuple):
+    """What differs from input to input: of what a loop carries, of what it stacks, and whether its end does."""
+
+    carry: list[bool]
+    stacks: list[bool]
+    going: bool
+
+
+def _ends_of(node: Node, given: Sequence[bool]) -> _Ends:
+    """What differs at one turn makes more differ at the next, until nothing is added."""
+    params = {**SCAN.defaults, **dict(node.params)}
+    body, test = params["body"], params["test"]
+    carry, slices, others = map(list, parted(given[1:], params["carried"], params["sliced"]))
+    while True:
+        going = given[0] or (test is not None and differing(test, [*carry, False, *others])[0])
+        results = differing(body, [*carry, False, *slices, *others])
+        more = [a or b or going for a, b in zip(carry, results, strict=False)]
+        if more == carry:
+            return _Ends(carry, results[len(carry) :], going)
+        carry = more
+
+
+# ---- checkpoints and branches
+
+
+def checkpointed(call: Call) -> list[Image]:
+    """What the region computes, as a checkpoint again."""
+    graph, region = call.batching.graph, region_of(call.node)
+    since = mark(graph)
+    images = call.batching.region(region, call.inputs)
+    for y in images:
+        y.check_whole()
+    results = as_checkpoint(graph, cut(graph, [y.value.node for y in images], since))
+    return [Image(y, image.axis) for y, image in zip(results, images, strict=True)]
+
+
+def ruled(call: Call) -> list[Image]:
+    """What a function with a rule of its own computes, with the rule for many calls."""
+    graph, params, size = call.batching.graph, dict(call.node.params), call.batching.size
+    whole = [x.at(0).node for x in call.inputs]
+    own = [graph.seed(x.aval) for x in whole]
+    images = _images([Variable(graph, x) for x in own], call.batched)
+    made = [y.spread_to(0, size).node for y in call.batching.region(params["region"], images)]
+    region = closed(graph, own, made, within(made, own).__contains__)
+    inputs = (*whole, *region.parameters[len(own) :])
+    rule = params["rule"].over_rows(call.batched[: params["rule"].count])
+    node = graph.add(CUSTOM, inputs, (("region", region), ("rule", rule)))
+    items = [graph.add(ITEM, (node,), (("index", i),)) for i in range(len(made))]
+    return _images([Variable(graph, x) for x in items], [True] * len(items))
+
+
+def branched(call: Call) -> list[Image]:
+    """One of two branches where all inputs take the same; else both, and of each input the result of its own."""
+    batching, (pred, *operands), params = call.batching, call.inputs, dict(call.node.params)
+    then, other = params["then"], params["other"]
+    if pred.axis is not None:
+        taken = pred.at(0)
+        sides = [batching.under(m).region(r, operands) for m, r in ((taken, then), (~taken, other))]
+        avals = [y.aval for y in then.results]
+        pairs = zip(*sides, avals, strict=True)
+        return [Image(chosen(taken, x.at(0), y.at(0), aval.ndim), 0) for x, y, aval in pairs]
+    differ = _branches_differ(call.node, call.batched)
+
+    def side(region: Region) -> list[Variable]:
+        return _placed(batching, batching.region(region, operands), differ)
+
+    results = branch(batching.graph, pred.value, lambda: side(then), lambda: side(other))
+    return _images(results, differ)
+
+
+def _placed(batching: Batching, images: Sequence[Image], differ: Sequence[bool]) -> list[Variable]:
+    """Values with a first axis more where they differ from input to input."""
+    for x in images:
+        x.check_whole()
+    return [x.spread_to(0, batching.size) if d else x.value for x, d in zip(images, differ, strict=True)]
+
+
+def _images(values: Sequence[Variable], differ: Sequence[bool], axis: int = 0) -> list[Image]:
+    return [Image(x, axis if d else None) for x, d in zip(values, differ, strict=True)]
+
+
+# ---- loops
+
+
+def looped(call: Call) -> list[Image]:
+    """A loop whose turns are batched."""
+    loop = _Loop(call)
+    return loop.until_all_are_done() if loop.ends.going else loop.for_all_alike()
+
+
+class _Loop:
+    """A loop that is batched."""
+
+    def __init__(self, call: Call) -> None:
+        params = {**SCAN.defaults, **dict(call.node.params)}
+        self.batching, self.node, self.graph = call.batching, call.node, call.batching.graph
+        self.body, self.test, self.reverse = params["body"], params["test"], params["reverse"]
+        self.checkpoint, self.turns, self.length = params["checkpoint"], params["turns"], call.inputs[0]
+        self.carry, self.slices, self.others = parted(call.inputs[1:], params["carried"], params["sliced"])
+        self.ends = _ends_of(call.node, call.batched)
+        self.init = _placed(self.batching, self.carry, self.ends.carry)
+        self.slices_of = [self.sliced(x) for x in self.slices]
+
+    def sliced(self, x: Image) -> Variable:
+        """An array to be sliced; a ragged one by a loop that has as many turns, by symbol and so for each input."""
+        if not (self.ends.going and self.turns is not None and same_shape(x.value.shape[:1], (self.turns,))):
+            x.check_whole()
+        return x.at(1)
+
+    def turn(self, batching: Batching, carry: Sequence[Variable], place: Variable, slices: Sequence[Variable]) -> Any:
+        """What a turn carries on, with a first axis more where it differs, and the images of what it stacks."""
+        images = [Image(x, None if of.axis is None else 0) for x, of in zip(slices, self.slices, strict=True)]
+        state = _images(carry, self.ends.carry)
+        results = batching.region(self.body, [*state, Image(place, None), *images, *self.others])
+        n = len(state)
+        return _placed(batching, results[:n], self.ends.carry), results[n:]
+
+    def goes_on(self, carry: Sequence[Variable], place: Variable | None = None) -> Image:
+        """What the test gives; without a place of one that does not read it."""
+        at = self.test.parameters[len(carry)]
+        if place is None and at in needed(self.test.results, ()):
+            raise UnsupportedError(
+                "vmap: the test of a loop that ends at other turns for other inputs reads the number of the turn",
+                "Count the turns in what is carried: (i + 1, ...).",
+                self.node.where,
+            )
+        place = Variable(self.graph, self.graph.constant(0)) if place is None else place
+        state = _images(carry, self.ends.carry)
+        return self.batching.region(self.test, [*state, Image(place, None), *self.others])[0]
+
+    def for_all_alike(self) -> list[Image]:
+        """The loop that ends at the same turn for all inputs."""
+        active, stacked = self.batching.active, self.ends.stacks
+        needed = None if active is None else np.any(active)
+
+        def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
+            new, ys = self.turn(self.batching, carry, place, slices)
+            return new, _placed(self.batching, ys, stacked)
+
+        def test(carry: Any, place: Variable) -> Variable:
+            going = self.goes_on(carry, place).value
+            return going if needed is None else going & needed  # it may not end for what nobody asks for
+
+        final, stacks, turns = repeat(
+            self.graph,
+            body,
+            self.init,
+            self.length.value,
+            self.slices_of,
+            None if self.test is None else test,
+            self.reverse,
+            self.checkpoint,
+            self.turns,
+        )
+        counted = [] if turns is None else [Image(turns, None)]
+        return [*_images(final, self.ends.carry), *_images(stacks, stacked, 1), *counted]
+
+    def until_all_are_done(self) -> list[Image]:
+        """The loop that ends at other turns for other inputs; those that are done keep what they have.
+
+        With a test it carries which are not done, and how many turns each took.
+        """
+        n, length, batching = len(self.init), self.bound(), self.batching
+        tested = [] if self.test is None else self.beginning()
+
+        def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
+            state, tested = carry[:n], carry[n:]
+            going = reduce(and_, [*tested[:1], *([] if length is None else [place < length])])
+            new, ys = self.turn(batching._replace(active=going), state, place, slices)
+            new = [x if x.node is y.node else chosen(going, x, y, y.ndim - 1) for x, y in zip(new, state, strict=True)]
+            more = [going & self.goes_on(new).spread_to(0, batching.size), tested[1] + going] if tested else []
+            return [*new, *more], _placed(batching, ys, self.ends.stacks)
+
+        final, stacks, _ = repeat(
+            self.graph,
+            body,
+            [*self.init, *tested],
+            self.length.value if length is None else np.max(length, initial=0),
+            self.slices_of,
+            (lambda carry, place: np.any(carry[n])) if tested else None,
+            self.reverse,
+            self.checkpoint,
+            self.turns,
+        )
+        stacked = [x._replace(ragged=True) for x in _images(stacks, self.ends.stacks, 1)]
+        if stacked:
+            batching.ragged.update(symbols_of(self.turns))
+        return [*_images(final[:n], self.ends.carry), *stacked, *_images(final[n + 1 :], [True] * len(final[n + 1 :]))]
+
+    def bound(self) -> Variable | None:
+        """How many turns there are at most, where that differs from input to input."""
+        if self.length.axis is None:
+            return None
+        active, length = self.batching.active, self.length.at(0)
+        return length if active is None else np.where(active, length, 0)
+
+    def beginning(self) -> list[Variable]:
+        """Before the first turn: which inputs are not done, and no turns taken."""
+        going, active = self.goes_on(self.init).spread_to(0, self.batching.size), self.batching.active
+        going = going if active is None else going & active
+        self.graph.label(going.node, "going")
+        return [going, np.zeros_like(going, int)]
+
+
+REGIONS: dict[Op, Callable[[Call], list[Image]]] = {
+    CHECKPOINT: checkpointed,
+    COND: branched,
+    CUSTOM: ruled,
+    SCAN: looped,
+}
+"""How the operators that hold regions are batched."""

@@ -1,0 +1,66 @@
+"""Images: values for many inputs at once, as batching has them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.core.sizes import Shape, Size
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import spread
+
+
+class Image(NamedTuple):
+    """A value for many inputs at once.
+
+    Attributes
+    ----------
+    value : Variable
+    axis : int or None
+        Which of its axes tells the inputs apart; None where it is the same for all.
+    ragged : bool
+        Whether it is a stack of a loop that ends at other turns for other inputs: beyond those it may hold anything.
+    """
+
+    value: Variable
+    axis: int | None
+    ragged: bool = False
+
+    def at(self, axis: int) -> Variable:
+        """With the axis at another place."""
+        return self.value if self.axis in (None, axis) else np.moveaxis(self.value, self.axis, axis)
+
+    def spread_to(self, axis: int, size: Size) -> Variable:
+        """With the axis at a place, repeated if it is the same for all."""
+        self.check_whole()
+        return repeated(self.value, axis, size) if self.axis is None else self.at(axis)
+
+    def check_whole(self) -> None:
+        """Refuse to read it as an array where not all of it counts."""
+        if self.ragged:
+            raise not_whole()
+
+
+def repeated(x: Variable, axis: int, size: Size) -> Variable:
+    """A value that is the same along a new axis."""
+    return np.broadcast_to(spread(x, axis > 0, axis), with_axis(x.shape, axis, size))
+
+
+def with_axis(shape: Shape, axis: int, size: Size) -> Shape:
+    """A shape with one axis more."""
+    return (*shape[:axis], size, *shape[axis:])
+
+
+def chosen(mask: Variable, x: Variable, y: Variable | int, ndim: int) -> Variable:
+    """Of two values, with `ndim` axes of their own, the first for the inputs that a mask has, else the second."""
+    return np.where(spread(mask, ndim), x, y)
+
+
+def not_whole() -> UnsupportedError:
+    """The error where all of a stack is asked for, or its length."""
+    return UnsupportedError(
+        "vmap: what a loop stacks that ends at other turns for other inputs has not one length",
+        "Carry what is needed of it, such as its sum; or give the loop the same number of turns for all.",
+    )

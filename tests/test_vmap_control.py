@@ -1,0 +1,338 @@
+"""vmap of loops and branches against Python's loop over the inputs: values and derivatives, whichever comes first."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.core import tree
+from symgrad.core.graph import verify
+from symgrad.core.interpret import interpret
+from symgrad.core.region import with_nested
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.bodies import repeat
+from symgrad.ops.choice import WHERE
+from symgrad.ops.control import COND, SCAN
+
+RNG = np.random.default_rng(11)
+W, XS = RNG.standard_normal((3, 3)) / 2, RNG.standard_normal((4, 5, 3))
+
+
+def evaluated(f, *args):
+    """The result of the graph that a function leaves, evaluated node by node."""
+    program = sg.compile(f).trace(*args)
+    verify(program.graph)
+    feeds = {leaf.node: x for leaf, x in zip(program.leaves, tree.flatten(args)[0], strict=True) if leaf.node}
+    with np.errstate(all="ignore"):
+        values = iter(interpret(program.graph.outputs, feeds))
+    leaves, structure = tree.flatten(program.outputs)
+    return tree.unflatten(structure, [next(values) if isinstance(x, sg.Variable) else x for x in leaves])
+
+
+def nodes_of(f, *args):
+    """The operators of what is computed, bodies included."""
+    return [node.op for node in with_nested(sg.compile(f).trace(*args).graph.live)]
+
+
+def axes_of(in_axes, args):
+    return in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+
+
+def rows_of(f, in_axes, args):
+    axes = axes_of(in_axes, args)
+    size = next(np.shape(x)[a] for x, a in zip(args, axes, strict=True) if a is not None)
+    return [f(*[x if a is None else np.take(x, i, a) for x, a in zip(args, axes, strict=True)]) for i in range(size)]
+
+
+def check(f, args, in_axes=0, rtol=1e-13):
+    expected = tree.tree_map(lambda *ys: np.stack(ys), *rows_of(f, in_axes, args))
+    found = evaluated(sg.vmap(f, in_axes), *args)
+    for x, y in zip(tree.flatten(found)[0], tree.flatten(expected)[0], strict=True):
+        assert (np.shape(x), x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(x, y, rtol=rtol)
+
+
+# ---- values
+
+
+def recurrence(W, xs):
+    return sg.scan(lambda h, x: (np.tanh(h @ W + x), h.sum()), np.zeros(3), xs)
+
+
+@pytest.mark.parametrize(
+    ("in_axes", "args"),
+    [
+        ((None, 0), (W, XS)),
+        ((None, 1), (W, XS)),
+        ((None, -1), (W, XS.transpose(1, 2, 0))),
+        ((0, None), (np.stack([W, 2 * W]), XS[0])),
+        ((-1, 0), (np.stack([W, 2 * W], -1), XS[:2])),
+    ],
+)
+def test_a_scan_along_any_axes(in_axes, args):
+    check(recurrence, args, in_axes)
+
+
+def halved(x):
+    return sg.while_loop(lambda v: v[0] > 1, lambda v: (v[0] * 0.5, v[1] + 1), (x, 0))
+
+
+def collatz(n):
+    step = lambda n: sg.cond(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1)
+    return sg.while_loop(lambda s: s[0] > 1, lambda s: (step(s[0]), s[1] + 1), (n, 0))
+
+
+def powers(n, x):
+    return sg.fori_loop(0, n, lambda i, s: (s[0] * x + i, s[1] - 1), (1.0, 5))
+
+
+def inner_whiles(x, n):
+    def turn(i, s):
+        return sg.while_loop(lambda v: v > 1, lambda v: v * 0.5 - i * 0.01, s + x[i])
+
+    return sg.fori_loop(0, n, turn, 0.5)
+
+
+def sides(x, y):
+    return sg.cond(x > 0, lambda: (np.sin(x), 1.0, y), lambda: (x * y, 2.0, y))
+
+
+def chosen(i, x):
+    return sg.switch(i, [np.sin, np.cos, np.exp], x)
+
+
+def written(x, k):
+    def turn(i, a):
+        a = a.copy()
+        a[k] = a[k] + x * i
+        return a
+
+    return sg.fori_loop(0, 3, turn, np.zeros(4))
+
+
+def checkpointed(x):
+    return sg.checkpoint(lambda y: sg.while_loop(lambda v: v > 1, lambda v: v / y, y + 9))(x + 1.5)
+
+
+def downwards(xs):
+    return sg.scan(lambda c, x: (c * 0.5 + x, c), 0.0, xs, reverse=True)
+
+
+ROW, NUMBERS, COUNTS = XS[:, 0, 0], np.array([0.3, 5.0, 100.0, 7.0]), np.array([3, 0, 5, 1])
+PROGRAMS = {
+    "until": (halved, (NUMBERS,)),
+    "branches in a loop": (collatz, (np.array([1, 6, 27, 7, 97]),)),
+    "other lengths": (powers, (COUNTS, NUMBERS)),
+    "other lengths alone": (powers, (COUNTS, 0.7), (0, None)),
+    "one length": (powers, (np.int64(4), NUMBERS), (None, 0)),
+    "loops in a loop": (inner_whiles, (RNG.uniform(0, 9, (4, 5)), COUNTS)),
+    "both sides": (sides, (ROW, NUMBERS)),
+    "one side": (sides, (np.float64(0.3), NUMBERS), (None, 0)),
+    "the other side": (sides, (np.float64(-0.3), NUMBERS), (None, 0)),
+    "several sides": (chosen, (np.array([0, 1, 2, 5, -1]), np.arange(5.0))),
+    "places": (written, (NUMBERS, np.array([0, 3, 1, 0]))),
+    "a checkpoint": (checkpointed, (np.array([1.0, 2.0, 3.0]),)),
+    "downwards": (downwards, (XS[..., 0],)),
+    "map": (lambda x: sg.map(lambda r: r @ r, x), (XS,), 1),
+    "associative": (lambda x: sg.associative_scan(np.multiply, x), (XS,), 2),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_input_gets_its_own(name):
+    check(*PROGRAMS[name])
+
+
+def test_float32_stays():
+    check(lambda xs: sg.scan(lambda c, x: (c * 0.5 + x, c), np.float32(0), xs), (XS[..., 0].astype("f4"),), rtol=1e-6)
+
+
+def test_an_ensemble_of_ensembles():
+    xs = RNG.uniform(0, 99, (3, 4))
+    found = evaluated(sg.vmap(sg.vmap(halved), 1), xs)
+    np.testing.assert_array_equal(found, np.moveaxis([[halved(x) for x in row] for row in xs.T], -1, 0))
+
+
+def test_a_loop_in_a_side_that_an_input_does_not_take_ends():
+    def f(x):
+        down = lambda: sg.while_loop(lambda v: v > 1, lambda v: v * 0.5, x)
+        up = lambda: sg.while_loop(lambda v: v != 0, lambda v: v + 1, x)  # never ends where x > 0
+        return sg.cond(x > 0, down, up)
+
+    check(f, (np.array([5.0, -3.0, 0.5, -4.0]),))
+
+
+def test_a_loop_that_all_share_does_not_run_where_no_input_takes_its_side():
+    def f(x, k):
+        return sg.cond(x > 0, lambda: x * sg.while_loop(lambda v: v != 0, lambda v: v - 1, k), lambda: x)
+
+    check(f, (np.array([-1.0, -2.0]), np.int64(-1)), (0, None))
+
+
+def test_places_beyond_the_end_are_not_read_once_an_input_is_done():
+    def found(table, x):
+        goes_on = lambda i: sg.cond(i < 4, lambda: table[i] < x, lambda: False)
+        return sg.while_loop(goes_on, lambda i: i + 1, 0)
+
+    check(found, (np.arange(4.0), np.array([-1.0, 1.5, 2.5, 9.0])), (None, 0))
+
+    def summed(table, n):
+        return sg.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] + table[s[0]]), (0, 0.0))
+
+    check(summed, (np.arange(4.0), np.array([1, 4, 0])), (None, 0))
+
+
+# ---- what is made of them
+
+
+def test_what_all_share_stays_one_loop_and_one_branch():
+    counted = lambda x, n: sg.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * x), (0, x))[1]
+    found = nodes_of(sg.vmap(counted, (0, None)), NUMBERS, np.int64(3))
+    assert found.count(SCAN) == 1 and WHERE not in found
+    found = nodes_of(sg.vmap(sides, (None, 0)), 0.3, NUMBERS)
+    assert found.count(COND) == 1 and WHERE not in found
+    found = nodes_of(sg.vmap(sides), ROW, NUMBERS)
+    assert COND not in found and WHERE in found
+
+
+def stacked_until(x, read):
+    """What is read of a stack of as many numbers as a loop has turns, which ends when its state is above 10."""
+    (final,), (stack,), _ = repeat(
+        x.graph,
+        lambda carry, place, slices: ([carry[0] * 2], [carry[0]]),
+        [x],
+        20,
+        test=lambda carry, place: carry[0] < 10,
+    )
+    return final * read(stack)
+
+
+READS = {
+    "as an array": lambda stack: np.sum(stack),
+    "as a result": lambda stack: stack,
+    "number by number": lambda stack: stack * 2,
+    "for its length": lambda stack: stack.shape[0] * 1.0,
+    "for zeros of its length": lambda stack: np.sum(np.ones(stack.shape)),
+    "in a loop": lambda stack: sg.fori_loop(0, 2, lambda i, s: s + stack[i], 0.0),
+    "in a loop of another length": lambda stack: sg.scan(lambda c, x: (c + x, None), 0.0, stack)[0],
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_stack_of_other_lengths_is_refused(name):
+    with pytest.raises(UnsupportedError) as caught:
+        sg.vmap(lambda x: stacked_until(x, READS[name])).trace(NUMBERS)
+    assert caught.value.fact == (
+        "vmap: what a loop stacks that ends at other turns for other inputs has not one length"
+    )
+
+
+def test_a_stack_of_one_length_is_an_array():
+    f = lambda x, y: np.sum(stacked_until(x, lambda stack: stack * y))
+    np.testing.assert_allclose(evaluated(sg.vmap(f, (None, 0)), 0.3, NUMBERS), 0.3 * 63 * 19.2 * NUMBERS)
+
+
+def test_a_test_that_reads_the_number_of_the_turn():
+    def f(x, n):
+        final, _, _ = repeat(
+            x.graph, lambda carry, *_: ([carry[0] * 2], []), [x], 20, test=lambda carry, place: place < n
+        )
+        return final[0]
+
+    with pytest.raises(UnsupportedError) as caught:
+        sg.vmap(f).trace(NUMBERS, COUNTS)
+    assert caught.value.instead == "Count the turns in what is carried: (i + 1, ...)."
+    np.testing.assert_allclose(evaluated(sg.vmap(f, (0, None)), NUMBERS, np.int64(3)), 8 * NUMBERS)
+
+
+# ---- derivatives: vmap of them, and them of vmap
+
+
+def grown(x):
+    y, n = sg.while_loop(lambda s: s[0] < 10, lambda s: (s[0] * x + np.sin(s[0]) * 0.1, s[1] + 1), (x + 1, 0))
+    return y * n
+
+
+def newton(a):
+    far = lambda v: np.abs(v * v - a) > 1e-12 * a
+    return sg.while_loop(far, lambda v: 0.5 * (v + a / v), 1.0) ** 2 * a
+
+
+def pieces(x):
+    return sg.cond(x > 1, lambda: np.log(x - 1) * x, lambda: np.sqrt(1 - x) * x**3)
+
+
+def loops_in_branches(x):
+    until = lambda: sg.while_loop(lambda v: v > 1, lambda v: v * 0.5 * np.cos(0.01 * v), x)
+    return sg.cond(x > 0, until, lambda: sg.fori_loop(0, 3, lambda i, v: v * x + i, x))
+
+
+def states(h, xs):
+    return np.sum(sg.scan(lambda h, x: (np.tanh(h * x + x[::-1]), h.sum()), h, xs)[1] ** 2)
+
+
+def other_lengths(x, n):
+    return sg.fori_loop(0, n, lambda i, s: s * x + np.sin(s * i), x)
+
+
+def until_in_steps(x):
+    until = lambda i, s: sg.while_loop(lambda v: v < 5 + i, lambda v: v * x + 0.1, s * 0.3 + x)
+    return sg.fori_loop(0, 3, until, x)
+
+
+def steps_until(x):
+    steps = lambda v: sg.scan(lambda c, z: (c + z * c * 0.1, c), v, np.arange(1.0, 4))[0] * x
+    return sg.while_loop(lambda v: v < 20, steps, x)
+
+
+def gathered(x):
+    more = lambda s: sg.cond(s[0] < 4, lambda: s[1] < 3.0, lambda: False)
+    return sg.while_loop(more, lambda s: (s[0] + 1, s[1] * x[s[0]] + x[s[0] + 1] * 0.5), (0, x[0]))[1]
+
+
+DERIVED = {
+    "until": (grown, (np.array([1.5, 2.0, 9.5, 3.0, 1.1]),)),
+    "newton": (newton, (np.array([2.0, 9.0, 1e4, 0.3]),)),
+    "pieces": (pieces, (np.array([0.3, 2.0, 1.5, -1.0]),)),
+    "loops in branches": (loops_in_branches, (np.array([5.3, -2.0, 100.5, -1.0]),)),
+    "states": (states, (np.ones((2, 3)), XS[:2])),
+    "states of one series": (states, (np.ones((2, 3)) * [[1], [2]], XS[0]), (0, None)),
+    "other lengths": (other_lengths, (np.array([0.3, 0.5, 0.9]), np.array([0, 3, 5]))),
+    "until in steps": (until_in_steps, (np.array([1.3, 2.0, 1.7]),)),
+    "steps until": (steps_until, (np.array([1.3, 2.0, 1.7]),)),
+    "places": (gathered, (RNG.uniform(0.5, 2, (6, 5)),)),
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_derivatives_commute_with_vmap(name):
+    f, args, *rest = DERIVED[name]
+    axes = axes_of(rest[0] if rest else 0, args)
+    one = lambda g: np.stack(rows_of(lambda *row: evaluated(g, *row), axes, args))
+    gradient, hessian = one(sg.grad(f)), one(sg.hessian(f))
+    close = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-12)
+    close(evaluated(sg.vmap(sg.grad(f), axes), *args), gradient)
+    close(evaluated(sg.vmap(sg.hessian(f), axes), *args), hessian)
+    total = lambda *xs: np.sum(sg.vmap(f, axes)(*xs))
+    close(evaluated(sg.grad(total), *args), gradient)
+    squares = lambda *xs: np.sum(sg.vmap(sg.grad(f), axes)(*xs) ** 2)
+    own = hessian.reshape(len(hessian), gradient[0].size, gradient[0].size)
+    each = 2 * np.einsum("ni,nij->nj", gradient.reshape(len(own), -1), own)
+    close(evaluated(sg.grad(squares), *args), each.reshape(gradient.shape))
+    whole = evaluated(sg.hessian(total), *args).reshape(len(own), own.shape[1], len(own), own.shape[1])
+    for i, j in itertools.product(range(len(own)), repeat=2):
+        close(whole[i, :, j], own[i] if i == j else 0)
+
+
+def test_derivatives_of_an_ensemble_are_those_of_differences():
+    f, xs, eps = grown, DERIVED["until"][1][0], 1e-6
+    slopes = (np.array([f(x + eps) for x in xs]) - np.array([f(x - eps) for x in xs])) / (2 * eps)
+    np.testing.assert_allclose(evaluated(sg.vmap(sg.grad(f)), xs), slopes, rtol=1e-6)
+
+
+def test_jacobians_of_a_recurrence():
+    f = lambda xs: recurrence(W, xs)[0]
+    stepwise = np.stack([evaluated(sg.jacrev(f), xs) for xs in XS])
+    np.testing.assert_allclose(evaluated(sg.vmap(sg.jacrev(f)), XS), stepwise)
+    np.testing.assert_allclose(evaluated(sg.vmap(sg.jacfwd(f)), XS), stepwise)
