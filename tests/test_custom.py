@@ -436,3 +436,46 @@ def test_a_rule_that_calls_its_function_finds_the_result(made):
         f.defjvp(lambda p, t: (f(*p), 7 * f(p[0], 3) * t[0]))
     close(sg.grad(lambda x: np.sum(f(x)))(X), 7 * np.sin(X) ** 3)
     assert len(calls) == 2  # with another power it is another call
+
+
+# ---- in loops and branches
+
+
+def unrolled(f, x, y):
+    total = 0.0
+    for u in (y, 2 * y, x):
+        total = total + f(x, x)
+        x = f(x, u) + 0.1 * x
+    return total + x
+
+
+REPEATED = {
+    "a scan": lambda f, x, y: total_of(sg.scan(lambda c, u: (f(c, u) + 0.1 * c, f(c, c)), x, rows(x, y))),
+    "a while": lambda f, x, y: sg.while_loop(
+        lambda s: s[2] < 3,
+        lambda s: (f(s[0], rows(x, y)[s[2]]) + 0.1 * s[0], s[1] + f(s[0], s[0]), s[2] + 1),
+        (x, 0.0 * x, 0),
+    )[:2],
+    "branches": lambda f, x, y: sg.cond(x[0] > 0, lambda x: unrolled(f, x, y), lambda x: f(y, x), x),
+}
+
+
+def rows(x, y):
+    return np.stack([y, 2 * y, x])
+
+
+def total_of(found):
+    last, stacked = found
+    return last, np.sum(stacked, axis=0)
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("kind", REPEATED)
+def test_rules_within_loops_and_branches(made, kind, level):
+    f = made(2.0)
+    loss = lambda f, x, y: np.sum(np.sin(unrolled(f, x, y)))
+    looped = lambda x, y: np.sum(np.sin(sum(found) if isinstance(found := REPEATED[kind](f, x, y), tuple) else found))
+    plainly = lambda x, y: loss(f, x, y)
+    close(sg.grad(looped, (0, 1))(X, Y), sg.grad(plainly, (0, 1))(X, Y))
+    close(sg.hessian(looped)(X, Y), sg.hessian(plainly)(X, Y))
+    close(sg.jacfwd(looped)(X, Y), sg.grad(plainly)(X, Y))
