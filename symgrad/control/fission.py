@@ -154,7 +154,7 @@ class _Sums:
         self.fixed = {x.value for x in self.loop.others}
         self.stacked = [*self.loop.stacked]
         self.terms: dict[int, list[_Term]] = {}
-        nodes = reached(self.loop.results)
+        nodes = reached([*self.loop.results, *(c.value for c in self.loop.carried)])
         users = users_of(nodes)
         sums = {i: terms for i in range(len(self.loop.carried)) if (terms := self.summed(i, nodes, users))}
         for products in (True, False):  # what products have stacked, others need not stack again
