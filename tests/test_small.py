@@ -26,7 +26,7 @@ FORMS = {  # of NumPy: functions of SciPy are the same with floats, and hyp1f1 c
     if isinstance(op, Op) and op.scalar is not None and not op.package
 }
 LOGIC = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "where")
-NOT_ON_FLOATS = ("left_shift", "right_shift", "astype", "alias", "stop_gradient", "barrier", "positive")
+NOT_ON_FLOATS = ("left_shift", "right_shift", "astype", "alias", "stop_gradient", "barrier", "positive", "number")
 NUMERIC = [name for name in FORMS if name not in (*LOGIC, *NOT_ON_FLOATS)]
 
 
