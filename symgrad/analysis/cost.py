@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product as combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
-from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, is_view, reached
+from symgrad.core.region import regions_of
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, scope_of, symbols_of
 from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.control import COND, SCAN
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.marks import ALIAS, STOP
 
@@ -27,7 +29,8 @@ class Cost(NamedTuple):
     Attributes
     ----------
     flops : int or sympy.Expr
-        Arithmetic operations on numbers; a function such as ``np.exp`` counts as one.
+        Arithmetic operations on numbers; a function such as ``np.exp`` counts as one. Of a branch the dearer side
+        counts, and of a loop of which nothing but running tells the number of turns one turn.
     bytes : int or sympy.Expr
         What the operations read and write, each on its own; a loop over blocks of rows reads what it is given once and
         writes its results once, the rest stays in the cache.
@@ -35,7 +38,7 @@ class Cost(NamedTuple):
         The most that intermediate values and results take at one time, with `scratch`; arguments and constants are not
         counted, nor what NumPy's own functions need besides.
     calls : int
-        NumPy calls; in a loop over blocks of rows a call counts once.
+        NumPy calls; in a loop a call counts once.
     scratch : int or sympy.Expr
         What loops over blocks of rows keep from call to call, on as many threads as may run; see `release_scratch`.
     """
@@ -53,7 +56,7 @@ def cost_of(graph: Graph, steps: Iterable[Step] | None = None, results: Sequence
     `scratch` are the bytes of buffers that loops keep from call to call: they are there while everything else is.
     """
     reachable = graph.live
-    calls = sum(map(is_call, reachable))
+    calls = sum(map(calls_of, reachable))
     flops = sum((flops_of(node) for node in operations(graph.outputs)), 0)
     if steps is None:
         steps, results = one_by_one(reachable, graph.outputs), graph.outputs
@@ -72,6 +75,12 @@ def is_call(node: Node) -> bool:
     return node.op not in SILENT
 
 
+def calls_of(node: Node) -> int:
+    """How many calls of NumPy a node is in the source."""
+    inside = regions_of(node) if node.op is SCAN or node.op is COND else ()
+    return sum(calls_of(x) for region in inside for x in region.nodes) if inside else is_call(node)
+
+
 def is_work(node: Node) -> bool:
     """Whether a node works on numbers, rather than looking at them in another way."""
     return is_call(node) and not is_view(node)
@@ -79,6 +88,8 @@ def is_work(node: Node) -> bool:
 
 def traffic_of(node: Node) -> Any:
     """The bytes that an operation reads and writes: a loop, which has several results, reads each value once."""
+    if node.op is SCAN or node.op is COND:
+        return _of_parts(node, traffic_of)
     inputs = node.inputs if isinstance(node.aval, Aval) else dict.fromkeys(node.inputs)
     return sum((nbytes(x.aval) for x in (*inputs, node)), 0)
 
@@ -86,7 +97,25 @@ def traffic_of(node: Node) -> Any:
 def flops_of(node: Node) -> Any:
     if node.op.flops is not None:
         return node.op.flops(node.aval, *[x.aval for x in node.inputs], **{**node.op.defaults, **dict(node.params)})
+    if node.op is SCAN or node.op is COND:
+        return _of_parts(node, flops_of)
     return max((_numbers(x.aval) for x in (*node.inputs, node)), key=magnitude)
+
+
+def _of_parts(node: Node, measure: Callable[[Node], Any]) -> Any:
+    """What all turns of a loop cost, or the dearer side of a branch."""
+    parts = [sum((measure(x) for x in region.nodes if is_work(x)), 0) for region in regions_of(node)]
+    return sum(parts) * turns_of(node) if node.op is SCAN else max(parts, key=magnitude)
+
+
+def turns_of(loop: Node) -> Size:
+    """How many turns a loop has as far as that is known: all that it may have, or one."""
+    length, params = loop.inputs[0], dict(loop.params)
+    if length.op is SIZE:
+        return cast(Size, dict(length.params)["value"])
+    if length.op is CONSTANT and length.constant >= 0:
+        return int(length.constant)
+    return cast(Size, params.get("turns", 1))
 
 
 def _numbers(aval: Any) -> Any:

@@ -12,16 +12,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.cost import turns_of
 from symgrad.core import tree
-from symgrad.core.graph import Aval, needed
+from symgrad.core.graph import Aval, Node, needed
 from symgrad.core.interpret import at_sizes, like
+from symgrad.core.region import regions_of, with_nested
 from symgrad.core.sizes import evaluate, symbols_of
 from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.static import Static
 from symgrad.frontend.trace import Program
+from symgrad.ops.control import SCAN, own_sizes
 from symgrad.targets.numpy.guard import readable_bounds
 
 SizesAt = Mapping[str, int]
+MANY_TURNS = 100  # of a loop of which nothing but running tells how many it has
 
 
 class Point(NamedTuple):
@@ -104,9 +108,18 @@ def some_sizes(
 
 def counts(program: Program, sizes: SizesAt) -> list[int]:
     """How many numbers each value has that one evaluation computes."""
-    avals = [x.aval for x in needed(program.graph.outputs, ())]
-    parts = [part for aval in avals for part in ([aval] if isinstance(aval, Aval) else aval)]
-    return [math.prod(at_sizes(part.shape, sizes)) for part in parts]
+    nodes = needed(program.graph.outputs, ())
+    sizes = {**dict.fromkeys(own_sizes(with_nested(nodes)), MANY_TURNS), **sizes}
+    return [number for node in nodes for number in _counts(node, sizes)]
+
+
+def _counts(node: Node, sizes: SizesAt) -> Iterator[int]:
+    parts: Any = [node.aval] if isinstance(node.aval, Aval) else node.aval
+    yield from (math.prod(at_sizes(part.shape, sizes)) for part in parts)
+    if node.op is SCAN:
+        turns = at_sizes(turns_of(node), sizes)
+        inside = [x for region in regions_of(node) for x in region.nodes]
+        yield turns * sum(number for x in inside for number in _counts(x, sizes))
 
 
 def _free(least: int, taken: set[int]) -> int:

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.values import number
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.interpret import at_sizes, interpret, like
+from symgrad.core.region import with_nested
 from symgrad.core.sizes import Dim, evaluate
 from symgrad.core.text import Group, displayed, double_quoted, laid_out, literal
 from symgrad.export.points import counts, some_sizes
@@ -27,6 +29,7 @@ from symgrad.frontend.arguments import Leaf
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.loops.loop import Block
+from symgrad.ops.control import SCAN, UNBOUNDED
 from symgrad.spelling import spell_dtype
 
 MOST = 1 << 23  # numbers that one evaluation may make
@@ -75,6 +78,8 @@ def vectors_of(program: Program, graph: Graph, name: str, run: Callable[..., Any
     What the program gives as it was traced is right. `graph` is what runs, by `run`; its module calls it `name`.
     Where there are none, the NoVectorsError says why.
     """
+    if any(node.op is SCAN and number(node.inputs[0]) == UNBOUNDED for node in with_nested(program.graph.live)):
+        raise NoVectorsError("a loop ends by its test alone, which numbers that are made up may never meet")
     case = Case(program, name, run, tolerance_of(program))
     sizes = some_sizes(program, 3)
     found = [case.vector(sizes, _candidates(program.leaves, sizes, USUAL))]
