@@ -42,6 +42,7 @@ from symgrad.rewrite import (
     cheaper,
     copies,
     folding,
+    multiples,
     pieces,
     prepare,
     repetition,
@@ -324,7 +325,7 @@ def canonicalised(
 
 # ---- which rules a stage applies
 
-ALGEBRA = (signs, algebra, arrays)
+ALGEBRA = (signs, multiples, algebra, arrays)
 EARLY = (folding, repetition, structure, access)
 LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scaled, copies)
