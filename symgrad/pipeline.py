@@ -44,6 +44,7 @@ from symgrad.rewrite import (
     cheaper,
     copies,
     folding,
+    multiples,
     pieces,
     prepare,
     repetition,
@@ -355,7 +356,7 @@ def canonicalised(
 
 # ---- which rules a stage applies
 
-ALGEBRA = (signs, algebra, arrays)
+ALGEBRA = (signs, multiples, algebra, arrays)
 EARLY = (folding, repetition, structure, access)
 LATE = (*EARLY, size_factors, pieces, scatter, deltas, factors)
 PRODUCTS = (masks, sums, contraction_order, scaled, copies)

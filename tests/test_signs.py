@@ -1,4 +1,4 @@
-"""Signs of products and sums: where they go at level 1, and that not a bit of the values changes."""
+"""Signs and numbers of products: where they stand at level 1, and that of signs not a bit of the values changes."""
 
 import numpy as np
 import pytest
@@ -37,6 +37,46 @@ def test_a_sign_goes_where_it_costs_nothing(name):
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(compiled(X, Y, Z), f(X, Y, Z))
         np.testing.assert_array_equal(sg.compile(f, optimize=2, numerics="ieee")(X, Y, Z), f(X, Y, Z))
+
+
+NUMBERS = {
+    "two factors": (lambda x, y: (2 * x) * (3 * y), "6 * x * y"),
+    "far away": (lambda x, y: 0.5 * (x * y * (3 * x)), "x * y * (1.5 * x)"),
+    "over numbers": (lambda x, y: (x / 4) * (y / 2), "x / 8 * y"),
+    "a quotient": (lambda x, y: 6 * (2 * x / y), "12 * x / y"),
+    "a number over a value": (lambda x, y: 3 / x * (2 * y), "6 / x * y"),
+    "what is divided by": (lambda x, y: 1 / (12 * x) + y / (4 * x), "1 / (12 * x) + y / (4 * x)"),
+    "numbers against an overflow": (lambda x, y: (1e200 * x) * (1e-200 * y), "1e+200 * x * (1e-200 * y)"),
+    "one number": (lambda x, y: x * (0.3 * y), "x * (0.3 * y)"),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_numbers_of_a_product_are_one(name):
+    f, expected = NUMBERS[name]
+    x, y = np.array([0.3, -1.7, 2.5]), np.array([-0.2, 1e-3, 7.0])
+    compiled = sg.compile(f, optimize=1).compile(x, y)
+    assert f"return {expected}\n" in compiled.source
+    np.testing.assert_allclose(compiled(x, y), f(x, y), rtol=1e-15)
+    assert sg.compile(f, optimize=1, numerics="ieee")(x, y).tolist() == f(x, y).tolist()
+
+
+def test_a_number_that_is_needed_elsewhere_stays():
+    source = sg.compile(lambda x, y: (3 * y, 2 * x * (3 * y)), optimize=1).source("float64[3]", "float64[3]")
+    assert "2 * x * t1" in source
+
+
+def test_numbers_of_several_dtypes_keep_their_digits():
+    x, y = np.array([0.1, 0.7], np.float32), np.array([0.3, 0.9])
+    for f in (
+        lambda x, y: (0.1 * x) * (0.7 * y),
+        lambda x, y: np.float64(0.1) * (0.7 * x),
+        lambda x, y: np.float32(0.1) * (0.7 * y),
+        lambda x, y: 3 * ((x > 0.5) * 7) * (0.5 * y),
+    ):
+        found, expected = sg.compile(f, optimize=1)(x, y), f(x, y)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-7 if expected.dtype == np.float32 else 1e-15)
 
 
 def test_what_is_needed_elsewhere_keeps_its_sign():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.ops.elementwise import POSITIVE
-from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, near_one, real, signed
+from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, real, signed
 from symgrad.rewrite.rules import rule
 
 # ---- signs and neutral numbers
@@ -75,36 +75,6 @@ def negative_reciprocal(x):
 
 
 # ---- numbers join
-
-
-@rule(changes_nan=True, alone=True, when=finite)
-def multiple_of_multiple(x, a=2.5, b=3.5):
-    return a * (b * x), (a * b) * x
-
-
-@rule(changes_nan=True, alone=True, when=near_one)
-def multiple_of_product(x, y, a=2.5, b=3.5):
-    return a * (b * x * y), (a * b) * x * y
-
-
-@rule(changes_nan=True, alone=True, when=finite)
-def multiple_of_quotient(x, a=2.5, b=3.5):
-    return a * (x / b), x * (a / b)
-
-
-@rule(changes_nan=True, alone=True, when=finite)
-def quotient_of_multiple(x, a=2.5, b=3.5):
-    return (a * x) / b, (a / b) * x
-
-
-@rule(changes_nan=True, alone=True, when=finite, x=POSITIVE)
-def multiple_of_reciprocal(x, a=2.5, b=3.5):
-    return a * (b / x), (a * b) / x
-
-
-@rule(changes_nan=True, alone=True, when=finite, x=POSITIVE)
-def reciprocal_over(x, a=2.5, b=3.5):
-    return (a / x) / b, (a / b) / x
 
 
 @rule(changes_nan=True, alone=True, when=finite)

@@ -130,6 +130,11 @@ def sum_with_product(x, y, a=0.3):
     return x + a * (x * y), x * (1 + a * y)
 
 
+@rule(changes_nan=True, alone=True, when=_near_one)
+def sum_with_multiple_of_product(x, y, a=0.3):
+    return x + a * x * y, x * (1 + a * y)
+
+
 @rule(changes_nan=True, alone=True, y=POSITIVE, when=_near_one)
 def multiple_over(x, y, a=2.5):
     """Further out the number is more likely to meet another."""

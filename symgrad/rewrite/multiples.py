@@ -1,0 +1,114 @@
+"""Numbers of products: wherever in a product they stand, two of them are one.
+
+``(a * x) * (b * y)`` is ``(a * b) * x * y``. What overflows or underflows on the way changes: not for
+``numerics="ieee"``, nor with numbers that are there to keep something from it. What is divided by stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from symgrad.analysis.overflow import MODERATE, NEAR_ONE, moderate
+from symgrad.analysis.values import number
+from symgrad.core.graph import Graph, Node
+from symgrad.ops.elementwise import DIVIDE, MULTIPLY
+from symgrad.rewrite.engine import alone
+from symgrad.rewrite.rules import procedure
+
+NEAR = 6
+"""So many factors away a number is looked for."""
+
+
+class Factor(NamedTuple):
+    """A number that multiplies, or divides."""
+
+    value: Any
+    over: bool = False
+
+    def times(self, other: Factor, most: float) -> Any:
+        """The number that takes the other one's place, or None if one of the two is there for a reason."""
+        a, b = abs(float(self.value)), abs(float(other.value))
+        if not a or not b or not moderate(a * b, most) or not moderate(a / b, most):
+            return None
+        joined = other.value * self.value if self.over == other.over else other.value / self.value
+        return int(joined) if type(joined) is float and joined == int(joined) else joined
+
+
+def _factor(x: Node, i: int) -> Factor | None:
+    """An operand of a product as a number that loses no digit beside others."""
+    y = x.inputs[i]
+    if y.inputs or y.aval.dtype.kind not in "if" or not (y.aval.weak or y.aval.dtype == x.aval.dtype):
+        return None
+    c = number(y)
+    return None if c is None else Factor(c, i == 1 and x.op is DIVIDE)
+
+
+def _is_part(graph: Graph, x: Node, user: Node) -> bool:
+    """Whether it is a product that only another product needs, and of the same kind."""
+    return (
+        (x.op is MULTIPLY or x.op is DIVIDE)
+        and x.aval.dtype == user.aval.dtype
+        and x.aval.weak == user.aval.weak
+        and alone(graph, x)
+    )
+
+
+def _parts(graph: Graph, x: Node) -> list[int]:
+    """Which operands are products whose numbers are those of the whole."""
+    return [i for i, y in enumerate(x.inputs[: 1 + (x.op is MULTIPLY)]) if _is_part(graph, y, x)]
+
+
+def _put(graph: Graph, x: Node, i: int, other: Node) -> Node:
+    return graph.add(x.op, (*x.inputs[:i], other, *x.inputs[i + 1 :]))
+
+
+def _taken(graph: Graph, x: Node, depth: int = NEAR) -> tuple[Factor, Node] | None:
+    """The number of a product, and the product without it, an operation less."""
+    for i in (0, 1)[x.op is DIVIDE :]:
+        c, rest = _factor(x, i), x.inputs[1 - i]
+        if c is not None and rest.aval == x.aval:
+            return c, rest
+    for i in _parts(graph, x) if depth else ():
+        found = _taken(graph, x.inputs[i], depth - 1)
+        if found is not None:
+            return found[0], _put(graph, x, i, found[1])
+    return None
+
+
+def _with(graph: Graph, x: Node, c: Factor, most: Mapping[int, float], depth: int = NEAR) -> Node | None:
+    """A product with one factor more, if that is no operation more: by its number."""
+    for i in (0, 1):
+        own = _factor(x, i)
+        joined = None if own is None else c.times(own, most[x.aval.dtype.itemsize])
+        if joined is not None:
+            return _put(graph, x, i, graph.constant(joined))
+    for i in _parts(graph, x) if depth else ():
+        other = _with(graph, x.inputs[i], c, NEAR_ONE, depth - 1)
+        if other is not None:
+            return _put(graph, x, i, other)
+    return None
+
+
+@procedure(MULTIPLY, DIVIDE, changes_nan=True)
+def numbers_meet(graph: Graph, node: Node) -> Node | None:
+    """``a * (b * x * y)`` is ``(a * b) * x * y``, and so is ``(a * x) * (b * y)``."""
+    if node.aval.dtype.kind != "f" or node.aval.dtype.itemsize not in MODERATE:
+        return None
+    x, y = node.inputs
+    for i, part in ((1, x), (0, y))[: 1 + (node.op is MULTIPLY)]:
+        c = _factor(node, i) if _is_part(graph, part, node) else None
+        if c is not None:
+            return _with(graph, part, c, MODERATE)
+    if len(_parts(graph, node)) < 2 or _lacks_number(graph, x):
+        return None
+    found = _taken(graph, y)
+    other = None if found is None else _with(graph, x, found[0], NEAR_ONE)
+    return None if found is None or other is None else graph.add(MULTIPLY, (other, found[1]))
+
+
+def _lacks_number(graph: Graph, x: Node, depth: int = NEAR) -> bool:
+    """Whether no number stands in a product."""
+    if any(_factor(x, i) is not None for i in (0, 1)):
+        return False
+    return not depth or all(_lacks_number(graph, x.inputs[i], depth - 1) for i in _parts(graph, x))
