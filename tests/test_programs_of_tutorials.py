@@ -21,6 +21,7 @@ SIZES = {  # arguments of main, where less than it does shows the same
     "convnet_digits": {"epochs": 16},
     "fine_tuning": {"epochs": 12},
     "lstm": {"iterations": 300},
+    "private_digits": {"steps": 150},
     "split_network": {"steps": 300},
     "style_transfer": {"size": 24, "steps": 40},
     "two_heads": {"epochs": 5, "count": 800},
@@ -29,6 +30,7 @@ UNTRAINED = {  # arguments of main for what it prints of its source
     "convnet_digits": {"epochs": 0},
     "fine_tuning": {"epochs": 0},
     "lstm": {"iterations": 0},
+    "private_digits": {"steps": 0},
     "split_network": {"steps": 1},
     "style_transfer": {"size": 8, "steps": 1},
     "two_heads": {"epochs": 0, "count": 1},
@@ -111,6 +113,25 @@ def test_two_heads_share_what_is_computed_once(usual_sizes):
     source = out[out.index("def both") :]
     assert source.count("= np.lib.stride_tricks.sliding_window_view(") == 2  # one a layer: forward, and once
     assert source.count("d_first_W = ") == source.count("d_first_W_2 = ") == 1
+
+
+def test_digits_are_learned_in_private():
+    module = load("private_digits")
+    rng = np.random.default_rng(0)
+    params, x, labels = module.initial(rng, 5), rng.random((7, 64)), rng.integers(10, size=7)
+    expected = {key: np.zeros_like(value) for key, value in params.items()}
+    lengths = []
+    for row, label in zip(x, labels, strict=True):
+        own = sg.grad(module.loss)(params, row, label)
+        lengths.append(np.sqrt(sum(np.sum(g**2) for g in own.values())))
+        for key, g in own.items():
+            expected[key] += min(1, 3.5 / lengths[-1]) * g
+    found = sg.compile(module.clipped_sum)(params, x, labels, 3.5)
+    assert min(lengths) < 3.5 < max(lengths)
+    for key, total in expected.items():
+        np.testing.assert_allclose(found[key], total, rtol=1e-12, atol=1e-14)
+    reached, _ = run("private_digits")
+    assert min(reached.values()) > 0.9, reached
 
 
 def test_the_lstm_remembers_both_numbers(usual_sizes):

@@ -193,11 +193,9 @@ def _turns(graph: Graph, length: Any, tested: bool) -> Size:
 
 def places(start: Any, stop: Any, step: int = 1) -> Any:
     """How many numbers ``range(start, stop, step)`` has, where an end may be traced."""
-    if any(isinstance(x, Variable) for x in (start, stop)):
-        away = (stop - start) * (1 if step > 0 else -1)
-        return np.maximum((away + abs(step) - 1) // abs(step), 0)
-    away = (stop - start) * (1 if step > 0 else -1)
-    return largest((away + abs(step) - 1) // abs(step), 0)
+    away, size = (stop - start, step) if step > 0 else (start - stop, -step)
+    count = away if size == 1 else (away + size - 1) // size
+    return np.maximum(count, 0) if isinstance(count, Variable) else largest(count, 0)
 
 
 # ---- both
