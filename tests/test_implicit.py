@@ -407,3 +407,34 @@ def test_a_converted_function_takes_what_it_was_converted_for(call, message):
 
     with pytest.raises(sg.errors.ArgumentError, match=message):
         sg.compile(program)(0.5, B[:3])
+
+
+# ---- many at once
+
+SEVERAL = np.array([8.0, 27.0, 1.5])
+MANY = {
+    "roots": (cube_root, lambda a: a ** (1 / 3)),
+    "fixed points": (lambda a: sg.fixed_point(lambda x: 0.5 * (x + a / x), 1.0), np.sqrt),
+    "minima": (lambda a: sg.minimize(lambda x: x**4 / 4 - a * x, 1.0), lambda a: a ** (1 / 3)),
+    "linear systems": (lambda a: sg.cg(lambda x: a * x, np.ones(1))[0], lambda a: 1 / a),
+    "integrals": (lambda a: sg.quad(lambda x: np.exp(-a * x), 0.0, 2.0), lambda a: (1 - np.exp(-2 * a)) / a),
+    "equations in time": (
+        lambda a: sg.odeint(lambda y, t: -a / 9 * y, 1.0, np.array([0.0, 2.0]), rtol=1e-10, atol=1e-12)[1],
+        lambda a: np.exp(-2 / 9 * a),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_many_solutions_at_once(kind):
+    one, exact = MANY[kind]
+    slope = sg.elementwise_grad(exact)(SEVERAL)
+    close(sg.vmap(one)(SEVERAL), exact(SEVERAL), rtol=1e-7)
+    close(sg.vmap(sg.grad(one))(SEVERAL), slope, rtol=1e-6)
+    close(sg.grad(lambda a: np.sum(sg.vmap(one)(a)))(SEVERAL), slope, rtol=1e-6)
+
+
+def test_of_many_those_that_do_not_converge_are_nan():
+    roots = sg.vmap(lambda a: sg.root(lambda x: x**2 - a, 1.0))(np.array([4.0, -1.0, 9.0]))
+    close(roots[[0, 2]], np.array([2.0, 3.0]))
+    assert np.isnan(roots[1])

@@ -19,7 +19,9 @@ GALLERY = EXAMPLES.parent / "docs" / "gallery.md"
 PICTURES = EXAMPLES.parent / "docs" / "pictures"
 SIZES = {  # arguments of main, where less than it does shows the same
     "convnet_digits": {"epochs": 16},
+    "equilibrium": {"steps": 100},
     "fine_tuning": {"epochs": 12},
+    "hyperparameters": {"turns": 10},
     "lstm": {"iterations": 300},
     "private_digits": {"steps": 150},
     "split_network": {"steps": 300},
@@ -28,7 +30,9 @@ SIZES = {  # arguments of main, where less than it does shows the same
 }
 UNTRAINED = {  # arguments of main for what it prints of its source
     "convnet_digits": {"epochs": 0},
+    "equilibrium": {"steps": 1},
     "fine_tuning": {"epochs": 0},
+    "hyperparameters": {"turns": 1},
     "lstm": {"iterations": 0},
     "private_digits": {"steps": 0},
     "split_network": {"steps": 1},
@@ -216,6 +220,24 @@ def test_gradients_are_those_of_finite_differences(name):
         numeric = (at(1e-6) - at(-1e-6)) / 2e-6
     along = sum(np.sum(g * d) for g, d in zip(tree_leaves(gradient), tree_leaves(direction), strict=True))
     np.testing.assert_allclose(along, numeric, rtol=1e-6)
+
+
+def test_an_equilibrium_tells_spirals_apart():
+    right, out = run("equilibrium")
+    assert right > 0.97
+    assert "def loss_value_and_grad(params, x, arm):" in out
+
+
+def test_penalties_of_their_own_predict_better():
+    (alike, each), _ = run("hyperparameters")
+    assert each < 0.8 * alike
+
+
+def test_rates_are_found_from_counts():
+    (found, error), _ = run("ode_fit")
+    true = load("ode_fit").TRUE["rates"]
+    assert np.all(np.abs(found["rates"] - true) < 3 * error)
+    assert np.all(error < 0.1 * true)
 
 
 # ---- the gallery

@@ -11,10 +11,10 @@ import numpy as np
 from symgrad.core.tree import tree_map
 from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_vjp
-from symgrad.derivatives.mapped import mapped
 from symgrad.errors import ShapeError
 from symgrad.frontend.control import while_loop
 from symgrad.implicit.vectors import Array, as_vector, precision, pulled, traced
+from symgrad.transforms.batches import vmap
 
 Integrand = Callable[..., Array]
 """Of a number, and what it reads from outside, a vector."""
@@ -201,7 +201,7 @@ def _adaptive(f: Callable[[Array], Array], ends: Array, goal: _Goal) -> Array:
 def _panel(f: Callable[[Array], Array], start: Array, w: Array) -> tuple[Array, Array]:
     """The integral over an interval, and the estimate of its error in QUADPACK."""
     points, kronrod, gauss = _RULE.T
-    (values,) = mapped(lambda x: [f(x)], [(start + w * (points + 1) / 2).astype(w.dtype)], [0])
+    values = vmap(f)((start + w * (points + 1) / 2).astype(w.dtype))
     dtype = values.dtype
     weigh = lambda weights, values: (0.5 * w).astype(dtype) * (weights.astype(dtype) @ values)
     value = weigh(kronrod, values)

@@ -229,7 +229,7 @@ def _best_in_span(apply: Callable[[Array], Array], r: Array, count: int) -> Arra
         return _put(basis, k + 1, new), _put(hessenberg, k, row)
 
     basis, hessenberg = fori_loop(0, count, extend, (basis, hessenberg))
-    e = np.where(np.arange(count + 1) == 0, size, 0).astype(r.dtype)
+    e = _put(np.zeros_like(r, shape=count + 1), 0, size)
     y = np.linalg.lstsq(hessenberg.T, e, rcond=None)[0]
     return y @ basis[:count]
 

@@ -122,10 +122,7 @@ def newton(residual: Residual, v: Array, outside: Sequence[Array], tol: float | 
     def step(state: Any) -> Any:
         v, _, k = state
         slope, now = jacobian(lambda v: residual(v, *outside))(v), residual(v, *outside)
-        regular = np.linalg.slogdet(slope)[0] != 0
-        full = np.where(
-            regular, -np.linalg.solve(np.where(regular, slope, np.eye(v.size, like=v)), now), np.nan
-        ).astype(v.dtype)
+        full = -_divided(slope, now)
         before = size(v)
         worse = lambda t: ~(size(v + t * full) <= (1 - _SUFFICIENT * t) * before) & (t > _LEAST)
         t = while_loop(worse, lambda t: t / 2, np.ones((), v.dtype))
@@ -133,6 +130,13 @@ def newton(residual: Residual, v: Array, outside: Sequence[Array], tol: float | 
         return v + np.where(found, 1, t).astype(v.dtype) * full, ~found, k + 1
 
     return until_found(step, v, maxiter)
+
+
+def _divided(matrix: Array, b: Array) -> Array:
+    """The solution of a linear system; NaN where there is none, which `np.linalg.solve` refuses."""
+    one, finite = np.eye(b.size, like=b), np.all(np.isfinite(matrix))
+    regular = finite & (np.linalg.slogdet(np.where(finite, matrix, one))[0] != 0)
+    return np.where(regular, np.linalg.solve(np.where(regular, matrix, one), b), np.nan).astype(b.dtype)
 
 
 def until_found(step: Callable[[Any], Any], v: Array, maxiter: int) -> Array:

@@ -10,6 +10,8 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import tracing
+from symgrad.core.shapes import product
+from symgrad.core.sizes import Size
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.transforms.gradients import compile
@@ -43,9 +45,10 @@ def as_vector(x: Any, what: str) -> tuple[Array, Callable[[Array], Any]]:
     parts = [np.ravel(leaf).astype(common) for leaf in leaves]
 
     def back(v: Array) -> Any:
-        found, start = [], 0
+        found: list[Any] = []
+        start: Size = 0
         for shape, dtype in zip(shapes, dtypes, strict=True):
-            size, whole = int(np.prod(shape)), (*v.shape[:-1], *shape)
+            size, whole = product(shape), (*v.shape[:-1], *shape)
             part = np.reshape(v[..., start : start + size], whole) if whole else v[start]
             found.append(part.astype(dtype))
             start += size
