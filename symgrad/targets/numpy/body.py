@@ -366,7 +366,7 @@ class Body:
             self.names.rename(base, self.names.of(node))
             self.assign(base, self.name(node), expr.code, expr.reads)
         elif owned:
-            self.flush_readers(base)
+            self.flush_readers(base, but=node.inputs[1])
             self.names.rename(node, self.names.of(base))
         else:
             self._copy(node, base)
@@ -396,9 +396,9 @@ class Body:
         """Whether the memory of a value belongs to it alone and not to the caller."""
         return node.op not in (INPUT, CONSTANT, ITEM) and self.roots[node] is node and node not in self.outputs
 
-    def flush_readers(self, base: Node) -> None:
-        """Expressions that wait must read an array before it is overwritten."""
-        waiting = [x for x, expr in self.pending.items() if expr.depth]
+    def flush_readers(self, base: Node, but: Node) -> None:
+        """Expressions that wait must read an array before it is overwritten, `but` one if it is a number."""
+        waiting = [x for x, expr in self.pending.items() if expr.depth and (x is not but or x.aval.shape)]
         for node in [x for x in waiting if any(self.roots[r] is base for r in self.pending[x].reads)]:
             self.flush(node)
 

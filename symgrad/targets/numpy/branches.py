@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from symgrad.analysis.values import number
 from symgrad.core.graph import Node
 from symgrad.spelling import CHOICE, COMPARE, OR, Code, Name
 from symgrad.targets.numpy.body import LONGEST, Expr
@@ -14,23 +15,17 @@ from symgrad.targets.numpy.structured import Move, Structured
 def write_branch(body: Structured, node: Node) -> None:
     """What one of two regions gives, under the names of the items."""
     pred, *operands = node.inputs
-    regions, items = dict(node.params), body.items[node]
-    given = [body.named(x) for x in operands]
-    condition = body.read(pred)
-    for item in items.values():
-        body.take_name(item, node)
-    names = [Name(body.names.of(item)) for item in items.values()]
-    parts = []
-    for region in (regions["then"], regions["other"]):
-        results = [region.body.outputs[i] for i in items]
-        part = body.part(node, region, results)
-        part.receive(given)
-        part.begin([Move(y, name) for y, name in zip(results, names, strict=True)])
-        parts.append(part)
+    items = body.items[node]
+    condition, given = body.read(pred), [body.named(x) for x in operands]
+    body.consumed(node)
+    parts = [_part(body, node, side, operands) for side in ("then", "other")]
+    names, rebound = _names(body, node, parts)
+    for part in parts:
+        part.receive(given, rebound)
+        part.begin(list(map(Move, part.referred, names)))
     for i, item in enumerate(items.values()):
         if not all(part.is_own(part.referred[i]) for part in parts):
-            body.borrowed.add(item)
-    body.consumed(node)
+            body.borrow(node, item)
     if len(items) == 1 and not any(part.written for part in parts):
         (item,) = items.values()
         code = _conditional(condition.code, *[part.code(y) for part in parts for y in part.kept])
@@ -44,6 +39,50 @@ def write_branch(body: Structured, node: Node) -> None:
         first, others = (then, _others(other)) if then else (other, [])
         reads = [*condition.reads, *operands]
         body.write_down(node, Suite([f"if {text}:"], first, others, makes=node, reads=reads))
+
+
+def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> Structured:
+    """What will write one side of a branch."""
+    region = dict(node.params)[side]
+    part = body.part(node, region, [region.body.outputs[i] for i in body.items[node]])
+    part.own |= {y for x, y in zip(operands, part.given, strict=True) if number(x) is not None}
+    return part
+
+
+def _names(body: Structured, node: Node, parts: Sequence[Structured]) -> tuple[list[Name], set[int]]:
+    """What results are called, and which operands have such names: one that a side leaves as it is goes on."""
+    rebound: set[int] = set()
+    taken: set[str] = set()
+    for i, item in enumerate(body.items[node].values()):
+        if body.goes.get(item, "") not in taken and body.take_name(item, node):
+            taken.add(body.names.of(item))
+            continue
+        k = _goes_on(body, node, item, [(part, part.referred[i]) for part in parts])
+        if k is not None and body.names.of(node.inputs[1 + k]) not in taken:
+            x = node.inputs[1 + k]
+            rebound.add(k)
+            body.let_go(x, node)
+            body.pass_on(x, item)
+            taken.add(body.names.of(item))
+    return [Name(body.names.of(item)) for item in body.items[node].values()], rebound
+
+
+def _goes_on(body: Structured, node: Node, item: Node, sides: Sequence[tuple[Structured, Node]]) -> int | None:
+    """The operand that one side leaves as it is, or both only assign into, where nothing else reads it."""
+    starts = [part.stays(y) or y for part, y in sides]
+    places = [part.given.index(x) if x in part.given else -1 for (part, _), x in zip(sides, starts, strict=True)]
+    written = [x is not y for (_, y), x in zip(sides, starts, strict=True)]
+    kept = {k for k, is_written in zip(places, written, strict=True) if not is_written}
+    both = set(places) if len(set(places)) == 1 else set()
+    for k in sorted((kept | both) - {-1}):
+        x = node.inputs[1 + k]
+        own = body.has_alone(x, node)
+        if (own or not any(written)) and body.passes_on(x, node) and body.hint(item) in (None, body.hint(x)):
+            if own and k in both:
+                for part, _ in sides:
+                    part.own.add(part.given[k])
+            return k
+    return None
 
 
 def _without_idle_remarks(statements: Sequence[Statement]) -> Sequence[Statement]:

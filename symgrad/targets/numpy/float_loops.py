@@ -66,8 +66,8 @@ class FloatLoop(Loop):
     def _may_go_on(self, x: Node) -> bool:
         return not self.is_tried and super()._may_go_on(x)
 
-    def _go_on(self, x: Node) -> Name:
-        name = super()._go_on(x)
+    def _go_on(self, x: Node, copied: bool) -> Name:
+        name = super()._go_on(x, copied)
         if not _is_python(x):
             self.outer.written.append(Assign((name,), _converted(x, name), reads=(x,)))
         return name

@@ -13,11 +13,12 @@ from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
 from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.names import RESERVED
-from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
+from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
 
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
 COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
+WIDEST = 96  # characters of the line before a loop
 START, NEXT = Code("0"), Code("1")
 
 
@@ -99,12 +100,14 @@ class Loop:
 
     def write(self) -> None:
         outer = self.outer
-        names = self.names = [self._begin_carry(i) for i in range(self.carried)]
+        names = self.names
+        for i in range(self.carried):
+            names.append(self._begin_carry(i))
         stacks = [self._begin_stack(item) for item in self.stacked]
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
-            each.receive(given, self.carried)
+            each.receive(given, range(self.carried))
         self.part.begin([*map(Move, self.results, names), *map(self._move, self.stacked, stacks)])
         turn = self.part.end()
         head, condition = self._head(rows)
@@ -114,7 +117,8 @@ class Loop:
         elif self.is_while and self.is_numbered:
             outer.written.append(Assign((self.count,), START))
             turn.append(Assign((self.count,), NEXT, "+="))
-        outer.written.append(Suite([head], [*condition, *first, *turn], makes=self.node, reads=self.node.inputs))
+        turn = [*condition, *first, *turn]
+        outer.written.append(Suite(laid_out_head(head), turn, makes=self.node, reads=self.node.inputs))
         outer.written += self._behind()
         self._borrow()
 
@@ -126,11 +130,13 @@ class Loop:
         given, result = part.given[i], self.results[i]
         own, written = outer.has_alone(x, self.node), part.stays(result) is given
         hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
-        if hint in (None, outer.hint(x)) and (own or not written) and self._may_go_on(x):
+        copied = written and not own
+        if hint in (None, outer.hint(x)) and self._may_go_on(x):
             outer.let_go(x, self.node)
-            name = self._go_on(x)
+            outer.pass_on(x, item)
+            name = self._go_on(x, copied)
         else:
-            name = self._start(i, hint or outer.hint(x), copied=written and not own)
+            name = self._start(i, hint or outer.hint(x), copied)
         if written:
             part.own.add(given)
         elif (own or number(x) is not None) and part.may_update(result, given):
@@ -146,9 +152,12 @@ class Loop:
         """Whether the loop may go on with the name of what it starts from."""
         return self.twin is None and self.outer.passes_on(x, self.node)
 
-    def _go_on(self, x: Node) -> Name:
+    def _go_on(self, x: Node, copied: bool) -> Name:
         """Carry on what is there under its name."""
-        return self.outer.name(x)
+        name = self.outer.name(x)
+        if copied:
+            self.outer.written.append(Assign((name,), call(f"{name.text}.copy", []), reads=(x,)))
+        return name
 
     def _start(self, i: int, hint: str | None, copied: bool) -> Name:
         outer, x, item = self.outer, self.carry[i], self.items.get(i)
@@ -171,7 +180,10 @@ class Loop:
     def _may_start_as(self, item: Node, x: Node) -> bool:
         """Whether nothing of the loop but this start reads what has the name that a result gets in the end."""
         outer = self.outer
-        old = outer.passed.get(outer.goes.get(item, ""), ())
+        name = outer.goes.get(item, "")
+        if any(name == each.text for each in self.names):
+            return False
+        old = outer.passed.get(name, ())
         others = [y for y in self.node.inputs if y is not x]
         return not any(r in old for y in others for r in outer.read(y).reads)
 
@@ -183,7 +195,7 @@ class Loop:
         """Note which results may be arrays of somebody else: of a loop without turns they are what it starts from."""
         for i, item in self.items.items():
             if i < self.carried and not (i in self.own and self.part.is_own(self.results[i])):
-                self.outer.borrowed.add(item)
+                self.outer.borrow(self.node, item)
 
     # ---- what is stacked
 
@@ -300,7 +312,7 @@ class Loop:
         given = zip(self.rows, rows, self.slices, self.arrays, strict=True)
         used = [(code.text, self._every_row(of, array)) for x, code, of, array in given if self.part.reads(x)]
         each = several([name for name, _ in used]).text if len(used) > 1 else used[0][0]
-        over = used[0][1] if len(used) == 1 else f"zip({', '.join([array for _, array in used])})"
+        over = used[0][1] if len(used) == 1 else call("zip", [array for _, array in used]).text
         if not self.is_numbered:
             return f"for {each} in {over}:"
         each = f"({each})" if len(used) > 1 else each
@@ -334,6 +346,14 @@ class Loop:
             *before, last = before
             value = last.parts[-1]
         return [*(before if any(type(x) is not Verbatim for x in before) else ()), Evaluate(value)]
+
+
+def laid_out_head(head: str) -> list[str]:
+    """The line before a loop, with what stands in its last brackets on a line of its own where it is too long."""
+    if len(head) <= WIDEST or not head.endswith("):"):
+        return [head]
+    begin, _, rest = head.partition("zip(")
+    return [f"{begin}zip(", f"{INDENT}{rest.removesuffix('):')}", "):"] if rest else [head]
 
 
 def takes_rows_of(user: Node, x: Node) -> bool:

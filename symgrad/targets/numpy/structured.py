@@ -6,19 +6,20 @@ result is computed into its name at once where nothing reads the old value any m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, INPUT, Node
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Node
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
+from symgrad.ops.control import COND, SCAN
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
-from symgrad.ops.index import ADD_AT, SET
 from symgrad.spelling import ATOM, Code, Name, call, several
 from symgrad.targets.numpy.body import Body, Expr, place_of
 from symgrad.targets.numpy.names import Scope
+from symgrad.targets.numpy.places import place_of_origin
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
 IN_PLACE = {ADD: "+=", SUBTRACT: "-=", MULTIPLY: "*="}
@@ -62,7 +63,8 @@ class Structured(Body):
         self.given: Sequence[Node] = ()  # the parameters of a region
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
         self.lists: set[Node] = set()  # stacks that are lists
-        self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays of somebody else
+        self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
+        self.lent: set[Node] = set()  # the memory of such arrays
 
     # ---- regions
 
@@ -75,15 +77,15 @@ class Structured(Body):
         part.quoted, part.given, part.referred = place_of(node), region.body.inputs, [*results]
         return part
 
-    def receive(self, given: Sequence[Code], carried: int = 0) -> None:
-        """What parameters are called; what the first of them are called is assigned in the end."""
+    def receive(self, given: Sequence[Code], rebound: Collection[int] = ()) -> None:
+        """What parameters are called; the names of some, by number, are those of results in the end."""
         for i, (x, code) in enumerate(zip(self.given, given, strict=True)):
             if not isinstance(code, Name):
                 self.pending[x] = Expr(code, 0, ())
                 continue
             self.names.given(x, code.text)
             self.passed.setdefault(code.text, []).append(x)
-            if i >= carried:
+            if i not in rebound:
                 self.fixed.add(x)
 
     def like(self, outputs: Sequence[Node], scope: Scope) -> Structured:
@@ -232,6 +234,14 @@ class Structured(Body):
             return False
         return all(user is node or user.id < node.id for user in self.uses[x])
 
+    def pass_on(self, x: Node, item: Node | None) -> None:
+        """Let a result of a loop or a branch go under the name of what becomes of it."""
+        name = self.names.of(x)
+        if item is not None:
+            self.names.rename(item, name)
+            if name in self.passed:
+                self.passed[name].append(item)
+
     def let_go(self, x: Node, node: Node) -> None:
         """Expressions that wait must read a value before its name has another one."""
         root = self.roots[x]
@@ -244,7 +254,16 @@ class Structured(Body):
         alone = sum(self.roots[y] is x for y in node.inputs) == 1
         return alone and self.owned(x) and self.last_use[x] is node
 
+    def borrow(self, node: Node, item: Node) -> None:
+        """Note that a result of a loop or branch may be one of the arrays that it was given."""
+        self.borrowed.add(item)
+        self.lent.update(self.roots[x] for x in node.inputs)
+
     def owned(self, node: Node) -> bool:
+        if node in self.lent:
+            return False
+        if node.op is ITEM and node.inputs[0].op in (SCAN, COND):
+            return node not in self.borrowed
         return node in self.own or super().owned(node)
 
     def is_own(self, y: Node) -> bool:
@@ -267,10 +286,8 @@ class Structured(Body):
 
     def stays(self, node: Node) -> Node | None:
         """The parameter that a result is, with numbers assigned, if nothing reads what it was before."""
-        last = node
-        while last.op in (SET, ADD_AT) and self.last_use[last.inputs[0]] is last:
-            last = last.inputs[0]
-        return last if last.op is INPUT and last is not node else None
+        first = place_of_origin(node, self.last_use)
+        return first if first.op is INPUT and first is not node else None
 
 
 def _is_like(x: Node, y: Node) -> bool:

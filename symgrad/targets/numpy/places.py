@@ -1,0 +1,62 @@
+"""Which results of a region may lie where its parameters do: arrays that it only assigns into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from symgrad.analysis.aliases import roots_of
+from symgrad.analysis.liveness import last_users
+from symgrad.core.graph import ITEM, Node, reached
+from symgrad.core.region import Region
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.index import ADD_AT, SET
+
+
+def place_of_origin(node: Node, last_use: Mapping[Node, Node | None]) -> Node:
+    """The earliest value that a value is, with numbers assigned, if nothing reads what it was on the way."""
+    while True:
+        base, user = _base(node)
+        if base is None or last_use.get(base) is not user:
+            return node
+        node = base
+
+
+def _base(node: Node) -> tuple[Node | None, Node]:
+    """What a value is written over, and the node that does so."""
+    if node.op is SET or node.op is ADD_AT:
+        return node.inputs[0], node
+    if node.op is ITEM and node.inputs[0].op in (SCAN, COND):
+        user = node.inputs[0]
+        i = dict(node.params)["index"]
+        origin = _origin_in_loop(user, i) if user.op is SCAN else _origin_in_branch(user, i)
+        if origin is not None and user.inputs.count(user.inputs[origin]) == 1:
+            return user.inputs[origin], user
+    return None, node
+
+
+def _origin_in_loop(loop: Node, i: int) -> int | None:
+    params = dict(loop.params)
+    return 1 + i if i < params["carried"] and origins(params["body"])[i] == i else None
+
+
+def _origin_in_branch(branch: Node, i: int) -> int | None:
+    params = dict(branch.params)
+    sides = {origins(params[side])[i] for side in ("then", "other")}
+    origin = sides.pop()
+    return None if sides or origin is None else 1 + origin
+
+
+@lru_cache(maxsize=256)
+def origins(region: Region) -> tuple[int | None, ...]:
+    """For each result the parameter in whose place it may lie, by number; or that it is."""
+    graph = region.body
+    nodes = reached(graph.outputs)
+    roots = roots_of(nodes)
+    last: dict[Node, Node | None] = {**last_users(nodes, roots), **dict.fromkeys(roots[y] for y in graph.outputs)}
+    numbers = {x: i for i, x in enumerate(graph.inputs)}
+    found = [place_of_origin(y, last) for y in graph.outputs]
+    kept = [roots[y] for y in graph.outputs]
+    return tuple(
+        [numbers.get(x) if kept.count(roots[y]) == 1 else None for x, y in zip(found, graph.outputs, strict=True)]
+    )
