@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from symgrad.control.opened import Opened, Read, instead_of, items_of, loop_of, opened
-from symgrad.core.graph import Graph, Node, needed, reached
+from symgrad.core.graph import ITEM, Graph, Node
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.sizes import same
-from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control import COND, SCAN, inputs_of_body
 from symgrad.rewrite.engine import Made, copied
 
 
@@ -48,8 +48,9 @@ def _lean_loop(node: Node, used: Mapping[int, Node]) -> _Lean:
     loop = opened(loop_of(node))
     inputs, results = len(loop.inputs), len(loop.results)
     numbers = _kept(loop, used)
-    loop = loop.without_unread()
-    if (len(loop.inputs), len(loop.results)) == (inputs, results):
+    turn = loop.graph
+    loop = loop.rewritten(drop_dead_results).without_unread()  # a loop in it may read less
+    if (len(loop.inputs), len(loop.results)) == (inputs, results) and loop.graph is turn:
         return None
     items = {x: numbers[i] for i, x in used.items()}
     outside = [x for x in items.values() if isinstance(x, Node)]
@@ -94,11 +95,52 @@ def _live_carries(loop: Opened, used: Container[int], roots: Sequence[Node]) -> 
     """Which carried values are results that are used, or needed for `roots` or for such values."""
     live = [i in used for i in range(len(loop.carried))]
     while True:
-        read = set(reached([*roots, *(c.update for c, is_live in zip(loop.carried, live, strict=True) if is_live)]))
+        read = read_for([*roots, *(c.update for c, is_live in zip(loop.carried, live, strict=True) if is_live)])
         more = [is_live or c.value in read for c, is_live in zip(loop.carried, live, strict=True)]
         if more == live:
             return live
         live = more
+
+
+# ---- what results are made of
+
+
+def read_for(results: Iterable[Node], given: Container[Node] = ()) -> set[Node]:
+    """What results read, up to what is given: of the inputs of loops and branches only what the results in use read."""
+    seen = set(results)
+    stack = [*seen]
+    while stack:
+        node = stack.pop()
+        if node in given:
+            continue
+        inputs: Iterable[Node] = node.inputs
+        if node.op is ITEM and node.inputs[0].op in (SCAN, COND):
+            inputs = _inputs_of_result(node.inputs[0], dict(node.params)["index"])
+        stack += [x for x in inputs if x not in seen]
+        seen.update(inputs)
+    return seen
+
+
+def _inputs_of_result(node: Node, i: int) -> list[Node]:
+    """The inputs of a loop or a branch that one of its results depends on."""
+    if node.op is COND:
+        operands = set.union(*(_read_by(side, [i]) for side in regions_of(node)))
+        return [node.inputs[0], *(node.inputs[1 + k] for k in sorted(operands))]
+    loop, given = loop_of(node), inputs_of_body(node)
+    n, results = len(loop.starts), loop.body.results
+    wanted: set[int] = {i} if i < len(results) else set()
+    tested: set[int] = set()
+    if loop.test is not None:
+        read = read_for(loop.test.results, loop.test.parameters)
+        kept = [*range(n + 1), *range(n + 1 + len(loop.slices_of), len(given))]
+        tested = {k for k, x in zip(kept, loop.test.parameters, strict=True) if x in read}
+    while True:
+        read = read_for([results[k] for k in sorted(wanted)], loop.body.parameters)
+        used = tested | {k for k, x in enumerate(loop.body.parameters) if x in read}
+        more = wanted | {k for k in used if k < n}
+        if more == wanted:
+            return [loop.length, *(given[k] for k in sorted(used | {k for k in wanted if k < n}))]
+        wanted = more
 
 
 # ---- branches
@@ -122,6 +164,5 @@ def _lean_branch(node: Node, used: Mapping[int, Node]) -> _Lean:
 
 def _read_by(side: Region, used: Iterable[int]) -> set[int]:
     """Which operands a side of a branch reads for these results."""
-    results, given = [side.results[i] for i in used], set(side.parameters)
-    read = {x for node in needed(results, given) for x in node.inputs}.union(results)
+    read = read_for([side.results[i] for i in used], set(side.parameters))
     return {i for i, x in enumerate(side.parameters) if x in read}

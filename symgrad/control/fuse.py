@@ -221,6 +221,7 @@ class _Together:
             turns[0].test,
             next((loop.turns for loop in loops if loop.turns is not None), None),
             loops[0].reverse,
+            next((loop.checkpoint for loop in loops if loop.checkpoint is not None), None),
         )
         return _Joined(loops, loop, self._results(loop))
 

@@ -38,6 +38,7 @@ class Loop(NamedTuple):
     test: Region | None
     turns: Size | None
     reverse: bool
+    checkpoint: int | str | None
 
     @property
     def given(self) -> Given:
@@ -52,7 +53,8 @@ def loop_of(node: Node) -> Loop:
     params = dict(node.params)
     starts, slices_of, others = parted(node.inputs[1:], params["carried"], params.get("sliced", 0))
     body, test, turns = params["body"], params.get("test"), params.get("turns")
-    return Loop(node, node.inputs[0], starts, slices_of, others, body, test, turns, params.get("reverse", False))
+    how = params.get("reverse", False), params.get("checkpoint")
+    return Loop(node, node.inputs[0], starts, slices_of, others, body, test, turns, *how)
 
 
 # ---- one turn in a graph
@@ -118,6 +120,8 @@ class Opened:
     turns : Size, optional
         By which stacks are known.
     reverse : bool
+    checkpoint : int or str, optional
+        For its pullback.
     """
 
     graph: Graph
@@ -130,6 +134,7 @@ class Opened:
     test: Node | None
     turns: Size | None
     reverse: bool
+    checkpoint: int | str | None
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -172,6 +177,7 @@ class Opened:
         carry, slices, reads = ([x.value for x in part] for part in (self.carried, self.sliced, self.others))
         body = Region(self.graph, [*carry, self.place, *slices, *reads], self.results)
         params = {"body": body, "carried": len(carry), "sliced": len(slices), "reverse": self.reverse}
+        params["checkpoint"] = self.checkpoint
         if self.test is not None:
             params["test"] = Region(self.graph, [*carry, self.place, *reads], [self.test])
         if self.stacked:
@@ -197,6 +203,7 @@ def opened(loop: Loop) -> Opened:
         turn.test,
         loop.turns,
         loop.reverse,
+        loop.checkpoint,
     )
 
 
