@@ -8,9 +8,7 @@ stacks that it had.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from symgrad.core.graph import CONSTANT, SIZE, Graph, Node
 from symgrad.core.region import Region
@@ -18,18 +16,22 @@ from symgrad.core.shapes import same_shape
 from symgrad.derivatives.bodies import Back, appended, as_number, item, seed_for, strong, zeros
 from symgrad.derivatives.loops import Loop, Turns, number_of
 from symgrad.derivatives.segments import is_segmented, through_segments
+from symgrad.derivatives.totals import added
 from symgrad.errors import NotDifferentiableError
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import SCAN, parted
-from symgrad.ops.create import FULL
-from symgrad.ops.elementwise import ADD
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 
 
 def through_loop(
-    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
+    graph: Graph,
+    node: Node,
+    cotangents: Mapping[int, Node],
+    active: Sequence[int],
+    back: Back,
+    totals: dict[int, Node],
 ) -> dict[int, Node]:
     """Append the pullback of a loop to the graph: as `through_branch`.
 
@@ -41,8 +43,16 @@ def through_loop(
     if "test" in params and params.get("reverse"):
         return _through_mirrored(graph, node, cotangents, active, back)
     if is_segmented(node):
-        return through_segments(graph, node, cotangents, active, back)
-    return _Backward(graph, node, cotangents, active).through(back)
+        return through_segments(graph, node, cotangents, active, back, totals)
+    return _Backward(graph, node, cotangents, active).through(back, totals)
+
+
+class _Turn(NamedTuple):
+    """A turn backwards: stand-ins, by the numbers of results and of inputs, and the cotangents of parameters."""
+
+    arrived: dict[int, Node]
+    summed: dict[int, Node]
+    found: dict[Node, Node]
 
 
 class _Backward(Loop):
@@ -52,21 +62,20 @@ class _Backward(Loop):
         super().__init__(graph, node)
         self.cotangents, self.active = cotangents, [i - 1 for i in active]
 
-    def through(self, back: Back) -> dict[int, Node]:
+    def through(self, back: Back, totals: dict[int, Node]) -> dict[int, Node]:
         """The cotangents of the inputs of the node, by their numbers."""
         graph, n = self.graph, len(self.carry)
-        arrived, found = self.differentiated(back)
-        live = [i for i in range(n) if i in arrived]
-        flows = [i for i in self.active if i >= n and self.stand_ins[i] in found]
-        stacked = [i for i in flows if i < n + len(self.slices) and self.has_a_slice_per_turn(self.inputs[i])]
-        summed = {i: seed_for(graph, self.stand_ins[i], self.inputs[i].aval) for i in flows if i not in stacked}
+        arrived, summed, found = self.differentiated(back)
+        init = {i: self.start(i) for i in arrived if i < n}
+        fixed = {i: x for i, x in init.items() if found.get(self.carry[i]) is arrived[i]}
+        live = [i for i in init if i not in fixed]
+        stacked = [i for i in self.active if i >= n and i not in summed and self.stand_ins[i] in found]
         made = [found.get(self.carry[i]) or zeros(graph, strong(self.carry[i].aval)) for i in live]
-        made += [self.added(i, total, found[self.stand_ins[i]]) for i, total in summed.items()]
-        made += [found[self.stand_ins[i]] for i in stacked]
+        made += [found[self.stand_ins[i]] for i in [*summed, *stacked]]
         stacks, count = self.stacks(made, [*arrived.values(), *summed.values()])
-        init = [self.cotangents.get(i) or zeros(graph, self.carry[i].aval) for i in live]
-        starts = [promoted(graph, g, strong(g.aval)) for g in init]
-        starts += [zeros(graph, strong(self.inputs[i].aval)) for i in summed]
+        starts = [init[i] for i in live]
+        begun = {i: totals.pop(i + 1) for i in summed if i + 1 in totals}
+        starts += [begun.get(i) or zeros(graph, strong(self.inputs[i].aval)) for i in summed]
         slots = {x: graph.seed(strong(x.aval)) for x in stacks}
         slices = {slots[x]: stack for x, stack in stacks.items()} | self.bound(self.slices)
         backward = Turns(
@@ -74,39 +83,52 @@ class _Backward(Loop):
             dict(zip([*(arrived[i] for i in live), *summed.values()], starts, strict=True)),
             self.place,
             slices | {g: self.cotangents[i] for i, g in arrived.items() if i >= n},
-            self.bound(self.others),
+            self.bound(self.others) | {arrived[i]: x for i, x in fixed.items()},
             made,
             self.turns,
             not self.reverse,
         ).recorded(graph, {x: as_number(graph, slot, x) for x, slot in slots.items()})
-        return {i + 1: item(graph, backward, k) for k, i in enumerate([*live, *summed, *stacked]) if i in self.active}
+        results = fixed | {i: item(graph, backward, k) for k, i in enumerate([*live, *summed, *stacked])}
+        return {i + 1: g for i, g in results.items() if i in self.active}
+
+    def start(self, i: int) -> Node:
+        """The cotangent of what is carried, in the end of all turns."""
+        g = self.cotangents.get(i) or zeros(self.graph, self.carry[i].aval)
+        return promoted(self.graph, g, strong(g.aval))
 
     # ---- one turn
 
-    def differentiated(self, back: Back) -> tuple[dict[int, Node], dict[Node, Node]]:
-        """Stand-ins for the cotangents of the results of a turn, and the cotangents of its parameters."""
-        n, results = len(self.carry), self.body.results
+    def differentiated(self, back: Back) -> _Turn:
+        """One turn, in which what every turn reads has its cotangents added to totals."""
+        graph, n, results = self.graph, len(self.carry), self.body.results
         live = self.carries_between(self.active, self.cotangents)
-        wanted = [self.stand_ins[i] for i in self.active if i >= n]
+        wanted = [i for i in self.active if i >= n]
+        sums = {i: seed_for(graph, self.stand_ins[i], self.inputs[i].aval) for i in wanted if not self.is_stacked(i)}
         while True:
             through = [*live, *(i for i in self.cotangents if i >= n)]
-            arrived = {i: seed_for(self.graph, results[i]) for i in through}
+            arrived = {i: seed_for(graph, results[i]) for i in through}
             pairs = {g: results[i] for i, g in arrived.items()}
-            found = back(self.body, pairs, [*(self.carry[i] for i in live), *wanted])
+            others = {self.stand_ins[i]: total for i, total in sums.items() if self.stand_ins[i] in self.others}
+            found = back(self.body, pairs, [self.stand_ins[i] for i in [*live, *wanted]], others)
             idle = [i for i in live if i not in self.cotangents and self.carry[i] not in found]
             if not idle:
-                return arrived, found
+                break
             live = [i for i in live if i not in idle]
+        summed = {i: total for i, total in sums.items() if self.stand_ins[i] in found}
+        return _Turn(arrived, summed, found | {self.stand_ins[i]: self.added(i, x, found) for i, x in summed.items()})
 
-    def has_a_slice_per_turn(self, x: Node) -> bool:
-        return not self.tested and same_shape(x.aval.shape[:1], (self.turns,))
+    def is_stacked(self, i: int) -> bool:
+        """Whether the cotangent of an input is a stack: of an array of which each turn reads a slice, all of them."""
+        sliced = i < len(self.carry) + len(self.slices)
+        return sliced and not self.tested and same_shape(self.inputs[i].aval.shape[:1], (self.turns,))
 
-    def added(self, i: int, total: Node, g: Node) -> Node:
-        """The sum of the cotangents of what every turn reads, with that of one turn."""
-        if i < len(self.carry) + len(self.slices):
-            row = (Slot(0), *[EVERYTHING] * g.aval.ndim)
-            return ADD_AT(*[Variable(self.graph, x) for x in (total, g, self.place)], key=row).node
-        return _added(Variable(self.graph, total), Variable(self.graph, g)).node
+    def added(self, i: int, total: Node, found: Mapping[Node, Node]) -> Node:
+        """The sum of the cotangents of an input, with that of one turn."""
+        g = found[self.stand_ins[i]]
+        if self.stand_ins[i] in self.others:
+            return added(self.graph, total, g)
+        row = (Slot(0), *[EVERYTHING] * g.aval.ndim)
+        return ADD_AT(*[Variable(self.graph, x) for x in (total, g, self.place)], key=row).node
 
     # ---- the loop once more
 
@@ -121,16 +143,6 @@ class _Backward(Loop):
         node = self.again([*results, *kept_too]) if new else self.node
         count = item(self.graph, node, len(node.aval) - 1) if self.tested else self.length
         return {x: item(self.graph, node, places[x]) for x in kept}, count
-
-
-def _added(total: Variable, g: Variable) -> Variable:
-    """A sum; what is added to places of zeros is added to those places of the total."""
-    node, xs = g.node, [Variable(g.graph, x) for x in g.node.inputs]
-    if node.op is ADD and any(x.node.op in (ADD, ADD_AT) for x in xs):
-        return _added(_added(total, xs[0]), xs[1])
-    if node.op is ADD_AT and xs[0].node.op is FULL and not np.any(xs[0].node.inputs[0].constant):
-        return ADD_AT(total, *xs[1:], **dict(node.params))
-    return total + g
 
 
 def _through_mirrored(
@@ -161,5 +173,5 @@ def _through_mirrored(
         SCAN, (length, *carry, *map(flipped, arrays), *others, length), freeze(SCAN, {**params, **changed})
     )
     turned = {i: g if i < n else flipped(g) for i, g in cotangents.items()}
-    found = through_loop(graph, upwards, turned, active, back)
+    found = through_loop(graph, upwards, turned, active, back, {})
     return {i: flipped(g) if n < i <= n + sliced else g for i, g in found.items()}

@@ -99,8 +99,12 @@ def item(graph: Graph, node: Node, i: int) -> Node:
     return graph.add(ITEM, (node,), (("index", i),))
 
 
-Back = Callable[[Body, Mapping[Node, Node], Sequence[Node]], dict[Node, Node]]
-"""Gives, of a body, its results by the cotangents of them, and parameters, the cotangents of these."""
+Back = Callable[[Body, Mapping[Node, Node], Sequence[Node], dict[Node, Node]], dict[Node, Node]]
+"""Gives, of a body, its results by the cotangents of them, and parameters, the cotangents of these.
+
+The last argument has for parameters the totals to which their cotangents are to be added. A total that is in what is
+given is taken out; it is in it where a loop within the body goes on with it, rather than to start from zeros.
+"""
 
 Forth = Callable[[Body, Sequence[Node], Mapping[Node, Node]], list[Node | None]]
 """Gives, of a body, the tangents of results, for parameters with theirs; None where a result depends on none."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
 from symgrad.core.region import Region, closed, regions_of
 from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, images, item, strong, zeros
+from symgrad.derivatives.totals import added
 from symgrad.ops.control import COND
 
 Pair = tuple[Node | None, Node | None]
@@ -14,7 +15,12 @@ Pair = tuple[Node | None, Node | None]
 
 
 def through_branch(
-    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
+    graph: Graph,
+    node: Node,
+    cotangents: Mapping[int, Node],
+    active: Sequence[int],
+    back: Back,
+    totals: dict[int, Node],
 ) -> dict[int, Node]:
     """Append the pullback of a branch to the graph.
 
@@ -29,6 +35,8 @@ def through_branch(
         The numbers of the inputs of which cotangents are needed.
     back : callable
         Pulls back through a body.
+    totals : dict of int to Node
+        To what the cotangents of inputs are to be added, by their numbers. What is added already is taken out.
 
     Returns
     -------
@@ -39,12 +47,16 @@ def through_branch(
     arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items()}
     bound = dict(zip(seeds, node.inputs[1:], strict=True)) | {g: cotangents[i] for i, g in arrived.items()}
     sides = [appended(graph, region, seeds) for region in regions_of(node)]
-    found = [
-        back(side, {g: side.results[i] for i, g in arrived.items()}, [seeds[i - 1] for i in active]) for side in sides
-    ]
+    sums = {i: graph.seed(total.aval) for i, total in totals.items() if i in active}
+    found = []
+    for side in sides:
+        outputs = {g: side.results[i] for i, g in arrived.items()}
+        left = {seeds[i - 1]: total for i, total in sums.items()}
+        found.append(back(side, outputs, [seeds[i - 1] for i in active], left))
     wanted = [i for i in active if any(seeds[i - 1] in each for each in found)]
-    made = [[each.get(seeds[i - 1]) or zeros(graph, strong(seeds[i - 1].aval)) for i in wanted] for each in found]
-    kept = [side.residuals(ys, [*arrived.values()]) for side, ys in zip(sides, made, strict=True)]
+    bound |= {sums[i]: totals.pop(i) for i in wanted if i in sums}
+    made = [[_with_total(graph, each, seeds[i - 1], sums.get(i)) for i in wanted] for each in found]
+    kept = [side.residuals(ys, [*arrived.values(), *sums.values()]) for side, ys in zip(sides, made, strict=True)]
     pairs = _paired(*kept)
     slots = [graph.seed(_aval(pair)) for pair in pairs]
     if pairs:
@@ -76,6 +88,14 @@ def tangents_of_branch(
 
 def _aval(pair: Pair) -> Aval:
     return next(x.aval for x in pair if x is not None)
+
+
+def _with_total(graph: Graph, found: Mapping[Node, Node], x: Node, total: Node | None) -> Node:
+    """The cotangent of a parameter, with the total that it is added to; zeros for none."""
+    g = found.get(x)
+    if total is None:
+        return g or zeros(graph, strong(x.aval))
+    return total if g is None else added(graph, total, g)
 
 
 def _paired(other: Sequence[Node], then: Sequence[Node]) -> list[Pair]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.analysis.ranges import Hazards
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
 from symgrad.derivatives.backwards import through_loop
@@ -23,16 +23,17 @@ from symgrad.derivatives.branches import through_branch
 from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask, as_mask, is_number
 from symgrad.derivatives.hooks import check_linear, flow_through, hook_of
 from symgrad.derivatives.identities import held_inside, key_of, made_in, order_of, original
+from symgrad.derivatives.operands import converted
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
 from symgrad.derivatives.shares import Shares, both
 from symgrad.derivatives.tangents import left_to_transpose, transposed
+from symgrad.derivatives.totals import taken
 from symgrad.errors import NotDifferentiableError, SymgradError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT, opened_within, region_of
 from symgrad.ops.control import COND, SCAN, TRANSPOSED
 from symgrad.ops.custom import CUSTOM
 from symgrad.ops.define import Unknown
-from symgrad.ops.dtypes import operand_dtypes
 from symgrad.ops.known import Known, known
 from symgrad.ops.marks import ALIAS, STOP
 
@@ -125,10 +126,11 @@ class _Pullback:
         stop: Iterable[Any],
         hazards: Hazards,
         forward: bool = False,
+        totals: dict[Node, Node] | None = None,
     ) -> None:
         self.graph, self.wanted, self.stop, self.forward = graph, frozenset(wanted), frozenset(stop), forward
         self.order, self.labels = order, labels  # of no order nothing is named; labels are those that were there
-        self.hazards = hazards
+        self.hazards, self.totals = hazards, totals or {}
         self.found: dict[Any, Shares] = {}
         self.cotangents: dict[Node, Shares] = {}
         self.parts: dict[Node, dict[int, Shares]] = {}  # of operators with several results
@@ -249,7 +251,11 @@ class _Pullback:
         ends = {y: x for y, x in pairs if x in self.needed and x.aval.differentiable}
         run = _Pullback(graph, [*ends, *self.wanted], self.order, self.labels, self.stop, self.hazards)
         nodes = dict.fromkeys([*barriers, *(twins[x] for x in region.nodes)])
-        found = run.through([*nodes], [(twins[region.results[i]], g.total()) for i, g in arrived.items()])
+        with taken(self.totals, node.inputs) as totals:
+            run.totals = {barriers[i]: total for i, total in totals.items()}
+            found = run.through([*nodes], [(twins[region.results[i]], g.total()) for i, g in arrived.items()])
+            for i in [i for i in totals if barriers[i] not in run.totals]:
+                del totals[i]
         graph.provenance = provenance
         made = cut(graph, [x.node for g in found.values() for x in g if x is not None], since)
         results = iter(as_checkpoint(graph, made))
@@ -264,9 +270,11 @@ class _Pullback:
         """Pull back through a branch or a loop, of which a body is differentiated as a program of its own."""
         graph, provenance = self.graph, self.graph.provenance
 
-        def back(body: Body, outputs: Mapping[Node, Node], wanted: Sequence[Node]) -> dict[Node, Node]:
+        def back(
+            body: Body, outputs: Mapping[Node, Node], wanted: Sequence[Node], totals: dict[Node, Node]
+        ) -> dict[Node, Node]:
             self.hazards.enter(node, body.parameters, body.nodes)
-            run = _Pullback(graph, map(key_of, wanted), self.order, self.labels, self.stop, self.hazards)
+            run = _Pullback(graph, map(key_of, wanted), self.order, self.labels, self.stop, self.hazards, totals=totals)
             found = run.through(body.nodes, [(y, Cotangent(Variable(graph, g))) for g, y in outputs.items()])
             graph.provenance = provenance
             return {x: found[key_of(x)].settled().node for x in wanted if key_of(x) in found}
@@ -279,9 +287,11 @@ class _Pullback:
         active = [i for i, x in enumerate(node.inputs) if x in self.needed and x.aval.differentiable]
         if node.op is TRANSPOSED:
             found = transposed(graph, node, given, active, forth)
+        elif self.forward:
+            found = left_to_transpose(graph, node, given, active)
         else:
-            through = left_to_transpose if self.forward else through_branch if node.op is COND else through_loop
-            found = through(graph, node, given, active, back)
+            with taken(self.totals, node.inputs) as totals:
+                found = (through_branch if node.op is COND else through_loop)(graph, node, given, active, back, totals)
         for i, g in found.items():
             self.accumulate(node.inputs[i], Cotangent(Variable(graph, g)))
 
@@ -290,7 +300,7 @@ class _Pullback:
         return Variable(self.graph, node)
 
     def through_partials(self, node: Node, rule: Rule, g: Cotangent) -> Iterator[tuple[Node, Cotangent]]:
-        operands = self.converted(node)
+        operands = converted(node, self.graph)
         partials = rule(self.primal(node), *operands)
         given = {y.node: x for x, y in zip(node.inputs, operands, strict=True)}
         for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
@@ -300,26 +310,6 @@ class _Pullback:
                 if isinstance(p, Variable) and p.node in given:  # a product converts it again
                     p = self.primal(given[p.node])
                 yield x, self.times(g, p).unbroadcast(x.aval)
-
-    def converted(self, node: Node) -> list[Variable]:
-        """The inputs in the dtypes in which an elementwise operator computes: a partial has no fewer digits."""
-        xs, dtype = node.inputs, node.aval.dtype
-        if all(x.aval.weak or x.aval.dtype == dtype for x in xs):
-            return [self.number(x, node) if x.aval.weak else self.primal(x) for x in xs]
-        dtypes = operand_dtypes(node.op, dtype, *[x.aval for x in xs])
-        return [self.number(x, node) if x.aval.weak else self.cast(x, to) for x, to in zip(xs, dtypes, strict=True)]
-
-    def number(self, x: Node, user: Node) -> Variable:
-        """A number of Python's; as NumPy's where 1 / 0.0 would raise, since a derivative is infinite there."""
-        if not user.op.singular or x.op is CONSTANT or x.aval.dtype.kind != "f" or user.aval.dtype.kind != "f":
-            return self.primal(x)
-        return self.primal(x).astype(user.aval.dtype)
-
-    def cast(self, x: Node, dtype: np.dtype) -> Variable:
-        """A value in a dtype; a constant stays one, so that rules know its number."""
-        if x.aval.dtype == dtype or x.op is not CONSTANT:
-            return np.astype(self.primal(x), dtype, copy=False)
-        return Variable(self.graph, self.graph.constant(np.asarray(x.constant).astype(dtype)))
 
     def times(self, g: Cotangent, p: Any) -> Cotangent:
         """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""

@@ -40,7 +40,12 @@ def is_segmented(node: Node) -> bool:
 
 
 def through_segments(
-    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
+    graph: Graph,
+    node: Node,
+    cotangents: Mapping[int, Node],
+    active: Sequence[int],
+    back: Back,
+    totals: dict[int, Node],
 ) -> dict[int, Node]:
     """Append the pullback of a checkpointed loop to the graph: as `through_branch`.
 
@@ -53,8 +58,12 @@ def through_segments(
     if nest.weights:
         outputs[graph.constant(1.0)] = nest.results[-1]
     wanted = {i: nest.sources[i] for i in active}
-    found = back(nest.as_body, outputs, [*wanted.values()])
-    bound = dict(zip(nest.sources, node.inputs, strict=True))
+    seeds = {i: graph.seed(total.aval) for i, total in totals.items()}
+    left = {nest.sources[i]: seed for i, seed in seeds.items()}
+    found = back(nest.as_body, outputs, [*wanted.values()], left)
+    bound = dict(zip(nest.sources, node.inputs, strict=True)) | {seed: totals[i] for i, seed in seeds.items()}
+    for i in [i for i in seeds if nest.sources[i] not in left]:
+        del totals[i]
     bound |= {seed: cotangents[i] for i, seed in (nest.weights | arrived).items()}
     image = images(graph, Region(graph, [*bound], [*found.values()]), [*bound.values()])
     return {i: image[found[x]] for i, x in wanted.items() if x in found}
@@ -96,7 +105,9 @@ class _Nest(Loop):
             if x in graph.names:
                 graph.label(y, graph.names[x])
         turn = graph.seed(PLACE)
-        at = start + Variable(graph, turn) * size
+        at: Any = Variable(graph, turn)
+        at = at if depth == len(self.sizes) - 1 else at * size
+        at = at if depth == 0 else start + at
         if depth == len(self.sizes) - 1:
             made = self.turn(carry, at)
         else:
@@ -138,17 +149,18 @@ class _Nest(Loop):
             return made[:n]
         total: Any = Variable(graph, carry[-1])
         for i, weights in self.weights.items():
-            total = total + np.sum(Variable(graph, made[i]) * row(weights)).astype(float)
+            product = Variable(graph, made[i]) * row(weights)
+            total = total + (np.sum(product) if product.shape else product).astype(float)
         return [*made[:n], total.node]
 
 
 def sizes_of_segments(checkpoint: int | str, count: Any) -> list[Any]:
     """Of loops within each other, from the outermost one, the turns that one of their turns stands for."""
     if type(count) is not int:
-        if checkpoint == "log":
+        if isinstance(checkpoint, str):
             return [BASE**3, BASE**2, BASE, 1]
         return [checkpoint if count is None else np.maximum((count + (checkpoint - 1)) // checkpoint, 1), 1]
-    if checkpoint == "log":
+    if isinstance(checkpoint, str):
         depth = min(max(round(log(max(count, 1), BASE)), 2), MOST)
     else:
         kept = {depth: depth * _root(count, depth) for depth in range(2, MOST + 1)}

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import Graph, Node
-from symgrad.derivatives.bodies import Back, Forth, dot_for, item, strong, zeros
+from symgrad.derivatives.bodies import Forth, dot_for, item, strong, zeros
 from symgrad.derivatives.branches import tangents_of_branch
 from symgrad.derivatives.loops import Loop
 from symgrad.ops.control import COND, TRANSPOSED
 
 
 def left_to_transpose(
-    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
+    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int]
 ) -> dict[int, Node]:
     """What stands for the cotangents of the inputs of a node, by their numbers, until it is pulled back itself."""
     params = (("active", tuple(active)), ("of", node), ("results", tuple(cotangents)))

@@ -1,0 +1,59 @@
+"""Sums of cotangents over the turns of a loop, in place: a cotangent that adds to places of zeros adds to the total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.shapes import same_shape
+from symgrad.frontend.variable import Variable
+from symgrad.ops.create import FULL
+from symgrad.ops.elementwise import ADD
+from symgrad.ops.index import ADD_AT
+
+
+@contextmanager
+def taken(totals: dict[Node, Node], inputs: Sequence[Node]) -> Iterator[dict[int, Node]]:
+    """The totals of inputs of a node, by their numbers; those that are taken out are taken out of all, too."""
+    places = {x: i for i, x in enumerate(inputs) if x in totals}
+    mine = {i: totals[x] for x, i in places.items()}
+    yield mine
+    for x, i in places.items():
+        if i not in mine:
+            del totals[x]
+
+
+def added(graph: Graph, total: Node, g: Node) -> Node:
+    """The sum of a total and a cotangent, which may have the total in it already."""
+    terms = [*_terms(g)]
+    base = next((x for x in terms if total in reached([x])), total)
+    rest = [x for x in terms if x is not base]
+    if not any(map(_adds_to_zeros, rest)):
+        rest = [] if base is not total or g is total else [g]
+        base = g if not rest else total
+    for x in rest:
+        base = _sum(graph, base, x)
+    return base
+
+
+def _terms(g: Node) -> Iterator[Node]:
+    """What a value is the sum of, as it stands."""
+    if g.op is ADD and all(same_shape(x.aval.shape, g.aval.shape) and x.aval.dtype == g.aval.dtype for x in g.inputs):
+        for x in g.inputs:
+            yield from _terms(x)
+    else:
+        yield g
+
+
+def _adds_to_zeros(x: Node) -> bool:
+    return x.op is ADD_AT and x.inputs[0].op is FULL and not np.any(x.inputs[0].inputs[0].constant)
+
+
+def _sum(graph: Graph, total: Node, g: Node) -> Node:
+    onto = Variable(graph, total)
+    if not _adds_to_zeros(g):
+        return (onto + Variable(graph, g)).node
+    return ADD_AT(onto, *[Variable(graph, x) for x in g.inputs[1:]], **dict(g.params)).node
