@@ -25,6 +25,7 @@ from symgrad.spelling import ATOM, Code, call, spell_number
 from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.names import Scope, global_name
+from symgrad.targets.numpy.scans import takes_rows_of
 from symgrad.targets.numpy.statements import Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
@@ -41,13 +42,23 @@ def is_scalar(graph: Graph) -> bool:
     nodes = graph.live
     return (
         any(node.inputs for node in nodes)
-        and all(map(_fits, nodes))
+        and all(_fits(node) or _is_for_loops(node, nodes) for node in nodes)
         and not any(_source(y).op is INPUT and not y.aval.weak for y in graph.outputs)  # may be arrays of no dimensions
     )
 
 
+def _is_for_loops(stack: Node, nodes: Sequence[Node]) -> bool:
+    """Whether a value is a stack of one loop that other loops go through, which is a list."""
+    users = [node for node in nodes if stack in node.inputs]
+    return stack.op is ITEM and bool(users) and all(takes_rows_of(user, stack) for user in users)
+
+
 def _fits(node: Node) -> bool:
     aval = node.aval
+    if node.op is COND or node.op is SCAN:
+        return runs_on_floats(node) and not any(x.aval.shape for region in regions_of(node) for x in region.parameters)
+    if node.op is ITEM:
+        return _may_stand(node) and not node.aval.shape
     if not isinstance(aval, Aval) or aval.shape:
         return False
     if node.op is CONSTANT:
