@@ -13,7 +13,7 @@ from symgrad.core.region import regions_of
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Dim, Size, evaluate, scope_of, symbols_of
 from symgrad.ops.checkpoint import BARRIER
-from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.marks import ALIAS, STOP
 
@@ -168,7 +168,7 @@ def note_columns(graph: Graph) -> None:
 
     They come behind others in the shapes of arguments. If there are others that no result has, as a gradient has none
     of the samples, those that results have are columns too. But grids, of which slices are taken, tables, of which rows
-    are, and their indices may be long either way.
+    are, and their indices may be long either way. Turns of which only running tells the number are not many.
     """
     shapes = [[n for n in x.aval.shape if isinstance(n, Dim)] for x in graph.inputs]
     first = {name for shape in shapes for n in shape[:1] for name in symbols_of(n)}
@@ -179,6 +179,8 @@ def note_columns(graph: Graph) -> None:
         columns |= first & kept
     if columns:
         scope_of(*(n for shape in shapes for n in shape)).columns = columns.difference(*map(_taken_of, graph.nodes))
+    if turns := own_sizes(graph.nodes):
+        graph.sizes.columns |= turns
 
 
 def _taken_of(node: Node) -> set[str]:

@@ -26,8 +26,9 @@ def write_branch(body: Structured, node: Node) -> None:
     for i, item in enumerate(items.values()):
         if not all(part.is_own(part.referred[i]) for part in parts):
             body.borrow(node, item)
-    if len(items) == 1 and not any(part.written for part in parts):
-        (item,) = items.values()
+    item, *more = items.values()
+    clause = body.is_side and item in body.goes  # which becomes an `elif`
+    if not (more or clause or any(part.written for part in parts)):
         code = _conditional(condition.code, *[part.code(y) for part in parts for y in part.kept])
         if len(code.text) <= LONGEST:
             reads = [r for x in node.inputs for r in body.read(x).reads]
@@ -45,6 +46,7 @@ def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> 
     """What will write one side of a branch."""
     region = dict(node.params)[side]
     part = body.part(node, region, [region.body.outputs[i] for i in body.items[node]])
+    part.is_side = True
     part.own |= {y for x, y in zip(operands, part.given, strict=True) if number(x) is not None}
     return part
 

@@ -48,6 +48,9 @@ class FloatLoop(Loop):
                 kind = "np.bool_" if item.aval.dtype == BOOL else "np.float64"
                 self.outer.written.append(Assign((name,), call(kind, [name.text])))
 
+    def makes(self, item: Node) -> bool:
+        return not self.is_tried and not item.aval.shape
+
     def is_listed(self, item: Node) -> bool:
         return True
 

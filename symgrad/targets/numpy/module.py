@@ -24,6 +24,7 @@ from symgrad.ops.control import SCAN
 from symgrad.spelling import call
 from symgrad.targets.numpy import runtime
 from symgrad.targets.numpy.body import Body
+from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
 from symgrad.targets.numpy.expressions import spell_array
 from symgrad.targets.numpy.header import Header, parameter
@@ -154,7 +155,7 @@ def lines_of(graph: Graph, header: Header) -> dict[Node, str]:
     """The line of each node where every node has one, under the names that level 0 gives."""
     nodes = graph.live
     header = header.using(symbols(nodes, of_inputs=False), _packages(nodes))
-    body = _written(Body(graph.outputs, Scope(Names(graph.names, header.taken)), nested=False), header)
+    body = _written(Control(graph.outputs, Scope(Names(graph.names, header.taken)), nested=False), header)
     return {line.makes: line.text for line in printed(body.statements) if line.makes is not None}
 
 
@@ -182,6 +183,7 @@ def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Sourc
     names = Names(graph.names, header.taken)
     by_numpy = names.fresh(f"{header.function}_by_numpy")
     body = ScalarBody(graph.outputs, Scope(names))
+    body.fixed |= set(graph.inputs)  # which are given to the other function if this one fails
     _written(body, header)
     called = {x: names.of(x) for x in graph.inputs if x in body.uses}
     given = [name if x.aval.weak else f"np.float64({name})" for x, name in called.items()]
@@ -194,7 +196,7 @@ def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Sourc
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
     parameters = list(map(parameter, called.values()))
     flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves, hints=None)
-    plain = _written(Body(graph.outputs, Scope(Names(graph.names, flat.taken)), nested=True), flat)
+    plain = _written(Control(graph.outputs, Scope(Names(graph.names, flat.taken)), nested=True), flat)
     again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
     top = [*_docstring(header, graph.inputs, packages), *_imports(["import math"], packages, header)]
     functions = [*_definition(header, statements), *_definition(flat, again, plain.nodes)]

@@ -25,6 +25,8 @@ from symgrad.spelling import ATOM, Code, call, spell_number
 from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.names import Scope, global_name
+from symgrad.targets.numpy.places import origins
+from symgrad.targets.numpy.scans import takes_rows_of
 from symgrad.targets.numpy.statements import Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
@@ -41,13 +43,23 @@ def is_scalar(graph: Graph) -> bool:
     nodes = graph.live
     return (
         any(node.inputs for node in nodes)
-        and all(map(_fits, nodes))
+        and all(_fits(node) or _is_for_loops(node, nodes) for node in nodes)
         and not any(_source(y).op is INPUT and not y.aval.weak for y in graph.outputs)  # may be arrays of no dimensions
     )
 
 
+def _is_for_loops(stack: Node, nodes: Sequence[Node]) -> bool:
+    """Whether a value is a stack of one loop that other loops go through, which is a list."""
+    users = [node for node in nodes if stack in node.inputs]
+    return stack.op is ITEM and bool(users) and all(takes_rows_of(user, stack) for user in users)
+
+
 def _fits(node: Node) -> bool:
     aval = node.aval
+    if node.op is COND or node.op is SCAN:
+        return _has_numbers(node) and not any(x.aval.shape for region in regions_of(node) for x in region.parameters)
+    if node.op is ITEM:
+        return _may_stand(node) and not node.aval.shape
     if not isinstance(aval, Aval) or aval.shape:
         return False
     if node.op is CONSTANT:
@@ -64,8 +76,23 @@ def _fits(node: Node) -> bool:
 @per_node
 def runs_on_floats(node: Node) -> bool:
     """Whether a loop carries, slices and stacks single numbers, or assigns them in arrays, by operators of Python's."""
-    regions = regions_of(node)
-    return all(map(_is_of_numbers, regions)) and any(x.op not in (CONSTANT, SIZE) for r in regions for x in r.nodes)
+    works = any(x.op not in (CONSTANT, SIZE) for region in regions_of(node) for x in region.nodes)
+    return works and _has_numbers(node)
+
+
+def _has_numbers(node: Node) -> bool:
+    return all(map(_is_of_numbers, regions_of(node))) and (node.op is not SCAN or _moves_numbers(node))
+
+
+def _moves_numbers(loop: Node) -> bool:
+    """Whether rows, stacks and what is carried are numbers, but for arrays that are assigned into."""
+    params = {**SCAN.defaults, **dict(loop.params)}
+    body, carried = params["body"], params["carried"]
+    rows = body.parameters[carried + 1 :][: params["sliced"]]
+    if any(x.aval.shape for x in (*rows, *body.results[carried:])):
+        return False
+    arrays = [i for i in range(carried) if body.results[i].aval.shape]
+    return not arrays or all(origins(body)[i] == i for i in arrays)
 
 
 def _is_of_numbers(region: Region) -> bool:
@@ -81,7 +108,7 @@ def _may_stand(x: Node) -> bool:
 def _fits_in_loop(node: Node) -> bool:
     if node.op is COND or node.op is SCAN:
         avals: Any = node.aval
-        return all(aval.shape == () for aval in avals) and all(map(_is_of_numbers, regions_of(node)))
+        return all(aval.shape == () for aval in avals) and _has_numbers(node)
     if node.op in (CONSTANT, SIZE, ITEM):
         return _may_stand(node) and node.aval.shape == () and (node.op is not CONSTANT or _fits(node))
     if node.op in (GET, SET, ADD_AT):

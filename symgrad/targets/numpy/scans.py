@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, ITEM, SIZE, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
+from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
 from symgrad.targets.numpy.body import LONGEST, Expr
@@ -37,7 +39,8 @@ class Loop:
         self.carried, self.reverse, self.symbol = params["carried"], params["reverse"], str(params.get("turns"))
         self.length, *inputs = node.inputs
         self.carry, self.slices, others = parted(inputs, self.carried, params["sliced"])
-        self.bound, *self.arrays = [outer.named(x) for x in (self.length, *self.slices)]
+        self.asked: Sequence[Node] = ()  # what the number of turns is computed of
+        self.bound, self.arrays = self._bound(), [outer.named(x) for x in self.slices]
         self.others = list(map(self._given, others))
         outer.comment(node)
         graph = params["body"].body
@@ -53,6 +56,15 @@ class Loop:
         self.taken: dict[Node, Code] = {}  # what rows are called
         self.own: set[int] = set()  # which of what is carried starts as memory of the loop's own
         self._count()
+
+    def _bound(self) -> Code:
+        """How many turns there may be; less than none are none, for `range` as well."""
+        pending, length = self.outer.pending, self.length
+        if length in pending and pending[length].inputs and length.op is MAXIMUM and number(length.inputs[1]) == 0:
+            expr = pending.pop(length)
+            self.asked = expr.reads
+            return expr.inputs[0]
+        return self.outer.named(length)
 
     def _part(self, region: Region, results: Sequence[Node]) -> Structured:
         part = self.outer.part(self.node, region, results, deeper=1)
@@ -150,7 +162,7 @@ class Loop:
 
     def _may_go_on(self, x: Node) -> bool:
         """Whether the loop may go on with the name of what it starts from."""
-        return self.twin is None and self.outer.passes_on(x, self.node)
+        return self.twin is None and x not in self.asked and self.outer.passes_on(x, self.node)
 
     def _go_on(self, x: Node, copied: bool) -> Name:
         """Carry on what is there under its name."""
@@ -194,8 +206,12 @@ class Loop:
     def _borrow(self) -> None:
         """Note which results may be arrays of somebody else: of a loop without turns they are what it starts from."""
         for i, item in self.items.items():
-            if i < self.carried and not (i in self.own and self.part.is_own(self.results[i])):
+            if i < self.carried and not self.makes(item) and not (i in self.own and self.part.is_own(self.results[i])):
                 self.outer.borrow(self.node, item)
+
+    def makes(self, item: Node) -> bool:
+        """Whether a result is made anew behind the loop."""
+        return False
 
     # ---- what is stacked
 
@@ -349,11 +365,12 @@ class Loop:
 
 
 def laid_out_head(head: str) -> list[str]:
-    """The line before a loop, with what stands in its last brackets on a line of its own where it is too long."""
-    if len(head) <= WIDEST or not head.endswith("):"):
-        return [head]
+    """The line before a loop; where it is too long, with the arrays in it on lines of their own."""
     begin, _, rest = head.partition("zip(")
-    return [f"{begin}zip(", f"{INDENT}{rest.removesuffix('):')}", "):"] if rest else [head]
+    if len(head) <= WIDEST or not rest:
+        return [head]
+    arrays = textwrap.wrap(rest.removesuffix("):"), WIDEST, break_long_words=False)
+    return [f"{begin}zip(", *(INDENT + line for line in arrays), "):"]
 
 
 def takes_rows_of(user: Node, x: Node) -> bool:

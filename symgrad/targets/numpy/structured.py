@@ -61,6 +61,7 @@ class Structured(Body):
         self.waiting: list[Move] = []
         self.referred = [*outputs]  # results that go on as they are, rather than as copies
         self.given: Sequence[Node] = ()  # the parameters of a region
+        self.is_side = False  # whether it is one side of a branch
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
         self.lists: set[Node] = set()  # stacks that are lists
         self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
@@ -182,7 +183,8 @@ class Structured(Body):
             self._deliver(ready)
             left = [move for move in left if move not in ready]
         for move in later:
-            self._move(move)
+            if not self._is_there(move):
+                self._move(move)
         return self.written
 
     def _is_there(self, move: Move) -> bool:

@@ -1,0 +1,627 @@
+# level 1
+import numpy as np
+
+
+def recurrent_value_and_grad(W, xs):
+    n = xs.shape[0]
+    # test_control_source.py:221  h, hs = sg.scan(step, np.zeros(3), xs)
+    h = np.zeros(3)  # float64[3]
+    hs = np.empty((n, 3))  # float64[n, 3]
+    hs_2 = []
+    t1 = []
+    for t, x in enumerate(xs):
+        hs_2.append(h)
+        # test_control_source.py:218  h = np.tanh(h @ W + x)
+        h = np.tanh(h @ W + x)  # float64[3]
+        # derivative of test_control_source.py:218
+        t1.append(1 - h * h)
+        hs[t] = h
+    # test_control_source.py:222  return np.sum(h * h) + np.sum(hs)
+    value = h @ h + np.sum(hs)
+    # derivative of test_control_source.py:222
+    d_hs = np.ones((n, 3))  # float64[n, 3]
+    d_h = 2 * h  # float64[3]
+    # derivative of test_control_source.py:221
+    d_W = np.zeros((3, 3))  # float64[3, 3]
+    for hs_2_t, t1_t, d_h_2 in zip(reversed(hs_2), reversed(t1), d_hs[::-1]):
+        d_h_3 = d_h + d_h_2  # float64[3]
+        # derivative of test_control_source.py:218
+        t2 = d_h_3 * t1_t  # float64[3]
+        d_h = W @ t2
+        # derivative of test_control_source.py:221
+        d_W += np.outer(hs_2_t, t2)
+    return value, d_W
+
+
+# level 2
+import numpy as np
+
+
+def recurrent_value_and_grad(W, xs):
+    n = xs.shape[0]
+    # test_control_source.py:221  h, hs = sg.scan(step, np.zeros(3), xs)
+    h = np.zeros(3)  # float64[3]
+    hs = np.empty((n, 3))  # float64[n, 3]
+    hs_2 = np.empty((n, 3))  # float64[n, 3]
+    t1 = []
+    for t, x in enumerate(xs):
+        hs_2[t] = h
+        # test_control_source.py:218  h = np.tanh(h @ W + x)
+        h = np.tanh(h.dot(W) + x)  # float64[3]
+        # derivative of test_control_source.py:218
+        t1.append(1.0 - h * h)
+        hs[t] = h
+    # test_control_source.py:222  return np.sum(h * h) + np.sum(hs)
+    value = h.dot(h) + hs.sum()
+    # derivative of test_control_source.py:222
+    d_hs = np.ones((n, 3))  # float64[n, 3]
+    d_h = 2.0 * h  # float64[3]
+    # derivative of test_control_source.py:221
+    t2 = np.empty((n, 3))  # float64[n, 3]
+    for t in range(n - 1, -1, -1):
+        d_h_2 = d_h + d_hs[t]  # float64[3]
+        # derivative of test_control_source.py:218
+        t3 = d_h_2 * t1[t]  # float64[3]
+        d_h = W.dot(t3)
+        t2[t] = t3
+    d_W = hs_2.T @ t2  # float64[3, 3]
+    return value, d_W
+
+
+# level 1
+import numpy as np
+
+
+def oscillator(x, v, steps):
+    # test_control_source.py:232  x, v = sg.fori_loop(0, steps, step, (x, v))
+    for _ in range(steps):
+        # test_control_source.py:228  v = v - 0.1 * np.sin(x)
+        v = v - 0.1 * np.sin(x)  # float64[m]
+        # test_control_source.py:229  x = x + 0.1 * v
+        x = x + 0.1 * v
+    return x.copy(), v.copy()
+
+
+# level 2
+import numpy as np
+
+
+def oscillator(x, v, steps):
+    # test_control_source.py:232  x, v = sg.fori_loop(0, steps, step, (x, v))
+    for _ in range(steps):
+        # test_control_source.py:228  v = v - 0.1 * np.sin(x)
+        v = v - 0.1 * np.sin(x)  # float64[m]
+        # test_control_source.py:229  x = x + 0.1 * v
+        x = x + 0.1 * v
+    return x.copy(), v.copy()
+
+
+# level 1
+import numpy as np
+
+
+def root_value_and_grad(a):
+    # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+    value = a
+    values = []
+    t1 = []
+    t2 = []
+    while np.abs(value * value - a) > 1e-09:
+        values.append(value)
+        t3 = 2 * value
+        t4 = (value * value - a) / t3
+        value = value - t4
+        # derivative of test_control_source.py:237
+        t1.append(1 / t3)
+        t2.append(-t4 / t3)
+    # derivative of test_control_source.py:237
+    t5 = np.float64(1.0)
+    t6 = np.float64(0.0)
+    for value_2, t1_t, t2_t in zip(reversed(values), reversed(t1), reversed(t2)):
+        t6 += t5 * t1_t
+        t5 = t5 * (1 - 2 * t2_t - 2 * value_2 * t1_t)
+    d_a = t5 + t6
+    return value.copy(), d_a
+
+
+# level 2
+import numpy as np
+
+
+def root_value_and_grad(a):
+    a_ = float(a)
+    # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+    try:
+        value = float(a)
+        values = []
+        t1 = []
+        t2 = []
+        while abs(value * value - a_) > 1e-09:
+            values.append(value)
+            t3 = 2.0 * value
+            t4 = (value * value - a_) / t3
+            value = value - t4
+            # derivative of test_control_source.py:237
+            t1.append(1.0 / t3)
+            t2.append(-t4 / t3)
+        values = np.array(values)  # float64[turns_0]
+        t1 = np.array(t1)  # float64[turns_0]
+        t2 = np.array(t2)  # float64[turns_0]
+        value = np.float64(value)
+    except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these
+        value = a
+        values = []
+        t1 = []
+        t2 = []
+        while np.abs(value * value - a) > 1e-09:
+            values.append(value)
+            t5 = 2 * value
+            t6 = (value * value - a) / t5
+            value = value - t6
+            # derivative of test_control_source.py:237
+            t1.append(1 / t5)
+            t2.append(-t6 / t5)
+        values = np.array(values)  # float64[turns_0]
+        t1 = np.array(t1)  # float64[turns_0]
+        t2 = np.array(t2)  # float64[turns_0]
+    # derivative of test_control_source.py:237
+    t7 = 1.0 - 2.0 * t2 - 2.0 * values * t1  # float64[turns_0]
+    t8 = 1.0
+    t9 = 0.0
+    for t1_t, t7_t in zip(reversed(t1.tolist()), reversed(t7.tolist())):
+        t9 += t8 * t1_t
+        t8 = t8 * t7_t
+    t8 = np.float64(t8)
+    t9 = np.float64(t9)
+    d_a = t8 + t9
+    return value.copy(), d_a
+
+
+# level 1
+import numpy as np
+
+
+def adaptive_value_and_grad(rate, end):
+    # test_control_source.py:252  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
+    t_2 = np.float64(0.0)
+    value = np.float64(1.0)
+    h = np.float64(0.1)
+    values = []
+    hs = []
+    t1 = []
+    t2 = []
+    t3 = []
+    t4 = []
+    while t_2 < end:
+        values.append(value)
+        hs.append(h)
+        # test_control_source.py:244  whole = y + h * rate * y
+        whole = value + h * rate * value
+        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        t5 = 0.5 * h
+        t6 = t5 * rate
+        half = value + t6 * value
+        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        halves = half + t6 * half
+        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        good = np.abs(halves - whole) < 0.001
+        # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
+        if good:
+            t_2 = t_2 + h
+            value = halves
+        # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
+        t7 = np.where(good, 1.5 * h, t5)
+        t8 = end - t_2
+        h = np.minimum(t7, t8)
+        # derivative of test_control_source.py:249
+        t1.append(t7 <= t8)
+        t2.append(np.where(t7 == t8, 0.5, 1.0))
+        t3.append(t8 <= t7)
+        t4.append(np.where(t8 == t7, 0.5, 1.0))
+    # derivative of test_control_source.py:252
+    t9 = np.float64(0.0)
+    t10 = np.float64(1.0)
+    t11 = np.float64(0.0)
+    d_rate = np.float64(0.0)
+    for value_2, h_2, t1_t, t2_t, t3_t, t4_t in zip(
+        reversed(values), reversed(hs), reversed(t1), reversed(t2), reversed(t3), reversed(t4)
+    ):
+        # test_control_source.py:244  whole = y + h * rate * y
+        whole_2 = value_2 + h_2 * rate * value_2
+        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        t12 = 0.5 * h_2
+        t13 = t12 * rate
+        half_2 = value_2 + t13 * value_2
+        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        halves_2 = half_2 + t13 * half_2
+        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        good_2 = np.abs(halves_2 - whole_2) < 0.001
+        # derivative of test_control_source.py:249
+        t14 = np.where(t1_t, t11 * t2_t, 0)
+        # derivative of test_control_source.py:248
+        d_t = t9 + np.where(t3_t, -(t11 * t4_t), 0)
+        if good_2:
+            t9 = d_t
+            d_halves_2 = t10
+            t10 = np.float64(0.0)
+        else:
+            t9 = d_t
+            d_t = np.float64(0.0)
+            d_halves_2 = np.float64(0.0)
+        # derivative of test_control_source.py:246
+        d_half_2 = d_halves_2 + d_halves_2 * t13
+        # derivative of test_control_source.py:245
+        t16 = d_halves_2 * half_2 + d_half_2 * value_2
+        t17 = d_t + 0.5 * (np.where(good_2, 0, t14) + t16 * rate)
+        t10 = t10 + d_half_2 + d_half_2 * t13
+        # derivative of test_control_source.py:252
+        t11 = np.where(good_2, 1.5 * t14, 0) + t17
+        d_rate += t16 * t12
+    return value.copy(), d_rate
+
+
+# level 2
+import numpy as np
+
+
+def minimum(a, b):
+    return a if a < b or a != a else b
+
+
+def adaptive_value_and_grad(rate, end):
+    rate_ = float(rate)
+    # test_control_source.py:252  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
+    t_2 = 0.0
+    value = 1.0
+    h = 0.1
+    values = []
+    hs = []
+    t1 = []
+    t2 = []
+    t3 = []
+    t4 = []
+    while t_2 < end:
+        values.append(value)
+        hs.append(h)
+        # test_control_source.py:244  whole = y + h * rate * y
+        whole = value + h * rate_ * value
+        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        t5 = 0.5 * h
+        t6 = t5 * rate_
+        half = value + t6 * value
+        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        halves = half + t6 * half
+        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        good = abs(halves - whole) < 0.001
+        # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
+        if good:
+            t_2 = t_2 + h
+            value = halves
+        # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
+        t7 = 1.5 * h if good else t5
+        t8 = end - t_2
+        h = minimum(t7, t8)
+        # derivative of test_control_source.py:249
+        t1.append(t7 <= t8)
+        t2.append(0.5 if t7 == t8 else 1.0)
+        t3.append(t8 <= t7)
+        t4.append(0.5 if t7 == t8 else 1.0)
+    values = np.array(values)  # float64[turns_0]
+    hs = np.array(hs)  # float64[turns_0]
+    value = np.float64(value)
+    # test_control_source.py:245  half = y + 0.5 * h * rate * y
+    t9 = 0.5 * hs  # float64[turns_0]
+    t10 = t9 * rate  # float64[turns_0]
+    t11 = values + t10 * values  # float64[turns_0]
+    # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+    t12 = np.abs(t11 + t10 * t11 - (values + hs * rate * values)) < 0.001  # bool[turns_0]
+    rate__2 = float(rate)
+    # derivative of test_control_source.py:252
+    t13 = 0.0
+    t14 = 1.0
+    t15 = 0.0
+    d_rate = 0.0
+    for value_2, t1_t, t2_t, t3_t, t4_t, t9_t, t10_t, half_2, good_2 in zip(
+        reversed(values.tolist()), reversed(t1), reversed(t2), reversed(t3), reversed(t4),
+        reversed(t9.tolist()), reversed(t10.tolist()), reversed(t11.tolist()), reversed(t12.tolist())
+    ):
+        # derivative of test_control_source.py:249
+        t16 = t15 * t2_t if t1_t else 0.0
+        # derivative of test_control_source.py:248
+        d_t = t13 + (-(t15 * t4_t) if t3_t else 0.0)
+        if good_2:
+            t13 = d_t
+            d_halves = t14
+            t14 = 0.0
+        else:
+            t13 = d_t
+            d_t = 0.0
+            d_halves = 0.0
+        # derivative of test_control_source.py:246
+        d_half_2 = d_halves + d_halves * t10_t
+        # derivative of test_control_source.py:245
+        t18 = d_halves * half_2 + d_half_2 * value_2
+        t19 = d_t + 0.5 * ((0.0 if good_2 else t16) + t18 * rate__2)
+        t14 = t14 + d_half_2 + d_half_2 * t10_t
+        # derivative of test_control_source.py:252
+        t15 = (1.5 * t16 if good_2 else 0.0) + t19
+        d_rate += t18 * t9_t
+    d_rate = np.float64(d_rate)
+    return value, d_rate
+
+
+# level 1
+import numpy as np
+
+
+def tiers(x):
+    # test_control_source.py:257  y = sg.cond(
+    if x > 10:
+        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        y = np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x)
+    else:
+        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        t1 = x * x
+        # test_control_source.py:260  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
+        if x > 5:
+            y = t1
+        elif x > 0:
+            y = x
+        else:
+            y = np.exp(x) + x / 3
+    return y.copy()
+
+
+# level 2
+import math
+
+import numpy as np
+
+
+def tiers(x):
+    x = float(x)
+    try:
+        # test_control_source.py:257  y = sg.cond(
+        if x > 10.0:
+            # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+            y = math.log(x) * math.sqrt(x) + math.sin(x) * math.cos(x) - x / (1.0 + x * x)
+        else:
+            # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+            t1 = x * x
+            # test_control_source.py:260  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
+            if x > 5.0:
+                y = t1
+            elif x > 0.0:
+                y = x
+            else:
+                y = math.exp(x) + x / 3.0
+        return np.float64(y)
+    except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these
+        return tiers_by_numpy(np.float64(x))
+
+
+def tiers_by_numpy(x):
+    # test_control_source.py:257  y = sg.cond(
+    if x > 10:
+        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        y = np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x)
+    else:
+        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        t1 = x * x
+        # test_control_source.py:260  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
+        if x > 5:
+            y = t1
+        elif x > 0:
+            y = x
+        else:
+            y = np.exp(x) + x / 3
+    return y.copy()
+
+
+# level 1
+import numpy as np
+
+
+def binomials(x):
+    # test_control_source.py:274  first = np.zeros(8)
+    first = np.zeros(8)  # float64[8]
+    # test_control_source.py:275  first[0] = x
+    first[0] = x
+    # test_control_source.py:276  return sg.fori_loop(0, 8, row, first)
+    for t in range(8):
+        # test_control_source.py:272  return sg.fori_loop(0, n, place, c)
+        for i in range(t):
+            # test_control_source.py:269  c[n - k] = c[n - k] + c[n - k - 1]
+            t1 = t - i
+            first[t1] = first[t1] + first[t1 - 1]
+    return first
+
+
+# level 2
+import numpy as np
+
+
+def binomials(x):
+    # test_control_source.py:274  first = np.zeros(8)
+    first = np.zeros(8)  # float64[8]
+    # test_control_source.py:275  first[0] = x
+    first[0] = x
+    # test_control_source.py:276  return sg.fori_loop(0, 8, row, first)
+    for t in range(8):
+        # test_control_source.py:272  return sg.fori_loop(0, n, place, c)
+        for i in range(t):
+            # test_control_source.py:269  c[n - k] = c[n - k] + c[n - k - 1]
+            t1 = t - i
+            first[t1] = first.item(t1) + first.item(t1 - 1)
+    return first
+
+
+# level 1
+import numpy as np
+
+
+def backwards(xs):
+    n = xs.shape[0]
+    # test_control_source.py:283  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
+    s = np.zeros(2)  # float64[2]
+    before = np.empty((n, 2))  # float64[n, 2]
+    for t in range(n - 1, -1, -1):
+        before[t] = s
+        # test_control_source.py:281  return 0.5 * s + x, s
+        s = 0.5 * s + xs[t]
+    return s, before
+
+
+# level 2
+import numpy as np
+
+
+def backwards(xs):
+    n = xs.shape[0]
+    # test_control_source.py:283  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
+    s = np.zeros(2)  # float64[2]
+    before = np.empty((n, 2))  # float64[n, 2]
+    for t in range(n - 1, -1, -1):
+        before[t] = s
+        # test_control_source.py:281  return 0.5 * s + x, s
+        s = 0.5 * s + xs[t]
+    return s, before
+
+
+# level 1
+import numpy as np
+
+
+def switched(i, x):
+    # test_control_source.py:288  return sg.switch(i, [np.sin, lambda x: x * 2, np.cos], x)
+    if i <= 0:
+        t1 = np.sin(x)
+    elif i - 1 <= 0:
+        t1 = x * 2
+    else:
+        t1 = np.cos(x)
+    return t1
+
+
+# level 2
+import numpy as np
+
+
+def switched(i, x):
+    # test_control_source.py:288  return sg.switch(i, [np.sin, lambda x: x * 2, np.cos], x)
+    if i <= 0:
+        t1 = np.sin(x)
+    elif i - 1 <= 0:
+        t1 = x * 2.0
+    else:
+        t1 = np.cos(x)
+    return t1
+
+
+# level 1
+import numpy as np
+
+
+def moments(xs):
+    # test_control_source.py:296  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
+    t1 = 0
+    t2 = np.zeros(2)  # float64[2]
+    t3 = np.zeros((2, 2))  # float64[2, 2]
+    for x in xs:
+        # test_control_source.py:294  return (n + 1, s + x, q + np.outer(x, x)), None
+        t1 += 1
+        t2 += x
+        t3 += np.outer(x, x)
+    # test_control_source.py:297  return s / n, q / n
+    t4 = t2 / t1  # float64[2]
+    t5 = t3 / t1  # float64[2, 2]
+    return t4, t5
+
+
+# level 2
+import numpy as np
+
+
+def moments(xs):
+    n = xs.shape[0]
+    # test_control_source.py:296  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
+    t1 = 0
+    for _ in range(n):
+        # test_control_source.py:294  return (n + 1, s + x, q + np.outer(x, x)), None
+        t1 += 1
+    # test_control_source.py:297  return s / n, q / n
+    t2 = xs.sum(axis=0) / t1  # float64[2]
+    t3 = (xs.T @ xs) / t1  # float64[2, 2]
+    return t2, t3
+
+
+# level 1
+import numpy as np
+
+
+def fibonacci(a, b, n):
+    # test_control_source.py:301  a, b = sg.fori_loop(0, n, lambda _, s: (s[1], s[0] + s[1]), (a, b))
+    for _ in range(n):
+        a, b = b, a + b
+    return a.copy()
+
+
+# level 2
+import numpy as np
+
+
+def fibonacci(a, b, n):
+    # test_control_source.py:301  a, b = sg.fori_loop(0, n, lambda _, s: (s[1], s[0] + s[1]), (a, b))
+    a = float(a)
+    b = float(b)
+    for _ in range(n):
+        a, b = b, a + b
+    a = np.float64(a)
+    return a
+
+
+# level 1
+import numpy as np
+
+
+def logistic_map_value_and_grad(r, x):
+    # test_control_source.py:306  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
+    xs = []
+    for _ in range(100):
+        xs.append(x)
+        x = r * x * (1 - x)
+    # derivative of test_control_source.py:306
+    d_x_2 = np.float64(1.0)
+    d_r = np.float64(0.0)
+    for x_3 in reversed(xs):
+        # test_control_source.py:306  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
+        t1 = 1 - x_3
+        # derivative of test_control_source.py:306
+        d_r += t1 * d_x_2 * x_3
+        d_x_2 = d_x_2 * r * (t1 - x_3)
+    return x, d_r
+
+
+# level 2
+import numpy as np
+
+
+def logistic_map_value_and_grad(r, x):
+    # test_control_source.py:306  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
+    x = float(x)
+    xs = []
+    for _ in range(100):
+        xs.append(x)
+        x = r * x * (1.0 - x)
+    xs = np.array(xs)  # float64[100]
+    x = np.float64(x)
+    t1 = 1.0 - xs  # float64[100]
+    # derivative of test_control_source.py:306
+    t2 = t1 - xs  # float64[100]
+    d_x_2 = 1.0
+    d_r = 0.0
+    for x_3, t1_t, t2_t in zip(reversed(xs.tolist()), reversed(t1.tolist()), reversed(t2.tolist())):
+        d_r += t1_t * d_x_2 * x_3
+        d_x_2 = d_x_2 * r * t2_t
+    d_r = np.float64(d_r)
+    return x, d_r
