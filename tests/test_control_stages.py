@@ -13,7 +13,7 @@ from symgrad.core.interpret import interpret
 from symgrad.core.region import regions_of, with_nested
 from symgrad.frontend.bodies import repeat
 from symgrad.ops.control import COND, SCAN
-from symgrad.pipeline import BEFORE, OPTIMISE, optimise
+from symgrad.pipeline import BEFORE, OPTIMISE, canonicalise, optimise
 
 
 def traced(f, *args):
@@ -510,3 +510,113 @@ def test_a_map_of_small_things_needs_no_loop():
     after = optimise(graph)
     same(graph, after, (XS,))
     assert not loops(after)
+
+
+# ---- arrays that turns write
+
+
+def filled(x, key, value):
+    y = x.copy()
+    y[key] = value
+    return y
+
+
+def carried(node):
+    """The shapes of what a loop carries."""
+    return [aval.shape for aval in node.aval[: dict(node.params)["carried"]]]
+
+
+WRITES = {
+    "not read": (lambda t, y, x: filled(y, t, x[t]), []),
+    "the last": (lambda t, y, x: filled(y, t + 1, 0.5 * y[t] + x[t]), [(3,)]),
+    "the one before the last": (lambda t, y, x: filled(y, t + 2, 0.5 * y[t] + x[t]), [(3,), (3,)]),
+    "not written yet": (lambda t, y, x: filled(y, t, 0.5 * y[t + 1] + y[t] * x[t]), []),
+    "downwards": (lambda t, y, x: filled(y, 4 - t, 0.5 * y[5 - t] + y[4 - t] - y[3 - t]), [(3,)]),
+    "a part": (lambda t, y, x: filled(y, t + 1, y[t, 1] + x[t, ::-1] * y[t + 1, 0]), [(3,)]),
+    "a part that moves": (lambda t, y, x: filled(y, t + 1, y[t, t % 3] + x[t]), [(3,)]),
+    "a number": (lambda t, y, x: filled(y, t, 1), []),
+    "columns": (lambda t, y, x: filled(y, (slice(None), t), y[:, t] * 2 + x[t, 0]), []),
+    "one read that is not known": (lambda t, y, x: filled(y, t + 1, y[t] + y[t * t % 5]), None),
+    "another place": (lambda t, y, x: filled(y, t * 2 % 6, y[t]), None),
+    "a sum of all": (lambda t, y, x: filled(y, t, np.sum(y)), None),
+    "twice": (lambda t, y, x: filled(z := filled(y, t, x[t]), t, z[t] * 2), None),
+    "two places": (lambda t, y, x: filled(filled(y, t, x[t]), t + 1, x[t]), None),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("what", WRITES)
+def test_what_turns_write_is_stacked(what, reverse):
+    body, left = WRITES[what]
+
+    def f(y, x):
+        if reverse:
+            return repeat(y.graph, lambda c, t, _: ([body(t, c[0], x)], []), [y], 3, reverse=reverse)[0][0]
+        return sg.fori_loop(0, 3, lambda t, y: body(t, y, x), y)
+
+    y, x = RNG.standard_normal((6, 3)), RNG.standard_normal((5, 3))
+    graph = canonicalise(traced(f, y, x))
+    after = slice_reads(graph)
+    same(graph, after, (y, x))
+    (loop,) = loops(after) or [None]
+    if left is None:
+        assert (6, 3) in carried(loop)
+    elif not reverse:
+        assert carried(loop) == left
+    loss = lambda y, x: np.sum(np.sin(f(y, x)))
+    plain, chosen = (values(sg.grad(loss, (0, 1), optimize=n).trace(y, x).graph, (y, x)) for n in (0, 1))
+    for a, b in zip(plain, chosen, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+def test_what_is_written_now_is_read_as_it_is():
+    def f(y, x):
+        def turn(t, c):
+            z = filled(c[0], t + 1, x[t] * c[0][t])
+            return z, c[1] * 0.5 + np.sin(z[t + 1]) * z[t] + z[t + 2]
+
+        return sg.fori_loop(0, 4, turn, (y, np.zeros(3)))
+
+    args = RNG.standard_normal((6, 3)), RNG.standard_normal((5, 3))
+    graph = canonicalise(traced(f, *args))
+    after = slice_reads(graph)
+    same(graph, after, args)
+    assert carried(loops(after)[0]) == [(3,), (3,)]
+
+
+def test_an_array_that_each_turn_gives_as_a_whole_stays_whole():
+    def f(y, xs):
+        turn = lambda c, x: ((c[0] + 1, filled(c[1], c[0] * 0, x)), c[1])
+        start = lambda: repeat(y.graph, lambda c, t, s: ([filled(c[0], t, s[0])], [c[0]]), [y], 3, [xs])
+        return [*start()[0], *start()[1], *sg.scan(turn, (0, y), xs)]
+
+    args = RNG.standard_normal((6, 3)), RNG.standard_normal((3, 3))
+    graph = canonicalise(traced(f, *args))
+    after = slice_reads(graph)
+    same(graph, after, args)
+
+
+def test_written_arrays_of_symbolic_sizes():
+    def f(x):
+        start = np.zeros(len(x))
+        return sg.fori_loop(1, len(x), lambda t, y: filled(y, t, 0.5 * y[t - 1] + x[t]), start)
+
+    after = slice_reads(canonicalise(sg.trace(f, "float64[n]").graph))
+    assert carried(loops(after)[0]) == [()]
+    for n in (1, 2, 5):
+        x = RNG.standard_normal(n)
+        np.testing.assert_allclose(values(after, [x])[0], f(x), atol=1e-14)
+
+
+def test_rows_of_rows_that_loops_in_loops_fill():
+    def f(x):
+        inner = lambda i, z: sg.fori_loop(1, 4, lambda j, r: filled(r, j, r[j - 1] * x[i, j] + z[i - 1, j]), z[i - 1])
+        return sg.fori_loop(1, 6, lambda i, z: filled(z, i, inner(i, z)), np.ones((6, 4)))
+
+    x = RNG.standard_normal((6, 4))
+    graph = canonicalise(traced(f, x))
+    after = slice_reads(graph)
+    same(graph, after, (x,))
+    (loop,) = loops(after)
+    assert carried(loop) == [(4,)]
+    assert [carried(node) for node in with_nested(loop.params[0][1].nodes) if node.op is SCAN] == [[()]]

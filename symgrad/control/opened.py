@@ -90,7 +90,7 @@ def stand_in(graph: Graph, aval: Aval, where: Where) -> Node:
 class Carried(NamedTuple):
     """What a loop carries: its start outside, and in the turn what stands for it and what becomes of it."""
 
-    start: Node
+    start: Any  # a node, or what says how one is made
     value: Node
     update: Node
 
@@ -188,6 +188,7 @@ class Opened:
 def opened(loop: Loop) -> Opened:
     """A loop with its turn in a graph of its own."""
     graph, at = Graph(), loop.given
+    graph.provenance = loop.node.where
     stand_ins = lambda parameters: [stand_in(graph, x.aval, x.where) for x in parameters]
     carry, (place,), slices, others = (stand_ins(part) for part in (at.carry, [at.place], at.slices, at.others))
     given = Given(carry, place, slices, others)

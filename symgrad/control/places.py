@@ -1,0 +1,81 @@
+"""Which places of an array turns are at, one after the other, under an index."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.analysis.values import number
+from symgrad.control.opened import Opened
+from symgrad.core.graph import SIZE, Node
+from symgrad.core.sizes import Size, at_most, same
+from symgrad.frontend.variable import Variable
+from symgrad.ops.elementwise import ADD, SUBTRACT
+from symgrad.ops.index_expressions import Slice, Slot
+
+
+class Line(NamedTuple):
+    """At the place t of a turn an index is ``first + step * t``."""
+
+    first: Size
+    step: int
+
+
+def line_of(index: Node, place: Node, deepest: int = 8) -> Line | None:
+    """How an index depends on the place of the turn, if that is known."""
+    if index is place:
+        return Line(0, 1)
+    size = known_size(index)
+    if size is not None:
+        return Line(size, 0)
+    if not deepest or index.op not in (ADD, SUBTRACT):
+        return None
+    a, b = (line_of(x, place, deepest - 1) for x in index.inputs)
+    if a is None or b is None:
+        return None
+    sign = 1 if index.op is ADD else -1
+    return Line(a.first + sign * b.first, a.step + sign * b.step)
+
+
+def places_of(line: Line | None, length: Size | None, size: Size) -> Slice | None:
+    """The places along an axis of this size that all turns are at; None if one may be outside of it."""
+    if line is None or length is None or line.step not in (1, -1):
+        return None
+    first, end = line.first, line.first + line.step * length
+    if line.step == 1:
+        return Slice(first, end, None) if at_most(0, first) and at_most(end, size) else None
+    if not at_most(first + 1, size):
+        return None
+    return Slice(first, None, -1) if same(end, -1) else Slice(first, end, -1) if at_most(0, end) else None
+
+
+def length_of(loop: Opened) -> Size | None:
+    """How many turns a loop has, if that is known before; with a test it may have fewer."""
+    length = known_size(loop.length)
+    return None if isinstance(length, int) and length < 0 else length
+
+
+def known_size(node: Node) -> Size | None:
+    """The int or the symbolic size that a node is."""
+    if node.op is SIZE:
+        size: Size = dict(node.params)["value"]
+        return size
+    value = number(node)
+    return int(value) if isinstance(value, (int, np.integer)) else None
+
+
+def items_of_key(node: Node) -> list[Any] | None:
+    """What stands in the brackets of an index, with nodes for its arrays; None where these are not single numbers."""
+    key = dict(node.params)["key"]
+    arrays = node.inputs[len(node.inputs) - sum(isinstance(x, Slot) for x in key) :]
+    if Ellipsis in key or any(x.aval.shape for x in arrays):
+        return None
+    return [arrays[x.input] if isinstance(x, Slot) else x for x in key]
+
+
+def indexed(x: Variable, items: Any, image: Any) -> Variable:
+    """A value under such items, with the images of nodes."""
+    numbers = [Variable(x.graph, image[y]) if isinstance(y, Node) else y for y in items]
+    found: Variable = x[tuple([slice(*y) if isinstance(y, Slice) else y for y in numbers])]
+    return found

@@ -1,0 +1,191 @@
+"""Arrays that turns write at their own places: what is written is stacked, what is read again soon is carried.
+
+``y[t] = a * y[t - 1] + x[t]`` carries one number, and not the whole of y (scalar replacement of array elements); its
+derivative stacks numbers where it would stack arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.analysis.uses import users_of
+from symgrad.control.opened import Carried, Opened, Read, stand_in
+from symgrad.control.places import Line, indexed, items_of_key, length_of, line_of, places_of
+from symgrad.core.graph import ITEM, Aval, Graph, Node, reached
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Size, at_most
+from symgrad.frontend.bodies import promoted
+from symgrad.frontend.variable import Variable
+from symgrad.ops.index import GET, SET, put
+from symgrad.ops.index_expressions import EVERYTHING, Slice
+from symgrad.rewrite.engine import Made, copied
+
+
+class Start(NamedTuple):
+    """What an array outside has at a place along an axis."""
+
+    array: Node
+    axis: int
+    place: Size
+
+    def made(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
+        return Variable(graph, image[self.array])[(*[slice(None)] * self.axis, self.place)].node
+
+
+class Filled(NamedTuple):
+    """An array after the loop that fills it: as it was, with a stack in some places along an axis."""
+
+    array: Node
+    axis: int
+    places: Slice
+    stack: int  # the number of a result of the loop
+
+    def made(self, loop: Node) -> Made:
+        """How it is made of what a loop has become."""
+
+        def filled(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+            stack = Variable(graph, graph.add(ITEM, (image[loop],), (("index", self.stack),)))
+            key = (*[slice(None)] * self.axis, slice(*self.places))
+            return put(Variable(graph, image[self.array]), key, np.moveaxis(stack, 0, self.axis))
+
+        return filled
+
+
+class _Seen(NamedTuple):
+    """A turn reads a row: that which was written so many turns before; from 0 on one that is not written yet."""
+
+    node: Node
+    lag: int
+    behind: bool  # whether what the turn itself writes is there
+    rest: Sequence[Any]  # under which other items
+
+
+class _Written(NamedTuple):
+    """A carried array that a turn writes at its own place, and nowhere else."""
+
+    carried: Carried
+    axis: int
+    line: Line
+    places: Slice
+    seen: Sequence[_Seen]
+
+    @property
+    def row(self) -> Aval:
+        shape = self.carried.value.aval.shape
+        return Aval((*shape[: self.axis], *shape[self.axis + 1 :]), self.carried.value.aval.dtype)
+
+    @property
+    def lags(self) -> int:
+        """How many turns back it is read."""
+        return max((each.lag for each in self.seen), default=0)
+
+    def content(self, graph: Graph, value: Node) -> Node:
+        """A row of what is written into it."""
+        x = promoted(graph, value, self.row._replace(shape=value.aval.shape))
+        return (
+            x if same_shape(x.aval.shape, self.row.shape) else np.broadcast_to(Variable(graph, x), self.row.shape).node
+        )
+
+
+def with_stacked_writes(loop: Opened) -> tuple[Opened, list[int | Filled]]:
+    """The loop that stacks what it has written into arrays that it carried, and what its results have become."""
+    n, results = len(loop.carried), len(loop.results)
+    writes = {i: found for i in range(n) if (found := _Search(loop).written(i)) is not None}
+    if not writes:
+        return loop, [*range(results)]
+    carried = [c for i, c in enumerate(loop.carried) if i not in writes]
+    others, stacked, instead = [*loop.others], [*loop.stacked], dict[Node, Made]()
+    for written in writes.values():
+        row = written.content(loop.graph, written.carried.update.inputs[1])
+        earlier = [stand_in(loop.graph, written.row, written.carried.value.where) for _ in range(max(written.lags, 0))]
+        starts = _starts(loop, written)
+        carried += [Carried(*each) for each in zip(starts, earlier, [row, *earlier], strict=False)]
+        start = stand_in(loop.graph, written.carried.value.aval, written.carried.value.where)
+        others.append(Read(written.carried.start, start))
+        stacked.append(row)
+        instead |= {each.node: _read(written, each, earlier, start) for each in written.seen}
+    turns = loop.turns if loop.turns is not None else length_of(loop)
+    after = replace(loop, carried=carried, others=others, stacked=stacked, turns=turns)
+    kept = [i for i in range(results) if i not in writes]
+    added = len(carried) - (n - len(writes))
+    numbers: dict[int, int | Filled] = {i: k + added * (i >= n) for k, i in enumerate(kept)}
+    for k, (i, written) in enumerate(writes.items(), len(carried) + len(loop.stacked)):
+        numbers[i] = Filled(written.carried.start, written.axis, written.places, k)
+    return after.rewritten(lambda turn: copied(turn, instead)), [numbers[i] for i in range(results)]
+
+
+def _starts(loop: Opened, written: _Written) -> list[Start]:
+    """What is read in the first turn of what would have been written in turns before it."""
+    length, (first, step) = length_of(loop), written.line
+    assert length is not None
+    back, place = (-step, first + step * (length - 1)) if loop.reverse else (step, first)
+    return [Start(written.carried.start, written.axis, place - k * back) for k in range(1, written.lags + 1)]
+
+
+def _read(written: _Written, seen: _Seen, earlier: Sequence[Node], start: Node) -> Made:
+    """How a turn reads what was written before, is written now, or was there in the beginning."""
+    write = written.carried.update
+
+    def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
+        if seen.lag > 0:
+            return indexed(Variable(new, image[earlier[seen.lag - 1]]), seen.rest, image)
+        if seen.lag == 0 and seen.behind:
+            return indexed(Variable(new, written.content(new, image[write.inputs[1]])), seen.rest, image)
+        indices = [image[x] for x in seen.node.inputs[1:]]
+        return Variable(new, new.add(GET, (image[start], *indices), seen.node.params))
+
+    return made
+
+
+class _Search:
+    """Looks for arrays that turns write at their own places."""
+
+    def __init__(self, loop: Opened) -> None:
+        self.loop, self.length = loop, length_of(loop) if loop.test is None else None
+
+    @cached_property
+    def users(self) -> dict[Node, list[Node]]:
+        return users_of(reached([*self.loop.results, *(c.value for c in self.loop.carried)]))
+
+    def written(self, i: int) -> _Written | None:
+        """What a turn does with a carried array, if that is to write a row, and to read rows."""
+        carried = start, value, write = self.loop.carried[i]
+        if self.length is None or write.op is not SET or write.inputs[0] is not value or start.aval != value.aval:
+            return None
+        items = items_of_key(write) or []
+        axes = [axis for axis, item in enumerate(items) if item != EVERYTHING]
+        if len(axes) != 1 or not isinstance(items[axes[0]], Node):
+            return None
+        (axis,) = axes
+        line = line_of(items[axis], self.loop.place)
+        places = places_of(line, self.length, value.aval.shape[axis])
+        alone = sum(y in (value, write) for y in self.loop.results) == 1
+        if line is None or places is None or not alone:
+            return None
+        seen = [self.seen(x, axis, line) for x in (*self.users[value], *self.users[write]) if x is not write]
+        found = _Written(carried, axis, line, places, [each for each in seen if each is not None])
+        return found if len(found.seen) == len(seen) and self.starts_within(found) else None
+
+    def seen(self, node: Node, axis: int, line: Line) -> _Seen | None:
+        """When a row that is read was written, if that is known."""
+        items = (items_of_key(node) if node.op is GET else None) or []
+        at = [i for i, item in enumerate(items) if item is not None][axis : axis + 1]
+        if not at or not isinstance(items[at[0]], Node):
+            return None
+        read = line_of(items[at[0]], self.loop.place)
+        if read is None or read.step != line.step:
+            return None
+        lag = (line.first - read.first) * line.step * (-1 if self.loop.reverse else 1)
+        rest = [item for i, item in enumerate(items) if i != at[0]]
+        behind = node.inputs[0].op is SET
+        return _Seen(node, lag, behind, rest) if isinstance(lag, int) else None
+
+    def starts_within(self, written: _Written) -> bool:
+        """Whether what is read in the first turn is there even where there is no turn."""
+        size = written.carried.value.aval.shape[written.axis]
+        return all(at_most(0, x.place) and at_most(x.place + 1, size) for x in _starts(self.loop, written))
