@@ -37,6 +37,7 @@ def in_tiny_blocks(monkeypatch):
     monkeypatch.setattr(tiling, "FEWEST", 0)
     monkeypatch.setattr(tiling, "FEWEST_ROWS", 2)
     monkeypatch.setattr(tiling, "GAIN", np.inf)
+    monkeypatch.setattr(tiling, "SETUP", -np.inf)
     monkeypatch.setattr(tiling, "WORTH_THREADS", -1.0)
     blocks_of(monkeypatch, two_rows)
     monkeypatch.setattr(buffer_allocation, "MINOR", np.inf)

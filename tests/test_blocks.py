@@ -1046,3 +1046,33 @@ def test_picks_need_one_loop_and_no_array_of_all_rows(usual_sizes, name):
     program = sg.value_and_grad(cross_entropy(PICKS[name])).compile("float64[4, 3]", "float64[n, 4]", "int64[n]")
     assert len(loops(program)) == 1
     assert "np.empty((n" not in program.source
+
+
+# ---- specs: the rows may be few or many
+
+
+def least_squares(w, x, y):
+    return np.mean((x @ w - y) ** 2)
+
+
+def likelihoods(w, x, y):
+    margin = y * (x @ w)
+    scores = np.logaddexp(0, -margin) + 0.1 * np.sqrt(1 + margin**2)
+    return np.sum(scores**2 / (1 + np.abs(scores)))
+
+
+@pytest.mark.usefixtures("usual_sizes")
+@pytest.mark.parametrize(
+    ("f", "specs", "cut"),
+    [
+        (lambda x: np.sum(np.tanh(x) ** 2), ("float64[n]",), False),
+        (least_squares, ("float64[d]", "float64[n, d]", "float64[n]"), False),
+        (least_squares, ("float64[50]", "float64[1000000, 50]", "float64[1000000]"), True),
+        (likelihoods, ("float64[20]", "float64[n, 20]", "float64[n]"), True),
+        (lambda x: np.sum(distances(x)), ("float64[n, 4]",), True),
+    ],
+)
+def test_a_loop_for_any_number_of_rows_gains_more_with_many_than_it_loses_with_few(f, specs, cut):
+    program = sg.value_and_grad(f).compile(*specs)
+    assert bool(loops(program)) == cut
+    assert ("with few rows loops would lose more" in str(program.explain())) == (not cut)

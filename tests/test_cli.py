@@ -520,7 +520,11 @@ def test_diff_of_saved_files_and_of_functions(folder):
 
 
 def test_diff_of_a_file_with_loops_says_what_to_do(folder):
-    good(run("grad", "model.py:loss", "--spec", SPEC, "--optimize", "2", "-o", "old.py"))
+    classes = "X @ W - np.log(np.sum(np.exp(X @ W), axis=1, keepdims=True))"
+    source = f"import numpy as np\n\ndef loss(W, X):\n    return np.sum(np.tanh({classes}) ** 2)\n"
+    (folder / "loops.py").write_text(source)
+    sizes = "W=float64[20, 10], X=float64[n, 20]"
+    good(run("grad", "loops.py:loss", "--spec", sizes, "--optimize", "2", "-o", "old.py"))
     code, _, err = run("diff", "old.py", "old.py")
     assert code == 2 and "Save it with optimize=1" in err
     code, _, err = run("diff", "model.py:cube", "nowhere.py")

@@ -14,6 +14,7 @@ from symgrad.loops.buffer_allocation import SHORT
 
 # Of x86-64 servers with two cores; `python benchmarks/costs.py` measures another machine.
 CALL = 0.8e-6  # seconds for calling NumPy
+SETUP = 10 * CALL  # for what stands around the operations of a loop
 SHARE = 100e-6  # for handing work to a thread
 WORD = 0.13e-9  # for reading or writing eight bytes that are not in the cache; several threads take as long
 FAR = 0.27e-9  # and for writing them to where no cache reaches
@@ -59,7 +60,7 @@ def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: 
     """The same in blocks, where `streamed` bytes are read or written once."""
     nodes = list(nodes)
     work = kernel_seconds(nodes) * scale + call_seconds(nodes) * blocks
-    return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else 10 * CALL)
+    return work / threads + streamed / 8 * WORD + (SHARE if threads > 1 else SETUP)
 
 
 def call_seconds(nodes: Sequence[Node]) -> float:

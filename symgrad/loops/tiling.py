@@ -18,7 +18,15 @@ from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.blockwise import blockwise
 from symgrad.loops.bodies import Bodies
 from symgrad.loops.buffer_allocation import Layout, laid_out, nbytes_of_row
-from symgrad.loops.cost_model import block_seconds, call_seconds, fresh_seconds, kernel_seconds, whole_seconds
+from symgrad.loops.cost_model import (
+    CALL,
+    SETUP,
+    block_seconds,
+    call_seconds,
+    fresh_seconds,
+    kernel_seconds,
+    whole_seconds,
+)
 from symgrad.loops.loop import LOOP, Block
 from symgrad.loops.plan import Plan, plan_for, views_read_outside
 from symgrad.loops.row_gathers import NARROW
@@ -84,7 +92,7 @@ def _best(graph: Graph, worth: float) -> Division | None:
             if division.blocks
             else reasons.NotAlong(axis.size, "a loop would have nothing to take blocks of")
         )
-        if division.saved > needed:
+        if division.saved > needed and division.pays_with_few_rows():
             best = division
         if division.plan.loops > 1:
             axes += axis.otherwise
@@ -155,7 +163,7 @@ class Division:
         self.bodies = self.made.bodies
         self.results: list[dict[Node, int]] = []  # of each loop, and which of its outputs they are
         self.blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
-        self.seconds = self._seconds_of_all()
+        self.seconds = self._seconds_of_all(machine.cores())
         self.saved = self._saved() if self.blocks else 0.0
 
     def _plan(self) -> Plan:
@@ -240,15 +248,37 @@ class Division:
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
         return block_seconds(work, scale, max(1.0, total / rows), streamed, cores if rows < total else 1)
 
-    def _seconds_of_all(self) -> float:
-        cores = machine.cores()
+    def _seconds_of_all(self, cores: int) -> float:
         return sum(self._seconds(k, x.layout, x.least, cores) for k, x in enumerate(self.blocks))
+
+    @cached_property
+    def _whole(self) -> float:
+        """What takes place in loops, without them."""
+        return _seconds_whole(self._in_loops, rows_scale(self.axis.size))
+
+    @cached_property
+    def _in_loops(self) -> list[Node]:
+        return [x for x in self.nodes if x in self.plan.loop and is_work(x)]
 
     def _saved(self) -> float:
         """Seconds by which blocks are faster; negative where they are not clearly."""
-        work = [x for x in self.nodes if x in self.plan.loop and is_work(x)]
-        whole = _seconds_whole(work, rows_scale(self.axis.size))
-        return whole * GAIN - self.seconds
+        return self._whole * GAIN - self.seconds
+
+    def pays_with_few_rows(self) -> bool:
+        """Whether loops, if they are for any number of rows, gain as much with many as they lose with few.
+
+        With few the calls are all that counts. What more cores than usual would gain does not: the text of a short
+        program is to be short on any machine.
+        """
+        if rows_scale(self.axis.size) == 1.0:
+            return True
+        cores = min(machine.cores(), machine.USUAL_CORES)
+        many = self._whole / self._seconds_of_all(cores)
+        few = call_seconds(self._in_loops) + SETUP * len(self.blocks)
+        if many * CALL * len(self._in_loops) >= few:
+            return True
+        note(reasons.NotAlong(self.axis.size, "with few rows loops would lose more than they gain with many"))
+        return False
 
     # -- the program with loops
 

@@ -21,51 +21,47 @@ _BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the l
 def derivatives(w, X, y, decay):
     d = w.shape[0]
     n = X.shape[0]
-    # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
-    t1 = 0.5 * decay
-    # derivative of logistic_newton.py:17
-    t2 = 2 * t1
     step = _rows_of_block(n, 16 * d + 32, 2_700_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
-        t3 = t4 = t5 = 0.0
+        t1 = t2 = t3 = 0.0
         with _scratch(step, *[((), 0, float)] * 3, ((d,), 1, float)) as buffers:
             for i in range(start, stop, step):
                 j = min(i + step, stop)
                 s1, s2, s3, s4 = (s[: j - i] for s in buffers)
                 X_ = X[i:j]  # float64[rows, d]
                 # logistic_newton.py:16  margin = y * (X @ w)
-                t6 = np.matmul(X_, w, out=s1)  # float64[rows]
+                t4 = np.matmul(X_, w, out=s1)  # float64[rows]
                 y_ = y[i:j]  # float64[rows]
-                margin = np.multiply(y_, t6, out=s1)  # float64[rows]
+                margin = np.multiply(y_, t4, out=s1)  # float64[rows]
                 # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
-                t7 = np.multiply(-1.0, margin, out=s1)  # float64[rows]
-                t8 = np.minimum(t7, 709.0, out=s2)  # float64[rows]
-                t9 = np.exp(t8, out=s2)  # float64[rows]
-                t10 = np.log1p(t9, out=s3)  # float64[rows]
-                t11 = np.maximum(t10, t7, out=s3)  # float64[rows]
-                t3 += t11.sum()
+                t5 = np.multiply(-1.0, margin, out=s1)  # float64[rows]
+                t6 = np.minimum(t5, 709.0, out=s2)  # float64[rows]
+                t7 = np.exp(t6, out=s2)  # float64[rows]
+                t8 = np.log1p(t7, out=s3)  # float64[rows]
+                t9 = np.maximum(t8, t5, out=s3)  # float64[rows]
+                t1 += t9.sum()
                 # derivative of logistic_newton.py:16
-                t12 = np.add(1.0, t9, out=s3)  # float64[rows]
-                t13 = np.divide(t9, t12, out=s2)  # float64[rows]
-                t14 = np.multiply(y_, t13, out=s3)  # float64[rows]
-                t4 += t14 @ X_
+                t10 = np.add(1.0, t7, out=s3)  # float64[rows]
+                t11 = np.divide(t7, t10, out=s2)  # float64[rows]
+                t12 = np.multiply(y_, t11, out=s3)  # float64[rows]
+                t2 += t12 @ X_
                 # derivative of logistic_newton.py:17
-                t15 = np.subtract(1.0, t13, out=s2)  # float64[rows]
-                t16 = np.multiply(t14, t15, out=s3)  # float64[rows]
+                t13 = np.subtract(1.0, t11, out=s2)  # float64[rows]
+                t14 = np.multiply(t12, t13, out=s3)  # float64[rows]
                 # derivative of logistic_newton.py:16
-                t17 = np.multiply(t16, y_, out=s3)  # float64[rows]
-                t18 = np.multiply(X_.T, t17, out=s4.transpose(1, 0))  # float64[d, rows]
-                t5 += t18 @ X_
-        return t3, t4, t5
+                t15 = np.multiply(t14, y_, out=s3)  # float64[rows]
+                t16 = np.multiply(X_.T, t15, out=s4.transpose(1, 0))  # float64[d, rows]
+                t3 += t16 @ X_
+        return t1, t2, t3
 
-    t3, t4, t5 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
+    t1, t2, t3 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
     # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
-    value = t3 + t1 * (w @ w)
+    value = t1 + 0.5 * decay * (w @ w)
     # derivative of logistic_newton.py:16
-    d_w = t2 * w - t4  # float64[d]
-    hessian = t2 * np.eye(d) + t5  # float64[d, d]
+    d_w = decay * w - t2  # float64[d]
+    hessian = decay * np.eye(d) + t3  # float64[d, d]
     return value, d_w, hessian
 
 

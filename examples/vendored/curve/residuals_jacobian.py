@@ -35,7 +35,7 @@ def residuals_jacobian(
     # derivative of model.py:13
     t2 = np.eye(3)  # float64[3, 3]
     # derivative of model.py:10
-    t3 = -t2[:, 1, None] * t * (t1 * height) + t2[:, 0, None] * t1 + t2[:, 2, None]  # float64[3, n]
+    t3 = t2[:, 0, None] * t1 - t2[:, 1, None] * t * (t1 * height) + t2[:, 2, None]  # float64[3, n]
     # derivative of model.py:13
     jacobian = t3.T  # float64[n, 3]
     return jacobian
@@ -63,7 +63,7 @@ __symgrad__ = {
     },
     "tolerance": 4e-10,
     "reasons": {},
-    "text": "d188bdd08ff0c9ecf5dc54a6f9f5678a508809b0872835ece2aa85d76955058f",
+    "text": "c88f05a4ee43f4b7267396b908e5fb3009910e455d2482cf6c476518fa09b300",
 }
 
 
