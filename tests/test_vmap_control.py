@@ -332,6 +332,18 @@ def test_derivatives_of_an_ensemble_are_those_of_differences():
     np.testing.assert_allclose(evaluated(sg.vmap(sg.grad(f)), xs), slopes, rtol=1e-6)
 
 
+def test_what_is_only_tested_has_no_derivative():
+    """Its start has an infinite one at 0, which a cotangent of zero would make NaN."""
+
+    def f(x):
+        goes_on = lambda s: (s[0] < 2) & (s[1] < 3)
+        return sg.while_loop(goes_on, lambda s: (s[0] + 1.5, s[1] + 1, s[2] * 2), (np.log(x), 0, x))[2]
+
+    with np.errstate(divide="ignore"):
+        total = sg.grad(lambda xs: np.sum(sg.vmap(f)(xs)))
+        np.testing.assert_array_equal(total(np.array([0.0, 1.0, 9.0])), [8.0, 4.0, 1.0])
+
+
 def test_jacobians_of_a_recurrence():
     f = lambda xs: recurrence(W, xs)[0]
     stepwise = np.stack([evaluated(sg.jacrev(f), xs) for xs in XS])
