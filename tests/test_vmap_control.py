@@ -14,6 +14,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import repeat
 from symgrad.ops.choice import WHERE
 from symgrad.ops.control import COND, SCAN
+from tests.test_control_source import Maker, NumberMaker
 
 RNG = np.random.default_rng(11)
 W, XS = RNG.standard_normal((3, 3)) / 2, RNG.standard_normal((4, 5, 3))
@@ -331,8 +332,131 @@ def test_derivatives_of_an_ensemble_are_those_of_differences():
     np.testing.assert_allclose(evaluated(sg.vmap(sg.grad(f)), xs), slopes, rtol=1e-6)
 
 
+def test_what_is_only_tested_has_no_derivative():
+    """Its start has an infinite one at 0, which a cotangent of zero would make NaN."""
+
+    def f(x):
+        goes_on = lambda s: (s[0] < 2) & (s[1] < 3)
+        return sg.while_loop(goes_on, lambda s: (s[0] + 1.5, s[1] + 1, s[2] * 2), (np.log(x), 0, x))[2]
+
+    with np.errstate(divide="ignore"):
+        total = sg.grad(lambda xs: np.sum(sg.vmap(f)(xs)))
+        np.testing.assert_array_equal(total(np.array([0.0, 1.0, 9.0])), [8.0, 4.0, 1.0])
+
+
 def test_jacobians_of_a_recurrence():
     f = lambda xs: recurrence(W, xs)[0]
     stepwise = np.stack([evaluated(sg.jacrev(f), xs) for xs in XS])
     np.testing.assert_allclose(evaluated(sg.vmap(sg.jacrev(f)), XS), stepwise)
     np.testing.assert_allclose(evaluated(sg.vmap(sg.jacfwd(f)), XS), stepwise)
+
+
+# ---- generated source, other programs
+
+
+def check_at(level, f, args, in_axes=0, rtol=1e-9):
+    """The generated program gives what a Python loop over the inputs gives."""
+    with sg.options(optimize=level):
+        expected = tree.tree_map(lambda *ys: np.stack(ys), *rows_of(f, in_axes, args))
+        found = sg.vmap(f, in_axes)(*args)
+    for x, y in zip(tree.flatten(found)[0], tree.flatten(expected)[0], strict=True):
+        assert (np.shape(x), x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
+
+
+until = lambda x, **how: sg.while_loop(lambda s: s < 50, lambda s: s * x + 0.3, x, **how)
+steps = lambda x, n, **how: sg.fori_loop(0, n, lambda i, s: s + 0.01 * np.sin(s * x) * i, x, **how)
+X = np.array([1.01, 1.5, 1.1])
+FURTHER = {
+    "checkpointed": (sg.grad(lambda x: steps(x, 40, checkpoint="log")), (X,)),
+    "checkpointed lengths": (sg.grad(lambda x, n: steps(x, n, checkpoint=4)), (X, np.array([40, 3, 0]))),
+    "checkpointed until": (sg.hessian(lambda x: until(x, checkpoint=8)), (X,)),
+    "forward": (lambda x: sg.jvp(until, (x,), (2.0,)), (X,)),
+    "forward over reverse": (lambda x: sg.hvp(until)(x, 1.0), (X,)),
+    "a root": (sg.grad(lambda p: sg.root(lambda x: x**3 + p * x - 2, 1.0)), (X,)),
+    "a fixed point": (sg.grad(lambda p: sg.fixed_point(lambda x: np.cos(p * x * 0.3), 0.5)), (X,)),
+    "a rule": (lambda x: sg.grad(doubled)(x), (X,)),
+}
+
+
+@sg.custom_vjp
+def doubled(x):
+    return until(x)
+
+
+doubled.defvjp(lambda x: (doubled(x), x), lambda x, g: (2 * g * until(x),))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("name", FURTHER)
+def test_of_all_that_is_made_of_loops(name, level):
+    check_at(level, *FURTHER[name])
+
+
+@pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning")
+@pytest.mark.parametrize("maker", [Maker, NumberMaker])
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_random_programs(maker, seed):
+    """Values and gradients, along random axes."""
+    rng, block = np.random.default_rng(seed), maker(seed).block(2, 2)
+    axes = (int(rng.integers(0, 2)) if maker is Maker else 0, None if rng.random() < 0.3 else 0)
+    shape = (3,) if maker is Maker else ()
+    args = [rng.normal(size=(3, *shape) if a == 0 else (*shape, 3)[: len(shape) + (a is not None)]) for a in axes]
+    args = [x if np.ndim(x) else np.float64(x) for x in args]
+    with np.errstate(all="ignore"):
+        check_at(seed % 3, lambda x, y: tuple(block([x, y])), args, axes)
+        total = lambda x, y: sum(np.sum(np.sin(z)) for z in block([x, y]))
+        check_at(seed % 3, sg.grad(total), args, axes)
+        each = np.stack(rows_of(sg.grad(total), axes, args), axes[0])
+        sums = sg.grad(lambda x, y: np.sum(sg.vmap(total, axes)(x, y)), optimize=seed % 3)
+        np.testing.assert_allclose(sums(*args), each, rtol=1e-8, atol=1e-8)
+
+
+def test_ensembles_are_those_of_jax():
+    jax = pytest.importorskip("jax")
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    try:
+        theirs = lambda x: jax.lax.while_loop(lambda s: s < 50, lambda s: s * x + 0.3, x)
+        np.testing.assert_allclose(sg.vmap(until)(X), jax.vmap(theirs)(X))
+        np.testing.assert_allclose(sg.vmap(sg.jacfwd(until))(X), jax.vmap(jax.jacfwd(theirs))(X))
+        scanned = lambda h, xs: jax.lax.scan(lambda h, x: (jax.numpy.tanh(h * x), h.sum()), h, xs)[1]
+        ours = lambda h, xs: sg.scan(lambda h, x: (np.tanh(h * x), h.sum()), h, xs)[1]
+        args = np.ones(3), XS
+        axes = (None, 1)
+        np.testing.assert_allclose(sg.vmap(ours, axes, 1)(*args), jax.vmap(scanned, axes, 1)(*args))
+        found = sg.vmap(sg.jacrev(ours), axes)(*args)
+        np.testing.assert_allclose(found, jax.vmap(jax.jacrev(scanned), axes)(*args), rtol=1e-12)
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+# ---- what a reader sees
+
+
+def lines_of(f, *specs):
+    source = sg.vmap(f).source(*specs, optimize=1).split("\n\n\n")[1]
+    return [line.split("  #")[0].strip() for line in source.splitlines() if not line.lstrip().startswith("#")]
+
+
+def test_an_ensemble_reads_as_it_is_written_by_hand():
+    def root(a):
+        far = lambda x: np.abs(x * x - a) > 1e-14 * a
+        return sg.while_loop(far, lambda x: 0.5 * (x + a / x), 1.0)
+
+    assert lines_of(root, "float64[n]") == [
+        "def root_vmap(a):",
+        "n = a.shape[0]",
+        "t1 = 1e-14 * a",
+        "going = np.abs(1.0 - a) > t1",
+        "t2 = np.ones(n)",
+        "while np.any(going):",
+        "t2 = np.where(going, 0.5 * (t2 + a / t2), t2)",
+        "going = going & (np.abs(t2 * t2 - a) > t1)",
+        "return t2",
+    ]
+
+
+def test_a_branch_is_a_choice():
+    lines = lines_of(lambda x: sg.cond(x > 1, lambda: np.log(x), lambda: x * x), "float64[n]")
+    assert lines[1:] == ["return np.where(x > 1, np.log(x), x * x)"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, SIZE, Graph, Node, depends, reached
+from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, depends, needed, reached
 from symgrad.core.region import Region, closed
 from symgrad.core.sizes import Size
 from symgrad.derivatives.bodies import appended, images
@@ -72,13 +72,17 @@ class Loop:
         return {x: y for x, y in zip(self.stand_ins, self.inputs, strict=True) if x in chosen}
 
     def carries_between(self, moving: Iterable[int], reaching: Iterable[int]) -> list[int]:
-        """What is carried that depends on some of the inputs, and has an influence on some of the results."""
+        """What is carried that depends on some of the inputs, and flows into some of the results.
+
+        A mask that was computed of it does not let it flow, and would give zeros that may meet an infinity.
+        """
         n, results = len(self.carry), self.body.results
         found, wanted = set(moving), set(reaching)
+        ends = {x for x in self.body.nodes if type(x.aval) is Aval and not x.aval.differentiable}
         for _ in range(n):
             nodes = depends(self.body.nodes, [self.stand_ins[i] for i in found])
             found |= {i for i in range(n) if results[i] in nodes and results[i].aval.differentiable}
-            nodes = set(reached([results[i] for i in wanted]))
+            nodes = set(needed([results[i] for i in wanted], ends))
             wanted |= {i for i in range(n) if self.carry[i] in nodes}
         return sorted(i for i in found & wanted if i < n)
 
