@@ -574,7 +574,7 @@ FOREIGN = (
             lambda: sg.grad(np.sin, fast=True),
             ArgumentError,
             "unknown option fast=",
-            "Options are cache_size, check_nan, numerics, optimize, threads.",
+            "Options are cache_size, check_nan, loops, numerics, optimize, threads.",
         ),
         (lambda: sg.grad(np.sin, optimize=3), ArgumentError, "optimize=3", "It is 0, 1 or 2."),
         (lambda: sg.grad(np.sin, optimize=True), ArgumentError, "optimize=True", "It is 0, 1 or 2."),
@@ -589,7 +589,7 @@ FOREIGN = (
             lambda: sg.options(foo=1).__enter__(),
             ArgumentError,
             "unknown option foo=",
-            "Options are cache_size, check_nan, numerics, optimize, threads.",
+            "Options are cache_size, check_nan, loops, numerics, optimize, threads.",
         ),
         (
             lambda: sg.spec("floaty[3]"),

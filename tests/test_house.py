@@ -202,6 +202,7 @@ STATE = {
     "core.provenance._boundaries": "filled by the decorator `boundary`, as functions are defined",
     "core.tree._dataclasses": "classes are registered with optree, once for the process",
     "core.tree._registering": "the lock of that",
+    "frontend.conversion.functions._known": "a cache, by code",
     "frontend.interception._exchanged": "traces of several threads exchange the same names of NumPy's",
     "frontend.interception._seen": "what stands for a function compares by identity",
     "interchange.reader._loaded": "names of files in linecache, which are the process's",

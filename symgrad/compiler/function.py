@@ -26,6 +26,7 @@ from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec
+from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.foreign import is_foreign, plain
 from symgrad.frontend.interception import held, inside
 from symgrad.frontend.static import StaticArguments
@@ -222,7 +223,7 @@ class Function:
     def _append(self, graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called inside a trace: the program becomes part of that graph."""
         with inside(graph, self._body):
-            return self._body(*map(held, args), **{name: held(x) for name, x in kwargs.items()})
+            return converted(self._body)(*map(held, args), **{name: held(x) for name, x in kwargs.items()})
 
     def _compile_for(self, args: Any, kwargs: Any, bound: inspect.BoundArguments, described: Described) -> Compiled:
         options, seen = resolve(self._explicit), self._cache.seen(described)

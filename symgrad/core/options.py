@@ -20,6 +20,7 @@ class Options:
     threads: int | None = None
     cache_size: int = 64
     check_nan: bool = False
+    loops: str | int = "unroll"
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
@@ -30,16 +31,19 @@ class Options:
             raise ArgumentError(f"check_nan={self.check_nan!r}", "It is True or False.")
         if type(self.cache_size) is not int or self.cache_size < 1:
             raise ArgumentError(f"cache_size={self.cache_size!r}", "It is a number from 1 on.")
+        if self.loops not in ("auto", "unroll") and (type(self.loops) is not int or self.loops < 0):
+            raise ArgumentError(f"loops={self.loops!r}", 'It is "auto", "unroll", or a number of turns from 0 on.')
         if self.threads is not None and (type(self.threads) is not int or self.threads < 1):
             raise ArgumentError(f"threads={self.threads!r}", "It is a number from 1 on, or None for as many as cores.")
 
     def of_source(self) -> dict[str, Any]:
-        """Those that the source depends on."""
-        return {name: getattr(self, name) for name in OF_SOURCE}
+        """Those that the source depends on; how loops are kept only where that was chosen."""
+        chosen = {name: getattr(self, name) for name in OF_SOURCE}
+        return chosen if self.loops != _DEFAULT.loops else {k: v for k, v in chosen.items() if k != "loops"}
 
 
 NAMES = frozenset(f.name for f in fields(Options))
-OF_SOURCE = ("optimize", "numerics", "threads")
+OF_SOURCE = ("optimize", "numerics", "threads", "loops")
 
 _DEFAULT = Options()
 in_use: ContextVar[Options] = ContextVar("options", default=_DEFAULT)
@@ -90,6 +94,10 @@ def options(**changed: Any) -> Iterator[None]:
         How many threads may work on one call; None for as many as cores.
     cache_size : int
         How many programs a Function keeps, for the dtypes, sizes and options that it was called with.
+    loops : str or int
+        ``"auto"`` to keep loops of many turns as loops, and branches and loops that depend on traced values, which are
+        converted from the source of functions; a number of turns from which on they are kept; ``"unroll"`` to
+        convert nothing: what each turn does stands behind what the one before did.
     check_nan : bool
         Whether a call raises `NonFiniteError`, naming the user's line, where a result is NaN or infinite though all
         arguments are finite. It costs a look at the results.

@@ -12,6 +12,7 @@ from symgrad.core.graph import Aval, Graph, Node, depends, reached
 from symgrad.core.provenance import Where, boundary
 from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError
+from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import definition, of_graph
 from symgrad.frontend.variable import Variable, lift
@@ -109,7 +110,7 @@ class Hook:
     def __call__(self, g: Variable) -> Variable:
         """The cotangent in the place of `g`."""
         with inside(g.graph, self.function):
-            y = of_graph(g.graph, self.function(Variable(g.graph, g.node)))  # which it may write into
+            y = of_graph(g.graph, converted(self.function)(Variable(g.graph, g.node)))  # which it may write into
         if y is None:
             raise ArgumentError("the function of on_gradient returns None", "Return the cotangent: g.", self.where)
         return array_for(g.graph, y, g.aval, "the function of on_gradient returns", "the cotangent", self.where)

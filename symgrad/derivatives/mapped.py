@@ -12,6 +12,7 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import broadcast_shapes
 from symgrad.derivatives.batch import batch
 from symgrad.errors import ArgumentError, ShapeError
+from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.arguments import axis_index
 from symgrad.ops.define import implements, implements_at
@@ -72,7 +73,7 @@ def vectorized(of: np.vectorize, *args: Any, **kwargs: Any) -> Any:
 
     def one(*rows: Variable) -> list[Any]:
         whole = {**given, **dict(zip(lifted, rows, strict=True))}
-        y = of.pyfunc(*[x for key, x in whole.items() if isinstance(key, int)], **_named(whole))
+        y = converted(of.pyfunc)(*[x for key, x in whole.items() if isinstance(key, int)], **_named(whole))
         several.append(isinstance(y, tuple))
         return list(y) if isinstance(y, tuple) else [y]
 

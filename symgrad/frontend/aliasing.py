@@ -181,6 +181,37 @@ class Memory:
         """Let another node of the same value stand for it; nothing is written."""
         self._node = node
 
+    def stands_for(self, value: Any) -> None:
+        """In the body of a loop this is what `value` was before it."""
+        self._permuted = len(self.shape) > 1
+        if isinstance(value, np.ndarray) and not isinstance(value, Memory):
+            self._lock = "it is an array that exists before the program runs"
+        elif isinstance(value, Memory):
+            self._array, self._lock = value._array, value._lock
+
+    def as_array(self, array: bool) -> None:
+        """Be an array, or else a scalar, if of no dimensions."""
+        self._array = array
+
+    @property
+    def was_written(self) -> bool:
+        """Whether its memory, which it owns, was written into."""
+        return self._version > 0
+
+    def is_older(self, nodes: int) -> bool:
+        """Whether its memory was there when the graph had so many nodes."""
+        return self.owner._born < nodes
+
+    @property
+    def content(self) -> Node:
+        """What this memory holds, of an owner."""
+        return self._node
+
+    def set_content(self, node: Node) -> None:
+        """Let this memory, of an owner, hold something else for a while: nobody has written into it."""
+        self._node = node
+        self._version += 1
+
     # ---- writing
 
     @property
@@ -208,11 +239,14 @@ class Memory:
 
     def rebind(self, content: Node) -> None:
         """Make `content`, of the same shape and dtype, the value of this memory and of all that view it."""
-        if self.owner._born < self.graph.body:
-            raise WriteError(
-                "the body of a loop or a branch writes into an array from outside of it",
-                "Carry the array: return it as part of the state.",
-            )
+        owner, journal = self.owner, self.graph.journal
+        if owner._born < self.graph.body:
+            if journal is None:
+                raise WriteError(
+                    "the body of a loop or a branch writes into an array from outside of it",
+                    "Carry the array: return it as part of the state.",
+                )
+            journal.setdefault(id(owner), (owner, owner._node))
         view, written = self, [(self, content)]
         while view._base is not None:
             if not view._sure and view._view.op is shape.RESHAPE:  # type: ignore[union-attr]

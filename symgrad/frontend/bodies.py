@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -37,8 +37,13 @@ def branch(
         sides = [[lift(graph, y) for y in side()] for side in (then, other)]
         for y, z in zip(*sides, strict=True):
             _check_alike(y, z)
-        avals = [_common(y.aval, z.aval) for y, z in zip(*sides, strict=True)]
-        sides = [[promoted(graph, y, aval) for y, aval in zip(side, avals, strict=True)] for side in sides]
+    return joined(graph, pred, sides, since)
+
+
+def joined(graph: Graph, pred: Variable, sides: Sequence[Sequence[Node]], since: int) -> list[Variable]:
+    """The results of both branches, traced since the graph had so many nodes, as those of one node."""
+    avals = [common(y.aval, z.aval) for y, z in zip(*sides, strict=True)]
+    sides = [[promoted(graph, y, aval) for y, aval in zip(side, avals, strict=True)] for side in sides]
     both = closed(graph, (), [y for side in sides for y in side], lambda x: x.id >= since)
     given = both.parameters
     regions = {name: Region(graph, given, side) for name, side in zip(("then", "other"), sides, strict=True)}
@@ -89,10 +94,10 @@ def repeat(
             "what a loop carries changes its dtype at every turn", "Convert it in the body: x.astype(float)."
         )
     how = {"reverse": reverse, "checkpoint": checkpoint}
-    return _recorded(graph, turn, carry, length, slices_of, how, turns)
+    return recorded(graph, turn, carry, length, slices_of, how, turns)
 
 
-class _Turn(NamedTuple):
+class Turn(NamedTuple):
     """One turn, traced: stand-ins, what is made of them, and whether there is another turn."""
 
     carry: list[Node]
@@ -102,7 +107,7 @@ class _Turn(NamedTuple):
     test: Node | None
 
 
-def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry) -> _Turn:
+def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry) -> Turn:
     with body_of(graph):
         stand_ins = [graph.seed(x.aval) for x in carry]
         for x, y in zip(carry, stand_ins, strict=True):
@@ -119,10 +124,10 @@ def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_o
         results = [*(lift(graph, y) for y in new), *(promoted(graph, y, y.aval._replace(weak=False)) for y in stacked)]
         avals = [x.aval for x in carry]
         results[: len(carry)] = [
-            promoted(graph, y, x) if same_shape(y.aval.shape, x.shape) and _common(x, y.aval) == x else y
+            promoted(graph, y, x) if same_shape(y.aval.shape, x.shape) and common(x, y.aval) == x else y
             for x, y in zip(avals, results, strict=False)
         ]
-    return _Turn(stand_ins, place, slices, results, goes_on)
+    return Turn(stand_ins, place, slices, results, goes_on)
 
 
 def _truth(value: Any) -> Any:
@@ -139,17 +144,17 @@ def _carried(x: Node, y: Node) -> Aval:
             f"a loop carries {x.aval}, and a turn makes {y.aval} of it",
             "Start with an array of the shape that it has in the end: np.zeros(shape).",
         )
-    return _common(x.aval, y.aval)
+    return common(x.aval, y.aval)
 
 
-def _recorded(
+def recorded(
     graph: Graph,
-    turn: _Turn,
+    turn: Turn,
     carry: Sequence[Node],
     length: Any,
     slices_of: Carry,
-    how: dict[str, Any],
-    turns: Size | None,
+    how: Mapping[str, Any],
+    turns: Size | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """The node of a loop. What no turn changes is not carried: turns read it."""
     n, tested = len(carry), [] if turn.test is None else [turn.test]
@@ -205,14 +210,15 @@ def places(start: Any, stop: Any, step: int = 1) -> Any:
 def body_of(graph: Graph) -> Iterator[None]:
     """While a body is traced, what was there before is not written into."""
     graph.seed(PLACE)  # what is made from now on is younger than all that was there
-    before, graph.body = graph.body, len(graph.nodes)
+    before = graph.body, graph.journal
+    graph.body, graph.journal = len(graph.nodes), None
     try:
         yield
     finally:
-        graph.body = before
+        graph.body, graph.journal = before
 
 
-def _common(a: Aval, b: Aval) -> Aval:
+def common(a: Aval, b: Aval) -> Aval:
     """What is known of a value that is one or the other."""
     return Aval(a.shape, common_dtype(a, b), a.weak and b.weak)
 

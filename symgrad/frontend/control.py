@@ -12,6 +12,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.bodies import branch, places, repeat
+from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import UNBOUNDED
@@ -57,8 +58,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     results = branch(
         graph,
         pred if pred.dtype == bool else pred != 0,
-        lambda: leaves.of(true_fun(*operands)),
-        lambda: leaves.of(false_fun(*operands)),
+        lambda: leaves.of(converted(true_fun)(*operands)),
+        lambda: leaves.of(converted(false_fun)(*operands)),
     )
     return leaves.tree(results)
 
@@ -160,10 +161,10 @@ def while_loop(
     init = leaves.of(init_val)
     final, _, _ = repeat(
         graph,
-        lambda carry, place, slices: (leaves.of(body_fun(leaves.tree(carry))), ()),
+        lambda carry, place, slices: (leaves.of(converted(body_fun)(leaves.tree(carry))), ()),
         init,
         UNBOUNDED,
-        test=lambda carry, place: cond_fun(leaves.tree(carry)),
+        test=lambda carry, place: converted(cond_fun)(leaves.tree(carry)),
         checkpoint=checkpoint,
     )
     return leaves.tree(final)
@@ -217,7 +218,7 @@ def fori_loop(
     final, _, _ = repeat(
         graph,
         lambda carry, place, slices: (
-            leaves.of(body_fun(place if _is_zero(lower) else lower + place, leaves.tree(carry))),
+            leaves.of(converted(body_fun)(place if _is_zero(lower) else lower + place, leaves.tree(carry))),
             (),
         ),
         leaves.of(init_val),
@@ -289,7 +290,7 @@ def scan(
     start = state.of(init)
 
     def body(carry: Sequence[Variable], place: Variable, slices: Sequence[Variable]) -> tuple[list[Any], list[Any]]:
-        new, ys = f(state.tree(carry), None if xs is None else rows.tree(slices))
+        new, ys = converted(f)(state.tree(carry), None if xs is None else rows.tree(slices))
         return state.of(new), [] if ys is None else stacks.of(ys)
 
     slices_of = [Variable(graph, lift(graph, x)) for x in arrays]
@@ -401,7 +402,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         raise ShapeError("sg.associative_scan: arrays of several lengths", "Give arrays of one length along the axis.")
     arrays = [x[::-1] for x in arrays] if reverse else arrays
 
-    found = _prefixes(lambda a, b: leaves.of(fn(leaves.tree(a), leaves.tree(b))), arrays)
+    found = _prefixes(lambda a, b: leaves.of(converted(fn)(leaves.tree(a), leaves.tree(b))), arrays)
     return leaves.tree([np.moveaxis(y[::-1] if reverse else y, 0, axis) for y in found])
 
 

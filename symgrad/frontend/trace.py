@@ -28,6 +28,7 @@ from symgrad.frontend.arguments import (
     is_static,
     is_zero_dimensional,
 )
+from symgrad.frontend.conversion.runtime import converted
 from symgrad.frontend.interception import held, inside
 from symgrad.frontend.reach import reads
 from symgrad.frontend.variable import Variable
@@ -115,7 +116,7 @@ def trace(
     structure = arguments.structure
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
     with inside(graph, function), _refusals():
-        outputs = of_graph(graph, function(*bound.args, **bound.kwargs))
+        outputs = of_graph(graph, converted(function)(*bound.args, **bound.kwargs))
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]

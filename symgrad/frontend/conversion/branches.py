@@ -1,0 +1,151 @@
+"""Branches: `if`, conditional expressions, `and`, `or`, `not`, and comparisons in a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, SEED, SIZE, Node, is_view
+from symgrad.frontend.conversion.construct import Construct, caller, truth
+from symgrad.frontend.conversion.merging import Merging, merged
+from symgrad.frontend.conversion.state import UNDEFINED, Run, Snapshot
+from symgrad.frontend.variable import Variable
+from symgrad.ops.operands import is_traced
+
+
+class Branch(Construct):
+    """``if test``: one side runs where the test is known, and else both, one after the other, from the same state."""
+
+    def __init__(self, test: Any, kept: Sequence[str], given: Sequence[str]) -> None:
+        super().__init__(kept, given)
+        self._test: Any = truth(test)
+        self._entry: dict[str, Any] = {}
+        self._sides: list[Snapshot] = []
+
+    def then(self) -> bool:
+        """Whether to run what is to be done where the test holds."""
+        return self._begins(caller()) if is_traced(self._test) else self._test is True
+
+    def other(self) -> bool:
+        """Whether to run what is to be done where it does not."""
+        return self._turns(caller()) if is_traced(self._test) else self._test is False
+
+    def ends(self) -> bool:
+        """Whether both have run, and names are to be set to what holds behind them."""
+        return is_traced(self._test) and self._joins(caller())
+
+    def _begins(self, local: dict[str, Any]) -> bool:
+        self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
+        self._run = Run(self._test.graph, local, branch=True)
+        self._since = self._run.since
+        return True
+
+    def _turns(self, local: dict[str, Any]) -> bool:
+        self._sides.append(self._run.undo(local, self.given))
+        self.give(self._entry)
+        self._run = Run(self._test.graph, {**local, **self._entry}, branch=True)
+        return True
+
+    def _joins(self, local: dict[str, Any]) -> bool:
+        self._sides.append(self._run.undo(local, self.given))
+        merging = Merging(self._test.graph, self._test, self._since)
+        values, settle = merged(merging, self.given, *self._sides)
+        settle()
+        self.give(self._entry | values)
+        return True
+
+
+# ---- expressions
+
+
+def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
+    """``then() if test else other()``"""
+    known: Any = truth(test)
+    if not is_traced(known):
+        return then() if known else other()
+    branch = Branch(known, (VALUE,), (VALUE,))
+    local: dict[str, Any] = {"then": then, "other": other}  # in whose closures is all that they can change
+    branch._begins(local)
+    branch._turns({VALUE: then()})
+    branch._joins({VALUE: other()})
+    (value,) = branch.values
+    return value
+
+
+VALUE = ".value"
+
+
+def both(a: Any, rest: Callable[[], Any]) -> Any:
+    """``a and rest()``"""
+    known: Any = truth(a)
+    if not is_traced(known):
+        return rest() if known else a
+    found = _simple(known, rest)
+    return chosen(known, rest, lambda: a) if found is None else np.logical_and(known, found)
+
+
+def either(a: Any, rest: Callable[[], Any]) -> Any:
+    """``a or rest()``"""
+    known: Any = truth(a)
+    if not is_traced(known):
+        return a if known else rest()
+    found = _simple(known, rest)
+    return chosen(known, lambda: a, rest) if found is None else np.logical_or(known, found)
+
+
+def _simple(known: Variable, rest: Callable[[], Any]) -> Any:
+    """A truth that costs little and cannot fail, so that it need not wait for another one; None for anything else."""
+    graph = known.graph
+    run = Run(graph, {"rest": rest})
+    try:
+        value = rest()
+        truths = type(value) is bool or (is_traced(value) and value.dtype == bool and not value.shape)
+    finally:
+        changed = run.undo({})
+    nodes = graph.nodes[run.since :]
+    plain = len(nodes) <= SIMPLE and all(map(_cannot_fail, nodes)) and not (changed.places or changed.memory)
+    return value if truths and plain and known.dtype == bool else None
+
+
+SIMPLE = 8  # operations
+
+
+def _cannot_fail(node: Node) -> bool:
+    op = node.op
+    if op in (CONSTANT, SIZE, SEED):
+        return True
+    reads = is_view(node) and len(node.inputs) == 1  # at a place that is known to be there
+    return not node.aval.shape and (reads or (op.elementwise and op.pole is None))
+
+
+def negation(a: Any) -> Any:
+    """``not a``"""
+    known: Any = truth(a)
+    return np.logical_not(known) if is_traced(known) else not known
+
+
+def going_on(*flags: Any) -> Any:
+    """Whether no flag is up."""
+    known = [truth(flag) for flag in flags]
+    if True in [flag for flag in known if not is_traced(flag)]:
+        return False
+    traced = [flag for flag in known if is_traced(flag)]
+    up = None
+    for flag in traced:
+        up = flag if up is None else np.logical_or(up, flag)
+    return True if up is None else np.logical_not(up)
+
+
+def chain(x: Any, y: Any, compare: Callable[[Any, Any], Any], *more: Any) -> Any:
+    """``x < y < z``; `more` are what gives the next value, and how it is compared, in turns."""
+    first = compare(x, y)
+    if not more:
+        return first
+
+    def rest() -> Any:
+        z = more[0]()
+        return chain(y, z, *more[1:])
+
+    return both(first, rest)

@@ -1,0 +1,106 @@
+"""Calls of functions: the user's are converted as well, and functions of Python's take traced values."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from symgrad.frontend.conversion.branches import both, either
+from symgrad.frontend.conversion.construct import truth
+from symgrad.frontend.conversion.functions import converted
+from symgrad.ops.operands import is_traced
+
+
+def called(function: Any) -> Any:
+    """What to call instead of a function."""
+    try:
+        instead = _INSTEAD.get(function)
+    except TypeError:  # it has no hash
+        instead = None
+    return instead or converted(function)
+
+
+def _largest(*args: Any, **kwargs: Any) -> Any:
+    return _extreme(builtins.max, np.max, lambda new, best: new > best, *args, **kwargs)
+
+
+def _smallest(*args: Any, **kwargs: Any) -> Any:
+    return _extreme(builtins.min, np.min, lambda new, best: new < best, *args, **kwargs)
+
+
+def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args: Any, **kwargs: Any) -> Any:
+    """The first of the best, as Python has it: each of the numbers is compared with the best so far."""
+    if kwargs or not args:
+        return plain(*args, **kwargs)
+    if len(args) == 1 and is_traced(args[0]) and args[0].ndim == 1 and _is_long(args[0].shape[0]):
+        return of_array(args[0])
+    items = list(args[0]) if len(args) == 1 else list(args)
+    if not any(is_traced(x) and not x.shape and x.known_value() is None for x in items):
+        return plain(items) if len(args) == 1 else plain(*args)
+    best = items[0]
+    for x in items[1:]:
+        best = np.where(better(x, best), x, best)
+    return best
+
+
+def _any(items: Any) -> Any:
+    """Asks one after the other, until one holds."""
+    return _asked(builtins.any, np.any, either, items)
+
+
+def _all(items: Any) -> Any:
+    return _asked(builtins.all, np.all, both, items)
+
+
+def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]], Any], items: Any) -> Any:
+    if is_traced(items) and items.ndim == 1:
+        return of_array(items)
+    if is_traced(items):
+        return plain(items)
+    iterator, neutral = iter(items), plain(())
+
+    def rest(found: Any) -> Any:
+        for item in iterator:
+            known = truth(item)
+            if is_traced(known):
+                found = known if found is neutral else joined(found, partial(_same, known))
+            elif known is not neutral:
+                return known
+        return found
+
+    return rest(neutral)
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _total(items: Any, /, start: Any = 0) -> Any:
+    """Of a long array by NumPy, whatever its order is; else one after the other."""
+    if is_traced(items) and items.ndim and _is_long(items.shape[0]):
+        return np.sum(items, axis=0) + start
+    return builtins.sum(items, start)
+
+
+def _ordered(items: Any, /, **kwargs: Any) -> Any:
+    if is_traced(items) and items.ndim == 1 and not kwargs:
+        return list(np.sort(items))
+    return builtins.sorted(items, **kwargs)
+
+
+def _is_long(n: Any) -> bool:
+    return not isinstance(n, int) or n > 16
+
+
+_INSTEAD: dict[Any, Any] = {
+    builtins.max: _largest,
+    builtins.min: _smallest,
+    builtins.any: _any,
+    builtins.all: _all,
+    builtins.sum: _total,
+    builtins.sorted: _ordered,
+}

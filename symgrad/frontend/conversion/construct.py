@@ -1,0 +1,46 @@
+"""What loops and branches have in common: they run a part of the user's function, in its own frame, and look at it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from symgrad.core.graph import Graph, tracing
+from symgrad.frontend.variable import Variable
+from symgrad.ops.operands import is_traced
+
+
+def caller() -> dict[str, Any]:
+    """The names of the function that asks."""
+    return sys._getframe(2).f_locals
+
+
+class Construct:
+    """A loop or a branch: what stands in it is run as often as it needs to be seen.
+
+    Attributes
+    ----------
+    sets : bool
+        Whether the function has to give its names the `values` now.
+    """
+
+    def __init__(self, kept: Sequence[str], given: Sequence[str]) -> None:
+        self.kept, self.given = kept, given
+        self.graph: Graph | None = tracing.get()
+        self.sets = False
+        self.values: tuple[Any, ...] = ()
+
+    def give(self, values: dict[str, Any]) -> None:
+        """Let the function give these values to its names."""
+        self.sets, self.values = True, tuple(values[name] for name in self.kept)
+
+
+def truth(value: Any) -> bool | Variable:
+    """The truth of a value where that is known, and else the value, as a traced one."""
+    if not is_traced(value) or value.shape:
+        return bool(value)
+    known = value.known_value("for the truth of what was computed with it")
+    if known is not None:
+        return bool(known)
+    return value if value.dtype == bool else value != 0

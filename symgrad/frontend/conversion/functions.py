@@ -1,0 +1,80 @@
+"""What stands for a function while it is traced: itself, or what its source has been converted into."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any, TypeVar
+from weakref import finalize
+
+from symgrad.core.options import current
+from symgrad.core.provenance import internal, package_of
+from symgrad.frontend.conversion.jumps import Unconvertible
+from symgrad.frontend.conversion.templates import RUNTIME
+
+_F = TypeVar("_F")
+_PACKAGES = ("numpy", "scipy")
+_known: dict[int, CodeType | None] = {}  # by the id of a code that is alive: to hash a code takes long
+CELL = CellType()
+"""In which converted functions find the module `runtime`; it is put there by that module, which imports this one."""
+
+
+def converted(function: _F) -> _F:
+    """What to call instead of a function: the user's with its loops and branches converted; any other as it is."""
+    return function if current().loops == "unroll" else _converted(function)
+
+
+def _converted(f: Any) -> Any:
+    if type(f) is FunctionType:
+        return _function(f)
+    if type(f) is MethodType:
+        inner = _converted(f.__func__)
+        return f if inner is f.__func__ else MethodType(inner, f.__self__)
+    if type(f) is partial:
+        inner = _converted(f.func)
+        return f if inner is f.func else partial(inner, *f.args, **f.keywords)
+    call = None if isinstance(f, type) else getattr(type(f), "__call__", None)  # noqa: B004
+    return MethodType(_function(call), f) if type(call) is FunctionType and _code(call) is not None else f
+
+
+def _function(f: FunctionType) -> FunctionType:
+    code = _code(f)
+    if code is None:
+        return f
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    cells[RUNTIME] = CELL
+    closure = tuple(cells[name] for name in code.co_freevars)
+    new = FunctionType(code, f.__globals__, f.__name__, f.__defaults__, closure)
+    new.__kwdefaults__, new.__qualname__ = f.__kwdefaults__, f.__qualname__
+    new.__module__, new.__doc__ = f.__module__, f.__doc__
+    new.__dict__.update(f.__dict__)
+    return new
+
+
+def _code(f: FunctionType) -> CodeType | None:
+    """The code that stands for that of a function; None where it stays as it is."""
+    code = f.__code__
+    if internal(code) or RUNTIME in code.co_freevars or package_of(code) in _PACKAGES:
+        return None
+    key = id(code)
+    if key not in _known:
+        _known[key] = _made(f)
+        finalize(code, _known.pop, key, None)
+    return _known[key]
+
+
+def _made(f: FunctionType) -> CodeType | None:
+    from symgrad.frontend.conversion.lowering import lowered  # when the first function is traced
+    from symgrad.frontend.conversion.source import compiled, source_of
+
+    code = f.__code__
+    source = source_of(code, f.__globals__)
+    if source is None:
+        return None
+    try:
+        new = compiled(source._replace(definition=lowered(source.definition)), code, (RUNTIME,))
+    except (Unconvertible, SyntaxError):  # Python nests twenty blocks
+        return None
+    if RUNTIME not in new.co_freevars:
+        return None
+    return new.replace(co_qualname=code.co_qualname)

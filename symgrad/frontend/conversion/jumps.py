@@ -1,0 +1,172 @@
+"""Statements without jumps: `break`, `continue` and `return` inside of others become flags that later ones ask for.
+
+A branch that ends with a jump takes what follows into the other one; so most programs need no flag.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from symgrad.frontend.conversion.scopes import SCOPES, within
+from symgrad.frontend.conversion.templates import RUNTIME, expression
+
+RETURNED, RESULT, STOPPED, SKIPPED = ".returned", ".result", ".stopped", ".skipped"
+"""What the function returns, and the flags: names with a dot are nobody's."""
+
+_LOOPS = (ast.For, ast.While)
+
+
+class Unconvertible(Exception):
+    """A function stays as it is written."""
+
+
+def assign(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
+    """``name = value``"""
+    statement = ast.Assign([ast.Name(name, ast.Store())], value)
+    return ast.fix_missing_locations(ast.copy_location(statement, at))
+
+
+class Straight(NamedTuple):
+    """Statements without jumps, and for each loop the flags that end it."""
+
+    body: list[ast.stmt]
+    flags: dict[ast.stmt, list[str]]
+
+
+def without_jumps(body: list[ast.stmt]) -> Straight:
+    """The body of a function, which returns at its end only."""
+    jumps, end = _Jumps(), body[-1]
+    if not any(isinstance(n, ast.Return) for s in body if not isinstance(s, ast.Return) for n in within([s])):
+        first = next((i for i, s in enumerate(body) if isinstance(s, ast.Return)), len(body))
+        return Straight([*jumps.block(body[:first], None), *body[first : first + 1]], jumps.flags)
+    if falls(body):
+        body = [*body, ast.copy_location(ast.Return(None), end)]
+    body = [assign(RETURNED, ast.Constant(False), body[0]), *jumps.block(body, None)]
+    result = ast.fix_missing_locations(ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), end))
+    return Straight([*body, result], jumps.flags)
+
+
+def falls(body: Sequence[ast.stmt]) -> bool:
+    """Whether what stands behind may be reached."""
+    return not any(map(_leaves, body))
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether nothing behind it is reached."""
+    if isinstance(statement, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
+        return True
+    if isinstance(statement, ast.If):
+        return not falls(statement.body) and not falls(statement.orelse)
+    if isinstance(statement, ast.With):
+        return not falls(statement.body)
+    if not isinstance(statement, ast.While) or not isinstance(statement.test, ast.Constant):
+        return False
+    return bool(statement.test.value) and not any(isinstance(jump, ast.Break) for jump in _jumps_of(statement.body))
+
+
+def _jumps_of(nodes: Sequence[ast.AST]) -> list[ast.AST]:
+    """The jumps in the body of a loop, or of a function, which lead out of it."""
+    found: list[ast.AST] = []
+    for node in nodes:
+        if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
+            found.append(node)
+        elif isinstance(node, _LOOPS):
+            found += [n for n in _jumps_of(node.body) if isinstance(n, ast.Return)] + _jumps_of(node.orelse)
+        elif not isinstance(node, (*SCOPES, ast.expr)):
+            found += _jumps_of(list(ast.iter_child_nodes(node)))
+    return found
+
+
+def going_on(flags: Sequence[str], at: ast.AST) -> ast.expr:
+    """Whether none of these flags is up."""
+    return expression("SG.going_on(FLAGS)", at, SG=RUNTIME, FLAGS=[ast.Name(flag, ast.Load()) for flag in flags])
+
+
+class _Jumps:
+    """Of a function."""
+
+    def __init__(self) -> None:
+        self.loops = 0
+        self.flags: dict[ast.stmt, list[str]] = {}
+
+    def block(self, body: Sequence[ast.stmt], loop: int | None) -> list[ast.stmt]:
+        """Statements in the loop of this number."""
+        done: list[ast.stmt] = []
+        for i, statement in enumerate(body):
+            if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+                return done + self.jump(statement, loop)
+            rest, flags = body[i + 1 :], _flags([statement], loop)
+            if isinstance(statement, ast.If) and rest and flags:
+                if not falls(statement.body):
+                    statement.orelse, rest = [*statement.orelse, *rest], []
+                elif not falls(statement.orelse):
+                    statement.body, rest = [*statement.body, *rest], []
+            done += self.statement(statement, loop)
+            if rest and flags and not _leaves(statement):
+                return [*done, self.guarded(flags, self.block(rest, loop), rest[0])]
+            if not rest or _leaves(statement):
+                break
+        return done
+
+    def jump(self, statement: ast.stmt, loop: int | None) -> list[ast.stmt]:
+        up = ast.Constant(True)
+        if isinstance(statement, ast.Return):
+            value = statement.value or ast.copy_location(ast.Constant(None), statement)
+            return [assign(RESULT, value, statement), assign(RETURNED, up, statement)]
+        kind = STOPPED if isinstance(statement, ast.Break) else SKIPPED
+        return [assign(f"{kind}{loop}", up, statement)]
+
+    def guarded(self, flags: Sequence[str], body: list[ast.stmt], at: ast.AST) -> ast.stmt:
+        return ast.copy_location(ast.If(going_on(flags, at), body, []), at)
+
+    def statement(self, statement: ast.stmt, loop: int | None) -> list[ast.stmt]:
+        """A statement, and those in it."""
+        if isinstance(statement, _LOOPS):
+            return self.loop(statement, loop)
+        if isinstance(statement, ast.Try):
+            if _jumps_of(statement.finalbody):
+                raise Unconvertible
+            flags = _flags(statement.body, loop)
+            if flags and statement.orelse:
+                rest = self.block(statement.orelse, loop)
+                statement.orelse = [self.guarded(flags, rest, rest[0])]
+            else:
+                statement.orelse = self.block(statement.orelse, loop)
+        elif isinstance(statement, ast.If):
+            statement.orelse = self.block(statement.orelse, loop)
+        for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            part.body = self.block(part.body, loop)
+        if isinstance(statement, (ast.If, ast.With, ast.Try)):
+            statement.body = self.block(statement.body, loop)
+        if isinstance(statement, ast.Try):
+            statement.finalbody = self.block(statement.finalbody, loop)
+        return [statement]
+
+    def loop(self, statement: ast.For | ast.While, outer: int | None) -> list[ast.stmt]:
+        """A loop whose body looks at its flags first, which end it."""
+        self.loops = number = self.loops + 1
+        flags = [f for f in _flags(statement.body, number) if not f.startswith(SKIPPED)]
+        skips = any(isinstance(jump, ast.Continue) for jump in _jumps_of(statement.body))
+        rest, statement.orelse = statement.orelse, []
+        down = ast.Constant(False)
+        body = self.block(statement.body, number)
+        if flags:  # of an unrolled loop, where the flag of the turn before is traced
+            body = [self.guarded(flags, body, statement)]
+        if skips:
+            body = [assign(f"{SKIPPED}{number}", down, statement), *body]
+        statement.body = body
+        self.flags[statement] = flags
+        before = [assign(flag, down, statement) for flag in flags if flag != RETURNED]
+        if not rest:
+            return [*before, statement]
+        behind = self.block(rest, outer)
+        return [*before, statement, *([self.guarded(flags, behind, rest[0])] if flags else behind)]
+
+
+def _flags(body: Sequence[ast.AST], loop: int | None) -> list[str]:
+    """The flags by which jumps in these statements are known, that lead out of them."""
+    kinds = {type(jump) for jump in _jumps_of(body)}
+    named = {ast.Break: f"{STOPPED}{loop}", ast.Continue: f"{SKIPPED}{loop}", ast.Return: RETURNED}
+    return [name for kind, name in named.items() if kind in kinds]

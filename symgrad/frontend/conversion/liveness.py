@@ -1,0 +1,107 @@
+"""Which names a statement has to hand on: those that may be read behind it before they are bound anew."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from symgrad.frontend.conversion.scopes import bound, read, rebound
+
+
+class State(NamedTuple):
+    """The names that a loop or a branch binds and that matter, in the order in which it binds them."""
+
+    kept: tuple[str, ...]  # read before they are bound, or behind it
+    given: tuple[str, ...]  # those of them that are read behind it
+
+
+class Liveness:
+    """Of the statements of a function without jumps; `always` may be read at any time."""
+
+    def __init__(self, body: Sequence[ast.stmt], always: Collection[str]) -> None:
+        self._always, self._everywhere = frozenset(always), dict.fromkeys(sorted(rebound(body)))
+        self._wanted: dict[ast.stmt, frozenset[str]] = {}  # by loops: what a turn reads of what was before it
+        self.states: dict[ast.stmt, State] = {}
+        self._block(body, self._always, True)
+
+    def _block(self, body: Sequence[ast.stmt], after: frozenset[str], noting: bool) -> frozenset[str]:
+        for statement in reversed(body):
+            after = self._before(statement, after, noting) | self._always
+        return after
+
+    def _before(self, statement: ast.stmt, after: frozenset[str], noting: bool) -> frozenset[str]:
+        """What may be read from here on, if `after` may be read behind the statement."""
+        if isinstance(statement, ast.If):
+            inside = self._block(statement.body, after, noting) | self._block(statement.orelse, after, noting)
+            self._note(statement, inside | after, after, noting)
+            return inside | read([statement.test])
+        if isinstance(statement, ast.While):
+            return self._loop(statement, after | read([statement.test]), frozenset(), after, noting)
+        if isinstance(statement, ast.For):
+            targets = frozenset(_killed(statement.target)) - read([statement.target])
+            return self._loop(statement, after, targets, after, noting) | read([statement.iter])
+        if isinstance(statement, (ast.Try, ast.Match)):
+            inside = after | read([statement])  # whatever it reads, at whatever exception
+            for part in _blocks(statement):
+                self._block(part, inside, noting)
+            return inside
+        if isinstance(statement, ast.With):
+            targets = frozenset(name for item in statement.items for name in _killed(item.optional_vars))
+            return (self._block(statement.body, after, noting) - targets) | read([*statement.items])
+        return (after - _killed_by(statement)) | read([statement]) | _augmented(statement)
+
+    def _loop(
+        self,
+        statement: ast.For | ast.While,
+        head: frozenset[str],
+        targets: frozenset[str],
+        after: frozenset[str],
+        noting: bool,
+    ) -> frozenset[str]:
+        """What may be read before each turn: what may be behind the loop, and what a turn reads of what was before."""
+        if statement not in self._wanted:
+            self._wanted[statement] = self._block(statement.body, frozenset(), False) - targets
+        head |= self._wanted[statement]
+        if noting:
+            self._block(statement.body, head, True)
+        self._note(statement, head, after, noting)
+        return head
+
+    def _note(self, statement: ast.stmt, kept: frozenset[str], given: frozenset[str], noting: bool) -> None:
+        if not noting:
+            return
+        names = [*(bound([statement]) | self._everywhere)]
+        self.states[statement] = State(
+            tuple(name for name in names if name in kept or name in self._always),
+            tuple(name for name in names if name in given or name in self._always),
+        )
+
+
+def _blocks(statement: ast.Try | ast.Match) -> list[list[ast.stmt]]:
+    if isinstance(statement, ast.Match):
+        return [case.body for case in statement.cases]
+    return [statement.body, *(h.body for h in statement.handlers), statement.orelse, statement.finalbody]
+
+
+def _killed_by(statement: ast.stmt) -> frozenset[str]:
+    """The names that it binds, whatever they were before."""
+    if isinstance(statement, (ast.Assign, ast.Delete)):
+        return frozenset(name for target in statement.targets for name in _killed(target))
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        return frozenset(_killed(statement.target))
+    return frozenset([statement.name]) if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else frozenset()
+
+
+def _killed(target: ast.expr | None) -> list[str]:
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [name for item in target.elts for name in _killed(item)]
+    return _killed(target.value) if isinstance(target, ast.Starred) else []
+
+
+def _augmented(statement: ast.stmt) -> frozenset[str]:
+    """``x += 1`` reads x."""
+    target = statement.target if isinstance(statement, ast.AugAssign) else None
+    return frozenset([target.id]) if isinstance(target, ast.Name) else frozenset()

@@ -1,0 +1,254 @@
+"""Loops: run as Python runs them, or one turn of them on stand-ins for what it changes, as a node of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from symgrad.core.options import current
+from symgrad.errors import SymgradError
+from symgrad.frontend.conversion.branches import going_on
+from symgrad.frontend.conversion.construct import Construct, caller, truth
+from symgrad.frontend.conversion.items import Items, items_of
+from symgrad.frontend.conversion.state import UNDEFINED, Run
+from symgrad.frontend.conversion.turns import Turns, Unstable
+from symgrad.ops.operands import is_traced
+
+AUTO = 24
+"""Turns from which on a loop that is known to have so many stays one, where ``loops="auto"``."""
+
+
+def limit() -> int:
+    """From how many turns on a loop stays one."""
+    chosen = current().loops
+    return chosen if isinstance(chosen, int) else AUTO
+
+
+class Loop(Construct):
+    """What `for` and `while` have in common.
+
+    As long as all is known that Python asks for, turns run as in Python. Once it asks for a traced value, or the turns
+    become many, what has been done is taken back, and turns are traced instead, by `Turns`. Where that fails, and
+    Python knows the number of turns, they run as in Python after all.
+    """
+
+    def __init__(self, kept: Sequence[str], given: Sequence[str], flags: Sequence[str]) -> None:
+        super().__init__(kept, given)
+        self.flags = flags
+        self.turns: Turns | None = None
+        self.count = 0
+        self._error: BaseException | None = None
+        self._entry: dict[str, Any] = {}
+        self._run: Run | None = None  # what turns in Python do, as long as that may be taken back
+        self._plain = self.graph is None  # for good
+
+    def more(self) -> bool:
+        """Whether there is another turn."""
+        return self.next(caller())
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        return self.ended(caller(), error)
+
+    # ---- turns as in Python
+
+    def next(self, local: dict[str, Any]) -> bool:
+        self.sets = False
+        if self.turns is not None:
+            return self._traced(local)
+        if not self.count:
+            self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
+            if not self._plain and self.at_once():
+                return self._begin(local)
+            if not self._plain and self.may_be_traced():
+                self._run = Run(self.graph, local)  # type: ignore[arg-type]
+        going = going_on(*(local.get(flag, False) for flag in self.flags))
+        if is_traced(going) and self._run is not None:
+            return self._back(local)
+        more = going is not False and self.step()
+        if not more:
+            self._keep()
+        self.count += more
+        return more
+
+    def at_once(self) -> bool:
+        """Whether turns are traced from the first one on."""
+        raise NotImplementedError
+
+    def may_be_traced(self) -> bool:
+        """Whether it may turn out that they are to be traced."""
+        raise NotImplementedError
+
+    def step(self) -> bool:
+        """Whether Python has another turn."""
+        raise NotImplementedError
+
+    def is_known(self) -> bool:
+        """Whether Python can run all turns."""
+        raise NotImplementedError
+
+    def _keep(self) -> None:
+        if self._run is not None:
+            self._run.keep()
+            self._run = None
+
+    def ended(self, local: dict[str, Any], error: BaseException | None) -> bool:
+        """A turn is over; whether its error is to be forgotten."""
+        if self.turns is None:
+            if error is not None:
+                self._keep()
+            return False
+        if error is None:
+            try:
+                self.turns.end(local)
+            except (Unstable, SymgradError) as found:
+                error = found
+        else:
+            self.turns.abandon(local)
+        self._error = error
+        return isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
+
+    # ---- turns on stand-ins
+
+    def _back(self, local: dict[str, Any]) -> bool:
+        """Take back what turns in Python have done, and trace them."""
+        assert self._run is not None
+        self._run.abandon(local)
+        self._run = None
+        return self._begin({**local, **self._entry})
+
+    def _begin(self, local: dict[str, Any]) -> bool:
+        assert self.graph is not None
+        self.turns = Turns(self.graph, self._entry, self.flags, self.items())
+        return self._turn(local)
+
+    def _turn(self, local: dict[str, Any]) -> bool:
+        assert self.turns is not None
+        self.give(self._entry | self.turns.begin({**local, **self._entry}))
+        return True
+
+    def _traced(self, local: dict[str, Any]) -> bool:
+        assert self.turns is not None
+        if self._error is not None:
+            return self._failed(local, self._error)
+        if not self.turns.stable:
+            return self._turn(local)
+        self.give(self._entry | self.turns.finish(self.given))
+        return False
+
+    def _failed(self, local: dict[str, Any], error: BaseException) -> bool:
+        if not self.is_known():
+            raise error.refusal() if isinstance(error, Unstable) else error
+        if isinstance(error, SymgradError):
+            error.forget()
+        self.turns, self._error, self._plain, self.count = None, None, True, 0
+        self.restart()
+        more = self.next({**local, **self._entry})
+        self.give(self._entry)
+        return more
+
+    def items(self) -> Items | None:
+        """What it goes over."""
+        return None
+
+    def restart(self) -> None:
+        """Begin anew."""
+
+
+class For(Loop):
+    """``for target in items``; the flags of its jumps end it."""
+
+    def __init__(
+        self, items: Any, kept: Sequence[str], given: Sequence[str], flags: Sequence[str], targets: Sequence[str]
+    ) -> None:
+        super().__init__(kept, given, flags)
+        self._given, self._items = items, items_of(items)
+        self.targets = targets
+        self._next: Any = None
+        self.restart()
+
+    def restart(self) -> None:
+        known = self._items is None or isinstance(self._items.length, int)
+        self._iterator: Iterator[Any] | None = iter(self._given) if known else None
+
+    def items(self) -> Items | None:
+        return self._items
+
+    @property
+    def item(self) -> Any:
+        """The item of this turn; an array is indexed in the line that names the item."""
+        if self.turns is not None:
+            return self.turns.item(self.targets)
+        if self._items is not None:
+            self._next = next(self._iterator)  # type: ignore[arg-type]
+        return self._next
+
+    def at_once(self) -> bool:
+        if self._items is None:
+            return False
+        length = self._items.length
+        return not isinstance(length, int) or (length >= max(limit(), 1) and self._items.can_be_sliced)
+
+    def may_be_traced(self) -> bool:
+        return bool(self.flags) and self._items is not None and self._items.can_be_sliced
+
+    def is_known(self) -> bool:
+        return self._items is None or isinstance(self._items.length, int)
+
+    def step(self) -> bool:
+        if self._items is not None:
+            return self.count < self._items.length
+        found = next(self._iterator, _END)  # type: ignore[arg-type]
+        self._next = found
+        return found is not _END
+
+
+_END = object()
+
+
+class While(Loop):
+    """``while test``"""
+
+    def __init__(self, kept: Sequence[str], given: Sequence[str], flags: Sequence[str]) -> None:
+        super().__init__(kept, given, flags)
+        self._over = self._asks = False
+
+    def at_once(self) -> bool:
+        return False
+
+    def may_be_traced(self) -> bool:
+        return True
+
+    def is_known(self) -> bool:
+        return not self._asks
+
+    def restart(self) -> None:
+        self._over = False
+
+    def step(self) -> bool:
+        return not self._over
+
+    def holds(self, test: Any) -> bool:
+        """Whether to run the body, of which `test` is the test."""
+        known = truth(test)
+        if self.turns is not None:
+            self.turns.test = known
+            return True
+        self._over = known is False
+        if is_traced(known):
+            self._asks = True
+            return self._plain and bool(known)  # of a loop that could not be traced: says so
+        return known is True
+
+    def next(self, local: dict[str, Any]) -> bool:
+        if self.turns is None and self.count:
+            flags = [truth(local.get(flag, False)) for flag in self.flags]
+            self._asks |= any(map(is_traced, flags))
+            if self._plain:
+                return not any(map(bool, flags)) and super().next(local)
+            if self._asks or self.count > limit():
+                return self._back(local)
+        return super().next(local)

@@ -1,0 +1,258 @@
+"""A function as it is traced: its loops, branches and calls ask the module `runtime` what they are to do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from symgrad.frontend.conversion.jumps import Unconvertible, without_jumps
+from symgrad.frontend.conversion.liveness import Liveness, State
+from symgrad.frontend.conversion.scopes import bound, captured, within
+from symgrad.frontend.conversion.source import Definition
+from symgrad.frontend.conversion.state import CONSTRUCT
+from symgrad.frontend.conversion.templates import RUNTIME, expression, statements
+
+_BRANCH = """
+HERE = SG.Branch(TEST, KEPT, GIVEN)
+if HERE.then():
+    BODY
+if HERE.other():
+    if HERE.sets:
+        BEFORE
+    OTHER
+if HERE.ends():
+    AFTER
+"""
+_FOR = """
+HERE = SG.For(ITEMS, KEPT, GIVEN, FLAGS, TARGETS)
+while HERE.more():
+    with HERE:
+        if HERE.sets:
+            BEFORE
+        TARGET = HERE.item
+        BODY
+if HERE.sets:
+    AFTER
+"""
+_WHILE = """
+HERE = SG.While(KEPT, GIVEN, FLAGS)
+while HERE.more():
+    with HERE:
+        if HERE.sets:
+            BEFORE
+        if HERE.holds(TEST):
+            BODY
+if HERE.sets:
+    AFTER
+"""
+_SET = """
+NAMES = HERE.values
+DELETIONS
+"""
+_DELETION = """
+if NAME is SG.UNDEFINED:
+    del NAME
+"""
+_ITERABLES = ("range", "zip", "enumerate", "reversed")
+_OWN = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr)
+
+
+def lowered(definition: Definition) -> Definition:
+    """A definition, changed in place, that does the same by the runtime module.
+
+    Raises
+    ------
+    Unconvertible
+        For generators, coroutines and functions that bind global names.
+    """
+    body: list[ast.AST] = [definition.body] if isinstance(definition, ast.Lambda) else [*definition.body]
+    _check(body)
+    if isinstance(definition, ast.Lambda):
+        definition.body = _Lowering({}, {}).visit(definition.body)
+        return definition
+    straight = without_jumps(definition.body)
+    states = Liveness(straight.body, captured(straight.body)).states
+    definition.body = _Lowering(states, straight.flags).block(straight.body)
+    return definition
+
+
+def _check(body: Sequence[ast.AST]) -> None:
+    names = bound(body)
+    for node in within(body):
+        generates = isinstance(node, _OWN) and not isinstance(node, ast.NamedExpr)
+        if generates or (isinstance(node, ast.Global) and not names.keys().isdisjoint(node.names)):
+            raise Unconvertible
+
+
+class _Lowering(ast.NodeTransformer):
+    """Of the statements and expressions of one function."""
+
+    def __init__(self, states: Mapping[ast.stmt, State], flags: Mapping[ast.stmt, list[str]]) -> None:
+        self._states, self._flags, self._count = states, flags, 0
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        return [new for statement in body for new in self._several(statement)]
+
+    def _several(self, statement: ast.stmt) -> list[ast.stmt]:
+        new = self.visit(statement)
+        return new if isinstance(new, list) else [new]
+
+    # ---- statements
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        body, other = self.block(node.body), self.block(node.orelse) or [ast.copy_location(ast.Pass(), node)]
+        return self._construct(_BRANCH, node, TEST=self.visit(node.test), BODY=body, OTHER=other)
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        items, target, body = self._items(node.iter), self.visit(node.target), self.block(node.body)
+        targets = _constant([*bound([node.target])], node)
+        return self._construct(_FOR, node, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body)
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        return self._construct(_WHILE, node, TEST=self.visit(node.test), BODY=self.block(node.body))
+
+    def _construct(self, template: str, node: ast.stmt, **parts: ast.expr | list[ast.stmt]) -> list[ast.stmt]:
+        self._count += 1
+        here, state = f"{CONSTRUCT}{self._count}", self._states[node]
+        return statements(
+            template,
+            node,
+            SG=RUNTIME,
+            HERE=here,
+            KEPT=_constant(state.kept, node),
+            GIVEN=_constant(state.given, node),
+            FLAGS=_constant(self._flags.get(node, ()), node),
+            BEFORE=_set(here, state.kept, node),
+            AFTER=_set(here, state.kept, node),
+            **parts,
+        )
+
+    def _items(self, node: ast.expr) -> ast.expr:
+        """What a loop goes over, of which it may be known what it consists of."""
+        if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+            return self.visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in _ITERABLES:
+            node.args = [node.func, *map(self._items, node.args)]
+            node.keywords = [self.visit(keyword) for keyword in node.keywords]
+            node.func = expression("SG.over", node, SG=RUNTIME)
+            return node
+        return self.visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.stmt:
+        self.generic_visit(node)
+        if node.exc is not None:
+            node.exc = expression("SG.raised(ERROR)", node, SG=RUNTIME, ERROR=node.exc)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        node.decorator_list = [self.visit(x) for x in node.decorator_list]
+        self._defaults(node.args)
+        with suppress(Unconvertible):
+            lowered(node)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        node.value = node.value and self.visit(node.value)
+        node.target = self.visit(node.target)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.match_case:
+        node.guard = node.guard and self.visit(node.guard)
+        node.body = self.block(node.body)
+        return node
+
+    # ---- expressions
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        self._defaults(node.args)
+        node.body = self.visit(node.body)
+        return node
+
+    def _defaults(self, args: ast.arguments) -> None:
+        args.defaults = [self.visit(x) for x in args.defaults]
+        args.kw_defaults = [x and self.visit(x) for x in args.kw_defaults]
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        func = node.func
+        own = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == RUNTIME
+        self.generic_visit(node)
+        if not own and not (isinstance(func, ast.Name) and func.id == "super"):
+            node.func = expression("SG.called(FUNCTION)", func, SG=RUNTIME, FUNCTION=node.func)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        if _is_bound_to_its_place(node.body, node.orelse):
+            return node
+        self.generic_visit(node)
+        template = "SG.chosen(TEST, lambda: A, lambda: B)"
+        return expression(template, node, SG=RUNTIME, TEST=node.test, A=node.body, B=node.orelse)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        if _is_bound_to_its_place(*node.values[1:]):
+            return node
+        self.generic_visit(node)
+        *before, last = node.values
+        function = "both" if isinstance(node.op, ast.And) else "either"
+        for value in reversed(before):
+            last = expression(f"SG.{function}(A, lambda: B)", node, SG=RUNTIME, A=value, B=last)
+        return last
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Not):
+            return node
+        return expression("SG.negation(A)", node, SG=RUNTIME, A=node.operand)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """``a < b <= c`` asks for `c` only if ``a < b``."""
+        if _is_bound_to_its_place(*node.comparators[1:]):
+            return node
+        self.generic_visit(node)
+        if not node.ops[1:]:
+            return _comparison(node, node.left, node.ops[0], node.comparators[0])
+        tests = [_comparison(node, _argument("x", node), op, _argument("y", node)) for op in node.ops]
+        steps = [expression("lambda x, y: A", node, A=test) for test in tests]
+        values = [expression("lambda: A", node, A=value) for value in node.comparators[1:]]
+        pairs = [x for pair in zip(values, steps[1:], strict=True) for x in pair]
+        template = "SG.chain(A, B, STEP, PAIRS)"
+        return expression(template, node, SG=RUNTIME, A=node.left, B=node.comparators[0], STEP=steps[0], PAIRS=pairs)
+
+
+def _comparison(at: ast.AST, left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
+    names = {ast.In: "inside", ast.NotIn: "outside"}
+    if type(op) not in names:
+        return ast.copy_location(ast.Compare(left, [op], [right]), at)
+    return expression(f"SG.{names[type(op)]}(A, B)", at, SG=RUNTIME, A=left, B=right)
+
+
+def _argument(name: str, at: ast.AST) -> ast.expr:
+    return ast.copy_location(ast.Name(name, ast.Load()), at)
+
+
+def _is_bound_to_its_place(*nodes: ast.expr) -> bool:
+    """Whether an expression would do something else in a function of its own."""
+    inside = [n for node in nodes for n in within([node])]
+    return any(isinstance(n, _OWN) or (isinstance(n, ast.Name) and n.id == "super") for n in inside)
+
+
+def _constant(names: Sequence[str], at: ast.AST) -> ast.expr:
+    return ast.copy_location(ast.Tuple([ast.copy_location(ast.Constant(n), at) for n in names], ast.Load()), at)
+
+
+def _set(here: str, names: Sequence[str], at: ast.AST) -> list[ast.stmt]:
+    """Statements that give names the values that the construct has for them."""
+    if not names:
+        return [ast.copy_location(ast.Pass(), at)]
+    targets = ast.Tuple([ast.copy_location(ast.Name(name, ast.Store()), at) for name in names], ast.Store())
+    deletions: list[ast.stmt] = []
+    for name in names:
+        (deletion,) = statements(_DELETION, at, SG=RUNTIME, NAME=name)
+        deletions.append(deletion)
+    return statements(_SET, at, HERE=here, NAMES=ast.copy_location(targets, at), DELETIONS=deletions)

@@ -1,0 +1,186 @@
+"""What two branches leave behind, as the values behind both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Dim
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.frontend.bodies import joined
+from symgrad.frontend.conversion.jumps import RESULT
+from symgrad.frontend.conversion.state import UNDEFINED, Held, Snapshot, is_same
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.operands import ARRAYS, is_traced
+
+_NUMBERS = (*ARRAYS, bool, int, float, complex, Dim)
+
+
+def is_numeric(x: Any) -> bool:
+    """Whether a leaf can be chosen, or carried, while the program runs."""
+    return is_traced(x) or (isinstance(x, _NUMBERS) and not (isinstance(x, ARRAYS) and x.dtype.kind not in "biufc"))
+
+
+def described(x: Any) -> str:
+    """A leaf in a message."""
+    if is_traced(x):
+        return str(x.aval)
+    if isinstance(x, np.ndarray):
+        return str(Aval(x.shape, x.dtype))
+    return repr(x) if is_numeric(x) or x is None or x is UNDEFINED else f"the {type(x).__name__} {x!r}"
+
+
+def called_by(name: str) -> str:
+    """What a name is called in messages."""
+    return "what is returned" if name == RESULT else name
+
+
+def filler(graph: Graph, aval: Aval) -> Node:
+    """What stands for a value that is never read: NaN where there is one."""
+    value: Any = {"f": np.nan, "c": np.nan, "b": False}.get(aval.dtype.kind, 0)
+    if aval.weak:
+        return graph.constant({"f": float, "c": complex}.get(aval.dtype.kind, int)(value))
+    return lift(graph, np.full(aval.shape, value, aval.dtype, like=Variable(graph, graph.constant(0.0))))
+
+
+class Merging:
+    """The values behind two branches: `pick` notes what is to be chosen, `values` choose it all by one node."""
+
+    def __init__(self, graph: Graph, pred: Variable, since: int) -> None:
+        self._graph, self._pred, self._since = graph, pred, since
+        self._then: list[Node] = []
+        self._other: list[Node] = []
+        self._done: list[Callable[[Sequence[Any]], None]] = []
+        self._results: list[Any] = []
+
+    def choose(self) -> None:
+        """Record the node."""
+        sides = [self._then, self._other]
+        self._results = list(joined(self._graph, self._pred, sides, self._since)) if self._then else []
+
+    def pick(self, name: str, then: Held, other: Held) -> Callable[[], Any]:
+        """What gives the value of a name, once the node is there."""
+        if then.keeps(other):
+            return lambda: then.value
+        a, b = (then, other) if then.bound else (other, then)
+        if a.structure != b.structure and b.bound:
+            raise UnsupportedError(
+                f"{called_by(name)} is {_kind(then)} where the condition holds, and {_kind(other)} where it does not",
+                "Give it one structure in both branches.",
+            )
+        swapped = a is not then
+        leaves = [
+            self._leaf(name, *(pair[::-1] if swapped else pair))
+            for pair in zip(
+                zip(a.leaves, a.nodes, strict=True),
+                zip(b.leaves, b.nodes, strict=True) if b.bound else [(UNDEFINED, None)] * len(a.leaves),
+                strict=True,
+            )
+        ]
+        return lambda: tree.unflatten(a.structure, [leaf() for leaf in leaves])
+
+    def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:
+        """The same for one node of each side."""
+        self._then.append(then)
+        self._other.append(other)
+        at = len(self._then) - 1
+
+        def chosen() -> Any:
+            result = self._results[at]
+            if not name.startswith("."):
+                self._graph.label(result.node, name)
+            return result
+
+        return chosen
+
+    def _leaf(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
+        (x, nx), (y, ny) = one, two
+        if (x is y and nx is ny) or is_same(x, y):
+            return lambda: x
+        if x is UNDEFINED or y is UNDEFINED:
+            known, node = (y, ny) if x is UNDEFINED else (x, nx)
+            if not is_numeric(known):
+                return lambda: known  # of a program that runs in Python it is read after that branch only
+            node = node or lift(self._graph, known)
+            blank = filler(self._graph, node.aval)
+            return self.node(name, *((blank, node) if x is UNDEFINED else (node, blank)))
+        if not (is_numeric(x) and is_numeric(y)):
+            raise UnsupportedError(
+                f"{called_by(name)} is {described(x)} where the condition holds, and {described(y)} where it does not",
+                "Give it numbers, or arrays of one shape, in both branches.",
+            )
+        nx, ny = nx or lift(self._graph, x), ny or lift(self._graph, y)
+        if not same_shape(nx.aval.shape, ny.aval.shape):
+            raise ShapeError(
+                f"{called_by(name)} is {nx.aval} where the condition holds, and {ny.aval} where it does not",
+                "Give it one shape in both branches: np.broadcast_to(x, shape).",
+            )
+        if nx is ny:
+            return lambda: x
+        return self._locking(self.node(name, nx, ny), x, y)
+
+    def _locking(self, chosen: Callable[[], Any], *sides: Any) -> Callable[[], Any]:
+        """Arrays that were there before may be shared now: they are not to be written into."""
+        arrays = [x for x in sides if is_traced(x) and x.writes_in_place]
+        shared = [x for x in arrays if x.is_older(self._since)]
+
+        def locked() -> Any:
+            result = chosen()
+            result.as_array(len(arrays) == 2)
+            for x in [result, *shared] if shared else ():
+                if not x.owner.locked:
+                    x.owner.lock(_SHARED)
+            return result
+
+        return locked
+
+
+_SHARED = "a branch may have made it another name of an array: which one is written into is not known"
+
+
+def _kind(x: Held) -> str:
+    return "not bound" if not x.bound else tree.written(x.structure, [described(y) for y in x.leaves])
+
+
+def merged(
+    merging: Merging, names: Sequence[str], then: Snapshot, other: Snapshot
+) -> tuple[dict[str, Any], Callable[[], None]]:
+    """The values of names behind both branches, and what sets containers and memory."""
+    found = {name: merging.pick(name, then.names[name], other.names[name]) for name in names}
+    places = [(place, *_sides(place.id, then, other)) for place, _, _ in (then.places | other.places).values()]
+    for place, a, b in places:
+        if not (a.bound and b.bound):
+            raise UnsupportedError(
+                f"{place.name} is {_kind(a)} where the condition holds, and {_kind(b)} where it does not",
+                "Let lists and dicts have the same items in both branches: append behind the branch.",
+            )
+    picked = [(place, merging.pick(place.name, a, b)) for place, a, b in places]
+    memory: list[tuple[Any, Callable[[], Any]]] = []
+    for key, (root, before, _) in (then.memory | other.memory).items():
+        now = [side.memory[key][2] if key in side.memory else before for side in (then, other)]
+        if now[0] is not now[1]:
+            memory.append((root, merging.node(".memory", *now)))
+        elif now[0] is not before:
+            memory.append((root, partial(Variable, root.graph, now[0])))
+    merging.choose()
+
+    def settle() -> None:
+        for place, value in picked:
+            place.put(value())
+        for root, value in memory:
+            root.rebind(value().node)
+
+    return {name: value() for name, value in found.items()}, settle
+
+
+def _sides(key: tuple[int, Any], then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
+    """What a place holds behind each of the branches; it holds what it held where that has not changed it."""
+    before = (then.places.get(key) or other.places[key])[1]
+    a, b = (side.places[key][2] if key in side.places else before for side in (then, other))
+    return a, b

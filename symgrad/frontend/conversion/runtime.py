@@ -1,0 +1,32 @@
+"""What converted functions ask while they run; each of them finds this module in a cell of its closure."""
+
+import sys
+
+from symgrad.frontend.conversion.branches import Branch, both, chain, chosen, either, going_on, negation
+from symgrad.frontend.conversion.calls import called
+from symgrad.frontend.conversion.functions import CELL, converted
+from symgrad.frontend.conversion.items import over
+from symgrad.frontend.conversion.loops import For, While
+from symgrad.frontend.conversion.membership import inside, outside
+from symgrad.frontend.conversion.state import UNDEFINED, raised
+
+__all__ = [
+    "UNDEFINED",
+    "Branch",
+    "For",
+    "While",
+    "both",
+    "called",
+    "chain",
+    "chosen",
+    "converted",
+    "either",
+    "going_on",
+    "inside",
+    "negation",
+    "outside",
+    "over",
+    "raised",
+]
+
+CELL.cell_contents = sys.modules[__name__]

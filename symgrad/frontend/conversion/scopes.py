@@ -1,0 +1,59 @@
+"""Which names the statements of a function bind and read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """What stands in these nodes, in order, but not in the functions and classes that they define."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, SCOPES):
+            yield from within(ast.iter_child_nodes(node))
+
+
+def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
+    """The names that are bound or deleted, in the order in which they are first met."""
+    names: dict[str, None] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names[node.id] = None
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names[node.name] = None
+        elif isinstance(node, ast.alias):
+            names[(node.asname or node.name).partition(".")[0]] = None
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            names[node.name] = None
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            names[node.rest] = None
+        if isinstance(node, COMPREHENSIONS):  # its targets are its own, those of := are not
+            names |= {n.target.id: None for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
+        elif not isinstance(node, SCOPES):
+            names |= bound(list(ast.iter_child_nodes(node)))
+    return names
+
+
+def read(nodes: Iterable[ast.AST | None]) -> set[str]:
+    """The names that may be read, also by what is defined there."""
+    found = [n for node in nodes if node is not None for n in ast.walk(node) if isinstance(n, ast.Name)]
+    return {n.id for n in found if isinstance(n.ctx, ast.Load)}
+
+
+def captured(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that functions read which are defined there: whenever they are called."""
+    inner = [n for n in within(nodes) if isinstance(n, SCOPES)]
+    return read(inner) | rebound(nodes)
+
+
+def rebound(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that functions bind anew which are defined there, by `nonlocal`."""
+    return {name for n in within(nodes) if isinstance(n, SCOPES) for m in ast.walk(n) for name in _nonlocal(m)}
+
+
+def _nonlocal(node: ast.AST) -> list[str]:
+    return node.names if isinstance(node, ast.Nonlocal) else []

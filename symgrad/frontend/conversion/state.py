@@ -1,0 +1,249 @@
+"""The state of a function where a loop or a branch begins, what that has changed, and how to take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core import tree
+from symgrad.core.graph import Graph, Node, tracing
+from symgrad.core.sizes import Dim
+from symgrad.errors import UnsupportedError, refused
+from symgrad.frontend.aliasing import Memory
+from symgrad.ops.control import PLACE
+from symgrad.ops.operands import is_traced
+
+CONSTRUCT = ".here"
+"""How names begin that hold loops and branches while they run."""
+
+MOST = 2_000  # containers that are looked into: of a large object not all
+
+
+class _Undefined:
+    """What stands for a name that is not bound."""
+
+    def __repr__(self) -> str:
+        return "not bound"
+
+
+UNDEFINED = _Undefined()
+
+# ---- places
+
+
+class Place(NamedTuple):
+    """A name, an item of a list or a dict, an attribute, or the content of a cell."""
+
+    holder: Any  # None of a name
+    key: Any
+    name: str  # what it is called in messages
+
+    @property
+    def id(self) -> tuple[int, Any]:
+        return (id(self.holder), self.key)
+
+    def put(self, value: Any) -> None:
+        """Let the container hold a value there."""
+        if isinstance(self.holder, CellType):
+            self.holder.cell_contents = value
+        elif isinstance(self.holder, (list, dict)):
+            self.holder[self.key] = value
+        else:
+            vars(self.holder)[self.key] = value
+
+
+def _items(x: Any) -> dict[Any, Any] | None:
+    """What a container that can be changed holds; None of anything else."""
+    if isinstance(x, list):
+        return dict(enumerate(x))
+    if isinstance(x, dict):
+        return dict(x)
+    if isinstance(x, CellType):
+        return {0: x.cell_contents} if x != CellType() else {}
+    plain = (str, bytes, type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, np.ndarray, np.generic, Dim)
+    own = None if isinstance(x, plain) or is_traced(x) else getattr(x, "__dict__", None)
+    return dict(own) if type(own) is dict else None
+
+
+def _parts(x: Any) -> Sequence[Any]:
+    """What is to be looked into of what cannot be changed itself."""
+    if isinstance(x, tuple):
+        return x
+    if isinstance(x, FunctionType):
+        return x.__closure__ or ()
+    return (x.__func__, x.__self__) if isinstance(x, MethodType) else ()
+
+
+class Contents:
+    """What the containers hold that can be reached from some values."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.found: dict[int, tuple[Any, dict[Any, Any], str]] = {}
+        self.arrays: dict[int, Any] = {}  # and the Variables, by their identity
+        waiting = [(name, x) for name, x in values.items() if not name.startswith(CONSTRUCT)]
+        seen = set()
+        while waiting and len(self.found) < MOST:
+            name, x = waiting.pop()
+            if id(x) in seen:
+                continue
+            seen.add(id(x))
+            if is_traced(x):
+                self.arrays[id(x)], self.arrays[id(x.owner)] = x, x.owner
+            items = _items(x)
+            if items is not None:
+                self.found[id(x)] = x, items, name
+            waiting += [(name, y) for y in (items.values() if items is not None else _parts(x))]
+
+    def changes(self) -> Iterator[tuple[Place, Any, Any]]:
+        """The places that hold something else now: what they held, and what they hold, UNDEFINED for nothing."""
+        for x, before, name in self.found.values():
+            now = _items(x) or {}
+            for key in [*before, *(key for key in now if key not in before)]:
+                old, new = before.get(key, UNDEFINED), now.get(key, UNDEFINED)
+                if old is not new and not is_same(old, new):
+                    yield Place(x, key, _path(x, key, name)), old, new
+
+    def restore(self) -> None:
+        """Let all hold what they held."""
+        for place, old, _ in [*self.changes()]:
+            if isinstance(place.holder, list):
+                place.holder[:] = self.found[id(place.holder)][1].values()
+            elif old is not UNDEFINED:
+                place.put(old)
+            elif isinstance(place.holder, CellType):
+                del place.holder.cell_contents
+            else:
+                (place.holder if isinstance(place.holder, dict) else vars(place.holder)).pop(place.key)
+
+
+def _path(holder: Any, key: Any, name: str) -> str:
+    if isinstance(holder, CellType):
+        return name
+    return f"{name}[{key!r}]" if isinstance(holder, (list, dict)) else f"{name}.{key}"
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Whether it makes no difference which of two values there is: Python's own numbers and texts that are equal."""
+    if a is b:
+        return True
+    return type(a) is type(b) and type(a) in _PLAIN and repr(a) == repr(b)
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+# ---- what a run of some statements leaves behind
+
+
+class Held(NamedTuple):
+    """A value, and what its leaves are at the moment."""
+
+    value: Any
+    leaves: list[Any]
+    nodes: list[Node | None]  # of those that are Variables
+    structure: tree.TreeSpec
+
+    @property
+    def bound(self) -> bool:
+        return self.value is not UNDEFINED
+
+    def keeps(self, other: Held) -> bool:
+        """Whether the other one is this, unchanged."""
+        alike = self.value is other.value or is_same(self.value, other.value)
+        return alike and all(x is y for x, y in zip(self.nodes, other.nodes, strict=True))
+
+
+def held(value: Any) -> Held:
+    leaves, structure = tree.flatten(value)
+    return Held(value, leaves, [x.node if is_traced(x) else None for x in leaves], structure)
+
+
+class Snapshot(NamedTuple):
+    """The values of names and of other places, and the content of memory; the latter two where they have changed."""
+
+    names: dict[str, Held]
+    places: dict[tuple[int, Any], tuple[Place, Held, Held]]  # what a place held before, and holds now
+    memory: dict[int, tuple[Memory, Node, Node]]  # and so for memory
+
+
+class Journal(dict[int, tuple[Memory, Node]]):
+    """The memory that is written into, and what it held before; in which other one it is, and what it is of."""
+
+    def __init__(self, outer: Any, branch: bool) -> None:
+        super().__init__()
+        self.outer, self.branch = outer, branch
+
+
+class Run:
+    """From its making on what is done to names, containers and memory is noted, to be taken back or kept."""
+
+    def __init__(self, graph: Graph, local: dict[str, Any], branch: bool = False) -> None:
+        self.graph, self._contents = graph, Contents(local)
+        self._before = graph.body, graph.journal
+        graph.seed(PLACE)  # what is made from now on is younger than all that was there
+        self.since = graph.body = len(graph.nodes)
+        graph.journal = self._journal = Journal(graph.journal, branch)
+        noted = refused.get()
+        self._refused = len(noted) if noted is not None else 0
+
+    @property
+    def arrays(self) -> dict[int, Any]:
+        return self._contents.arrays
+
+    def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
+        """What has changed, which is taken back; names are set by the caller."""
+        self.check()
+        self._leave()
+        values = {name: held(local.get(name, UNDEFINED)) for name in names}
+        places = {place.id: (place, held(old), held(new)) for place, old, new in self._contents.changes()}
+        memory = {key: (root, before, root.content) for key, (root, before) in self._journal.items()}
+        self._contents.restore()
+        for root, before in self._journal.values():
+            root.set_content(before)
+        return Snapshot(values, places, memory)
+
+    def check(self) -> None:
+        """Raise if what has begun since has been left by an exception."""
+        check_left(self.graph, self._journal)
+
+    def abandon(self, local: dict[str, Any]) -> None:
+        """Take back all, also what was refused."""
+        self.graph.journal = self._journal
+        self.undo(local)
+        del (refused.get() or [])[self._refused :]
+
+    def keep(self) -> None:
+        """Leave all as it is."""
+        self._leave()
+        for root, before in self._journal.values():
+            if self.graph.journal is not None and root.is_older(self.graph.body):
+                self.graph.journal.setdefault(id(root), (root, before))
+
+    def _leave(self) -> None:
+        self.graph.body, self.graph.journal = self._before
+
+
+def check_left(graph: Graph, journal: Any) -> None:
+    """Raise unless all branches and loops that have begun have ended, but for that of this journal."""
+    if graph.journal is not journal:
+        raise UnsupportedError(
+            "an exception is caught that was raised in a branch which depends on a traced value",
+            "Catch it in that branch, or leave the test out: both branches are traced, whatever the value is.",
+        )
+
+
+def raised(error: Any) -> Any:
+    """What to raise instead of an error: of a branch that depends on a traced value, which is traced in any case."""
+    graph = tracing.get()
+    journal: Any = graph.journal if graph is not None else None
+    while journal is not None:
+        if journal.branch:
+            return UnsupportedError(
+                "an error is raised in a branch that depends on a traced value",
+                "Make such tests outside of the function, on its arguments and results.",
+            )
+        journal = journal.outer
+    return error
