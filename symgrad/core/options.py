@@ -20,7 +20,7 @@ class Options:
     threads: int | None = None
     cache_size: int = 64
     check_nan: bool = False
-    loops: str | int = "unroll"
+    loops: str | int = "auto"
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
