@@ -11,6 +11,7 @@ from symgrad.core.region import Region, closed, inline
 from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError
 from symgrad.frontend.bodies import body_of, promoted
+from symgrad.frontend.conversion import functions
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import graph_at_hand, of_graph
 from symgrad.frontend.variable import Variable, lift
@@ -66,7 +67,7 @@ def closure_convert(f: Callable[..., Any], *example_args: Any) -> tuple[Callable
     given = [Variable(graph, lift(graph, x)) if isinstance(x, _NUMERIC) else x for x in leaves]
     with body_of(graph), inside(graph, f):
         rows = [Variable(graph, graph.seed(x.aval), _ROW) if isinstance(x, Variable) else x for x in given]
-        results, shape = tree.flatten(of_graph(graph, f(*tree.unflatten(structure, rows))))
+        results, shape = tree.flatten(of_graph(graph, functions.converted(f)(*tree.unflatten(structure, rows))))
     own = [x.node for x in rows if isinstance(x, Variable)]
     made = [y.node for y in results if isinstance(y, Variable)]
     moving = depends(reached(made), own)

@@ -19,6 +19,7 @@ from symgrad.derivatives.rules import Call, Form, answer, in_order
 from symgrad.errors import ArgumentError, NotDifferentiableError
 from symgrad.frontend.arguments import bind, signature
 from symgrad.frontend.bodies import body_of
+from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.interception import inside
 from symgrad.frontend.static import as_list
 from symgrad.frontend.trace import definition, graph_at_hand, of_graph
@@ -345,7 +346,7 @@ def _second_of(pair: Any, call: Call, rule: str, second: str, where: Where) -> A
 
 def _run(graph: Graph, function: Callable[..., Any], args: Sequence[Any]) -> Any:
     with inside(graph, function):
-        return of_graph(graph, function(*args))
+        return of_graph(graph, converted(function)(*args))
 
 
 def _like(x: Variable, node: Node, lock: str) -> Variable:

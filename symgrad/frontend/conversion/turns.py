@@ -192,7 +192,7 @@ class Turns:
         item = self._items.item(Variable(graph, self.place), slices)
         leaves, _ = tree.flatten(item)
         for x, name in zip(leaves, targets, strict=False) if len(leaves) == len(targets) else ():
-            if is_traced(x):
+            if is_traced(x) and name.strip("_"):
                 graph.label(x.node, name)
         return item
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from symgrad.core.graph import CONSTANT, Node
 from symgrad.core.region import Region
 from symgrad.spelling import ATOM, Code, Name, call, spell_number
@@ -77,7 +79,7 @@ class FloatLoop(Loop):
 
     def _started(self, x: Node, code: Code) -> Code:
         if x.op is CONSTANT and not x.aval.shape:
-            return spell_number(x.constant if x.aval.weak else x.constant.item(), True)
+            return spell_number(x.constant if x.aval.weak else np.asarray(x.constant).item(), True)
         return code if _is_python(x) else _converted(x, code)
 
     def _row(self, x: Node, array: Code) -> Code:
