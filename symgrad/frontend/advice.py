@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core.options import current
 from symgrad.core.provenance import in_library, running_frame
 
 _BRANCH = "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
@@ -58,6 +59,21 @@ def on_truth() -> str:
     return _of_library() or _first(_running(), _on_truth) or _BRANCH
 
 
+def _on_truth(node: ast.AST, frame: FrameType) -> str:
+    advice = _instead_of_truth(node, frame)
+    return advice and advice + (_why_not_converted() if isinstance(node, _CONVERTED) else "")
+
+
+def _why_not_converted() -> str:
+    """Why a branch on a traced value did not become one of the program."""
+    if current().loops == "unroll":
+        return ' Or leave loops="unroll" out: it becomes a branch of the program.'
+    return " It becomes a branch of the program where the source of the function is found, and it is no generator."
+
+
+_CONVERTED = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare)
+
+
 def on_number(what: str) -> str:
     """What to write instead where Python asks for the number that a traced value is: for `what`, ``"float()"``."""
     return _of_library() or _first(_running(), _on_number) or (_INDEX if what == INDEX else _NUMBER)
@@ -72,7 +88,7 @@ def _first(nodes: list[tuple[ast.AST, FrameType]], advice: Any) -> str:
     return next((text for node, frame in nodes if (text := advice(node, frame))), "")
 
 
-def _on_truth(node: ast.AST, frame: FrameType) -> str:
+def _instead_of_truth(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.Call):
         return _CALLS.get(getattr(_called(node, frame), "__name__", ""), "")
     if isinstance(node, ast.Compare):

@@ -189,7 +189,7 @@ def held(static: Any) -> Any:
     return value.view(Held) if type(value) is np.ndarray and value.dtype.kind in "biufc" else value
 
 
-def _length(x: Any) -> Any:
+def length_of(x: Any) -> Any:
     """``len(x)``, which Python wants as a number, where that is a symbolic size."""
     return x.shape[0] if is_traced(x) and x.shape else len(x)
 
@@ -211,7 +211,7 @@ def _as_number(x: Any) -> Any:
     return x.__class__() if is_traced(x) and not x.writes_in_place else x
 
 
-_BUILTINS: dict[str, Any] = {"len": _length, "isinstance": _is_instance, "hasattr": _has_attribute}
+_BUILTINS: dict[str, Any] = {"len": length_of, "isinstance": _is_instance, "hasattr": _has_attribute}
 
 
 # ---- places

@@ -12,6 +12,8 @@ import numpy as np
 from symgrad.frontend.conversion.branches import both, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.state import check_length
+from symgrad.frontend.interception import length_of
 from symgrad.ops.operands import is_traced
 
 
@@ -92,11 +94,18 @@ def _ordered(items: Any, /, **kwargs: Any) -> Any:
     return builtins.sorted(items, **kwargs)
 
 
+def _length(x: Any) -> Any:
+    check_length(x)
+    return length_of(x)
+
+
 def _is_long(n: Any) -> bool:
     return not isinstance(n, int) or n > 16
 
 
 _INSTEAD: dict[Any, Any] = {
+    builtins.len: _length,
+    length_of: _length,
     builtins.max: _largest,
     builtins.min: _smallest,
     builtins.any: _any,

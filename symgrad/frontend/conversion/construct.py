@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.core.graph import Graph, tracing
+from symgrad.frontend.conversion.state import check_length
 from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
 
@@ -39,6 +40,7 @@ class Construct:
 def truth(value: Any) -> bool | Variable:
     """The truth of a value where that is known, and else the value, as a traced one."""
     if not is_traced(value) or value.shape:
+        check_length(value)
         return bool(value)
     known = value.known_value("for the truth of what was computed with it")
     if known is not None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from symgrad.frontend.conversion.scopes import bound, read, rebound
+from symgrad.frontend.conversion.scopes import appended, bound, read, rebound
 
 
 class State(NamedTuple):
@@ -71,7 +71,7 @@ class Liveness:
     def _note(self, statement: ast.stmt, kept: frozenset[str], given: frozenset[str], noting: bool) -> None:
         if not noting:
             return
-        names = [*(bound([statement]) | self._everywhere)]
+        names = [*(bound([statement]) | appended([statement]) | self._everywhere)]
         self.states[statement] = State(
             tuple(name for name in names if name in kept or name in self._always),
             tuple(name for name in names if name in given or name in self._always),

@@ -38,6 +38,13 @@ def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
     return names
 
 
+def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
+    """The names of what is appended to, by ``x.append(y)``."""
+    called = [n.func for n in within(nodes) if isinstance(n, ast.Call)]
+    found = [f.value for f in called if isinstance(f, ast.Attribute) and f.attr == "append"]
+    return {x.id: None for x in found if isinstance(x, ast.Name)}
+
+
 def read(nodes: Iterable[ast.AST | None]) -> set[str]:
     """The names that may be read, also by what is defined there."""
     found = [n for node in nodes if node is not None for n in ast.walk(node) if isinstance(n, ast.Name)]

@@ -31,6 +31,25 @@ class _Undefined:
 
 UNDEFINED = _Undefined()
 
+
+class _Elsewhere:
+    """What stands for an item that another turn of a loop has made: it is not to be read."""
+
+    def __repr__(self) -> str:
+        return "an item of another turn"
+
+
+ELSEWHERE = _Elsewhere()
+
+
+def check_length(x: Any) -> None:
+    """Raise if Python asks for the length of a list in the middle of a loop that appends to it."""
+    if type(x) is list and x and x[0] is ELSEWHERE:
+        raise UnsupportedError(
+            "the length of a list is asked for in a loop that appends to it", "Count the turns: n = n + 1."
+        )
+
+
 # ---- places
 
 

@@ -15,6 +15,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import Turn, common, promoted, recorded
 from symgrad.frontend.conversion.items import Items
+from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held, is_same
 from symgrad.frontend.variable import Variable, lift
@@ -154,7 +155,9 @@ class Turns:
         self._names = {name: Slot(graph, name, held(x)) for name, x in entry.items()}
         self._places: dict[tuple[int, Any], tuple[Place, Slot]] = {}
         self._memory: dict[int, tuple[Any, Slot]] = {}
-        self._own: dict[str, Any] = {}  # names whose arrays are written into: these themselves, not stand-ins
+        self._lists: dict[int, tuple[Appended, Slot | None]] = {}  # and what stands for the last item
+        # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
+        self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
         self._passes = 0
         self.stable = False
         self.test: Any = True
@@ -179,9 +182,11 @@ class Turns:
             root.set_content(slot.seeds[0])
         for place, slot in self._places.values():
             place.put(slot.stand_ins())
+        for appended, last in self._lists.values():
+            appended.begin([last.stand_ins()] if last is not None else [])
         self.place = graph.seed(PLACE)
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
-        return values | self._own
+        return self._own | values
 
     def item(self, targets: Sequence[str]) -> Any:
         """The item of the turn."""
@@ -201,19 +206,29 @@ class Turns:
 
     def end(self, local: dict[str, Any]) -> None:
         """Look at what the turn has done, and take it back."""
+        stable = self._settle_lists()
         after = self._run.undo(local, [*self._names])
         for x in self._slices_of:
             if id(x.owner) in after.memory:
                 raise Unstable(self._name_of(x.owner), "what the loop runs over", "written into")
-        stable = self._arrays(after)
+        stable &= self._arrays(after)
         for name, slot in self._names.items():
             if name in self._own:
-                if after.names[name].value is not self._own[name]:
-                    raise Unstable(name, "an array that is written into", "another array")
+                stable &= self._keeps(name, after.names[name].value)
                 continue
             stable &= slot.settle(after.names[name])
         stable &= self._settle_places(after) & self._settle_memory(after)
         self.stable = stable
+
+    def _keeps(self, name: str, now: Any) -> bool:
+        """Whether a name has what it had; a list or a dict that is made anew is carried as its items are."""
+        kept = self._own[name]
+        if now is kept:
+            return True
+        if is_traced(kept):
+            raise Unstable(name, "an array that is written into", "another array")
+        del self._own[name]
+        return False
 
     def _arrays(self, after: Snapshot) -> bool:
         """Whether no turn writes into an array that it begins with; names that hold such ones keep them."""
@@ -243,6 +258,12 @@ class Turns:
     def _settle_places(self, after: Snapshot) -> bool:
         stable = True
         for key, (place, before, now) in after.places.items():
+            if id(place.holder) in self._lists:
+                continue
+            if not before.bound and self._is_list(place):
+                self._append_to(place)
+                stable = False
+                continue
             if not (before.bound and now.bound):
                 raise Unstable(place.name, shown(before), shown(now))
             if key not in self._places:
@@ -250,6 +271,26 @@ class Turns:
                 self._places[key] = place, Slot(self.graph, place.name, before)
             else:
                 stable &= self._places[key][1].settle(now)
+        return stable
+
+    def _is_list(self, place: Place) -> bool:
+        """Whether it is an item of a list that has a name, which behind the loop is that of another object."""
+        return isinstance(place.holder, list) and any(s.before.value is place.holder for s in self._names.values())
+
+    def _append_to(self, place: Place) -> None:
+        name = next(name for name, slot in self._names.items() if slot.before.value is place.holder)
+        appended = Appended(self.graph, name, place.holder)
+        before = appended.before
+        last = Slot(self.graph, f".last of {name}", held(before[-1])) if before else None
+        self._lists[id(place.holder)] = appended, last
+
+    def _settle_lists(self) -> bool:
+        stable = True
+        for appended, last in self._lists.values():
+            if not appended.end():
+                raise Unstable(appended.name, "a list to which a turn appends", "changed in another way")
+            if last is not None:
+                stable &= last.settle(appended.new[-1])
         return stable
 
     def _name_of(self, root: Any) -> str:
@@ -261,9 +302,12 @@ class Turns:
     def finish(self, given: Sequence[str]) -> dict[str, Any]:
         """Record the loop: the values of names behind it; containers and memory are set."""
         graph = self.graph
-        names = [name for name in self._names if name not in self._own]
+        lists = [appended for appended, _ in self._lists.values()]
+        other = {*self._own, *(appended.name for appended in lists)}
+        names = [name for name in self._names if name not in other]
         slots = [self._names[name] for name in names]
         slots += [slot for _, slot in (*self._places.values(), *self._memory.values())]
+        slots += [last for _, last in self._lists.values() if last is not None]
         leaves = [leaf for slot in slots for leaf in slot.carried]
         seeds = [seed for slot in slots for seed in slot.seeds]
         avals = [leaf.aval for leaf in leaves]
@@ -271,15 +315,20 @@ class Turns:
         results = [promoted(graph, y, aval) for y, aval in pairs if aval is not None]
         init = [promoted(graph, leaf.node, leaf.aval) for leaf in leaves if leaf.node and leaf.aval]
         length = UNBOUNDED if self._items is None else self._items.length
+        rows = [appended.rows() for appended in lists]
+        results += [y for ys in rows for y in ys]
         turn = Turn(seeds, self.place, self.slices, results, self._test())
-        final, _, _ = recorded(graph, turn, init, length, self._cut(length), {})
+        final, stacks, _ = recorded(graph, turn, init, length, self._cut(length), {})
         rest, shared = iter(final), self._shared(slots)
         values = {name: self._names[name].result(rest, shared) for name in names}
         for place, slot in self._places.values():
             place.put(slot.result(rest, shared))
         for root, slot in self._memory.values():
             root.rebind(slot.result(rest, ()).node)
-        return values | self._own
+        for appended, ys in zip(lists, rows, strict=True):
+            values[appended.name] = appended.behind(stacks[: len(ys)])
+            stacks = stacks[len(ys) :]
+        return self._own | values
 
     def _shared(self, slots: Sequence[Slot]) -> set[int]:
         """The arrays that are the value of more than one name behind a turn, or that were there before."""
