@@ -17,7 +17,7 @@ from symgrad.core.provenance import UNKNOWN, Where, boundary
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim
 from symgrad.core.text import visible
-from symgrad.errors import ArgumentError, GraphError, SymgradError, refused
+from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
 from symgrad.frontend.arguments import (
     Arguments,
     Leaf,
@@ -28,6 +28,7 @@ from symgrad.frontend.arguments import (
     is_static,
     is_zero_dimensional,
 )
+from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.runtime import converted
 from symgrad.frontend.interception import held, inside
 from symgrad.frontend.reach import reads
@@ -224,6 +225,10 @@ def graph_at_hand(arguments: Any) -> Graph | None:
 def of_graph(graph: Graph, results: Any) -> Any:
     """The results of a function, if its Variables are of this graph."""
     for x in tree.flatten(results)[0]:
+        if type(x) is Perhaps:
+            raise UnsupportedError(
+                f"the result is None or {x.aval}, depending on traced values", "Return a number in both cases: np.nan."
+            )
         if isinstance(x, Variable) and x.graph is not graph:
             raise GraphError(
                 f"the function returned {x!r}, which belongs to another graph",

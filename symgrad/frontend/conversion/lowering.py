@@ -226,8 +226,9 @@ class _Lowering(ast.NodeTransformer):
 
 
 def _comparison(at: ast.AST, left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
-    names = {ast.In: "inside", ast.NotIn: "outside"}
-    if type(op) not in names:
+    names = {ast.In: "inside", ast.NotIn: "outside", ast.Is: "same", ast.IsNot: "other"}
+    nothing = any(isinstance(x, ast.Constant) and x.value is None for x in (left, right))
+    if type(op) not in names or (isinstance(op, (ast.Is, ast.IsNot)) and not nothing):
         return ast.copy_location(ast.Compare(left, [op], [right]), at)
     return expression(f"SG.{names[type(op)]}(A, B)", at, SG=RUNTIME, A=left, B=right)
 

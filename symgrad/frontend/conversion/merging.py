@@ -14,6 +14,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
+from symgrad.frontend.conversion.absent import Perhaps, presence
 from symgrad.frontend.conversion.jumps import RESULT
 from symgrad.frontend.conversion.state import UNDEFINED, Held, Snapshot, is_same
 from symgrad.frontend.variable import Variable, lift
@@ -103,8 +104,10 @@ class Merging:
         (x, nx), (y, ny) = one, two
         if (x is y and nx is ny) or is_same(x, y):
             return lambda: x
+        known, node = (y, ny) if x is UNDEFINED or x is None else (x, nx)
+        if Perhaps in (type(x), type(y)) or ((x is None or y is None) and is_numeric(known)):
+            return self._perhaps(name, one, two)
         if x is UNDEFINED or y is UNDEFINED:
-            known, node = (y, ny) if x is UNDEFINED else (x, nx)
             if not is_numeric(known):
                 return lambda: known  # of a program that runs in Python it is read after that branch only
             node = node or lift(self._graph, known)
@@ -117,13 +120,21 @@ class Merging:
             )
         nx, ny = nx or lift(self._graph, x), ny or lift(self._graph, y)
         if not same_shape(nx.aval.shape, ny.aval.shape):
-            raise ShapeError(
-                f"{called_by(name)} is {nx.aval} where the condition holds, and {ny.aval} where it does not",
-                "Give it one shape in both branches: np.broadcast_to(x, shape).",
-            )
+            raise _of_two_shapes(name, nx, ny)
         if nx is ny:
             return lambda: x
         return self._locking(self.node(name, nx, ny), x, y)
+
+    def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
+        """A value of which it is known when the program runs whether it is None."""
+        graph = self._graph
+        aval = next(lift(graph, x).aval for x, _ in (one, two) if x is not None and x is not UNDEFINED)
+        nodes = [node or (lift(graph, x) if is_numeric(x) else filler(graph, aval)) for x, node in (one, two)]
+        if not same_shape(nodes[0].aval.shape, nodes[1].aval.shape):
+            raise _of_two_shapes(name, *nodes)
+        value = self.node(name, *nodes)
+        present = self.node(".present", *(presence(graph, x) for x, _ in (one, two)))
+        return lambda: Perhaps(graph, value().node, present())
 
     def _locking(self, chosen: Callable[[], Any], *sides: Any) -> Callable[[], Any]:
         """Arrays that were there before may be shared now: they are not to be written into."""
@@ -139,6 +150,13 @@ class Merging:
             return result
 
         return locked
+
+
+def _of_two_shapes(name: str, x: Node, y: Node) -> ShapeError:
+    return ShapeError(
+        f"{called_by(name)} is {x.aval} where the condition holds, and {y.aval} where it does not",
+        "Give it one shape in both branches: np.broadcast_to(x, shape).",
+    )
 
 
 _SHARED = "a branch may have made it another name of an array: which one is written into is not known"

@@ -2,6 +2,7 @@
 
 import sys
 
+from symgrad.frontend.conversion.absent import other, same
 from symgrad.frontend.conversion.branches import Branch, both, chain, chosen, either, going_on, negation
 from symgrad.frontend.conversion.calls import called
 from symgrad.frontend.conversion.functions import CELL, converted
@@ -24,9 +25,11 @@ __all__ = [
     "going_on",
     "inside",
     "negation",
+    "other",
     "outside",
     "over",
     "raised",
+    "same",
 ]
 
 CELL.cell_contents = sys.modules[__name__]

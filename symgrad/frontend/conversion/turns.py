@@ -14,6 +14,7 @@ from symgrad.core.provenance import Where, here
 from symgrad.core.shapes import same_shape
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import Turn, common, promoted, recorded
+from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
@@ -90,6 +91,8 @@ class Slot:
 
     def settle(self, after: Held) -> bool:
         """Compare with what the turn has made of it: whether that is of the same types, which it is given if not."""
+        if any(type(x) is Perhaps for x in after.leaves):
+            raise Unstable(self.name, shown(self.before), "None or an array, depending on traced values")
         if not self.before.bound and not self.carried and after.bound:
             self.take(self.before, after)
             return not self.carried
