@@ -109,9 +109,17 @@ def test_what_does_not_converge_is_nan(level):
 
 
 def test_the_iteration_stands_once_in_a_gradient():
-    source = sg.grad(lambda a: sg.fixed_point(lambda x: 0.5 * (x + a / x), 1.0)).source(4.0)
+    source = sg.grad(lambda a: np.sum(sg.fixed_point(lambda x: 0.5 * (x + a / x), np.ones(2)))).source(4.0)
     assert source.count("while ") == 1
-    assert sg.value_and_grad(cube_root).source(8.0).count("linalg.solve") == 2
+    of_two = sg.value_and_grad(lambda a: np.sum(sg.root(lambda x: x**3 - a * x[::-1], np.ones(2))))
+    assert of_two.source(8.0).count("linalg.solve") == 2
+
+
+def test_a_single_unknown_is_iterated_on_a_number():
+    for solver in (cube_root, lambda a: sg.minimize(lambda x: x**4 - a * x, 1.0)):
+        source = sg.value_and_grad(solver).source(8.0)
+        assert "float(" in source
+        assert not any(name in source for name in ("linalg", "reshape", "np.sum(", "np.max("))
 
 
 def test_outside_of_a_trace_solvers_are_compiled():

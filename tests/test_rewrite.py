@@ -479,6 +479,8 @@ def test_golden_gradients(name):
         (lambda x: np.sum(np.broadcast_to(x, (5, 3)), axis=0), [(3,)], ["multiply"]),
         (lambda x: np.sum(np.broadcast_to(x, (5, 3))), [(3,)], ["sum", "multiply"]),
         (lambda x: np.mean(np.broadcast_to(x, (5, 3)), axis=0, keepdims=True), [(3,)], ["index"]),
+        (lambda x: np.sum(x) + np.max(x) + np.prod(x) + np.mean(x), [()], ["multiply"]),
+        (lambda x: np.min(x, axis=1) + np.any(x > 0, axis=1), [(3, 1)], ["index", "greater", "index", "add"]),
         (lambda x: x.astype(float), [(3,)], []),
         (lambda x: x[:], [(3,)], []),
         (lambda x: x[:, :], [(3, 2)], []),

@@ -11,7 +11,7 @@ from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_vjp
 from symgrad.frontend.control import fori_loop, while_loop
 from symgrad.frontend.variable import Variable
-from symgrad.implicit.vectors import Array, as_vector, pulled, traced, vector_like
+from symgrad.implicit.vectors import Array, as_vector, like, pulled, traced
 from symgrad.transforms.products_with_vectors import vjp
 
 Matvec = Callable[..., Array]
@@ -260,6 +260,6 @@ def _in_vectors(name: str, A: Any, back: Callable[[Array], Any]) -> Callable[[Ar
             return v
         given = back(v)
         y = A(given) if callable(A) and not isinstance(A, Variable) else A @ given
-        return vector_like(v, y, f"A of {name}")
+        return like(v, y, f"A of {name}")
 
     return apply

@@ -11,7 +11,7 @@ from symgrad.derivatives.closure import closure_convert
 from symgrad.errors import ShapeError
 from symgrad.frontend.control import while_loop
 from symgrad.implicit.roots import Residual, implicit, until_found
-from symgrad.implicit.vectors import Array, as_vector, precision, traced
+from symgrad.implicit.vectors import Array, as_unknown, precision, traced
 from symgrad.transforms.gradients import grad
 from symgrad.transforms.jacobians import jacobian
 
@@ -73,7 +73,7 @@ def minimize(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = Non
     >>> sg.value_and_grad(slope)(5.0)
     (np.float64(1.0), np.float64(-0.1))
     """
-    v0, back = as_vector(x0, "x0 of sg.minimize")
+    v0, back = as_unknown(x0, "x0 of sg.minimize")
     value, outside = closure_convert(lambda v: _number(f(back(v), *args)), v0)
     gradient = lambda v, *outside: grad(lambda v: value(v, *outside))(v)
     descent = lambda gradient, v, outside: _descent(value, gradient, v, outside, tol, maxiter)
@@ -97,7 +97,7 @@ def _descent(
         v, _, k = state
         slope = gradient(v, *outside)
         direction, convex = _newton_direction(jacobian(lambda v: gradient(v, *outside))(v), slope)
-        before, expected = value(v, *outside), slope @ direction
+        before, expected = value(v, *outside), np.sum(slope * direction)
         enough = lambda t: before + _SUFFICIENT * t * expected + rounding * np.abs(before)
         worse = lambda t: ~(value(v + t * direction, *outside) <= enough(t)) & (t > _LEAST)
         t = while_loop(worse, lambda t: t / 2, np.ones((), v.dtype))
@@ -109,10 +109,11 @@ def _descent(
 
 def _newton_direction(hessian: Array, slope: Array) -> tuple[Array, Array]:
     """The step to the minimum of a model whose curvatures are made positive, and whether they were so."""
-    curvatures, axes = np.linalg.eigh(hessian)
+    curvatures, axes = np.linalg.eigh(hessian) if np.ndim(hessian) else (hessian, None)
     sizes = np.abs(curvatures)
     least = precision(slope, 0.5) * np.max(sizes) + np.finfo(slope.dtype).tiny
-    return -(axes @ ((slope @ axes) / np.maximum(sizes, least))), np.min(curvatures) >= -least
+    convex, sizes = np.min(curvatures) >= -least, np.maximum(sizes, least)
+    return -slope / sizes if axes is None else -(axes @ ((slope @ axes) / sizes)), convex
 
 
 _SUFFICIENT = 1e-4

@@ -7,14 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.core.tree import tree_map
 from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_vjp
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.control import scan, while_loop
-from symgrad.implicit.vectors import Array, as_vector, precision, pulled, traced, vector_like
+from symgrad.implicit.vectors import Array, as_leaves, precision, pulled, traced
 from symgrad.transforms.gradients import stop_gradient
 
-Slope = Callable[..., Array]
+State = list[Array]
+"""Arrays and numbers, each by itself: what is made of numbers alone runs on numbers."""
+
+Slope = Callable[..., State]
 """Of a state, a time, and what it reads from outside."""
 
 
@@ -89,16 +93,24 @@ def odeint(
     """
     if gradient not in _GRADIENTS:
         raise ArgumentError(f"sg.odeint: gradient={gradient!r}", 'Write gradient="direct" or gradient="adjoint".')
-    v0, back = as_vector(y0, "y0 of sg.odeint")
-    times = as_vector(t, "t of sg.odeint")[0].astype(v0.dtype)
-    if np.ndim(t) != 1:
+    start, back = as_leaves(y0, "y0 of sg.odeint")
+    (times,), _ = as_leaves(t, "t of sg.odeint")
+    if np.ndim(times) != 1:
         raise ShapeError(f"t of sg.odeint has the shape {np.shape(t)}", "Give an array of times.")
-    slope, outside = closure_convert(
-        lambda v, t: vector_like(v, func(back(v), t, *args), "the function of sg.odeint"), v0, times[0]
-    )
-    end = precision(v0, 0.5)
+    times = times.astype(start[0].dtype)
+    slope, outside = closure_convert(lambda y, t: _as_slope(y, func(back(y), t, *args)), start, times[0])
+    end = precision(times, 0.5)
     tolerance = _Tolerance(end if rtol is None else rtol, end if atol is None else atol, mxstep)
-    return back(_GRADIENTS[gradient](slope, v0, times, outside, tolerance))
+    return back(_GRADIENTS[gradient](slope, start, times, outside, tolerance))
+
+
+def _as_slope(y: State, slope: Any) -> State:
+    found, _ = as_leaves(slope, "the result of the function of sg.odeint")
+    shapes = [[np.shape(x) for x in leaves] for leaves in (found, y)]
+    if shapes[0] != shapes[1]:
+        fact = f"the function of sg.odeint gives arrays of the shapes {shapes[0]} for {shapes[1]}"
+        raise ShapeError(fact, "Give the derivative by the time, a tree like the state.")
+    return [k.astype(x.dtype) for k, x in zip(found, y, strict=True)]
 
 
 class _Tolerance(NamedTuple):
@@ -108,10 +120,13 @@ class _Tolerance(NamedTuple):
     atol: float
     mxstep: int
 
-    def ratio(self, error: Array, before: Array, after: Array) -> Array:
+    def ratio(self, errors: State, before: State, after: State) -> Array:
         """The error of a step, where 1 is as much as it may be."""
-        scale = self.atol + self.rtol * np.maximum(np.abs(before), np.abs(after))
-        return np.sqrt(np.mean((error / scale) ** 2))
+        total, count = 0.0, 0
+        for error, x, y in zip(errors, before, after, strict=True):
+            scale = self.atol + self.rtol * np.maximum(np.abs(x), np.abs(y))
+            total, count = total + np.sum((error / scale) ** 2), count + error.size
+        return np.sqrt(total / count)
 
 
 # ---- the method
@@ -138,132 +153,138 @@ _DENSE = (
 )
 
 
-class _State(NamedTuple):
+class _Step(NamedTuple):
     """Behind a step: the time, the state and its slope; the length of the next one; and the polynomial across it."""
 
     t: Array
-    y: Array
-    slope: Array
+    y: State
+    slope: State
     h: Array
     before: Array  # the time at which the last step began
-    polynomial: Array  # of shape (5, n)
+    polynomial: list[State]  # its coefficients
 
 
-def _direct(f: Slope, y0: Array, times: Array, outside: Sequence[Array], tolerance: _Tolerance) -> Array:
-    """The states at the times, of shape (len(times), n)."""
+def _direct(f: Slope, start: State, times: Array, outside: Sequence[Array], tolerance: _Tolerance) -> State:
+    """The states at the times, stacked."""
     upwards = np.where(times[-1] >= times[0], 1, -1).astype(times.dtype)
-    ahead = lambda y, t: upwards * f(y, upwards * t, *outside)  # in a time that always grows
+    ahead = lambda y, t: [upwards * k for k in f(y, upwards * t, *outside)]  # in a time that always grows
     times = upwards * times
-    slope = ahead(y0, times[0])
-    h = stop_gradient(_first_step(ahead, y0, times[0], slope, tolerance))
-    start = _State(times[0], y0, slope, h, times[0], np.stack([y0] + [np.zeros_like(y0)] * 4))
+    slope, zeros = ahead(start, times[0]), [np.zeros_like(y) for y in start]
+    h = stop_gradient(_first_length(ahead, start, times[0], slope, tolerance))
+    first = _Step(times[0], start, slope, h, times[0], [start, zeros, zeros, zeros, zeros])
 
-    def reach(state: _State, target: Array) -> tuple[_State, Array]:
-        goes_on = lambda inner: (inner[0].t < target) & (inner[1] < tolerance.mxstep)
-        step = lambda inner: (_step(ahead, inner[0], tolerance), inner[1] + 1)
-        state, _ = while_loop(goes_on, step, (state, 0))
-        return state, np.where(state.t >= target, _across(state, target), np.nan).astype(y0.dtype)
+    def reach(last: _Step, target: Array) -> tuple[_Step, State]:
+        goes_on = lambda state: (state[0].t < target) & (state[1] < tolerance.mxstep)
+        last, _ = while_loop(goes_on, lambda state: (_next(ahead, state[0], tolerance), state[1] + 1), (last, 0))
+        there = _across(last, target)
+        return last, [np.where(last.t >= target, y, np.nan).astype(y.dtype) for y in there]
 
-    _, rows = scan(reach, start, times[1:])
-    return np.concatenate([y0[None], rows])
+    _, rows = scan(reach, first, times[1:])
+    return [np.concatenate([y[None], row]) for y, row in zip(start, rows, strict=True)]
 
 
-def _step(f: Slope, state: _State, tolerance: _Tolerance) -> _State:
+def _next(f: Slope, last: _Step, tolerance: _Tolerance) -> _Step:
     """One step, or where it is too long the same state with a shorter one to come."""
-    t, y, h = state.t, state.y, state.h
-    slopes = [state.slope]
+    t, y, h = last.t, last.y, last.h
+    slopes = [last.slope]
     for node, stage in zip(_NODES[1:], _STAGES[1:], strict=True):
-        new = y + h * _combined(stage, slopes)
+        new = [x + h * change for x, change in zip(y, _combined(stage, slopes), strict=True)]
         slopes.append(f(new, t + node * h))
-    ratio = tolerance.ratio(h * _combined(_ERROR, slopes), y, new)
+    ratio = tolerance.ratio([h * error for error in _combined(_ERROR, slopes)], y, new)
+    taken = _Step(t + h, new, slopes[-1], h, t, _polynomial(y, new, h, slopes))
     good = ratio <= 1
-    change, first = new - y, h * slopes[0]
-    polynomial = np.stack([
-        y, change, first - change, 2 * change - first - h * slopes[6], h * _combined(_DENSE, slopes),
-    ])  # fmt: skip
+    kept = tree_map(lambda a, b: np.where(good, a, b).astype(b.dtype), taken, last)
     factor = np.where(np.isfinite(ratio), np.clip(0.9 * np.maximum(ratio, 1e-10) ** -0.2, 0.2, 10.0), 0.2)
-    taken = _State(t + h, new, slopes[6], h, t, polynomial)
-    kept = [np.where(good, a, b) for a, b in zip(taken, state, strict=True)]
-    return _State(*kept)._replace(h=stop_gradient(h * factor.astype(h.dtype)))
+    return kept._replace(h=stop_gradient(h * factor.astype(h.dtype)))
 
 
-def _combined(weights: Sequence[float], slopes: Sequence[Array]) -> Array:
-    return sum(w * k for w, k in zip(weights, slopes, strict=True) if w)
+def _combined(weights: Sequence[float], slopes: Sequence[State]) -> State:
+    rows = zip(*slopes, strict=True)
+    return [sum(w * k for w, k in zip(weights, row, strict=True) if w) for row in rows]
 
 
-def _across(state: _State, t: Array) -> Array:
+def _polynomial(y: State, new: State, h: Array, slopes: Sequence[State]) -> list[State]:
+    """The coefficients of the polynomial across a step (Hairer, Nørsett & Wanner, II.6)."""
+    change = [b - a for a, b in zip(y, new, strict=True)]
+    first = [h * k - c for k, c in zip(slopes[0], change, strict=True)]
+    second = [c - h * k - b for c, k, b in zip(change, slopes[-1], first, strict=True)]
+    return [y, change, first, second, [h * k for k in _combined(_DENSE, slopes)]]
+
+
+def _across(last: _Step, t: Array) -> State:
     """The state at a time within the last step."""
-    length = state.t - state.before
-    x = (t - state.before) / np.where(length > 0, length, 1).astype(length.dtype)
-    a, b, c, d, e = (state.polynomial[i] for i in range(5))
-    return a + x * (b + (1 - x) * (c + x * (d + (1 - x) * e)))
+    length = last.t - last.before
+    x = (t - last.before) / np.where(length > 0, length, 1).astype(length.dtype)
+    rows = zip(*last.polynomial, strict=True)
+    return [a + x * (b + (1 - x) * (c + x * (d + (1 - x) * e))) for a, b, c, d, e in rows]
 
 
-def _first_step(f: Slope, y: Array, t: Array, slope: Array, tolerance: _Tolerance) -> Array:
+def _first_length(f: Slope, y: State, t: Array, slope: State, tolerance: _Tolerance) -> Array:
     """A length to begin with, by the sizes of the first two derivatives (Hairer, Nørsett & Wanner, II.4)."""
-    size = lambda x: tolerance.ratio(x, y, y)
+    size = lambda xs: tolerance.ratio(xs, y, y)
     of_state, of_slope = size(y), size(slope)
     unknown = (of_state < 1e-5) | (of_slope < 1e-5)
-    h = np.where(unknown, 1e-6, 0.01 * of_state / np.where(unknown, 1, of_slope)).astype(y.dtype)
-    bend = size(f(y + h * slope, t + h) - slope) / h
+    h = np.where(unknown, 1e-6, 0.01 * of_state / np.where(unknown, 1, of_slope)).astype(t.dtype)
+    further = f([x + h * k for x, k in zip(y, slope, strict=True)], t + h)
+    bend = size([b - a for a, b in zip(slope, further, strict=True)]) / h
     most = np.maximum(of_slope, bend)
     flat = most <= 1e-15
     guess = np.where(flat, np.maximum(1e-6, h * 1e-3), (0.01 / np.where(flat, 1, most)) ** 0.2)
-    return np.minimum(100 * h, guess).astype(y.dtype)
+    return np.minimum(100 * h, guess).astype(t.dtype)
 
 
 # ---- derivatives by the adjoint equation
 
 
-def _adjoint(f: Slope, y0: Array, times: Array, outside: Sequence[Array], tolerance: _Tolerance) -> Array:
+def _adjoint(f: Slope, start: State, times: Array, outside: Sequence[Array], tolerance: _Tolerance) -> State:
     """The same, with a rule of its own: the cotangent of the state obeys an equation that goes back in time."""
 
     @custom_vjp
-    def odeint_adjoint(y0: Array, times: Array, outside: Sequence[Array]) -> Array:
-        return _direct(f, y0, times, outside, tolerance)
+    def odeint_adjoint(start: State, times: Array, outside: Sequence[Array]) -> State:
+        return _direct(f, start, times, outside, tolerance)
 
-    def forward(y0: Array, times: Array, outside: Sequence[Array]) -> Any:
-        states = odeint_adjoint(y0, times, outside)
+    def forward(start: State, times: Array, outside: Sequence[Array]) -> Any:
+        states = odeint_adjoint(start, times, outside)
         return states, (states, times, outside)
 
-    def backward(residuals: Any, g: Array) -> Any:
+    def backward(residuals: Any, g: State) -> Any:
         states, times, outside = residuals
+        n = len(states)
         floating = [x for x in outside if x.dtype.kind == "f"]
-        start, parts = as_vector([np.zeros_like(states[0]), *map(np.zeros_like, floating)], "the cotangent")
-        start, n = start.astype(states.dtype), states.shape[1]
+        zeros = [np.zeros_like(x) for x in [*(y[0] for y in states), *floating]]
 
-        def back(cotangent: Array, turn: Any) -> Any:
+        def back(found: State, turn: Any) -> Any:
             y, g, t, before = turn
-            cotangent = cotangent + np.concatenate([g, np.zeros_like(cotangent[n:])])
-            whole = np.concatenate([y, cotangent])
+            arrived = [*(a + b for a, b in zip(found[:n], g, strict=True)), *found[n:]]
             span = np.stack([t, before])
-            both = _adjoint(_augmented(f, n), whole, span, outside, tolerance)
-            return both[1, n:], g @ f(y, t, *outside)
+            both = _adjoint(_augmented(f, n), [*y, *arrived], span, outside, tolerance)
+            return [x[1] for x in both[n:]], _inner(g, f(y, t, *outside))
 
-        turns = (states[1:], g[1:], times[1:], times[:-1])
-        end, by_times = scan(back, start, turns, reverse=True)
-        found = parts(end)
-        of_outside = iter(found[1:])
-        slope = f(states[0], times[0], *outside)
-        by_first = -(found[0] @ slope)
+        turns = [y[1:] for y in states], [x[1:] for x in g], times[1:], times[:-1]
+        found, by_times = scan(back, zeros, turns, reverse=True)
+        by_first = -_inner(found[:n], f([y[0] for y in states], times[0], *outside))
+        of_outside = iter(found[n:])
         return (
-            g[0] + found[0],
-            np.concatenate([by_first[None], by_times]),
+            [a[0] + b for a, b in zip(g, found[:n], strict=True)],
+            np.concatenate([by_first[None], by_times]).astype(times.dtype),
             [next(of_outside) if x.dtype.kind == "f" else None for x in outside],
         )
 
     odeint_adjoint.defvjp(forward, backward)
-    return odeint_adjoint(y0, times, outside)
+    return odeint_adjoint(start, times, outside)
+
+
+def _inner(xs: State, ys: State) -> Array:
+    return sum(np.sum(x * y) for x, y in zip(xs, ys, strict=True))
 
 
 def _augmented(f: Slope, n: int) -> Slope:
-    """The equation of a state, of its cotangent, and of the cotangents of what the slope reads, joined."""
+    """The equation of a state, of its cotangent, and of the cotangents of what the slope reads."""
 
-    def slope(whole: Array, t: Array, *outside: Array) -> Array:
-        y, cotangent = whole[:n], whole[n : 2 * n]
-        found = pulled(lambda y, *outside: f(y, t, *outside), [y, *outside], cotangent)
-        moving = [-np.ravel(x) for x in found if x is not None]
-        return np.concatenate([f(y, t, *outside), *moving]).astype(whole.dtype)
+    def slope(whole: State, t: Array, *outside: Array) -> State:
+        y, g = whole[:n], whole[n : 2 * n]
+        found = pulled(lambda *given: f([*given[:n]], t, *given[n:]), [*y, *outside], g)
+        return [*f(y, t, *outside), *(-x for x in found if x is not None)]
 
     return slope
 

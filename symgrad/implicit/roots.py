@@ -11,7 +11,7 @@ from symgrad.derivatives.closure import closure_convert
 from symgrad.derivatives.custom import custom_jvp
 from symgrad.frontend.control import while_loop
 from symgrad.implicit.linear import gmres
-from symgrad.implicit.vectors import Array, as_vector, precision, pushed, traced, vector_like
+from symgrad.implicit.vectors import Array, as_unknown, like, precision, pushed, traced
 from symgrad.transforms.jacobians import jacobian
 from symgrad.transforms.products_with_vectors import jvp
 
@@ -47,7 +47,7 @@ def implicit(
 
 def by_jacobian(f: Callable[[Array], Array], v: Array, b: Array) -> Array:
     """The solution of a linear system with the Jacobian of a function."""
-    return np.linalg.solve(jacobian(f)(v), b)
+    return np.linalg.solve(jacobian(f)(v), b) if np.ndim(v) else b / jacobian(f)(v)
 
 
 def by_products(f: Callable[[Array], Array], v: Array, b: Array) -> Array:
@@ -109,8 +109,8 @@ def root(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = None, m
     >>> sg.value_and_grad(lambda a: sg.root(f, 1.0, a))(8.0)
     (np.float64(2.0), np.float64(0.08333333333333333))
     """
-    v0, back = as_vector(x0, "x0 of sg.root")
-    residual, outside = closure_convert(lambda v: vector_like(v, f(back(v), *args), "the function of sg.root"), v0)
+    v0, back = as_unknown(x0, "x0 of sg.root")
+    residual, outside = closure_convert(lambda v: like(v, f(back(v), *args), "the function of sg.root"), v0)
     return back(implicit(residual, outside, v0, lambda r, v, outside: newton(r, v, outside, tol, maxiter)))
 
 
@@ -133,7 +133,9 @@ def newton(residual: Residual, v: Array, outside: Sequence[Array], tol: float | 
 
 
 def _divided(matrix: Array, b: Array) -> Array:
-    """The solution of a linear system; NaN where there is none, which `np.linalg.solve` refuses."""
+    """The solution of a linear system, or of an equation; NaN where there is none."""
+    if not np.ndim(b):
+        return np.where(matrix != 0, b / np.where(matrix != 0, matrix, 1), np.nan).astype(b.dtype)
     one, finite = np.eye(b.size, like=b), np.all(np.isfinite(matrix))
     regular = finite & (np.linalg.slogdet(np.where(finite, matrix, one))[0] != 0)
     return np.where(regular, np.linalg.solve(np.where(regular, matrix, one), b), np.nan).astype(b.dtype)
@@ -213,10 +215,8 @@ def fixed_point(
     >>> sg.value_and_grad(lambda a: sg.fixed_point(f, 1.0, a))(4.0)
     (np.float64(2.0), np.float64(0.25))
     """
-    v0, back = as_vector(x0, "x0 of sg.fixed_point")
-    residual, outside = closure_convert(
-        lambda v: v - vector_like(v, f(back(v), *args), "the function of sg.fixed_point"), v0
-    )
+    v0, back = as_unknown(x0, "x0 of sg.fixed_point")
+    residual, outside = closure_convert(lambda v: v - like(v, f(back(v), *args), "the function of sg.fixed_point"), v0)
 
     def solve(residual: Residual, v: Array, outside: Sequence[Array]) -> Array:
         end = precision(v, 0.75) if tol is None else tol

@@ -14,6 +14,7 @@ from symgrad.core.shapes import product
 from symgrad.core.sizes import Size
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.frontend.trace import graph_at_hand
+from symgrad.frontend.variable import Variable
 from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
 
@@ -34,34 +35,47 @@ def traced(solver: Callable[..., Any]) -> Callable[..., Any]:
     return solve
 
 
-def as_vector(x: Any, what: str) -> tuple[Array, Callable[[Array], Any]]:
-    """The numbers of a tree of floating arrays, and the way back from such a vector, or from rows of them."""
+def as_leaves(x: Any, what: str) -> tuple[list[Array], Callable[[Sequence[Array]], Any]]:
+    """The floating arrays and numbers of a tree, in one dtype, and the way back from such a list, or from stacks."""
     leaves, structure = tree.flatten(x)
     for leaf in leaves:
         if not isinstance(leaf, float) and getattr(getattr(leaf, "dtype", None), "kind", "") != "f":
             raise DTypeError(f"{what} has a leaf that is {leaf!r}", "Give floating arrays, or trees of them.")
-    shapes, dtypes = [np.shape(leaf) for leaf in leaves], [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves]
+    dtypes = [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves]
     common = np.result_type(*dtypes)
-    parts = [np.ravel(leaf).astype(common) for leaf in leaves]
+    back = lambda ys: tree.unflatten(structure, [y.astype(dtype) for y, dtype in zip(ys, dtypes, strict=True)])
+    return [x.astype(common) if type(x) is Variable else np.asarray(x, common)[()] for x in leaves], back
+
+
+def as_vector(x: Any, what: str) -> tuple[Array, Callable[[Array], Any]]:
+    """The numbers of a tree of floating arrays as a vector, and the way back."""
+    leaves, whole = as_leaves(x, what)
+    shapes = [np.shape(leaf) for leaf in leaves]
 
     def back(v: Array) -> Any:
         found: list[Any] = []
         start: Size = 0
-        for shape, dtype in zip(shapes, dtypes, strict=True):
-            size, whole = product(shape), (*v.shape[:-1], *shape)
-            part = np.reshape(v[..., start : start + size], whole) if whole else v[start]
-            found.append(part.astype(dtype))
+        for shape in shapes:
+            size = product(shape)
+            found.append(np.reshape(v[start : start + size], shape) if shape else v[start])
             start += size
-        return tree.unflatten(structure, found)
+        return whole(found)
 
+    parts = [np.ravel(leaf) for leaf in leaves]
     return parts[0] if len(parts) == 1 else np.concatenate(parts), back
 
 
-def vector_like(v: Array, x: Any, what: str) -> Array:
-    """A tree as a vector like `v`; `what` gave it."""
-    found = as_vector(x, f"what {what} gives")[0]
+def as_unknown(x: Any, what: str) -> tuple[Array, Callable[[Array], Any]]:
+    """The same; a tree of one number as that number, so that loops with it run on numbers."""
+    leaves, back = as_leaves(x, what)
+    return as_vector(x, what) if len(leaves) > 1 or np.ndim(leaves[0]) else (leaves[0], lambda v: back([v]))
+
+
+def like(v: Array, x: Any, what: str) -> Array:
+    """A tree as a vector, or a number, like `v`; `what` gave it."""
+    found = (as_vector if np.ndim(v) else as_unknown)(x, f"what {what} gives")[0]
     if found.shape != v.shape:
-        raise ShapeError(f"{what} gives {found.shape[0]} numbers for {v.shape[0]}", "Give one for each.")
+        raise ShapeError(f"{what} gives {found.size} numbers for {v.size}", "Give one for each.")
     return found.astype(v.dtype)
 
 
@@ -70,14 +84,14 @@ def precision(v: Array, power: float) -> float:
     return float(np.finfo(v.dtype).eps) ** power
 
 
-def pushed(f: Callable[..., Array], xs: Sequence[Array], tangents: Sequence[Array | None]) -> Array:
+def pushed(f: Callable[..., Any], xs: Sequence[Array], tangents: Sequence[Array | None]) -> Any:
     """The derivative of ``f(*xs)`` in a direction; None in it is zero."""
     moving = [i for i, t in enumerate(tangents) if t is not None]
     some = lambda *ys: f(*_with(xs, moving, ys))
     return jvp(some, [xs[i] for i in moving], [tangents[i] for i in moving])[1]
 
 
-def pulled(f: Callable[..., Array], xs: Sequence[Array], g: Array) -> list[Array | None]:
+def pulled(f: Callable[..., Any], xs: Sequence[Array], g: Any) -> list[Array | None]:
     """The cotangents of `xs` for that of ``f(*xs)``; None of what is not floating."""
     moving = [i for i, x in enumerate(xs) if x.dtype.kind == "f"]
     found = vjp(lambda *ys: f(*_with(xs, moving, ys)), *[xs[i] for i in moving])[1](g)

@@ -14,7 +14,7 @@ from symgrad.ops.astype import ASTYPE
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.index import GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
-from symgrad.ops.reduce import MEAN, SUM
+from symgrad.ops.reduce import ALL, ANY, MAX, MEAN, MIN, PROD, SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 from symgrad.ops.windows import WINDOWS
@@ -78,11 +78,11 @@ def without(graph: Graph, x: Node, axes: Iterable[int]) -> Node:
     return x if all(item == EVERYTHING for item in items) else graph.add(GET, (x,), (("key", tuple(items)),))
 
 
-@procedure(SUM, MEAN)
-def sum_of_one(graph: Graph, node: Node) -> Node | None:
-    """A sum or a mean over axes of size one."""
+@procedure(SUM, MEAN, PROD, MAX, MIN, ANY, ALL)
+def reduction_of_one(graph: Graph, node: Node) -> Node | None:
+    """A sum, a mean, a maximum of one number: over axes of size one, or of a number that has none."""
     x, axes = node.inputs[0], reduced_axes(node)
-    if x.aval.dtype != node.aval.dtype or not axes or not all(is_one(x.aval.shape[i]) for i in axes):
+    if x.aval.dtype != node.aval.dtype or not all(is_one(x.aval.shape[i]) for i in axes):
         return None
     return x if dict(node.params).get("keepdims") else without(graph, x, axes)
 
