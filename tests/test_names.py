@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import math
 import statistics
 from pathlib import Path
 
@@ -219,3 +220,12 @@ def test_items_with_branches_get_no_name_of_another():
     source = sg.compile(f, optimize=0, static_argnames=["positive"]).source("float64[3]", True)
     assert "\n    y = np.exp" not in source
     assert "\n    z = np.sin" not in source
+
+
+def test_what_comments_mention_is_not_imported():
+    def f(x):
+        return np.sum(np.sin(x) / math.sqrt(2))
+
+    source = sg.compile(f).source("float64[3]")
+    assert "math.sqrt" in source
+    assert "import math" not in source

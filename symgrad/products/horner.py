@@ -8,7 +8,6 @@ M. Ceberio, V. Kreinovich, Greedy algorithms for optimizing multivariate Horner 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
@@ -39,14 +38,17 @@ def times(x: Powers, y: Powers) -> Powers:
 
 
 def over(x: Powers, y: Powers) -> Powers:
-    return times(x, tuple([(atom, -n) for atom, n in y]))
+    """A product without what it has in common with others."""
+    taken = dict(y)
+    return tuple([(atom, n - taken.get(atom, 0)) for atom, n in x if n != taken.get(atom)])
 
 
 def common(products: Sequence[Powers]) -> Powers:
     """What all have in common: of each atom the power that is nearest to one."""
-    first, *rest = products
-    shared = dict(first)
-    for other in rest:
+    shared = dict(products[0])
+    for other in products[1:]:
+        if not shared:
+            break
         exponents = dict(other)
         shared = {
             atom: min(n, exponents[atom], key=abs)
@@ -129,7 +131,7 @@ class Plan:
             return self._sum([self._part({m: c}) for m, c in terms.items()])
         scale, factor = _content(list(terms.items())), common(list(terms))
         if scale != 1 or factor:
-            rest = self._part({over(m, factor): c / scale for m, c in terms.items()})
+            rest = self._part({over(m, factor) if factor else m: c / scale for m, c in terms.items()})
             return self._scaled(-scale if rest.negative else scale, factor, rest.value)
         return self._sum([self._part(part) for part in _split(terms)])
 
@@ -232,11 +234,14 @@ def _content(terms: Sequence[tuple[Powers, float]]) -> float:
 
 def _split(terms: Polynomial) -> list[Polynomial]:
     """What has the factor that most terms have, and the rest; each term where none has two."""
-    counts = Counter((atom, n > 0) for m in terms for atom, n in m)
-    best = max(counts, key=lambda pair: (counts[pair], -pair[0].id), default=None)
-    if best is None or counts[best] == 1:
+    found: dict[tuple[Node, bool], list[Powers]] = {}
+    for m in terms:
+        for atom, n in m:
+            found.setdefault((atom, n > 0), []).append(m)
+    best = max(found, key=lambda pair: (len(found[pair]), -pair[0].id), default=None)
+    if best is None or len(found[best]) == 1:
         return [{m: c} for m, c in terms.items()]
-    having = {m for m in terms if any((atom, n > 0) == best for atom, n in m)}
+    having = set(found[best])
     with_it = {m: c for m, c in terms.items() if m in having}
     without = {m: c for m, c in terms.items() if m not in having}
     return [with_it, without] if next(iter(terms)) in having else [without, with_it]

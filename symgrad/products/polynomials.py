@@ -180,12 +180,14 @@ class _Reading:
         if not any(origins.balance_powers(m, numbers=abs(c) != 1) for m, c in terms):
             return True
         cone = self._needed([root])
+        if any(node.op is MULTIPLY and self._multiplies_powers(node, origins) for node in cone):
+            return True
         atoms = {atom for m in p.terms for atom, _ in m}
-        if (len(atoms) - 1) * MUCH_LESS <= len(cone):  # each takes part in an operation
-            plan = Plan(self._reciprocals)
-            if plan.operations([plan.write(p.terms)]) * MUCH_LESS <= len(cone):
-                return True
-        return any(node.op is MULTIPLY and self._multiplies_powers(node, origins) for node in cone)
+        least = max(len(atoms), len(p.terms)) - 1  # each takes part in an operation; but for sums that occur twice
+        if least * MUCH_LESS > len(cone):
+            return False
+        plan = Plan(self._reciprocals)
+        return plan.operations([plan.write(p.terms)]) * MUCH_LESS <= len(cone)
 
     def _multiplies_powers(self, node: Node, origins: Origins) -> bool:
         """Whether one factor is a sum or product of powers that may overflow, which the other one balances."""

@@ -6,10 +6,8 @@ these are procedures. The values stay as they are, to the last bit.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.rewrite.engine import alone
 from symgrad.rewrite.rules import procedure
@@ -17,30 +15,23 @@ from symgrad.rewrite.rules import procedure
 NEAR = 6
 """So many factors away a sign is looked for."""
 
-
-class Change(IntEnum):
-    """What may change its sign: only what is an operation less, numbers that become positive, or whatever is free."""
-
-    NEGATIVES = 0
-    MINUSES = 1
-    WHATEVER_IS_FREE = 2
+NEGATIVES, MINUSES, WHATEVER_IS_FREE = range(3)
+"""What may change its sign: only what is an operation less, or also negative numbers, or whatever costs nothing."""
 
 
-def _opposite(graph: Graph, x: Node, change: Change, depth: int = NEAR) -> Node | None:
+def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | None:
     """A value with the other sign, if that is no operation more, and nothing wraps around."""
     op = x.op
-    if not _is_float(x):
-        return None
-    if op is NEGATIVE:
-        return x.inputs[0]
-    if not x.inputs:
-        return _opposite_number(graph, x, change)
-    if (op is not MULTIPLY and op is not DIVIDE) or not depth or not alone(graph, x):
+    if op is not MULTIPLY and op is not DIVIDE:
+        if op is not NEGATIVE:
+            return _opposite_number(graph, x, change) if change and op is CONSTANT else None
+        return x.inputs[0] if _is_float(x) else None
+    if not depth or not _is_float(x) or not alone(graph, x):
         return None
     a, b = x.inputs
     if (other := _opposite(graph, a, change, depth - 1)) is not None:
         return graph.add(op, (other, b))
-    if (other := _opposite(graph, b, min(change, Change.MINUSES), depth - 1)) is not None:
+    if (other := _opposite(graph, b, min(change, MINUSES), depth - 1)) is not None:
         return graph.add(op, (a, other))
     return None
 
@@ -49,18 +40,19 @@ def _is_float(x: Node) -> bool:
     return x.aval.weak or x.aval.dtype.kind == "f"
 
 
-def _opposite_number(graph: Graph, x: Node, change: Change) -> Node | None:
+def _opposite_number(graph: Graph, x: Node, change: int) -> Node | None:
     """One is no factor of what is one over something."""
-    c = number(x)
-    free = c is not None and change and (c < 0 or (change is Change.WHATEVER_IS_FREE and c not in (0, 1)))
-    return graph.constant(-c) if free else None
+    c = number(x) if _is_float(x) else None
+    if c is None or not (c < 0 or (change == WHATEVER_IS_FREE and c not in (0, 1))):
+        return None
+    return graph.constant(-c)
 
 
 @procedure(NEGATIVE, exact=True)
 def sign_of_product(graph: Graph, node: Node) -> Node | None:
     """``-(-x)`` is `x`, ``-(a * x)`` is ``-a * x``, and ``-(-x / y)`` is ``x / y``."""
     (x,) = node.inputs
-    return x.inputs[0] if x.op is NEGATIVE else _opposite(graph, x, Change.WHATEVER_IS_FREE)
+    return x.inputs[0] if x.op is NEGATIVE else _opposite(graph, x, WHATEVER_IS_FREE)
 
 
 @procedure(MULTIPLY, DIVIDE, exact=True)
@@ -69,12 +61,8 @@ def signs_of_factors(graph: Graph, node: Node) -> Node | None:
     if not _is_float(node):
         return None
     x, y = node.inputs
-    free = Change.WHATEVER_IS_FREE if node.op is MULTIPLY else Change.MINUSES
-    for a, one, b, other in (
-        (x, Change.NEGATIVES, y, free),
-        (y, Change.NEGATIVES, x, Change.WHATEVER_IS_FREE),
-        (x, Change.MINUSES, y, Change.MINUSES),
-    ):
+    free = WHATEVER_IS_FREE if node.op is MULTIPLY else MINUSES
+    for a, one, b, other in (x, NEGATIVES, y, free), (y, NEGATIVES, x, WHATEVER_IS_FREE), (x, MINUSES, y, MINUSES):
         p = _opposite(graph, a, one)
         q = None if p is None else _opposite(graph, b, other)
         if p is not None and q is not None:
@@ -88,8 +76,8 @@ def sign_of_term(graph: Graph, node: Node) -> Node | None:
     x, y = node.inputs
     if x is y or not _is_float(node):
         return None
-    if (other := _opposite(graph, y, Change.MINUSES)) is not None:
+    if (other := _opposite(graph, y, MINUSES)) is not None:
         return graph.add(SUBTRACT if node.op is ADD else ADD, (x, other))
-    if node.op is ADD and (other := _opposite(graph, x, Change.NEGATIVES)) is not None:
+    if node.op is ADD and (other := _opposite(graph, x, NEGATIVES)) is not None:
         return graph.add(SUBTRACT, (y, other))
     return None

@@ -121,7 +121,8 @@ def emit(
     own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     called = excerpt(defined.values())
     kept, definitions = _constants(scope.constants, own, standalone=checks is not None)
-    math = ["import math"] * any("math." in line.text for line in printed([*scope.definitions, *written]))
+    texts = [line.text for line in printed([*scope.definitions, *written])]
+    math = ["import math"] * any("math." in text for text in texts if not text.startswith("#"))
     paths = ["from pathlib import Path"] * (bool(kept) and checks is not None)
     top = [
         *_docstring(header, graph.inputs, [*packages, *packages_of(called)]),
