@@ -23,6 +23,7 @@ from symgrad.analysis.cost import note_columns
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import accumulate_behind, compute_ahead
 from symgrad.control.fuse import fuse_loops
+from symgrad.control.kept import keep_less
 from symgrad.control.slices import slice_reads, slice_reads_within
 from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
@@ -91,6 +92,11 @@ def specialise(graph: Graph, numerics: str = "stable") -> Graph:
 def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
     """The kernel of each contraction."""
     return rewrite(graph, rules_of("lower_contractions", numerics))
+
+
+def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
+    """What loops keep for those that run backwards, chosen where both are known."""
+    return keep_less(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
 
 
 @stable_only
@@ -206,6 +212,13 @@ OPTIMISE = (
         takes="logistic functions of a value and of its negative",
         gives="both by one exponential where a difference from one is as good",
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
+    ),
+    Stage(
+        in_bodies(choose_kept),
+        level=1,
+        takes="loops, and loops that run backwards over what they kept of each turn",
+        gives="fewer values kept: of a turn and its pullback simplified as one",
+        why="which values are few and cheap is known once rules have been applied",
     ),
     Stage(
         in_bodies(compute_ahead),

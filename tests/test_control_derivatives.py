@@ -397,3 +397,19 @@ def test_fewer_states_take_more_loops(checkpoint, turns, sizes):
 def test_a_checkpoint_that_is_no_number():
     with pytest.raises(sg.errors.ArgumentError, match="checkpoint=0"):
         sg.while_loop(lambda x: x > 1, lambda x: x / 2, 8.0, checkpoint=0)
+
+
+def test_what_is_kept_is_chosen_again_once_a_turn_and_its_pullback_are_simplified():
+    """Of a logistic function its value is kept, and its slope is made of that."""
+
+    def f(W, xs):
+        return np.sum(sg.scan(lambda h, x: (1 / (1 + np.exp(-(h @ W + x))), None), np.ones(3), xs)[0])
+
+    lines = sg.grad(f).compile(W, XS).source.splitlines()
+    assert sum("np.exp(" in line and not line.strip().startswith("#") for line in lines) == 1
+    np.testing.assert_allclose(sg.grad(f)(W, XS), evaluate(sg.grad(f), W, XS), rtol=1e-12)
+
+
+def test_a_turn_of_single_numbers_keeps_its_slope():
+    source = sg.grad(PROGRAMS["newton_on_floats"][0]).compile(2.0).source
+    assert source.count(".append(") == 2 * source.count("while ")  # by what it carries and by what it reads

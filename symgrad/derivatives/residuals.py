@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Aval, Node, depends
+from symgrad.core.graph import Aval, Node, depends, is_view
 from symgrad.ops.control import mentions
 
 SMALL = 1024  # numbers, below which a call takes longer than to keep what it gives
@@ -58,7 +58,7 @@ def residuals(
         if x in given:
             continue
         free = mentions(x, own) if own else False
-        size = inf if free or type(x.aval) is not Aval else 0 if x in kept else CALL + numbers(x.aval.shape)
+        size = inf if free or _is_no_smaller_view(x) else 0 if x in kept else CALL + numbers(x.aval.shape)
         edges[x, "in"], edges[x, "out"] = {(x, "out"): size}, {}
         if x in carried or not (free or _is_cheap(x, x in moving)):
             edges[_SOURCE][x, "in"] = inf
@@ -73,6 +73,13 @@ def residuals(
 
 
 _SOURCE, _SINK = "source", "sink"
+
+
+def _is_no_smaller_view(x: Node) -> bool:
+    """Whether to keep what it is a view of, or the node that it is a result of, is as good."""
+    if type(x.aval) is not Aval:
+        return True
+    return is_view(x) and numbers(x.aval.shape) >= numbers(x.inputs[0].aval.shape)
 
 
 def _is_cheap(x: Node, moving: bool) -> bool:

@@ -1,0 +1,203 @@
+"""What a loop keeps of its turns for one that runs backwards, chosen again once both are simplified.
+
+A pullback has chosen before its rules' operations had become fewer, and of two loops no rule sees both. Here a turn and
+its pullback are one graph, which is simplified as a whole, and cut anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from symgrad.control.opened import (
+    Carried,
+    Given,
+    Loop,
+    Opened,
+    Read,
+    Turn,
+    instead_of,
+    items_of,
+    loop_of,
+    stand_in,
+    turn_in,
+)
+from symgrad.core.graph import ITEM, Graph, Node, depends, needed
+from symgrad.core.region import Region, inline
+from symgrad.core.sizes import same
+from symgrad.derivatives.residuals import residuals
+from symgrad.frontend.bodies import promoted
+from symgrad.frontend.variable import Variable
+from symgrad.ops.control import NUMBER, SCAN, own_sizes
+from symgrad.rewrite.engine import Made, copied
+
+
+def keep_less(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
+    """Loops with other stacks for those that run backwards; `simplified` makes the graph of a turn a simpler one."""
+    instead: dict[Node, Made] = {}
+    removed: set[Node] = set()
+    for pair in _pairs(graph):
+        joint = _Joint(pair, simplified)
+        instead |= joint.made(items_of(graph.live))
+        removed |= set(pair.stacks)
+    if not instead:
+        return graph
+    inputs = set(graph.inputs)
+    nodes = [*graph.inputs, *(x for x in graph.live if x not in inputs and x not in removed)]
+    return copied(graph, instead, nodes)
+
+
+class _Pair(NamedTuple):
+    """A loop, one that goes through its turns backwards, and the stacks of the first that are for the second alone."""
+
+    there: Loop
+    back: Loop
+    stacks: Mapping[Node, int]  # by their numbers among the stacks of the loop
+
+
+def _pairs(graph: Graph) -> list[_Pair]:
+    """Such loops, each in one pair."""
+    loops = {node: loop_of(node) for node in graph.live if node.op is SCAN}
+    users: dict[Node, list[Node]] = {}
+    for node in graph.live if len(loops) > 1 else ():
+        for x in node.inputs:
+            users.setdefault(x, []).append(node)
+    pairs: list[_Pair] = []
+    taken: set[Node] = set()
+    for node, back in loops.items():
+        kept = [x for x in back.slices_of if x.op is ITEM and users[x] == [node] and x not in graph.outputs]
+        makers = dict.fromkeys(x.inputs[0] for x in kept)
+        there = next((loops[x] for x in makers if x in loops and _run_alike(loops[x], back)), None)
+        if there is None or back.test is not None or not taken.isdisjoint((node, there.node)):
+            continue
+        numbers = {x: dict(x.params)["index"] - len(there.starts) for x in kept if x.inputs[0] is there.node}
+        pairs.append(_Pair(there, back, numbers))
+        taken |= {node, there.node}
+    return pairs
+
+
+def _run_alike(there: Loop, back: Loop) -> bool:
+    """Whether one loop goes through the turns of the other, from the last to the first."""
+    if there.turns is None or back.turns is None or there.reverse == back.reverse:
+        return False
+    return same(there.turns, back.turns)
+
+
+class _Joint:
+    """A turn of a loop and its pullback in one graph, and what is kept between them."""
+
+    def __init__(self, pair: _Pair, simplified: Callable[[Graph], Graph]) -> None:
+        self.pair, graph = pair, Graph()
+        there, back = pair.there, pair.back
+        given = _inputs(graph, there, {}, {}, None)
+        forth = turn_in(graph, there, given)
+        kept = {x: forth.stacked[j] for x, j in pair.stacks.items()}
+        slices = kept | dict(zip(there.slices_of, given.slices, strict=True))
+        others = dict(zip(there.others, given.others, strict=True))
+        given_back = _inputs(graph, back, slices, others, given.place)
+        backwards = turn_in(graph, back, given_back)
+        own = [x for x, source in zip(given_back.slices, back.slices_of, strict=True) if source not in pair.stacks]
+        self.left = [j for j in range(len(forth.stacked)) if j not in pair.stacks.values()]
+        parts = [forth.updates, [forth.stacked[j] for j in self.left], [] if forth.test is None else [forth.test]]
+        parts += [backwards.updates, backwards.stacked]
+        graph.outputs = [y for part in parts for y in part]
+        self.graph = simplified(graph)
+        results = iter(self.graph.outputs)
+        updates, stacked, tests, own_updates, own_stacked = ([next(results) for _ in part] for part in parts)
+        self.forth = Turn(updates, stacked, tests[0] if tests else None)
+        self.backwards = Turn(own_updates, own_stacked, None)
+        image = dict(zip(graph.inputs, self.graph.inputs, strict=True))
+        self.given, self.given_back = _moved(given, image), _moved(given_back._replace(slices=own), image)
+        self.kept = self.residuals()
+
+    def residuals(self) -> list[Node]:
+        """What to keep of a turn."""
+        shared = {*self.given.carry, self.given.place, *self.given.slices, *self.given.others}
+        apart = [x for x in self.graph.inputs if x not in shared]
+        nodes, made = self.graph.live, [*self.backwards.updates, *self.backwards.stacked]
+        derived = depends(nodes, apart)
+        primal = [x for x in nodes if x in depends(nodes, shared) and x not in derived]
+        own = set(primal)
+        read = dict.fromkeys(y for y in made if y in own)
+        for node in needed(made, own):
+            read |= dict.fromkeys(x for x in node.inputs if x in own)
+        lost = self.given.carry
+        return residuals([*read], primal, lost, shared - set(lost), own_sizes(primal), self.forth.stacked)
+
+    # ---- the two loops
+
+    def made(self, items: Mapping[Node, Mapping[int, Node]]) -> dict[Node, Made]:
+        """How the two are made, and results of them."""
+        there, back = self.pair.there, self.pair.back
+        n, m = len(there.starts), len(there.body.results)
+        loop, places = self.loop_there()
+        numbers = {i: i for i in range(n)} | {n + j: n + k for k, j in enumerate(self.left)}
+        numbers[m] = len(loop.results)
+        results = {x: numbers[i] for i, x in items[there.node].items() if i in numbers}
+        backwards = self.loop_back(places)
+
+        def appended(new: Graph, image: Mapping[Node, Node]) -> Node:
+            stacks = {x: new.add(ITEM, (image[there.node],), (("index", i),)) for x, i in places.items()}
+            return backwards.appended(new, {**image, **stacks})
+
+        instead = instead_of(loop.appended, there.node, results)
+        return instead | instead_of(appended, back.node, {x: i for i, x in items[back.node].items()})
+
+    def loop_there(self) -> tuple[Opened, dict[Node, int]]:
+        """The loop that keeps, and among its results where what it keeps is."""
+        loop, given, turn = self.pair.there, self.given, self.forth
+        places = {x: len(turn.updates) + turn.stacked.index(x) for x in self.kept if x in turn.stacked}
+        new = [x for x in self.kept if x not in places]
+        places |= {x: len(turn.updates) + len(turn.stacked) + k for k, x in enumerate(new)}
+        stacked = [*turn.stacked, *(promoted(self.graph, x, x.aval._replace(weak=False)) for x in new)]
+        return _opened(self.graph, loop, given, turn._replace(stacked=stacked)), places
+
+    def loop_back(self, places: Mapping[Node, int]) -> Opened:
+        """The loop that runs backwards, its turn in a graph of its own; it slices the stacks of what is kept."""
+        back, given, graph = self.pair.back, self.given_back, Graph()
+        sources = dict(zip(self.given.slices, self.pair.there.slices_of, strict=True))
+        reads = dict(zip(self.given.others, self.pair.there.others, strict=True))
+        own = [source for source in back.slices_of if source not in self.pair.stacks]
+        sources |= dict(zip(given.slices, own, strict=True))
+        reads |= dict(zip(given.others, back.others, strict=True))
+        slots = {x: stand_in(graph, x.aval._replace(weak=False), x.where) for x in places}
+        image = {x: stand_in(graph, x.aval, x.where) for x in (*given.carry, given.place, *sources, *reads)}
+        image |= {x: NUMBER(Variable(graph, y)).node if x.aval.weak else y for x, y in slots.items()}
+        made = [*self.backwards.updates, *self.backwards.stacked]
+        region = Region(self.graph, [*image], made)
+        image |= inline(graph, region, [*image.values()])
+        region.label(graph, image)
+        results, n = [image[y] for y in made], len(given.carry)
+        sliced = [*(Read(x, y) for x, y in slots.items()), *(Read(source, image[x]) for x, source in sources.items())]
+        carried = [Carried(*each) for each in zip(back.starts, [image[x] for x in given.carry], results, strict=False)]
+        others = [Read(source, image[x]) for x, source in reads.items()]
+        parts = carried, sliced, others, results[n:], None, back.turns, back.reverse, None
+        return Opened(graph, back.length, image[given.place], *parts).without_unread()
+
+
+def _inputs(
+    graph: Graph, loop: Loop, slices: Mapping[Node, Node], others: Mapping[Node, Node], place: Node | None
+) -> Given:
+    """What a turn is given, in a graph that has something of it already: by the arrays outside."""
+    new = lambda x: stand_in(graph, x.aval, x.where)
+    at = loop.given
+    return Given(
+        [new(x) for x in at.carry],
+        place or new(at.place),
+        [slices.get(source) or new(x) for source, x in zip(loop.slices_of, at.slices, strict=True)],
+        [others.get(source) or new(x) for source, x in zip(loop.others, at.others, strict=True)],
+    )
+
+
+def _moved(given: Given, image: Mapping[Node, Node]) -> Given:
+    """It in another graph."""
+    carry, place, slices, others = given
+    return Given([image[x] for x in carry], image[place], [image[x] for x in slices], [image[x] for x in others])
+
+
+def _opened(graph: Graph, loop: Loop, given: Given, turn: Turn) -> Opened:
+    carried = [Carried(*each) for each in zip(loop.starts, given.carry, turn.updates, strict=True)]
+    sliced = [Read(*each) for each in zip(loop.slices_of, given.slices, strict=True)]
+    others = [Read(*each) for each in zip(loop.others, given.others, strict=True)]
+    parts = carried, sliced, others, turn.stacked, turn.test, loop.turns, loop.reverse, loop.checkpoint
+    return Opened(graph, loop.length, given.place, *parts).without_unread()
