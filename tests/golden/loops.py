@@ -188,21 +188,17 @@ def adaptive_value_and_grad(rate, end):
     h = np.float64(0.1)
     values = []
     hs = []
-    t1 = []
-    t2 = []
-    t3 = []
-    t4 = []
     while t_2 < end:
         values.append(value)
         hs.append(h)
         # test_control_source.py:244  whole = y + h * rate * y
         whole = value + h * rate * value
         # test_control_source.py:245  half = y + 0.5 * h * rate * y
-        t5 = 0.5 * h
-        t6 = t5 * rate
-        half = value + t6 * value
+        t1 = 0.5 * h
+        t2 = t1 * rate
+        half = value + t2 * value
         # test_control_source.py:246  halves = half + 0.5 * h * rate * half
-        halves = half + t6 * half
+        halves = half + t2 * half
         # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
         good = np.abs(halves - whole) < 0.001
         # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
@@ -210,53 +206,33 @@ def adaptive_value_and_grad(rate, end):
             t_2 = t_2 + h
             value = halves
         # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
-        t7 = np.where(good, 1.5 * h, t5)
-        t8 = end - t_2
-        h = np.minimum(t7, t8)
-        # derivative of test_control_source.py:249
-        t1.append(t7 <= t8)
-        t2.append(np.where(t7 == t8, 0.5, 1.0))
-        t3.append(t8 <= t7)
-        t4.append(np.where(t8 == t7, 0.5, 1.0))
+        h = np.minimum(np.where(good, 1.5 * h, t1), end - t_2)
     # derivative of test_control_source.py:252
-    t9 = np.float64(0.0)
-    t10 = np.float64(1.0)
-    t11 = np.float64(0.0)
+    d_y = np.float64(1.0)
     d_rate = np.float64(0.0)
-    for value_2, h_2, t1_t, t2_t, t3_t, t4_t in zip(
-        reversed(values), reversed(hs), reversed(t1), reversed(t2), reversed(t3), reversed(t4)
-    ):
+    for value_2, h_2 in zip(reversed(values), reversed(hs)):
         # test_control_source.py:244  whole = y + h * rate * y
         whole_2 = value_2 + h_2 * rate * value_2
         # test_control_source.py:245  half = y + 0.5 * h * rate * y
-        t12 = 0.5 * h_2
-        t13 = t12 * rate
-        half_2 = value_2 + t13 * value_2
+        t3 = 0.5 * h_2
+        t4 = t3 * rate
+        half_2 = value_2 + t4 * value_2
         # test_control_source.py:246  halves = half + 0.5 * h * rate * half
-        halves_2 = half_2 + t13 * half_2
+        halves_2 = half_2 + t4 * half_2
         # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
         good_2 = np.abs(halves_2 - whole_2) < 0.001
-        # derivative of test_control_source.py:249
-        t14 = np.where(t1_t, t11 * t2_t, 0)
         # derivative of test_control_source.py:248
-        d_t = t9 + np.where(t3_t, -(t11 * t4_t), 0)
         if good_2:
-            t9 = d_t
-            d_halves_2 = t10
-            t10 = np.float64(0.0)
+            d_halves_2 = d_y
+            d_y = np.float64(0.0)
         else:
-            t9 = d_t
-            d_t = np.float64(0.0)
             d_halves_2 = np.float64(0.0)
         # derivative of test_control_source.py:246
-        d_half_2 = d_halves_2 + d_halves_2 * t13
+        d_half_2 = d_halves_2 + d_halves_2 * t4
         # derivative of test_control_source.py:245
-        t16 = d_halves_2 * half_2 + d_half_2 * value_2
-        t17 = d_t + 0.5 * (np.where(good_2, 0, t14) + t16 * rate)
-        t10 = t10 + d_half_2 + d_half_2 * t13
+        d_y = d_y + d_half_2 + d_half_2 * t4
         # derivative of test_control_source.py:252
-        t11 = np.where(good_2, 1.5 * t14, 0) + t17
-        d_rate += t16 * t12
+        d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
     return value.copy(), d_rate
 
 
@@ -276,21 +252,17 @@ def adaptive_value_and_grad(rate, end):
     h = 0.1
     values = []
     hs = []
-    t1 = []
-    t2 = []
-    t3 = []
-    t4 = []
     while t_2 < end:
         values.append(value)
         hs.append(h)
         # test_control_source.py:244  whole = y + h * rate * y
         whole = value + h * rate_ * value
         # test_control_source.py:245  half = y + 0.5 * h * rate * y
-        t5 = 0.5 * h
-        t6 = t5 * rate_
-        half = value + t6 * value
+        t1 = 0.5 * h
+        t2 = t1 * rate_
+        half = value + t2 * value
         # test_control_source.py:246  halves = half + 0.5 * h * rate * half
-        halves = half + t6 * half
+        halves = half + t2 * half
         # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
         good = abs(halves - whole) < 0.001
         # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
@@ -298,54 +270,35 @@ def adaptive_value_and_grad(rate, end):
             t_2 = t_2 + h
             value = halves
         # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
-        t7 = 1.5 * h if good else t5
-        t8 = end - t_2
-        h = minimum(t7, t8)
-        # derivative of test_control_source.py:249
-        t1.append(t7 <= t8)
-        t2.append(0.5 if t7 == t8 else 1.0)
-        t3.append(t8 <= t7)
-        t4.append(0.5 if t7 == t8 else 1.0)
+        h = minimum(1.5 * h if good else t1, end - t_2)
     values = np.array(values)  # float64[turns_0]
     hs = np.array(hs)  # float64[turns_0]
     value = np.float64(value)
     # test_control_source.py:245  half = y + 0.5 * h * rate * y
-    t9 = 0.5 * hs  # float64[turns_0]
-    t10 = t9 * rate  # float64[turns_0]
-    t11 = values + t10 * values  # float64[turns_0]
+    t3 = 0.5 * hs  # float64[turns_0]
+    t4 = t3 * rate  # float64[turns_0]
+    t5 = values + t4 * values  # float64[turns_0]
     # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
-    t12 = np.abs(t11 + t10 * t11 - (values + hs * rate * values)) < 0.001  # bool[turns_0]
-    rate__2 = float(rate)
+    t6 = np.abs(t5 + t4 * t5 - (values + hs * rate * values)) < 0.001  # bool[turns_0]
     # derivative of test_control_source.py:252
-    t13 = 0.0
-    t14 = 1.0
-    t15 = 0.0
+    d_y = 1.0
     d_rate = 0.0
-    for value_2, t1_t, t2_t, t3_t, t4_t, t9_t, t10_t, half_2, good_2 in zip(
-        reversed(values.tolist()), reversed(t1), reversed(t2), reversed(t3), reversed(t4),
-        reversed(t9.tolist()), reversed(t10.tolist()), reversed(t11.tolist()), reversed(t12.tolist())
+    for value_2, t3_t, t4_t, half_2, good_2 in zip(
+        reversed(values.tolist()), reversed(t3.tolist()), reversed(t4.tolist()), reversed(t5.tolist()),
+        reversed(t6.tolist())
     ):
-        # derivative of test_control_source.py:249
-        t16 = t15 * t2_t if t1_t else 0.0
         # derivative of test_control_source.py:248
-        d_t = t13 + (-(t15 * t4_t) if t3_t else 0.0)
         if good_2:
-            t13 = d_t
-            d_halves = t14
-            t14 = 0.0
+            d_halves = d_y
+            d_y = 0.0
         else:
-            t13 = d_t
-            d_t = 0.0
             d_halves = 0.0
         # derivative of test_control_source.py:246
-        d_half_2 = d_halves + d_halves * t10_t
+        d_half_2 = d_halves + d_halves * t4_t
         # derivative of test_control_source.py:245
-        t18 = d_halves * half_2 + d_half_2 * value_2
-        t19 = d_t + 0.5 * ((0.0 if good_2 else t16) + t18 * rate__2)
-        t14 = t14 + d_half_2 + d_half_2 * t10_t
+        d_y = d_y + d_half_2 + d_half_2 * t4_t
         # derivative of test_control_source.py:252
-        t15 = (1.5 * t16 if good_2 else 0.0) + t19
-        d_rate += t18 * t9_t
+        d_rate += (d_halves * half_2 + d_half_2 * value_2) * t3_t
     d_rate = np.float64(d_rate)
     return value, d_rate
 

@@ -219,7 +219,7 @@ class Loop:
         """The array that turns fill, or a list where only they tell how many they are."""
         outer, y = self.outer, self.stacked[item]
         carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
-        hint = self.part.hint(y) or (carried[y].text if y in carried else None)
+        hint = carried[y].text if y in carried else self.part.hint(y)
         if outer.hint(item) is None and hint and self.twin is None:
             outer.names.rename(item, outer.names.fresh(f"{hint}s"))
         name = outer.name(item)
