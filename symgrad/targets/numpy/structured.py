@@ -148,6 +148,8 @@ class Structured(Body):
             if self.names.hint(node) in (None, name):
                 self.names.rename(node, self.names.fresh(f"new_{name}"))
             self.updates.pop(node, None)
+        elif node not in self.goes:
+            self.keep_name(node)
         if node in self.updates:
             self.write_down(node, self.update(node, self.pending.pop(node)))
         else:
@@ -170,6 +172,14 @@ class Structured(Body):
         if free:
             self.names.rename(result, name)
         return free
+
+    def keep_name(self, node: Node) -> None:
+        """Call a value like the parameter that it takes the place of, where the user does."""
+        name = self.names.hints.get(node) and self.hint(node)
+        old = self.passed.get(name or "", ())
+        if old and all(x not in self.fixed and self._is_done_with(x, node) for x in old):
+            self.names.rename(node, self.names.of(old[0]))
+            self.passed[self.names.of(node)].append(node)
 
     def _is_done_with(self, old: Node, node: Node) -> bool:
         """Whether a parameter is needed for nothing behind a node."""
