@@ -62,19 +62,21 @@ def released_names(
     roots: Mapping[Node, Node],
     kept: Container[Node],
     worth: Callable[[Node], bool],
+    parts_of: Callable[[Node], Sequence[Node]] = lambda x: (x,),
 ) -> dict[int, list[str]]:
     """Behind each statement, by its number, the names of memory that no later one needs; behind the last there is none.
 
     An array that is written into passes its name on, which goes when the last value of that name does. By `roots` each
     value lies in the memory of another; what is `kept` is needed behind the last statement; `worth` says whether the
-    memory of a value is worth releasing.
+    memory of a value is worth releasing, and `parts_of` which values with names a statement makes with a value.
     """
+    made = [parts_of(s.makes) if s.makes else () for s in statements]
     last = last_uses(
-        (i, [roots[x] for x in ((*s.reads, s.makes) if s.makes else s.reads)]) for i, s in enumerate(statements)
+        (i, [roots[x] for x in (*s.reads, *parts)]) for i, (s, parts) in enumerate(zip(statements, made, strict=True))
     )
     ends: dict[str, int] = {}
     still: set[str] = set()
-    for x in (s.makes for s in statements if s.makes):
+    for x in (x for parts in made for x in parts):
         name, root = name_of(x), roots[x]
         if root in kept:
             still.add(name)

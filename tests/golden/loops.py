@@ -24,9 +24,9 @@ def recurrent_value_and_grad(W, xs):
     # derivative of test_control_source.py:221
     d_W = np.zeros((3, 3))  # float64[3, 3]
     for hs_2_t, t1_t, d_h_2 in zip(reversed(hs_2), reversed(t1), d_hs[::-1]):
-        d_h_3 = d_h + d_h_2  # float64[3]
+        d_h = d_h + d_h_2  # float64[3]
         # derivative of test_control_source.py:218
-        t2 = d_h_3 * t1_t  # float64[3]
+        t2 = d_h * t1_t  # float64[3]
         d_h = W @ t2
         # derivative of test_control_source.py:221
         d_W += np.outer(hs_2_t, t2)
@@ -59,9 +59,9 @@ def recurrent_value_and_grad(W, xs):
     # derivative of test_control_source.py:221
     t2 = np.empty((n, 3))  # float64[n, 3]
     for t in range(n - 1, -1, -1):
-        d_h_2 = d_h + d_hs[t]  # float64[3]
+        d_h = d_h + d_hs[t]  # float64[3]
         # derivative of test_control_source.py:218
-        t3 = d_h_2 * t1[t]  # float64[3]
+        t3 = d_h * t1[t]  # float64[3]
         d_h = W.dot(t3)
         t2[t] = t3
     d_W = hs_2.T @ t2  # float64[3, 3]

@@ -120,6 +120,10 @@ class Body:
         parts = self.items[node]
         return tuple(self.names.of(parts[i]) if i in parts else self.names.unused for i in range(len(node.aval)))
 
+    def made_with(self, node: Node) -> Sequence[Node]:
+        """The values that a statement gives names when it makes a node."""
+        return (node,)
+
     def _is_large(self, node: Node) -> bool:
         """Whether memory of the function's own is worth a line that releases it."""
         own = node.op not in (INPUT, CONSTANT) and isinstance(node.aval, Aval)
@@ -130,7 +134,7 @@ class Body:
         if not self.nested:
             return {}
         kept = {self.roots[x] for y in self.outputs for x in (y, *self.read(y).reads)}
-        return released_names(self.written, self.names.of, self.roots, kept, self._is_large)
+        return released_names(self.written, self.names.of, self.roots, kept, self._is_large, self.made_with)
 
     # ---- expressions
 

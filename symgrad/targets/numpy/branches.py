@@ -29,15 +29,21 @@ def write_branch(body: Structured, node: Node) -> None:
     item, *more = items.values()
     clause = body.is_side and item in body.goes  # which becomes an `elif`
     if not (more or clause or any(part.written for part in parts)):
-        code = _conditional(condition.code, *[part.code(y) for part in parts for y in part.kept])
+        then, other = [y for part in parts for y in part.kept]
+        is_condition = then.aval == node.inputs[0].aval and (number(then), number(other)) == (True, False)
+        sides = [part.code(y) for part, y in zip(parts, (then, other), strict=True)]
+        if sides[0].text == sides[1].text:
+            code = sides[0]
+        else:
+            code = condition.code if is_condition else _conditional(condition.code, *sides)
         if len(code.text) <= LONGEST:
             reads = [r for x in node.inputs for r in body.read(x).reads]
             body.offer(item, Expr(code, condition.depth + 1, tuple(reads)))
             return
-    then, other = [_without_idle_remarks(part.end()) for part in parts]
-    text = condition.code.text if then else f"not {condition.code.at(COMPARE)}"
-    if then or other:
-        first, others = (then, _others(other)) if then else (other, [])
+    first, second = [_without_idle_remarks(part.end()) for part in parts]
+    text = condition.code.text if first else f"not {condition.code.at(COMPARE)}"
+    if first or second:
+        first, others = (first, _others(second)) if first else (second, [])
         reads = [*condition.reads, *operands]
         body.write_down(node, Suite([f"if {text}:"], first, others, makes=node, reads=reads))
 

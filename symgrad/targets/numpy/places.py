@@ -7,19 +7,40 @@ from functools import lru_cache
 
 from symgrad.analysis.aliases import roots_of
 from symgrad.analysis.liveness import last_users
-from symgrad.core.graph import ITEM, Node, reached
+from symgrad.core.graph import INPUT, ITEM, Node, reached
 from symgrad.core.region import Region
+from symgrad.core.shapes import same_shape
 from symgrad.ops.control import COND, SCAN
+from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from symgrad.ops.index import ADD_AT, SET
 
+IN_PLACE = {ADD: "+=", SUBTRACT: "-=", MULTIPLY: "*="}
 
-def place_of_origin(node: Node, last_use: Mapping[Node, Node | None]) -> Node:
-    """The earliest value that a value is, with numbers assigned, if nothing reads what it was on the way."""
+
+def place_of_origin(node: Node, last_use: Mapping[Node, Node | None], sums: bool = False) -> Node:
+    """The earliest value that a value is, with numbers assigned, if nothing reads what it was on the way.
+
+    With `sums`, and in loops within, an array may also be written over by its sum or product with something else.
+    """
     while True:
         base, user = _base(node)
+        if base is None and sums and node.aval.shape:
+            base = next((x for x in updatable(node) if last_use.get(x) is node), None)
         if base is None or last_use.get(base) is not user:
             return node
         node = base
+
+
+def updatable(node: Node) -> list[Node]:
+    """The parameters over which a sum, a difference or a product may be written."""
+    if node.op not in IN_PLACE or node.inputs[0] is node.inputs[1]:
+        return []
+    operands = node.inputs if node.op.commutes else node.inputs[:1]
+    return [x for x in operands if x.op is INPUT and _is_like(x, node)]
+
+
+def _is_like(x: Node, y: Node) -> bool:
+    return x.aval.dtype == y.aval.dtype and x.aval.weak == y.aval.weak and same_shape(x.aval.shape, y.aval.shape)
 
 
 def _base(node: Node) -> tuple[Node | None, Node]:
@@ -55,7 +76,7 @@ def origins(region: Region) -> tuple[int | None, ...]:
     roots = roots_of(nodes)
     last: dict[Node, Node | None] = {**last_users(nodes, roots), **dict.fromkeys(roots[y] for y in graph.outputs)}
     numbers = {x: i for i, x in enumerate(graph.inputs)}
-    found = [place_of_origin(y, last) for y in graph.outputs]
+    found = [place_of_origin(y, last, sums=True) for y in graph.outputs]
     kept = [roots[y] for y in graph.outputs]
     return tuple(
         [numbers.get(x) if kept.count(roots[y]) == 1 else None for x, y in zip(found, graph.outputs, strict=True)]

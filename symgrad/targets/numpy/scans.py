@@ -6,12 +6,15 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, ITEM, SIZE, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
 from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import SCAN, UNBOUNDED, parted
+from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
 from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.names import RESERVED
@@ -21,6 +24,9 @@ from symgrad.targets.numpy.structured import Move, Structured
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
 COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
 WIDEST = 96  # characters of the line before a loop
+NOT = (TABLE[np.logical_not], TABLE[np.invert])
+BREAK = Verbatim(["break"])
+TRUTHS = (["np.bool(True)", "np.bool(False)"], ["True", "False"])
 START, NEXT = Code("0"), Code("1")
 
 
@@ -54,6 +60,7 @@ class Loop:
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
         self.names: list[Name] = []  # of what is carried
         self.taken: dict[Node, Code] = {}  # what rows are called
+        self.flag = self._flag()
         self.own: set[int] = set()  # which of what is carried starts as memory of the loop's own
         self._count()
 
@@ -65,6 +72,17 @@ class Loop:
             self.asked = expr.reads
             return expr.inputs[0]
         return self.outer.named(length)
+
+    def _flag(self) -> int | None:
+        """Which carried truth does nothing but end the loop: that is a ``break`` behind the turn."""
+        test = self.test
+        if test is None or test.referred[0].op not in NOT:
+            return None
+        (x,) = test.referred[0].inputs
+        i = test.given.index(x) if x in test.given[: self.carried] else None
+        if i is None or i in self.items or number(self.carry[i]) is not False or self.part.reads(self.part.given[i]):
+            return None
+        return None if self.results.count(self.results[i]) > 1 else i
 
     def _part(self, region: Region, results: Sequence[Node]) -> Structured:
         part = self.outer.part(self.node, region, results, deeper=1)
@@ -114,21 +132,22 @@ class Loop:
         outer = self.outer
         names = self.names
         for i in range(self.carried):
-            names.append(self._begin_carry(i))
+            names.append(self._begin_carry(i) if i != self.flag else Name(outer.names.temporary()))
         stacks = [self._begin_stack(item) for item in self.stacked]
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
             each.receive(given, range(self.carried))
         self.part.begin([*map(Move, self.results, names), *map(self._move, self.stacked, stacks)])
-        turn = self.part.end()
-        head, condition = self._head(rows)
+        turn, (head, condition) = self.part.end(), self._head(rows)
         if self.total:
             outer.written.append(Assign((self.total,), START))
             turn.append(Assign((self.total,), NEXT, "+="))
         elif self.is_while and self.is_numbered:
             outer.written.append(Assign((self.count,), START))
             turn.append(Assign((self.count,), NEXT, "+="))
+        if self.flag is not None:
+            turn = _with_break(turn, names[self.flag])
         turn = [*condition, *first, *turn]
         outer.written.append(Suite(laid_out_head(head), turn, makes=self.node, reads=self.node.inputs))
         outer.written += self._behind()
@@ -219,7 +238,7 @@ class Loop:
         """The array that turns fill, or a list where only they tell how many they are."""
         outer, y = self.outer, self.stacked[item]
         carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
-        hint = self.part.hint(y) or (carried[y].text if y in carried else None)
+        hint = carried[y].text if y in carried else self.part.hint(y)
         if outer.hint(item) is None and hint and self.twin is None:
             outer.names.rename(item, outer.names.fresh(f"{hint}s"))
         name = outer.name(item)
@@ -303,18 +322,17 @@ class Loop:
 
     def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:
         """The line of the loop, and what a turn begins with: the test where the line has no room for it."""
-        tests = self._tested()
+        tests = self._tested() if self.flag is None else []
         condition = tests.pop().parts[0] if tests else None
         runs = self._runs(rows)
-        if self.is_while and not tests:
-            assert condition is not None, "a loop without a bound has a test"
+        if self.is_while and condition is not None and not tests:
             both = f"{runs} and {condition.at(COMPARE)}" if runs else condition.text
             if len(both) <= LONGEST:
                 return f"while {both}:", []
         head = runs if not self.is_while else f"while {runs or 'True'}:"
         if condition is None:
             return head, []
-        stop = Suite([f"if not {condition.at(COMPARE)}:"], [Verbatim(["break"])])
+        stop = Suite([f"if not {condition.at(COMPARE)}:"], [BREAK])
         return head, [*tests, stop]
 
     def _runs(self, rows: Sequence[Code]) -> str:
@@ -379,6 +397,34 @@ def takes_rows_of(user: Node, x: Node) -> bool:
     params = {**SCAN.defaults, **dict(user.params)}
     first = 1 + params["carried"]
     return user.inputs[first : first + params["sliced"]].count(x) == user.inputs.count(x)
+
+
+def _with_break(turn: Sequence[Statement], flag: Name) -> list[Statement]:
+    """A turn with the ``break`` behind it that a truth stands for, which need not have a name if it comes last."""
+    *before, last = turn or [Verbatim()]
+    if isinstance(last, Suite) and (rest := _behind_break(last, flag)) is not None:
+        return [*before, Suite(last.text, [BREAK]), *rest]
+    value = _assigned(last, flag)
+    if value is None:
+        return [*turn, Suite([f"if {flag.text}:"], [BREAK])]
+    return [*before, Suite([f"if {value.text}:"], [BREAK])]
+
+
+def _behind_break(branch: Suite, flag: Name) -> list[Statement] | None:
+    """What the ``else`` of a branch does, where the other side sets the flag and nothing else."""
+    if len(branch.clauses) != 1 or not branch.text[0].startswith("if "):
+        return None
+    then, rest = branch.body, branch.clauses[0].body
+    told = [value.text for x in (*then, *rest) if (value := _assigned(x, flag)) is not None]
+    if len(then) != 1 or told not in TRUTHS:
+        return None
+    return [x for x in rest if _assigned(x, flag) is None]
+
+
+def _assigned(statement: Statement, name: Name) -> Code | None:
+    """What a statement assigns to a name."""
+    is_it = isinstance(statement, Assign) and statement.symbol == "=" and statement.targets[0].text == name.text
+    return statement.parts[-1] if is_it and len(statement.parts) == 2 else None
 
 
 def _dtype(item: Node) -> list[str]:

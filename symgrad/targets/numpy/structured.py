@@ -10,19 +10,20 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Node
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node
 from symgrad.core.region import Region
-from symgrad.core.shapes import same_shape
 from symgrad.ops.control import COND, SCAN
-from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
+from symgrad.ops.elementwise import ADD
 from symgrad.spelling import ATOM, Code, Name, call, several
 from symgrad.targets.numpy.body import Body, Expr, place_of
 from symgrad.targets.numpy.names import Scope
-from symgrad.targets.numpy.places import place_of_origin
+from symgrad.targets.numpy.places import IN_PLACE, place_of_origin, updatable
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
-IN_PLACE = {ADD: "+=", SUBTRACT: "-=", MULTIPLY: "*="}
+TRUTH = Aval((), np.dtype(bool))
 
 
 class Move(NamedTuple):
@@ -38,6 +39,7 @@ class Move(NamedTuple):
         return self.target.text if isinstance(self.target, Name) and not self.appends else ""
 
     def statement(self, value: Code, reads: Sequence[Node]) -> Statement:
+        """What does it."""
         if self.copies:
             value = call(f"{value.at(ATOM)}.copy", [])
         if self.appends:
@@ -123,6 +125,13 @@ class Structured(Body):
         expr = self.read(move.node)
         self.written.append(move.statement(expr.code, expr.reads))
 
+    def constant(self, node: Node) -> Expr:
+        """A truth that is carried or chosen may meet ``~``, which of Python's True is -2."""
+        moves = (self.given and node in self.outputs) or any(x.op is SCAN or x.op is COND for x in self.uses[node])
+        if node.aval == TRUTH and moves:
+            return Expr(call("np.bool", [repr(bool(node.constant))]), 0, ())
+        return super().constant(node)
+
     # ---- names
 
     def may_nest(self, node: Node) -> bool:
@@ -139,6 +148,8 @@ class Structured(Body):
             if self.names.hint(node) in (None, name):
                 self.names.rename(node, self.names.fresh(f"new_{name}"))
             self.updates.pop(node, None)
+        elif node not in self.goes:
+            self.keep_name(node)
         if node in self.updates:
             self.write_down(node, self.update(node, self.pending.pop(node)))
         else:
@@ -162,6 +173,14 @@ class Structured(Body):
             self.names.rename(result, name)
         return free
 
+    def keep_name(self, node: Node) -> None:
+        """Call a value like the parameter that it takes the place of, where the user does."""
+        name = self.names.hints.get(node) and self.hint(node)
+        old = self.passed.get(name or "", ())
+        if old and all(x not in self.fixed and self._is_done_with(x, node) for x in old):
+            self.names.rename(node, self.names.of(old[0]))
+            self.passed[self.names.of(node)].append(node)
+
     def _is_done_with(self, old: Node, node: Node) -> bool:
         """Whether a parameter is needed for nothing behind a node."""
         if old not in self.uses:
@@ -170,6 +189,9 @@ class Structured(Body):
             return False
         waiting = [expr.reads for x, expr in self.pending.items() if x is not node and x not in node.inputs]
         return not any(self.roots[x] is self.roots[old] for reads in waiting for x in reads)
+
+    def made_with(self, node: Node) -> Sequence[Node]:
+        return tuple(self.items[node].values()) if node.op is SCAN or node.op is COND else super().made_with(node)
 
     # ---- the end
 
@@ -281,16 +303,11 @@ class Structured(Body):
 
     def may_update(self, node: Node, old: Node) -> bool:
         """Whether a result is a sum with a parameter, or a product, that may be written over it."""
-        if node.op not in IN_PLACE or node.inputs.count(old) != 1 or self.last_use[old] is not node:
+        if old not in updatable(node) or self.last_use[old] is not node:
             return False
-        first = node.inputs[0] is old or node.op.commutes
-        return first and _is_like(node, old) and [self.roots[y] for y in self.referred].count(node) == 1
+        return [self.roots[y] for y in self.referred].count(node) == 1
 
     def stays(self, node: Node) -> Node | None:
         """The parameter that a result is, with numbers assigned, if nothing reads what it was before."""
         first = place_of_origin(node, self.last_use)
         return first if first.op is INPUT and first is not node else None
-
-
-def _is_like(x: Node, y: Node) -> bool:
-    return x.aval.dtype == y.aval.dtype and x.aval.weak == y.aval.weak and same_shape(x.aval.shape, y.aval.shape)
