@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.control.behind import accumulate_behind, compute_behind
 from symgrad.control.dead import drop_dead_results
-from symgrad.control.fission import accumulate_behind, compute_ahead
+from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.slices import slice_reads
 from symgrad.core.graph import verify
@@ -620,3 +621,61 @@ def test_rows_of_rows_that_loops_in_loops_fill():
     (loop,) = loops(after)
     assert carried(loop) == [(4,)]
     assert [carried(node) for node in with_nested(loop.params[0][1].nodes) if node.op is SCAN] == [[()]]
+
+
+# ---- what is only stacked, and what is added
+
+
+def inside(graph):
+    """The operators in the body of the only loop."""
+    (loop,) = loops(graph)
+    return [node.op.name for node in regions_of(loop)[0].nodes if node.inputs]
+
+
+def test_what_is_only_stacked_is_computed_behind():
+    def f(xs):
+        def turn(h, x):
+            h = np.tanh(h @ W + x)
+            return h, (1 - h * h, np.exp(x) * h, h.T)
+
+        return sg.scan(turn, np.zeros(3), xs)
+
+    graph = traced(f, XS)
+    after = optimise(graph)
+    same(graph, after, (XS,))
+    assert inside(after) == ["matmul", "add", "tanh"]
+
+
+@pytest.mark.parametrize(
+    "turn, stays",
+    [
+        (lambda h, x: (h * 0.5 + np.sum(x), np.outer(h, x[:4])), False),
+        (lambda h, x: (h * 0.5 + np.sum(x), h[0] + h[1]), True),  # h is larger
+        (lambda h, x: (np.sin(h) + np.sum(x), np.sin(h)), True),  # the next turn needs it
+        (lambda h, x: (h + 1, np.broadcast_to(h, (300, 3)) * 2), True),  # large
+    ],
+)
+def test_what_is_stacked_is_made_of_what_is_not_larger(turn, stays):
+    xs = RNG.standard_normal((5, 90))
+    graph = traced(lambda xs: sg.scan(turn, np.ones(3), xs), xs)
+    after = compute_behind(graph)
+    same(graph, after, (xs,))
+    assert (inside(after) == inside(graph)) == stays
+
+
+def test_the_place_of_a_turn_is_no_stack():
+    f = lambda xs: repeat(xs.graph, lambda c, t, s: ([c[0] + s[0]], [s[0] * t, c[0] * t]), [0.0], len(xs), [xs])[1]
+    graph = traced(f, XS[0])
+    same(graph, optimise(graph), (XS[0],))
+
+
+def test_terms_that_need_no_state_are_added_ahead():
+    def f(xs, U, b):
+        return sg.scan(lambda h, x: (np.tanh(x @ W + h @ U + b + h * 0.5), None), np.zeros(3), xs)[0]
+
+    args = XS, W, np.arange(3.0)
+    graph = traced(f, *args)
+    after = optimise(graph)
+    same(graph, after, args)
+    assert inside(after).count("add") == 2
+    assert inside(optimise(graph, numerics="ieee")).count("add") == 3
