@@ -679,3 +679,24 @@ def test_terms_that_need_no_state_are_added_ahead():
     same(graph, after, args)
     assert inside(after).count("add") == 2
     assert inside(optimise(graph, numerics="ieee")).count("add") == 3
+
+
+def test_backward_loops_of_what_ends_early_are_over_no_more_than_there_was():
+    def f(xs, U):
+        turn = lambda c, t, s: ([np.tanh(c[0] @ U + s[0] @ W)], [c[0]])
+        (h,), (hs,), _ = repeat(xs.graph, turn, [np.zeros(3)], len(xs), [xs], lambda c, t: t + c[0][0] * 0 < 3)
+        return np.sum(h) + np.sum(hs**2)
+
+    unrolled = lambda xs, U: np.sum(states(xs, U)[-1]) + np.sum(np.stack(states(xs, U)[:-1]) ** 2)
+
+    def states(xs, U):
+        found = [np.zeros(3)]
+        for x in (xs[0], xs[1], xs[2]):
+            found.append(np.tanh(found[-1] @ U + x @ W))
+        return found
+
+    args = XS, W * 0.5
+    graph = sg.grad(f, argnums=(0, 1)).trace(*args).graph
+    same(graph, optimise(graph), args)
+    for a, b in zip(values(optimise(graph), args), sg.grad(unrolled, argnums=(0, 1))(*args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)

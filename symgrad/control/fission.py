@@ -25,9 +25,10 @@ from symgrad.control.opened import (
     stand_in,
     with_sources,
 )
+from symgrad.control.places import turns_of
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline
-from symgrad.core.sizes import Size
+from symgrad.core.sizes import Size, same
 from symgrad.derivatives.batch import batch
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
@@ -49,11 +50,11 @@ class Split(NamedTuple):
 
     @property
     def turns(self) -> Size | None:
-        """How many turns there are."""
-        if self.loop.turns is not None or not self.loop.sliced:
-            return self.loop.turns
-        size: Size = self.loop.sliced[0].source.aval.shape[0]
-        return size
+        """How many turns there are, as stacks are known by it; None where slices are of more, or that is not known."""
+        loop = self.loop
+        turns = loop.turns if loop.turns is not None else turns_of(loop.length)
+        whole = turns is not None and all(same(x.source.aval.shape[0], turns) for x in loop.sliced)
+        return turns if whole and loop.test is None else None
 
     @property
     def room(self) -> int:
@@ -63,9 +64,9 @@ class Split(NamedTuple):
 
 
 def whole_loops(nodes: Iterable[Node]) -> list[Split]:
-    """Loops that go over all of what they slice, in as many turns as are known: others may end before."""
+    """Loops that go over all of what they slice: others may end before."""
     found = [Split(node, opened(loop_of(node))) for node in nodes if node.op is SCAN]
-    return [each for each in found if each.loop.test is None and each.turns is not None]
+    return [each for each in found if each.turns is not None]
 
 
 def for_all_turns(
