@@ -472,7 +472,8 @@ def test_sums_have_their_starts_and_all_their_terms(reverse):
         def turn(c, x):
             s, P, Q = c
             s = np.sin(s) + x
-            return (s, P + np.outer(s, x) - -np.outer(x, x[:2]) @ np.ones((2, 3)), s[:, None] * x + Q), s
+            P = P + np.outer(s, x) - -np.outer(x, x[:2]) @ np.ones((2, 3))
+            return (s, P, s[:, None] * x + (np.outer(x, s) - (np.outer(s, s) - np.outer(s, x))) + Q), s
 
         return sg.scan(turn, (zs[0], zs, np.zeros((3, 3))), xs, reverse=reverse)
 
@@ -683,7 +684,7 @@ def test_terms_that_need_no_state_are_added_ahead():
 
 def test_backward_loops_of_what_ends_early_are_over_no_more_than_there_was():
     def f(xs, U):
-        turn = lambda c, t, s: ([np.tanh(c[0] @ U + s[0] @ W)], [c[0]])
+        turn = lambda c, t, s: ([np.tanh(c[0] @ U + s[0] @ U)], [c[0]])
         (h,), (hs,), _ = repeat(xs.graph, turn, [np.zeros(3)], len(xs), [xs], lambda c, t: t + c[0][0] * 0 < 3)
         return np.sum(h) + np.sum(hs**2)
 
@@ -692,7 +693,7 @@ def test_backward_loops_of_what_ends_early_are_over_no_more_than_there_was():
     def states(xs, U):
         found = [np.zeros(3)]
         for x in (xs[0], xs[1], xs[2]):
-            found.append(np.tanh(found[-1] @ U + x @ W))
+            found.append(np.tanh(found[-1] @ U + x @ U))
         return found
 
     args = XS, W * 0.5

@@ -124,7 +124,20 @@ class _Sums(_Behind):
             terms.append(_Term(b if a is x else a, users[x][0].op is SUBTRACT))
             (x,) = users[x]
         alone = not users[update] and sum(y in chain for y in self.loop.results) == 1
+        terms = [part for term in terms for part in self.split(term, users)]
         return terms if alone and all(y.aval == value.aval for y in (start, *(term.node for term in terms))) else []
+
+    def split(self, term: _Term, users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
+        """The terms of a term that is a sum itself, and nothing else; the whole where none of them is a product."""
+        found, stack = list[_Term](), [term]
+        while stack:
+            x, negative = stack.pop()
+            if x.op in (ADD, SUBTRACT) and len(users[x]) == 1 and x not in self.loop.results:
+                a, b = x.inputs
+                stack += [_Term(b, negative != (x.op is SUBTRACT)), _Term(a, negative)]
+            else:
+                found.append(_Term(x, negative))
+        return found if any(_is_product(part.node) for part in found) else [term]
 
     def take(self, i: int, terms: Sequence[_Term]) -> None:
         """Take a sum behind the loop if there is room for what is not stacked so far."""
