@@ -20,8 +20,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
+from symgrad.control.behind import accumulate_behind, compute_behind
 from symgrad.control.dead import drop_dead_results
-from symgrad.control.fission import accumulate_behind, compute_ahead
+from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.kept import keep_less
 from symgrad.control.slices import slice_reads, slice_reads_within
@@ -233,6 +234,13 @@ OPTIMISE = (
         takes="loops that add up products, as gradients of weights are",
         gives="products of stacks behind loops",
         why="stacks that derivatives need are there already",
+    ),
+    Stage(
+        in_bodies(compute_behind),
+        level=2,
+        takes="loops that compute small things to stack them",
+        gives="stacks of what these are made of, and these for all turns at once",
+        why="it is known what is stacked",
     ),
     Stage(
         in_bodies(drop_dead_results),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.control.behind import accumulate_behind, compute_behind
 from symgrad.control.dead import drop_dead_results
-from symgrad.control.fission import accumulate_behind, compute_ahead
+from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.slices import slice_reads
 from symgrad.core.graph import verify
@@ -471,7 +472,8 @@ def test_sums_have_their_starts_and_all_their_terms(reverse):
         def turn(c, x):
             s, P, Q = c
             s = np.sin(s) + x
-            return (s, P + np.outer(s, x) - -np.outer(x, x[:2]) @ np.ones((2, 3)), s[:, None] * x + Q), s
+            P = P + np.outer(s, x) - -np.outer(x, x[:2]) @ np.ones((2, 3))
+            return (s, P, s[:, None] * x + (np.outer(x, s) - (np.outer(s, s) - np.outer(s, x))) + Q), s
 
         return sg.scan(turn, (zs[0], zs, np.zeros((3, 3))), xs, reverse=reverse)
 
@@ -620,3 +622,82 @@ def test_rows_of_rows_that_loops_in_loops_fill():
     (loop,) = loops(after)
     assert carried(loop) == [(4,)]
     assert [carried(node) for node in with_nested(loop.params[0][1].nodes) if node.op is SCAN] == [[()]]
+
+
+# ---- what is only stacked, and what is added
+
+
+def inside(graph):
+    """The operators in the body of the only loop."""
+    (loop,) = loops(graph)
+    return [node.op.name for node in regions_of(loop)[0].nodes if node.inputs]
+
+
+def test_what_is_only_stacked_is_computed_behind():
+    def f(xs):
+        def turn(h, x):
+            h = np.tanh(h @ W + x)
+            return h, (1 - h * h, np.exp(x) * h, h.T)
+
+        return sg.scan(turn, np.zeros(3), xs)
+
+    graph = traced(f, XS)
+    after = optimise(graph)
+    same(graph, after, (XS,))
+    assert inside(after) == ["matmul", "add", "tanh"]
+
+
+@pytest.mark.parametrize(
+    "turn, stays",
+    [
+        (lambda h, x: (h * 0.5 + np.sum(x), np.outer(h, x[:4])), False),
+        (lambda h, x: (h * 0.5 + np.sum(x), h[0] + h[1]), True),  # h is larger
+        (lambda h, x: (np.sin(h) + np.sum(x), np.sin(h)), True),  # the next turn needs it
+        (lambda h, x: (h + 1, np.broadcast_to(h, (300, 3)) * 2), True),  # large
+    ],
+)
+def test_what_is_stacked_is_made_of_what_is_not_larger(turn, stays):
+    xs = RNG.standard_normal((5, 90))
+    graph = traced(lambda xs: sg.scan(turn, np.ones(3), xs), xs)
+    after = compute_behind(graph)
+    same(graph, after, (xs,))
+    assert (inside(after) == inside(graph)) == stays
+
+
+def test_the_place_of_a_turn_is_no_stack():
+    f = lambda xs: repeat(xs.graph, lambda c, t, s: ([c[0] + s[0]], [s[0] * t, c[0] * t]), [0.0], len(xs), [xs])[1]
+    graph = traced(f, XS[0])
+    same(graph, optimise(graph), (XS[0],))
+
+
+def test_terms_that_need_no_state_are_added_ahead():
+    def f(xs, U, b):
+        return sg.scan(lambda h, x: (np.tanh(x @ W + h @ U + b + h * 0.5), None), np.zeros(3), xs)[0]
+
+    args = XS, W, np.arange(3.0)
+    graph = traced(f, *args)
+    after = optimise(graph)
+    same(graph, after, args)
+    assert inside(after).count("add") == 2
+    assert inside(optimise(graph, numerics="ieee")).count("add") == 3
+
+
+def test_backward_loops_of_what_ends_early_are_over_no_more_than_there_was():
+    def f(xs, U):
+        turn = lambda c, t, s: ([np.tanh(c[0] @ U + s[0] @ U)], [c[0]])
+        (h,), (hs,), _ = repeat(xs.graph, turn, [np.zeros(3)], len(xs), [xs], lambda c, t: t + c[0][0] * 0 < 3)
+        return np.sum(h) + np.sum(hs**2)
+
+    unrolled = lambda xs, U: np.sum(states(xs, U)[-1]) + np.sum(np.stack(states(xs, U)[:-1]) ** 2)
+
+    def states(xs, U):
+        found = [np.zeros(3)]
+        for x in (xs[0], xs[1], xs[2]):
+            found.append(np.tanh(found[-1] @ U + x @ U))
+        return found
+
+    args = XS, W * 0.5
+    graph = sg.grad(f, argnums=(0, 1)).trace(*args).graph
+    same(graph, optimise(graph), args)
+    for a, b in zip(values(optimise(graph), args), sg.grad(unrolled, argnums=(0, 1))(*args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)

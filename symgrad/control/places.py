@@ -8,9 +8,10 @@ import numpy as np
 
 from symgrad.analysis.values import number
 from symgrad.control.opened import Opened
-from symgrad.core.graph import SIZE, Node
+from symgrad.core.graph import ITEM, SIZE, Node
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.frontend.variable import Variable
+from symgrad.ops.control import SCAN
 from symgrad.ops.elementwise import ADD, SUBTRACT
 from symgrad.ops.index_expressions import Slice, Slot
 
@@ -54,6 +55,16 @@ def length_of(loop: Opened) -> Size | None:
     """How many turns a loop has, if that is known before; with a test it may have fewer."""
     length = known_size(loop.length)
     return None if isinstance(length, int) and length < 0 else length
+
+
+def turns_of(length: Node) -> Size | None:
+    """The size that a number of turns is: that by which a loop that has counted them knows its stacks."""
+    if length.op is ITEM and length.inputs[0].op is SCAN:
+        loop, i = length.inputs[0], dict(length.params)["index"]
+        params = dict(loop.params)
+        return params.get("turns") if "test" in params and i == len(loop.aval) - 1 else None
+    size = known_size(length)
+    return None if isinstance(size, int) and size < 0 else size
 
 
 def known_size(node: Node) -> Size | None:

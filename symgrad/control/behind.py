@@ -1,0 +1,254 @@
+"""What of a loop is done behind it, for all turns at once: sums over turns, and what is only stacked (loop fission)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from symgrad.analysis.cost import numbers
+from symgrad.analysis.uses import users_of
+from symgrad.analysis.values import is_zeros
+from symgrad.control.fission import FEW, Split, for_all_turns, is_batched, whole_loops
+from symgrad.control.opened import instead_of, items_of
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, reached
+from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import MATMUL
+from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
+from symgrad.rewrite.engine import Made, copied
+
+
+def accumulate_behind(graph: Graph, numerics: str = "stable") -> Graph:
+    """Sums over turns that no turn reads: of products one of stacked operands, behind the loop."""
+    return _behind(graph, _Sums)
+
+
+def compute_behind(graph: Graph, numerics: str = "stable") -> Graph:
+    """What turns compute to be stacked, and for nothing else, for all turns at once of stacks of what it is made of."""
+    return _behind(graph, _Maps)
+
+
+def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
+    instead: dict[Node, Made] = {}
+    items = items_of(graph.live)
+    for split in whole_loops(graph.live):
+        part = kind(split)
+        part.look()
+        if part.made:
+            instead |= part.instead(items[split.node])
+    return copied(graph, instead) if instead else graph
+
+
+Maker = Callable[[Graph, Mapping[Node, Node], Mapping[Node, Node]], Variable]
+"""How a result is made in another graph, of images of what is outside, and of stacks of values of the turn."""
+
+
+class _Behind:
+    """Those results of a loop that are made behind it, and what is stacked for them."""
+
+    def __init__(self, split: Split) -> None:
+        self.node, self.loop, self.room, self.turns = split.node, split.loop, split.room, split.turns
+        self.slices = {x.value: x.source for x in self.loop.sliced}
+        self.fixed = {x.value for x in self.loop.others}
+        self.stacked = [*self.loop.stacked]
+        self.made: dict[int, Maker] = {}  # by their numbers
+
+    def look(self) -> None:
+        """Find them."""
+        raise NotImplementedError
+
+    def is_fixed(self, x: Node) -> bool:
+        """Whether a value is the same in all turns, as far as it is no result of an operation."""
+        return x in self.fixed or not (x.inputs or x in self.loop.graph.inputs)
+
+    def instead(self, items: Mapping[int, Node]) -> dict[Node, Made]:
+        """How the loop is made without these results, and they of its stacks."""
+        n, results = len(self.loop.carried), len(self.loop.results)
+        carried, stacks = ([i for i in part if i not in self.made] for part in (range(n), range(n, results)))
+        places = {i: k for k, i in enumerate(carried)}
+        places |= {j: len(carried) + self.stacked.index(self.loop.results[j]) for j in stacks}
+        kept = [self.loop.carried[i] for i in carried]
+        after = replace(self.loop, carried=kept, stacked=self.stacked, turns=self.turns)
+        numbered = {x: places[i] for i, x in items.items() if i in places}
+        made = {x: self.behind(self.made[i], len(carried)) for i, x in items.items() if i in self.made}
+        return instead_of(after.without_unread().appended, self.node, numbered) | made
+
+    def behind(self, made: Maker, carried: int) -> Made:
+        """How a result is made of stacks, which come behind what is carried."""
+
+        def result(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+            stack = lambda k: graph.add(ITEM, (image[self.node],), (("index", carried + k),))
+            stacks = {y: image[x] for y, x in self.slices.items()}
+            stacks |= {y: stack(k) for k, y in enumerate(self.stacked)}
+            return made(graph, image, stacks)
+
+        return result
+
+
+# ---- sums over turns
+
+
+class _Term(NamedTuple):
+    """What is added in each turn, or subtracted."""
+
+    node: Node
+    negative: bool
+
+
+class _Sums(_Behind):
+    """Sums that no turn reads."""
+
+    def look(self) -> None:
+        nodes = reached([*self.loop.results, *(c.value for c in self.loop.carried)])
+        users = users_of(nodes)
+        sums = {i: terms for i in range(len(self.loop.carried)) if (terms := self.summed(i, nodes, users))}
+        for products in (True, False):  # what products have stacked, others need not stack again
+            for i, terms in sums.items():
+                if any(_is_product(term.node) for term in terms) == products:
+                    self.take(i, terms)
+
+    def summed(self, i: int, nodes: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
+        """What is added to a carried value in each turn, if nothing else becomes of it."""
+        start, value, update = self.loop.carried[i]
+        chain = depends(nodes, [value])
+        terms, x = [], value
+        while x is not update:
+            if len(users[x]) != 1 or users[x][0].op not in (ADD, SUBTRACT):
+                return []
+            a, b = users[x][0].inputs
+            if b in chain and users[x][0].op is SUBTRACT:
+                return []
+            terms.append(_Term(b if a is x else a, users[x][0].op is SUBTRACT))
+            (x,) = users[x]
+        alone = not users[update] and sum(y in chain for y in self.loop.results) == 1
+        terms = [part for term in terms for part in self.split(term, users)]
+        return terms if alone and all(y.aval == value.aval for y in (start, *(term.node for term in terms))) else []
+
+    def split(self, term: _Term, users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
+        """The terms of a term that is a sum itself, and nothing else; the whole where none of them is a product."""
+        found, stack = list[_Term](), [term]
+        while stack:
+            x, negative = stack.pop()
+            if x.op in (ADD, SUBTRACT) and len(users[x]) == 1 and x not in self.loop.results:
+                a, b = x.inputs
+                stack += [_Term(b, negative != (x.op is SUBTRACT)), _Term(a, negative)]
+            else:
+                found.append(_Term(x, negative))
+        return found if any(_is_product(part.node) for part in found) else [term]
+
+    def take(self, i: int, terms: Sequence[_Term]) -> None:
+        """Take a sum behind the loop if there is room for what is not stacked so far."""
+        of_terms = [self.parts(term.node) for term in terms]
+        parts = [x for each in of_terms for x in each]
+        new = [x for x in dict.fromkeys(parts) if x not in self.slices and x not in self.stacked]
+        free = all(_is_product(term.node) for term in terms) or not new
+        room = self.room - sum(numbers(x.aval.shape) for x in new)
+        if free and room >= 0 and all(of_terms) and not any(x.aval.weak for x in parts):
+            self.room = room
+            self.stacked += new
+            self.made[i] = self.total(self.loop.carried[i].start, [*zip(terms, of_terms, strict=True)])
+
+    def parts(self, term: Node) -> list[Node]:
+        """The values of which stacks are needed for a term: of a sum of what is stacked anyhow, these."""
+        made_of = [_whole(x) for x in term.inputs]
+        is_there = len(made_of) == 1 and (made_of[0] in self.stacked or made_of[0] in self.slices)
+        found = made_of if _is_product(term) or (is_there and is_batched(term)) else [term]
+        return [x for x in found if not self.is_fixed(x)]
+
+    def total(self, start: Node, terms: Sequence[tuple[_Term, Sequence[Node]]]) -> Maker:
+        """The start and the terms of all turns."""
+
+        def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
+            parts = [] if is_zeros(start) else [Variable(graph, image[start])]
+            for (term, negative), needed in terms:
+                total = self.over_turns(graph, image, term, {x: stacks[x] for x in needed})
+                parts.append(-total if negative else total)
+            return reduce(np.add, parts)
+
+        return made
+
+    def over_turns(self, graph: Graph, image: Mapping[Node, Node], term: Node, stacks: Mapping[Node, Node]) -> Variable:
+        """A term for all turns, summed."""
+        if term.op is MATMUL and len(stacks) == 2 and all(x.aval.ndim == 2 for x in term.inputs):
+            a, b = for_all_turns(graph, image, self.loop, term.inputs, stacks)
+            return np.tensordot(Variable(graph, a), Variable(graph, b), axes=((0, 2), (0, 1)))
+        (y,) = for_all_turns(graph, image, self.loop, [term], stacks)
+        return np.sum(Variable(graph, y), axis=0)
+
+
+def _is_product(x: Node) -> bool:
+    """Whether something is a product that has more numbers, or takes more work, than what it is made of."""
+    if x.op is MULTIPLY:
+        return all(numbers(y.aval.shape) < numbers(x.aval.shape) for y in x.inputs)
+    return x.op.contracts
+
+
+def _whole(x: Node) -> Node:
+    """What a value is another view of, with all of its numbers."""
+    while len(x.inputs) == 1 and x.op.view and numbers(x.aval.shape) == numbers(x.inputs[0].aval.shape):
+        (x,) = x.inputs
+    return x
+
+
+# ---- what is only stacked
+
+
+class _Maps(_Behind):
+    """Stacks of what is small and made in turns for nothing else, where what it is made of takes no more memory."""
+
+    def look(self) -> None:
+        n = len(self.loop.carried)
+        made_of = {n + j: self.leaves(y) for j, y in enumerate(self.loop.stacked) if self.is_only_stacked(y)}
+        made_of = {j: leaves for j, leaves in made_of.items() if leaves and not any(x.aval.weak for x in leaves)}
+        if not self.saves(made_of):
+            made_of = {j: leaves for j, leaves in made_of.items() if self.saves({j: leaves})}
+        for j, leaves in made_of.items():
+            self.made[j] = self.map(self.loop.results[j], leaves)
+        self.stacked = [y for j, y in enumerate(self.loop.stacked) if n + j not in self.made]
+        self.stacked += self.new(made_of)
+
+    def saves(self, made_of: Mapping[int, Sequence[Node]]) -> bool:
+        """Whether the stacks that are needed take no more memory than those that are not needed any more."""
+        size = lambda xs: sum(numbers(x.aval.shape) for x in xs)
+        return size(self.new(made_of)) <= size(self.loop.results[j] for j in made_of)
+
+    def new(self, made_of: Mapping[int, Sequence[Node]]) -> list[Node]:
+        """What has to be stacked that is not yet."""
+        gone = {self.loop.results[j] for j in made_of}
+        there = {*self.slices, *(y for y in self.loop.stacked if y not in gone)}
+        return [x for x in dict.fromkeys(x for leaves in made_of.values() for x in leaves) if x not in there]
+
+    @cached_property
+    def carried_on(self) -> set[Node]:
+        """What turns make for the turns that come after them."""
+        return set(reached([c.update for c in self.loop.carried]))
+
+    def is_only_stacked(self, x: Node) -> bool:
+        """Whether a value is made to be stacked alone, and as easily for all turns at once."""
+        if not x.inputs or x in self.carried_on or type(x.aval) is not Aval or x.aval.weak:
+            return False
+        return is_batched(x) and numbers(x.aval.shape) <= FEW
+
+    def leaves(self, y: Node) -> list[Node]:
+        """What a value is made of that is not only there to be stacked."""
+        found, seen, stack = list[Node](), {y}, [y]
+        while stack:
+            node = stack.pop()
+            if node is not y and not self.is_only_stacked(node):
+                found += [] if self.is_fixed(node) else [node]
+                continue
+            stack += [x for x in node.inputs if x not in seen]
+            seen.update(node.inputs)
+        return sorted(found, key=lambda x: x.id)
+
+    def map(self, y: Node, leaves: Sequence[Node]) -> Maker:
+        """A value of all turns, of stacks."""
+
+        def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
+            (z,) = for_all_turns(graph, image, self.loop, [y], {x: stacks[x] for x in leaves})
+            return Variable(graph, z)
+
+        return made
