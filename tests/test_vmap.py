@@ -189,6 +189,28 @@ def test_source_has_the_names_of_the_function():
     assert " for " not in source.split("def ")[1]
 
 
+def clipped(w, xs, ys):
+    """The sum of the gradients of all examples, none of which is longer than one."""
+    each = sg.vmap(sg.grad(loss), (None, 0, 0))(w, xs, ys)
+    lengths = np.sqrt(np.sum(each**2, axis=(1, 2)))
+    return np.tensordot(np.minimum(1, 1 / lengths), each, 1)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_gradients_of_each_example_are_shortened(level):
+    each = by_rows(sg.grad(loss), (None, 0, 0), 5, W, X, Y)
+    lengths = np.linalg.norm(each, axis=(1, 2))
+    assert min(lengths) < 1 < max(lengths)
+    expected = np.einsum("n,nij->ij", np.minimum(1, 1 / lengths), each)
+    np.testing.assert_allclose(sg.compile(clipped, optimize=level)(W, X, Y), expected)
+
+
+def test_lengths_and_sums_of_outer_products_do_not_need_them():
+    specs, matrices = ("float64[64, 32]", "float64[n, 64]", "float64[n, 32]"), re.compile(r"\[(n|rows), 64, 32\]")
+    assert not matrices.search(sg.compile(clipped).source(*specs))
+    assert matrices.search(sg.compile(clipped, numerics="ieee").source(*specs))
+
+
 def test_it_goes_to_another_process():
     f = pickle.loads(pickle.dumps(sg.vmap(np.sin, 1, 1)))
     np.testing.assert_array_equal(f(X), np.sin(X))

@@ -184,6 +184,33 @@ def test_places_beyond_the_end_are_not_read_once_an_input_is_done():
     check(summed, (np.arange(4.0), np.array([1, 4, 0])), (None, 0))
 
 
+MATRICES = np.stack([np.diag([2.0, 3.0]), np.ones((2, 2)), np.full((2, 2), np.nan), np.array([[2.0, 1.0], [1.0, 1.0]])])
+FACTORISATIONS = [
+    lambda A: np.linalg.solve(A, np.ones(2)),
+    np.linalg.inv,
+    np.linalg.cholesky,
+    np.linalg.eigvalsh,
+    np.linalg.svdvals,
+    np.linalg.pinv,
+    lambda A: np.linalg.eigh(A)[0],
+    lambda A: np.linalg.svd(A)[1],
+    lambda A: np.linalg.lstsq(A, np.ones(2))[0],
+]
+
+
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("factorise", FACTORISATIONS)
+def test_a_matrix_of_another_side_is_not_factorised(factorise, level):
+    def f(A):
+        regular = lambda: np.sum(factorise(A))
+        return sg.cond(np.abs(A[0, 0] * A[1, 1] - A[0, 1] * A[1, 0]) > 0.1, regular, lambda: 0.0)
+
+    check_at(level, f, (MATRICES,))
+    check_at(level, f, (MATRICES[1:3],))  # none is regular
+    if factorise is not np.linalg.pinv:
+        check_at(level, sg.grad(f), (MATRICES[[0, 1, 3]],))
+
+
 # ---- what is made of them
 
 
@@ -431,6 +458,62 @@ def test_ensembles_are_those_of_jax():
         jax.config.update("jax_enable_x64", before)
 
 
+# ---- Python's own loops and branches
+
+
+def root_in_python(a):
+    x = 1.0
+    while abs(x * x - a) > 1e-12 * a:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def stopped_in_python(x, steps):
+    for step in steps:
+        if x > 5:
+            break
+        x = x * 1.5 + step
+    return x
+
+
+def sides_in_python(x):
+    if x < 1:
+        return x * x
+    if x < 3:
+        return np.log(x)
+    return 1 / x
+
+
+def adaptive_in_python(y):
+    t, h = 0.0, 0.1
+    while t < 1.0:
+        error = h * h * abs(y)
+        if error > 0.02:
+            h = h * 0.5
+            continue
+        y, t = y + h * np.cos(y), t + h
+        if error < 0.005:
+            h = min(h * 1.5, 0.3)
+    return y
+
+
+IN_PYTHON = {
+    "until": (root_in_python, (NUMBERS,)),
+    "break": (stopped_in_python, (NUMBERS, np.arange(20.0) / 10), (0, None)),
+    "early returns": (sides_in_python, (np.array([0.5, 2.0, 30.0]),)),
+    "continue": (adaptive_in_python, (NUMBERS,)),
+}
+
+
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("name", IN_PYTHON)
+def test_of_loops_and_branches_of_python(name, level):
+    f, args, *axes = IN_PYTHON[name]
+    with sg.options(loops="auto"):
+        check_at(level, f, args, *axes)
+        check_at(level, sg.grad(f), args, *axes)
+
+
 # ---- what a reader sees
 
 
@@ -455,6 +538,15 @@ def test_an_ensemble_reads_as_it_is_written_by_hand():
         "going = going & (np.abs(t2 * t2 - a) > t1)",
         "return t2",
     ]
+
+
+def test_a_test_in_two_steps_is_one_mask():
+    def counted(x):
+        goes_on = lambda i: sg.cond(i < 9, lambda: x > i, lambda: False)
+        return sg.while_loop(goes_on, lambda i: i + 2, 0)
+
+    lines = lines_of(counted, "float64[n]")
+    assert "going = going & ((t1 < 9) & (x > t1))" in lines
 
 
 def test_a_branch_is_a_choice():

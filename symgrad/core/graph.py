@@ -70,6 +70,7 @@ class Op:
     signature: Callable[..., AxisSignature] | None = None
     axes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # parameters that speak of axes
     places: int | None = None  # the inputs from this one on are indices: beyond the end NumPy raises
+    refuses: bool = False  # NumPy raises for some matrices, the first input: singular ones, or those that have a NaN
     joins: bool = False  # the inputs are alike but for one axis: a further one of one of them is a further one of all
     elementwise: bool = False  # broadcasts its inputs and works number by number
     keeps_weak: bool = False  # a Python operator: of Python scalars it gives a Python scalar

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.axes import Stack, signature_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, needed
+from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, depends, moved_name, needed
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
@@ -145,8 +145,8 @@ class Batching(NamedTuple):
             self.check_sizes(node, inputs)
         if not any(batched) and (rule is None or self.active is None):
             return self.unbatched(node, inputs)
-        if self.active is not None and node.op.places is not None:
-            inputs = [self.asked(x, node.op.places <= i) for i, x in enumerate(inputs)]
+        if self.active is not None and (node.op.places is not None or node.op.refuses):
+            inputs = [self.asked(x, node.op, i) for i, x in enumerate(inputs)]
         call = Call(node, inputs, batched, self)
         if rule is not None:
             return rule(call)
@@ -162,12 +162,14 @@ class Batching(NamedTuple):
         for x in inputs:
             x.check_whole()
 
-    def asked(self, x: Image, indices: bool) -> Image:
-        """Indices, but for 0 where nothing is asked for: there they may be beyond the end."""
-        if not indices or x.axis is None or self.active is None:
+    def asked(self, x: Image, op: Op, i: int) -> Image:
+        """Input i; where nothing is asked for it is what NumPy never refuses: the first place, an identity."""
+        is_matrix, is_place = op.refuses and i == 0, op.places is not None and op.places <= i
+        if self.active is None or x.axis is None or not (is_matrix or is_place):
             return x
         value = x.at(0)
-        return Image(chosen(self.active, value, 0, value.ndim - 1), 0)
+        safe = np.eye(*value.shape[-2:], dtype=value.dtype, like=value) if is_matrix else 0
+        return Image(chosen(self.active, value, safe, value.ndim - 1), 0)
 
     def unbatched(self, node: Node, inputs: Sequence[Image]) -> Any:
         """Of inputs that are the same for all."""

@@ -175,6 +175,7 @@ SOLVE = operator(
     batch=lambda batched, a, b: batch_solver(np.linalg.solve, batched, a, b) if batched[1] else NotImplemented,
     flops=lambda y, a, b: work(a, 2, 3) + 2 * a.shape[-1] * shapes.product(y.shape),
     signature=flow_solve,
+    refuses=True,
 )
 
 
@@ -184,6 +185,7 @@ INV = operator(
     vjp=lambda g, y, a: (-product(transposed(y), g, transposed(y)),),
     flops=lambda y, a: work(a, 2),
     signature=lettered("...__->...__"),
+    refuses=True,
 )
 
 # ---- Cholesky
@@ -204,6 +206,7 @@ CHOLESKY = operator(
     vjp=_vjp_cholesky,
     flops=lambda y, a, upper: work(a, 1, 3),
     signature=lettered("...__->...__"),
+    refuses=True,
 )
 
 
@@ -238,6 +241,7 @@ EIGH = operator(
     flops=lambda y, a, UPLO: work(a, 9),
     signature=lettered("...__->..._"),
     singular=True,
+    refuses=True,
 )
 
 
@@ -253,6 +257,7 @@ EIGVALSH = operator(
     vjp=_vjp_eigvalsh,
     flops=lambda y, a, UPLO: work(a, 4, 3),
     signature=lettered("...__->..._"),
+    refuses=True,
 )
 
 
@@ -300,6 +305,7 @@ SVD = operator(
     flops=lambda y, a, full_matrices: 6 * tall(a) + 20 * small(a),
     signature=lettered("...__->...__"),
     singular=True,
+    refuses=True,
 )
 
 
@@ -314,6 +320,7 @@ SVDVALS = operator(
     vjp=_vjp_svdvals,
     flops=lambda y, a: 2 * tall(a) + 2 * small(a),
     signature=lettered("...__->..._"),
+    refuses=True,
 )
 
 

@@ -29,6 +29,7 @@ PINV = operator(
     infer=lambda a: of_matrix("pinv", "mn->nm", a),
     vjp=vjp_pinv,
     signature=lettered("...__->...__"),
+    refuses=True,
 )
 
 
@@ -74,6 +75,7 @@ LSTSQ = operator(
     batch=_batch_lstsq,
     signature=lambda y, a, b: flow_solve(y, a, b)._replace(stack=None),
     spell=lambda node, a, b: Code(f"np.linalg.lstsq({a.text}, {b.text}, rcond=None)[0]"),
+    refuses=True,
 )
 
 
@@ -99,6 +101,7 @@ RANK = operator(
     np.linalg.matrix_rank,
     infer=_infer_rank,
     signature=lettered("...__->..."),
+    refuses=True,
 )
 
 

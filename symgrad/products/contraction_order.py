@@ -12,8 +12,10 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Any
 
+from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node
 from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import OUTER
 from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.shape import TRANSPOSE
@@ -163,3 +165,39 @@ def _inner(graph: Graph, c: Contraction, i: int) -> Contraction | None:
     names = dict(zip(found.out, term, strict=True))
     free = iter(label for label in LETTERS if label not in "".join((*c.terms, c.out)))
     return found.renamed(names | {label: next(free) for label in found.contracted})
+
+
+# ---- products that several need
+
+
+@procedure(*CONTRACTIONS, changes_nan=True)
+def contraction_of_outer_product(graph: Graph, node: Node) -> Variable | None:
+    """Of vectors rather than of the matrix that they make, though others need that too: it reads less.
+
+    Squared lengths of gradients, one for each example, are products of the lengths of their factors.
+    """
+    c = contraction_of(node)
+    if c is None or len(c.terms) != 2 or not plain(*c.operands) or not any(map(_stretches, c.operands)):
+        return None
+    parts = [_factors(graph, *each) for each in zip(c.operands, c.terms, strict=True)]
+    operands, terms = zip(*[pair for part in parts for pair in part], strict=True)
+    factors = Contraction(operands, terms, c.out)
+    if len(terms) == 2 or any(map(factors.own, range(len(terms)))):
+        return None
+    work, tree = cheapest(factors)
+    return in_order(graph, factors, tree) if work <= GAIN * c.work() else None
+
+
+def _stretches(x: Node) -> bool:
+    """Whether a value is a product of arrays of which each is repeated."""
+    return x.op in (MULTIPLY, OUTER) and all(numbers(y.aval.shape) < numbers(x.aval.shape) for y in x.inputs)
+
+
+def _factors(graph: Graph, x: Node, term: str) -> list[tuple[Node, str]]:
+    """The factors of an outer product, with the labels that they have where it has these; anything else as it is."""
+    found = contraction_of(x) if _stretches(x) and plain(x, *x.inputs) else None
+    found = found and trimmed(graph, found)
+    if found is None or found.contracted or found.out == "" or len(found.terms) != 2:
+        return [(x, term)]
+    named = found.renamed(dict(zip(found.out, term, strict=True)))
+    return list(zip(named.operands, named.terms, strict=True))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from symgrad.ops.elementwise import POSITIVE
-from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, real, signed
+from symgrad.rewrite.conditions import BOOLEAN, FLOAT, arithmetic, finite, floating, floats, real, signed, truths
 from symgrad.rewrite.rules import rule
 
 # ---- signs and neutral numbers
@@ -199,7 +199,7 @@ def never(x, y):
     return np.where(False, x, y), y
 
 
-@rule(exact=True, c=BOOLEAN, when=lambda c, x, y: c.dtype.kind == "b")
+@rule(exact=True, c=BOOLEAN, when=lambda c, x, y: truths(c=c))
 def choice_by_inverse(c, x, y):
     return np.where(~c, x, y), np.where(c, y, x)
 
@@ -212,6 +212,26 @@ def choice_in_first(c, x, y, z):
 @rule(exact=True, c=BOOLEAN)
 def choice_in_second(c, x, y, z):
     return np.where(c, x, np.where(c, y, z)), np.where(c, x, z)
+
+
+@rule(exact=True, c=BOOLEAN, when=truths)
+def choice_of_truths(c):
+    return np.where(c, True, False), c
+
+
+@rule(exact=True, c=BOOLEAN, when=truths)
+def choice_of_falsehoods(c):
+    return np.where(c, False, True), ~c
+
+
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, when=truths)
+def truth_if_both(c, d):
+    return np.where(c, d, False), c & d
+
+
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, when=truths)
+def truth_if_either(c, d):
+    return np.where(c, True, d), c | d
 
 
 @rule(exact=True, c=BOOLEAN)
@@ -229,7 +249,7 @@ def both_again(c, d):
     return (c & d) & d, c & d
 
 
-@rule(exact=True, c=BOOLEAN, when=lambda c, dtype: c.dtype.kind == "b")
+@rule(exact=True, c=BOOLEAN, when=lambda c, dtype: truths(c=c))
 def truth_as_number(c, dtype=FLOAT):
     return np.astype(c, dtype) != 0, c
 

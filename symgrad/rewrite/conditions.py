@@ -30,6 +30,11 @@ def arithmetic(x, **_):
     return x.dtype.kind != "b"
 
 
+def truths(**arrays):
+    """Whether all are truths."""
+    return all(x.dtype.kind == "b" for x in arrays.values())
+
+
 def floats(**arrays):
     """Whether nothing wraps around: all are floating, or Python's numbers."""
     return all(x.dtype.kind == "f" or x.aval.weak for x in arrays.values() if hasattr(x, "aval"))

@@ -74,6 +74,7 @@ _PINV = operator(
     vjp=vjp_pinv,
     signature=lettered("...__->...__"),
     package=PACKAGE,
+    refuses=True,
 )
 """SciPy's own, which takes other singular values for zero than NumPy's."""
 
@@ -93,6 +94,7 @@ _LSTSQ = operator(
     signature=flow_solve,
     spell=lambda node, a, b: Code(f"scipy.linalg.lstsq({a.text}, {b.text})[0]"),
     package=PACKAGE,
+    refuses=True,
 )
 
 
@@ -118,6 +120,7 @@ _EIGH = operator(
     signature=lettered("...__->..._"),
     singular=True,
     package=PACKAGE,
+    refuses=True,
 )
 """SciPy's own, since the signs of the vectors are not NumPy's."""
 

@@ -73,6 +73,7 @@ SOLVE_TRIANGULAR = operator(
     flops=lambda y, a, b, **kind: a.shape[-1] * shapes.product(y.shape),
     signature=lambda y, a, b, **kind: flow_solve(y, a, b),
     package=PACKAGE,
+    refuses=True,
 )
 
 
@@ -164,6 +165,7 @@ LU_FACTOR = operator(
     signature=lettered("...__->...__"),
     singular=True,
     package=PACKAGE,
+    refuses=True,
 )
 
 
