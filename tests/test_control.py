@@ -167,3 +167,12 @@ def test_what_a_turn_leaves_behind_is_no_value():
 def test_arrays_of_two_lengths_are_refused():
     fact, *_ = message(lambda x: sg.scan(lambda c, s: (c, s[0]), 0.0, (x, x[1:])), np.ones(3))
     assert fact == "sg.scan: 3 and 2 turns"
+
+
+def test_what_one_branch_has_computed_is_not_there_outside_of_it():
+    def f(a, k):  # beyond the end there is nothing to be read, in both
+        first = sg.cond(k < 3, lambda: a[k], lambda: 0.0)
+        return first + sg.cond(k < 3, lambda: 2 * a[k], lambda: 0.0)
+
+    check(f, np.arange(3.0), np.int64(1))
+    check(f, np.arange(3.0), np.int64(7))

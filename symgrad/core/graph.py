@@ -228,6 +228,7 @@ class Graph:
         self.rewrites: list[tuple[Any, Node, Node]] = []
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
+        self.conditional: set[Node] = set()  # made in branches: nobody has asked for them outside of these
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
         self.journal: dict[int, Any] | None = None  # in which writes into what is older are noted, if they are allowed
         self._interned: dict[tuple[Any, ...], Node] = {}

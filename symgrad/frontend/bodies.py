@@ -44,7 +44,8 @@ def joined(graph: Graph, pred: Variable, sides: Sequence[Sequence[Node]], since:
     """The results of both branches, traced since the graph had so many nodes, as those of one node."""
     avals = [common(y.aval, z.aval) for y, z in zip(*sides, strict=True)]
     sides = [[promoted(graph, y, aval) for y, aval in zip(side, avals, strict=True)] for side in sides]
-    both = closed(graph, (), [y for side in sides for y in side], lambda x: x.id >= since)
+    both = closed(graph, (), [y for side in sides for y in side], lambda x: x.id >= since or x in graph.conditional)
+    graph.conditional.update(graph.nodes[since:])
     given = both.parameters
     regions = {name: Region(graph, given, side) for name, side in zip(("then", "other"), sides, strict=True)}
     return _items(graph, COND, (pred.node, *given), regions)

@@ -216,6 +216,7 @@ class Run:
         """What has changed, which is taken back; names are set by the caller."""
         self.check()
         self._leave()
+        self.graph.conditional.update(self.graph.nodes[self.since :])
         values = {name: held(local.get(name, UNDEFINED)) for name in names}
         places = {place.id: (place, held(old), held(new)) for place, old, new in self._contents.changes()}
         memory = {key: (root, before, root.content) for key, (root, before) in self._journal.items()}
