@@ -209,6 +209,11 @@ class Run:
         self._refused = len(noted) if noted is not None else 0
 
     @property
+    def made(self) -> int:
+        """How many nodes there are more."""
+        return len(self.graph.nodes) - self.since
+
+    @property
     def arrays(self) -> dict[int, Any]:
         return self._contents.arrays
 
@@ -236,12 +241,13 @@ class Run:
 
     def keep(self) -> None:
         """Leave all as it is."""
-        self._leave()
+        self.graph.body, self.graph.journal = self._before
         for root, before in self._journal.values():
             if self.graph.journal is not None and root.is_older(self.graph.body):
                 self.graph.journal.setdefault(id(root), (root, before))
 
     def _leave(self) -> None:
+        self.graph.leave_body(self.since)
         self.graph.body, self.graph.journal = self._before
 
 
