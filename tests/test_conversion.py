@@ -57,3 +57,251 @@ def test_random_programs_traced(seed):
         except sg.errors.UnsupportedError:  # not every program can be traced
             return
         np.testing.assert_array_equal(given, f(x, xs.copy()))
+
+
+# ---- each construct
+
+
+def piecewise(x):
+    if x < -1:
+        return x * x
+    elif x < 1:
+        y = 3 * x
+    else:
+        y = np.exp(x)
+    return y + 1
+
+
+def conditional(x):
+    return (np.sin(x) if x > 0 else np.cos(x)) * (2.0 if not x > 1 else 3.0)
+
+
+def logical(x):
+    if (x > 0 and np.log(x) < 1) or x < -2:
+        return x**3
+    return 2 * x
+
+
+def in_a_chain(x):
+    return x * x if -1 < x <= 1 < 2 else x
+
+
+def extremes(x):
+    return max(x, x * x, 0.5) - min(2.0, x) + (x if any([x > 1, x < -2]) else 0.1) + (x if all([x > 1, x < 9]) else 0)
+
+
+def member(x):
+    return x if x in (1.5, 2.5) else x * x
+
+
+def until_small(x):
+    turns = 0
+    while abs(x) > 0.11:
+        x = 0.5 * x
+        turns += 1
+    else:
+        x = x * 3
+    return x * turns
+
+
+def newton(a):
+    x = 1.0 + abs(a)
+    while True:
+        step = (x * x - abs(a)) / (2 * x)
+        x -= step
+        if abs(step) < 1e-12:
+            return x
+
+
+def breaks(xs):
+    total = 0.0
+    for i, x in enumerate(xs):
+        if x > 2:
+            break
+        if x < 0:
+            continue
+        total += x * (i + 1)
+    else:
+        total = -total
+    return total
+
+
+def nested(xs):
+    total = 0.0
+    for x in xs:
+        for y in reversed(xs):
+            if x * y > 3:
+                break
+            total += x * y
+        if total > 20:
+            return total * 2
+    return total
+
+
+def after_the_loop(xs):
+    for i in range(len(xs)):
+        x = xs[i] * i
+    return x * i
+
+
+def in_place(xs):
+    v = xs.copy()
+    view = v[1:]
+    for _ in range(5):
+        v[:-1] += 0.1 * view
+        if v[0] > 1:
+            v[0] *= 0.5
+    return np.sum(view * v[:-1])
+
+
+def at_the_index(xs):
+    out = np.zeros(len(xs))
+    out[0] = xs[0]
+    for t in range(1, len(xs)):
+        out[t] = 0.5 * out[t - 1] + xs[t] ** 2
+    return np.sum(out**2)
+
+
+def appended(xs):
+    state, path = 0.0, [1.0]
+    for x in xs:
+        state = 0.9 * state + x
+        path.append(state * path[-1])
+    return np.sum(np.stack(path[1:])) + path[2] + len(path)
+
+
+def of_a_dict(xs):
+    state = {"h": 0.0, "c": xs[0]}
+    for x, y in zip(xs[:-1], xs[1:], strict=True):  # noqa: RUF007
+        state["c"] = state["c"] * 0.5 + x
+        state["h"] = np.tanh(state["c"] * y)
+    return state["h"] + state["c"]
+
+
+def by_closures(xs):
+    total = 0.0
+
+    def add(x):
+        nonlocal total
+        total += x * factor
+
+    factor = 1.0
+    for x in xs:
+        factor = factor * 0.9
+        if x > 0:
+            add(x)
+    return total
+
+
+class Body:
+    def __init__(self, x):
+        self.x = x
+
+    def step(self, f):
+        self.x = self.x + f
+        return self
+
+
+def of_an_object(xs):
+    body = Body(xs[0])
+    for x in xs:
+        body.step(x * body.x)
+        if body.x > 10:
+            body.x = body.x * 0.5
+    return body.x
+
+
+def perhaps(x):
+    if x < 0:
+        return None
+    return np.sqrt(x)
+
+
+def asks_for_none(x):
+    y = perhaps(x)
+    return x * x if y is None else 2 * y
+
+
+def of_tuples(xs):
+    a, b = (1.0, 0.0), 0.5
+    for x in xs:
+        (s, t), b = a, b * 0.9
+        a = (s + b * x, t - s)
+    return a[0] * a[1]
+
+
+def shrinking(xs):
+    while len(xs) > 1:
+        xs = 0.5 * (xs[1:] + xs[:-1]) ** 2
+    return xs[0]
+
+
+def only_inside(x):
+    while x < 10:
+        previous = x
+        x = x + 0.1 * x * x + 1
+    return x - previous
+
+
+NUMBERS = [
+    piecewise,
+    conditional,
+    logical,
+    in_a_chain,
+    extremes,
+    member,
+    until_small,
+    newton,
+    asks_for_none,
+    only_inside,
+]
+ROWS = [
+    breaks,
+    nested,
+    after_the_loop,
+    in_place,
+    at_the_index,
+    appended,
+    of_a_dict,
+    by_closures,
+    of_an_object,
+    of_tuples,
+]
+ARRAYS = [
+    np.array([0.5, 1.1, -0.3, 0.7, 1.9]),
+    np.array([0.5, 3.1, -0.3, 2.7, 1.9]),
+    np.array([1.5, 1.9, 1.2, 1.3, 1.4]),
+]
+
+
+@pytest.mark.parametrize("f", NUMBERS)
+@pytest.mark.parametrize("x", [-2.7, -0.5, 0.4, 1.5, 2.5])
+def test_functions_of_a_number(f, x):
+    for level in (0, 2):
+        value, slope = sg.value_and_grad(f, optimize=level)(x)
+        assert value == pytest.approx(f(x), rel=1e-14)
+        assert slope == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-5, abs=1e-8) or f is member
+
+
+@pytest.mark.parametrize("f", [*ROWS, shrinking])
+@pytest.mark.parametrize("number", range(3))
+def test_functions_of_an_array(f, number):
+    xs = ARRAYS[number]
+    value, names = traced(f, xs)
+    assert value == f(xs)
+    assert ("scan" in names) == (f is not shrinking)
+    direction = np.cos(np.arange(5.0))
+    wanted = (f(xs + 1e-6 * direction) - f(xs - 1e-6 * direction)) / 2e-6
+    for level in (0, 2):
+        value, slope = sg.value_and_grad(f, optimize=level, loops=3)(xs)
+        assert value == pytest.approx(f(xs), rel=1e-13)
+        assert slope @ direction == pytest.approx(wanted, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("f", ROWS)
+def test_second_derivatives_of_loops(f):
+    xs = ARRAYS[0]
+    direction = np.sin(1 + np.arange(5.0))
+    gradient = sg.grad(f, loops=3)
+    wanted = (gradient(xs + 1e-6 * direction) - gradient(xs - 1e-6 * direction)) / 2e-6
+    np.testing.assert_allclose(sg.hvp(f, loops=3)(xs, direction), wanted, rtol=1e-5, atol=1e-6)

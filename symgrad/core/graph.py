@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -228,8 +229,8 @@ class Graph:
         self.rewrites: list[tuple[Any, Node, Node]] = []
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
-        self.conditional: set[Node] = set()  # made in branches: nobody has asked for them outside of these
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
+        self.bodies: list[tuple[int, int]] = []  # from which node to which they were made in bodies that are done
         self.journal: dict[int, Any] | None = None  # in which writes into what is older are noted, if they are allowed
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._live: tuple[list[Node], list[Node]] = [], []  # for which outputs, and what they need
@@ -299,6 +300,17 @@ class Graph:
     def seed(self, aval: Aval) -> Node:
         """A stand-in that a derivative is linear in and that therefore vanishes from it: never evaluated."""
         return self.add(SEED, (), (("aval", aval), ("tag", len(self.nodes))))
+
+    def leave_body(self, since: int) -> None:
+        """Note that what was made since belongs to a body."""
+        while self.bodies and self.bodies[-1][0] >= since:
+            self.bodies.pop()
+        self.bodies.append((since, len(self.nodes)))
+
+    def made_in_body(self, node: Node) -> bool:
+        """Whether a node was made in a body that is done: who asks for it again does not find it computed."""
+        i = bisect_right(self.bodies, node.id, key=lambda span: span[0]) - 1
+        return i >= 0 and node.id < self.bodies[i][1]
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -44,8 +44,7 @@ def joined(graph: Graph, pred: Variable, sides: Sequence[Sequence[Node]], since:
     """The results of both branches, traced since the graph had so many nodes, as those of one node."""
     avals = [common(y.aval, z.aval) for y, z in zip(*sides, strict=True)]
     sides = [[promoted(graph, y, aval) for y, aval in zip(side, avals, strict=True)] for side in sides]
-    both = closed(graph, (), [y for side in sides for y in side], lambda x: x.id >= since or x in graph.conditional)
-    graph.conditional.update(graph.nodes[since:])
+    both = closed(graph, (), [y for side in sides for y in side], lambda x: x.id >= since or graph.made_in_body(x))
     given = both.parameters
     regions = {name: Region(graph, given, side) for name, side in zip(("then", "other"), sides, strict=True)}
     return _items(graph, COND, (pred.node, *given), regions)
@@ -213,9 +212,11 @@ def body_of(graph: Graph) -> Iterator[None]:
     graph.seed(PLACE)  # what is made from now on is younger than all that was there
     before = graph.body, graph.journal
     graph.body, graph.journal = len(graph.nodes), None
+    since = graph.body
     try:
         yield
     finally:
+        graph.leave_body(since)
         graph.body, graph.journal = before
 
 

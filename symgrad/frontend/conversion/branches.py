@@ -117,7 +117,8 @@ def _cannot_fail(node: Node) -> bool:
     if op in (CONSTANT, SIZE, SEED):
         return True
     reads = is_view(node) and len(node.inputs) == 1  # at a place that is known to be there
-    return not node.aval.shape and (reads or (op.elementwise and op.pole is None))
+    total = op.elementwise and op.pole is None and op.domain is None  # at no number it warns
+    return not node.aval.shape and (reads or total)
 
 
 def negation(a: Any) -> Any:

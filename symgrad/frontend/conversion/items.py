@@ -166,7 +166,7 @@ def over(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     head = next((head for known, head in _HEADS if known is function), None)
     parts = [items_of(x) for x in (args if function is zip else args[:1])] if head else []
     known = [part for part in parts if part is not None]
-    if head is None or len(known) < len(parts) or not parts or "strict" in kwargs:
+    if head is None or len(known) < len(parts) or not parts:
         return called(function)(*args, **kwargs)
     found = head(known, *([] if function is zip else args[1:]), **kwargs)
     return function(*args, **kwargs) if found is None else found
@@ -177,8 +177,10 @@ def _steps(*args: Any) -> Items:
     return Steps(start, stop, step)
 
 
-def _zip(parts: list[Items]) -> Items | None:
+def _zip(parts: list[Items], strict: bool = False) -> Items | None:
     lengths = [part.length for part in parts]
+    if strict and len(set(map(str, lengths))) > 1:
+        return None  # Python says so
     same = all(isinstance(n, int) for n in lengths) or all(n is lengths[0] or n == lengths[0] for n in lengths)
     return Joined(parts, zip) if same else None
 

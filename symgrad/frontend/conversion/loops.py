@@ -15,8 +15,11 @@ from symgrad.frontend.conversion.state import UNDEFINED, Run
 from symgrad.frontend.conversion.turns import Turns, Unstable
 from symgrad.ops.operands import is_traced
 
-AUTO = 24
+AUTO = 16
 """Turns from which on a loop that is known to have so many stays one, where ``loops="auto"``."""
+
+FEW, MANY = 4, 1_000
+"""From so few turns on a loop stays one if all of them would be so many nodes."""
 
 
 def limit() -> int:
@@ -66,7 +69,7 @@ class Loop(Construct):
             if not self._plain and self.may_be_traced():
                 self._run = Run(self.graph, local)  # type: ignore[arg-type]
         going = going_on(*(local.get(flag, False) for flag in self.flags))
-        if is_traced(going) and self._run is not None:
+        if self._run is not None and (is_traced(going) or self.is_large(self._run.made)):
             return self._back(local)
         more = going is not False and self.step()
         if not more:
@@ -81,6 +84,10 @@ class Loop(Construct):
     def may_be_traced(self) -> bool:
         """Whether it may turn out that they are to be traced."""
         raise NotImplementedError
+
+    def is_large(self, nodes: int) -> bool:
+        """Whether turns that have made so many nodes are better traced."""
+        return False
 
     def step(self) -> bool:
         """Whether Python has another turn."""
@@ -193,7 +200,13 @@ class For(Loop):
         return not isinstance(length, int) or (length >= max(limit(), 1) and self._items.can_be_sliced)
 
     def may_be_traced(self) -> bool:
-        return bool(self.flags) and self._items is not None and self._items.can_be_sliced
+        if self._items is None or not self._items.can_be_sliced:
+            return False
+        return bool(self.flags) or self._items.length >= FEW
+
+    def is_large(self, nodes: int) -> bool:
+        few = current().loops != "auto" or self._items is None or self._items.length < FEW
+        return not few and self.count > 0 and nodes * self._items.length > MANY * self.count  # type: ignore[union-attr]
 
     def is_known(self) -> bool:
         return self._items is None or isinstance(self._items.length, int)

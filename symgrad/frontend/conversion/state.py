@@ -209,6 +209,11 @@ class Run:
         self._refused = len(noted) if noted is not None else 0
 
     @property
+    def made(self) -> int:
+        """How many nodes there are more."""
+        return len(self.graph.nodes) - self.since
+
+    @property
     def arrays(self) -> dict[int, Any]:
         return self._contents.arrays
 
@@ -216,7 +221,6 @@ class Run:
         """What has changed, which is taken back; names are set by the caller."""
         self.check()
         self._leave()
-        self.graph.conditional.update(self.graph.nodes[self.since :])
         values = {name: held(local.get(name, UNDEFINED)) for name in names}
         places = {place.id: (place, held(old), held(new)) for place, old, new in self._contents.changes()}
         memory = {key: (root, before, root.content) for key, (root, before) in self._journal.items()}
@@ -237,12 +241,13 @@ class Run:
 
     def keep(self) -> None:
         """Leave all as it is."""
-        self._leave()
+        self.graph.body, self.graph.journal = self._before
         for root, before in self._journal.values():
             if self.graph.journal is not None and root.is_older(self.graph.body):
                 self.graph.journal.setdefault(id(root), (root, before))
 
     def _leave(self) -> None:
+        self.graph.leave_body(self.since)
         self.graph.body, self.graph.journal = self._before
 
 
