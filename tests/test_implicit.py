@@ -118,7 +118,7 @@ def test_the_iteration_stands_once_in_a_gradient():
 def test_a_single_unknown_is_iterated_on_a_number():
     for solver in (cube_root, lambda a: sg.minimize(lambda x: x**4 - a * x, 1.0)):
         source = sg.value_and_grad(solver).source(8.0)
-        assert "float(" in source
+        assert type(sg.compile(solver)(8.0)) is np.float64
         assert not any(name in source for name in ("linalg", "reshape", "np.sum(", "np.max("))
 
 
