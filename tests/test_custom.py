@@ -479,3 +479,40 @@ def test_rules_within_loops_and_branches(made, kind, level):
     close(sg.grad(looped, (0, 1))(X, Y), sg.grad(plainly, (0, 1))(X, Y))
     close(sg.hessian(looped)(X, Y), sg.hessian(plainly)(X, Y))
     close(sg.jacfwd(looped)(X, Y), sg.grad(plainly)(X, Y))
+
+
+# ---- what is left out, and Python's own loops
+
+
+@pytest.mark.parametrize("made", MADE[:2])
+def test_an_infinite_slope_of_what_is_left_out_stays_out(made, level):
+    def information(x):
+        return -x * np.log(np.where(x > 0, x, 1.0))
+
+    f = sg.custom_jvp(information) if made is by_jvp else sg.custom_vjp(information)
+    if made is by_jvp:
+        f.defjvp(lambda p, t: (f(*p), (-1 - np.log(p[0])) * t[0]))
+    else:
+        f.defvjp(lambda x: (f(x), x), lambda x, g: ((-1 - np.log(x)) * g,))
+    x = np.array([0.0, 1.0, np.exp(-1)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        close(sg.grad(lambda x: np.sum(np.where(x > 0, f(x), 0.0)))(x), [0.0, -1.0, 0.0])
+        close(sg.jacfwd(lambda x: np.sum(np.where(x > 0, f(x), 0.0)))(x), [0.0, -1.0, 0.0])
+
+
+def test_functions_with_rules_may_have_loops_of_their_own():
+    @sg.custom_vjp
+    def halved(x):
+        while np.sum(x) > 1.0:
+            x = x / 2
+        return x
+
+    def bwd(x, g):
+        for _ in range(3):
+            g = 2 * g
+        return (g,)
+
+    halved.defvjp(lambda x: (halved(x), x), bwd)
+    with sg.options(loops="auto"):
+        close(sg.grad(lambda x: np.sum(halved(x)))(np.abs(X)), np.full(3, 8.0))
+        close(sg.compile(halved)(np.abs(X) * 9), halved(np.abs(X) * 9))

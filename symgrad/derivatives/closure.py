@@ -72,8 +72,8 @@ def closure_convert(f: Callable[..., Any], *example_args: Any) -> tuple[Callable
     made = [y.node for y in results if isinstance(y, Variable)]
     moving = depends(reached(made), own)
     region = closed(graph, own, made, lambda x: x in moving or known(x) is Known.YES)
-    converted = Converted(region, given, structure, results, shape)
-    return converted, [Variable(graph, x) for x in region.parameters[len(own) :]]
+    outside = [Variable(graph, x) for x in region.parameters[len(own) :]]
+    return Converted(region, given, structure, results, shape), outside
 
 
 class Converted:

@@ -189,16 +189,25 @@ _BILINEAR = frozenset({MULTIPLY, contract.MATMUL, contract.VECDOT, contract.OUTE
 """Linear in each input, while the others stay."""
 
 
-def check_linear(node: Node, gs: Sequence[Variable], cotangents: Sequence[Any]) -> None:
-    """Refuse a rule of the user's that is not known to be linear in the cotangents: see `Hook.linear`."""
+def masks_through_rule(
+    node: Node, gs: Sequence[Variable], mask: Variable | None, cotangents: Sequence[Any], forward: bool
+) -> list[Variable | None]:
+    """Where anything flows behind a rule of the user's: of one that works number by number where it did before.
+
+    In a forward derivative a rule is refused that is not known to be linear in the cotangents: see `Hook.linear`.
+    """
     rule, given = dict(node.params)["rule"], [g.node for g in gs]
-    if rule.linear or all(_is_linear(y.node, given) for y in cotangents if isinstance(y, Variable)):
-        return
-    raise NotDifferentiableError(
-        f"the backward rule of {rule.name} is not known to be linear in the cotangent, as a forward derivative needs",
-        "Take derivatives in reverse (grad, vjp, jacobian(mode='rev'), hessian), or give it a rule by custom_jvp.",
-        node.where,
-    )
+    made = [y.node if isinstance(y, Variable) else None for y in cotangents]
+    if forward and not rule.linear and not all(y is None or _is_linear(y, given) for y in made):
+        fact = f"the backward rule of {rule.name} is not known to be linear in the cotangent"
+        raise NotDifferentiableError(
+            f"{fact}, as a forward derivative needs",
+            "Take derivatives in reverse (grad, vjp, jacobian(mode='rev'), hessian), or give it a rule by custom_jvp.",
+            node.where,
+        )
+    if mask is None:
+        return [None] * len(made)
+    return [mask if y is not None and _is_linear(y, given, number_by_number=True) else None for y in made]
 
 
 def _is_linear(y: Node, gs: Sequence[Node], number_by_number: bool = False) -> bool:

@@ -21,7 +21,7 @@ from symgrad.derivatives.backwards import through_loop
 from symgrad.derivatives.bodies import Body
 from symgrad.derivatives.branches import through_branch
 from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask, as_mask, is_number
-from symgrad.derivatives.hooks import check_linear, flow_through, hook_of
+from symgrad.derivatives.hooks import flow_through, hook_of, masks_through_rule
 from symgrad.derivatives.identities import held_inside, key_of, made_in, order_of, original
 from symgrad.derivatives.operands import converted
 from symgrad.derivatives.rematerialise import as_checkpoint, barred, computed_again
@@ -334,10 +334,10 @@ class _Pullback:
             mask = np.full(value.shape, True, like=value)
         rule = Linearised(node, y, [self.primal(x) for x in node.inputs])
         cotangents = rule(value)
-        if self.forward and node.op is CUSTOM:
-            check_linear(node, value, cotangents)
         masks: Sequence[Mask] = [None] * len(node.inputs)
-        if mask is not None:
+        if node.op is CUSTOM:
+            masks = masks_through_rule(node, value, mask, cotangents, self.forward)
+        elif mask is not None:
             masks = rule.masks(mask, value, cotangents)
             clean = rule.cleaned(mask, masks, cotangents, self.may_blow)
             cotangents = cotangents if clean is rule else clean(value)
@@ -375,8 +375,9 @@ class _Pullback:
             return self.primal(node), g.settled(), g.mask
         parts = self.parts.pop(node)
         ys = [Variable(self.graph, self.graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval))]
-        gs = [parts[i].total().settled() if i in parts else np.zeros_like(y) for i, y in enumerate(ys)]
-        return ys, gs, None
+        totals = {i: shares.total() for i, shares in parts.items()}
+        gs = [totals[i].settled() if i in totals else np.zeros_like(y) for i, y in enumerate(ys)]
+        return ys, gs, totals[0].mask if len(ys) == 1 else None
 
     # ---- what every rule needs
 

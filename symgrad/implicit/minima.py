@@ -100,7 +100,7 @@ def _descent(
         before, expected = value(v, *outside), np.sum(slope * direction)
         enough = lambda t: before + _SUFFICIENT * t * expected + rounding * np.abs(before)
         worse = lambda t: ~(value(v + t * direction, *outside) <= enough(t)) & (t > _LEAST)
-        t = while_loop(worse, lambda t: t / 2, np.ones((), v.dtype))
+        t = while_loop(worse, lambda t: t / 2, v.dtype.type(1))
         found = convex & (np.max(np.abs(direction)) <= tol * (1 + np.max(np.abs(v))))
         return v + np.where(found, 1, t).astype(v.dtype) * direction, ~found, k + 1
 

@@ -125,7 +125,7 @@ def newton(residual: Residual, v: Array, outside: Sequence[Array], tol: float | 
         full = -_divided(slope, now)
         before = size(v)
         worse = lambda t: ~(size(v + t * full) <= (1 - _SUFFICIENT * t) * before) & (t > _LEAST)
-        t = while_loop(worse, lambda t: t / 2, np.ones((), v.dtype))
+        t = while_loop(worse, lambda t: t / 2, v.dtype.type(1))
         found = np.max(np.abs(full)) <= tol * (1 + np.max(np.abs(v)))
         return v + np.where(found, 1, t).astype(v.dtype) * full, ~found, k + 1
 
@@ -145,7 +145,7 @@ def until_found(step: Callable[[Any], Any], v: Array, maxiter: int) -> Array:
     """Go on with steps, which say whether another one is needed; NaN if one still is after as many as there may be."""
     goes_on = lambda state: state[1] & (state[2] < maxiter) & np.all(np.isfinite(state[0]))
     v, missing, _ = while_loop(goes_on, step, (v, np.bool(True), 0))
-    return np.where(missing, np.nan, v).astype(v.dtype)
+    return v + np.where(missing, np.nan, 0).astype(v.dtype)  # of a number a number, where `np.where` gives arrays
 
 
 _SUFFICIENT = 1e-4
