@@ -245,7 +245,7 @@ def test_no_rule_that_matches_is_passed_over(stage, dtype):
             matching = {r for r in (*filed, *entry.repeated, *entry.general) if r.pattern.match(node)}
             assert matching <= set(entry.candidates(node))
             matches += len(matching)
-    assert matches > 100
+    assert matches > 90
 
 
 def test_a_graph_that_no_rule_is_met_with_stays():

@@ -20,6 +20,7 @@ from symgrad.analysis.overflow import MODERATE, NEAR_ONE, Origins, has_range, mo
 from symgrad.analysis.uses import times_used
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.recording import note_rewrites
 from symgrad.core.shapes import same_shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
@@ -61,7 +62,11 @@ def expand_within(
     wanted = [*outputs, *kept]
     nodes = reached(wanted)
     instead = _instead(graph, nodes, wanted, since, flat=True) if numerics == "stable" else {}
-    return replaced_within(graph, nodes, instead) if instead else {}
+    if not instead:
+        return {}
+    image = replaced_within(graph, nodes, instead)
+    note_rewrites(((expand, x, image[x]) for x in instead), graph, {})
+    return image
 
 
 def _instead(

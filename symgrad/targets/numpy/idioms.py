@@ -20,7 +20,7 @@ from symgrad.core.sizes import Size
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import ARANGE
 from symgrad.ops.elementwise import DIVIDE, POSITIVE, POWER
-from symgrad.rewrite.conditions import BOOLEAN, finite, floating
+from symgrad.rewrite.conditions import BOOLEAN, floating
 from symgrad.rewrite.engine import known
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import procedure, rule
@@ -107,14 +107,6 @@ def over_what_it_was_multiplied_with(x, y, z):
     return x * (y / z) / y, x / z
 
 
-@rule(
-    changes_nan=True, y=POSITIVE, z=POSITIVE, w=POSITIVE,
-    when=lambda x, y, z, w: _of_one_size(x, y) and _of_one_size(x, z) and _of_one_size(x, w),
-)  # fmt: skip
-def quotients_cancel(x, y, z, w):
-    return x * (y / z) * (z / y / w), x / w
-
-
 @rule(exact=True, alone=True, when=_of_one_size)
 def negative_sum(x, y):
     """The sign goes on."""
@@ -139,16 +131,6 @@ def sum_with_multiple_of_product(x, y, a=0.3):
 def multiple_over(x, y, a=2.5):
     """Further out the number is more likely to meet another."""
     return (a * x) / y, a * (x / y)
-
-
-@rule(changes_nan=True, alone=True, y=POSITIVE, when=_near_one)
-def over_multiple(x, y, a=2.5):
-    return x / (a * y), (1 / a) * (x / y)
-
-
-@rule(changes_nan=True, alone=True, x=POSITIVE, when=finite)
-def number_over_multiple(x, a=2.5, b=3.5):
-    return a / (b * x), (a / b) / x
 
 
 @procedure(DIVIDE, changes_nan=True)
@@ -247,22 +229,6 @@ def swapped(graph: Graph, node: Node) -> Node | None:
     return other if other is not None and other.id < node.id else None
 
 
-@rule(when=lambda x, y: floating(x) and floating(y))
-def twice_the_negative(x, y):
-    """What the two sides of a square leave behind where one has taken the sign."""
-    return -x * y - x * y, -2 * (x * y)
-
-
 @rule(when=floating)
 def twice_the_negative_of_one(x):
     return -x - x, -2 * x
-
-
-@rule(
-    changes_nan=True,
-    alone=True,
-    when=lambda x, y, a: has_range(x.dtype) and floating(y) and same_shape(x.shape, y.shape),
-)
-def common_number(x, y, a=0.3):
-    """One product less."""
-    return a * x + a * y, a * (x + y)
