@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,16 +16,14 @@ from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
 from symgrad.targets.numpy.body import LONGEST, Expr
+from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.names import RESERVED
-from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
 
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
 COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
-WIDEST = 96  # characters of the line before a loop
 NOT = (TABLE[np.logical_not], TABLE[np.invert])
-BREAK = Verbatim(["break"])
-TRUTHS = (["np.bool(True)", "np.bool(False)"], ["True", "False"])
 START, NEXT = Code("0"), Code("1")
 
 
@@ -147,7 +144,7 @@ class Loop:
             outer.written.append(Assign((self.count,), START))
             turn.append(Assign((self.count,), NEXT, "+="))
         if self.flag is not None:
-            turn = _with_break(turn, names[self.flag])
+            turn = with_break(turn, names[self.flag])
         turn = [*condition, *first, *turn]
         outer.written.append(Suite(laid_out_head(head), turn, makes=self.node, reads=self.node.inputs))
         outer.written += self._behind()
@@ -258,8 +255,9 @@ class Loop:
         y = self.stacked[item]
         if not self.is_listed(item):
             return Move(y, Code(f"{name.text}[{self.count.text}]"))
-        root = self.part.roots[y]
-        return Move(y, name, appends=True, copies=root in self.part.own or root.op.assigns)
+        part, pairs = self.part, zip(self.part.given, self.results, strict=False)
+        written = {z for x, r in pairs if x in part.own for z in (x, part.roots[r])}
+        return Move(y, name, appends=True, copies=part.roots[y] in written)
 
     def _behind(self) -> list[Statement]:
         """What is made of the turns: lists in order, or arrays of them, and how many turns there were."""
@@ -382,49 +380,12 @@ class Loop:
         return [*(before if any(type(x) is not Verbatim for x in before) else ()), Evaluate(value)]
 
 
-def laid_out_head(head: str) -> list[str]:
-    """The line before a loop; where it is too long, with the arrays in it on lines of their own."""
-    begin, _, rest = head.partition("zip(")
-    if len(head) <= WIDEST or not rest:
-        return [head]
-    arrays = textwrap.wrap(rest.removesuffix("):"), WIDEST, break_long_words=False)
-    return [f"{begin}zip(", *(INDENT + line for line in arrays), "):"]
-
-
 def takes_rows_of(user: Node, x: Node) -> bool:
     if user.op is not SCAN:
         return False
     params = {**SCAN.defaults, **dict(user.params)}
     first = 1 + params["carried"]
     return user.inputs[first : first + params["sliced"]].count(x) == user.inputs.count(x)
-
-
-def _with_break(turn: Sequence[Statement], flag: Name) -> list[Statement]:
-    """A turn with the ``break`` behind it that a truth stands for, which need not have a name if it comes last."""
-    *before, last = turn or [Verbatim()]
-    if isinstance(last, Suite) and (rest := _behind_break(last, flag)) is not None:
-        return [*before, Suite(last.text, [BREAK]), *rest]
-    value = _assigned(last, flag)
-    if value is None:
-        return [*turn, Suite([f"if {flag.text}:"], [BREAK])]
-    return [*before, Suite([f"if {value.text}:"], [BREAK])]
-
-
-def _behind_break(branch: Suite, flag: Name) -> list[Statement] | None:
-    """What the ``else`` of a branch does, where the other side sets the flag and nothing else."""
-    if len(branch.clauses) != 1 or not branch.text[0].startswith("if "):
-        return None
-    then, rest = branch.body, branch.clauses[0].body
-    told = [value.text for x in (*then, *rest) if (value := _assigned(x, flag)) is not None]
-    if len(then) != 1 or told not in TRUTHS:
-        return None
-    return [x for x in rest if _assigned(x, flag) is None]
-
-
-def _assigned(statement: Statement, name: Name) -> Code | None:
-    """What a statement assigns to a name."""
-    is_it = isinstance(statement, Assign) and statement.symbol == "=" and statement.targets[0].text == name.text
-    return statement.parts[-1] if is_it and len(statement.parts) == 2 else None
 
 
 def _dtype(item: Node) -> list[str]:
