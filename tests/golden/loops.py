@@ -43,19 +43,18 @@ def recurrent_value_and_grad(W, xs):
     h = np.zeros(3)  # float64[3]
     hs = np.empty((n, 3))  # float64[n, 3]
     hs_2 = np.empty((n, 3))  # float64[n, 3]
-    t1 = []
     for t, x in enumerate(xs):
         hs_2[t] = h
         # test_control_source.py:218  h = np.tanh(h @ W + x)
-        h = np.tanh(h.dot(W) + x)  # float64[3]
-        # derivative of test_control_source.py:218
-        t1.append(1.0 - h * h)
+        h = np.tanh(h.dot(W) + x)
         hs[t] = h
     # test_control_source.py:222  return np.sum(h * h) + np.sum(hs)
     value = h.dot(h) + hs.sum()
     # derivative of test_control_source.py:222
     d_hs = np.ones((n, 3))  # float64[n, 3]
     d_h = 2.0 * h  # float64[3]
+    # derivative of test_control_source.py:218
+    t1 = 1.0 - hs * hs  # float64[n, 3]
     # derivative of test_control_source.py:221
     t2 = np.empty((n, 3))  # float64[n, 3]
     for t in range(n - 1, -1, -1):

@@ -19,9 +19,10 @@ from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.names import RESERVED
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
-from symgrad.targets.numpy.structured import Move, Structured
+from symgrad.targets.numpy.structured import Move, Structured, Together
 
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
+MANY = 3  # lists that are one of tuples
 COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
 NOT = (TABLE[np.logical_not], TABLE[np.invert])
 START, NEXT = Code("0"), Code("1")
@@ -52,6 +53,7 @@ class Loop:
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
         self.part = self._part(params["body"], [*self.results, *self.stacked.values()])
         self.lists = {x for x in self.stacked if self._is_for_loops(x)}
+        self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
         test = params["test"]
         self.test = None if test is None else self._part(test, test.body.outputs)
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
@@ -135,7 +137,7 @@ class Loop:
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
             each.receive(given, range(self.carried))
-        self.part.begin([*map(Move, self.results, names), *map(self._move, self.stacked, stacks)])
+        self.part.begin([*map(Move, self.results, names), *self._moves(stacks)])
         turn, (head, condition) = self.part.end(), self._head(rows)
         if self.total:
             outer.written.append(Assign((self.total,), START))
@@ -236,6 +238,8 @@ class Loop:
         outer, y = self.outer, self.stacked[item]
         carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
         hint = carried[y].text if y in carried else self.part.hint(y)
+        if item in self.joint:
+            return self._begin_joint(item, hint)
         if outer.hint(item) is None and hint and self.twin is None:
             outer.names.rename(item, outer.names.fresh(f"{hint}s"))
         name = outer.name(item)
@@ -248,16 +252,44 @@ class Loop:
         outer.written.append(Assign((name,), call("np.empty", arguments), note=outer.note(item.aval), makes=item))
         return name
 
+    def _begin_joint(self, item: Node, hint: str | None) -> Name:
+        """The list of which a stack is a part: it begins with the first."""
+        names = self.outer.names
+        first, *_ = self.joint
+        if item is first:
+            if self.twin is None:
+                names.rename(first, names.fresh("kept"))
+            self.outer.written.append(Assign((self.outer.name(first),), Code("[]")))
+        names.rename(item, names.of(first))
+        self.joint[item] = hint
+        return self.outer.name(item)
+
+    def _join(self) -> list[Node]:
+        """The lists that one other loop goes through, if they are many."""
+        users: dict[Node, list[Node]] = {}
+        for item in self.stacked:
+            if item in self.lists and len(self.outer.uses[item]) == 1:
+                users.setdefault(self.outer.uses[item][0], []).append(item)
+        most = max(users.values(), key=len, default=[])
+        return most if len(most) >= MANY else []
+
     def is_listed(self, item: Node) -> bool:
         return self.test is not None or item in self.lists
 
-    def _move(self, item: Node, name: Name) -> Move:
-        y = self.stacked[item]
-        if not self.is_listed(item):
-            return Move(y, Code(f"{name.text}[{self.count.text}]"))
+    def _moves(self, stacks: Sequence[Name]) -> list[Move]:
+        """Where what is stacked goes in each turn."""
         part, pairs = self.part, zip(self.part.given, self.results, strict=False)
         written = {z for x, r in pairs if x in part.own for z in (x, part.roots[r])}
-        return Move(y, name, appends=True, copies=part.roots[y] in written)
+        copied = {y for y in self.stacked.values() if part.roots.get(y, y) in written}
+        moves = []
+        for (item, y), name in zip(self.stacked.items(), stacks, strict=True):
+            if item not in self.joint:
+                place = Code(f"{name.text}[{self.count.text}]")
+                moves.append(Move(y, name, True, copied) if self.is_listed(item) else Move(y, place))
+        if self.joint:
+            first, *more = [(self.stacked[x], self.outer.name(x)) for x in self.joint]
+            moves.append(Move(*first, True, copied, tuple([y for y, _ in more])))
+        return moves
 
     def _behind(self) -> list[Statement]:
         """What is made of the turns: lists in order, or arrays of them, and how many turns there were."""
@@ -267,7 +299,10 @@ class Loop:
             name = outer.name(item)
             if item in self.lists:
                 outer.lists.add(item)
-                found += [Evaluate(call(f"{name.text}.reverse", []))] * self.reverse
+                if item in self.joint:
+                    outer.together[item] = Together(tuple(self.joint), tuple(self.joint.values()))
+                if self.reverse and item is next(iter(self.joint), item):
+                    found.append(Evaluate(call(f"{name.text}.reverse", [])))
             else:
                 array = call("np.array", [f"{name.text}[::-1]" if self.reverse else name.text, *_dtype(item)])
                 row = list(map(spell_param, item.aval.shape[1:]))
@@ -299,24 +334,43 @@ class Loop:
         taken: list[Statement] = []
         rows: list[Code] = []
         for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
-            row = self._row(of, array)
-            if not self.part.reads(x) or (not self.iterates and self.part.reads_once(x)):
+            row, joint = self._row(of, array), self.outer.together.get(of)
+            if not self.part.reads(x) or not (joint or self.iterates or not self.part.reads_once(x)):
                 rows.append(row)
                 continue
             twin = self.twin and self.twin.taken.get(x)
-            rows.append(twin or Name(self._row_name(x, array)))
+            rows.append(twin or Name(self._row_name(x, of, array)))
             self.taken[x] = rows[-1]
-            if not self.iterates:
+            if not self.iterates and not joint:
                 taken.append(Assign((rows[-1],), row, note=self.outer.note(x.aval) if x.aval.shape else ""))
+        for of, array, each in [] if self.iterates else self._joint_rows():
+            taken.append(Assign((self._unpacked(each, rows),), self._row(of, array)))
         return taken, rows
 
-    def _row_name(self, x: Node, array: Code) -> str:
+    def _joint_rows(self) -> list[tuple[Node, Code, Together]]:
+        """The lists of tuples that turns read, each once, with one of its stacks."""
+        found: dict[Sequence[Node], tuple[Node, Code, Together]] = {}
+        for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
+            joint = self.outer.together.get(of)
+            if joint and self.part.reads(x):
+                found.setdefault(joint.items, (of, array, joint))
+        return list(found.values())
+
+    def _unpacked(self, joint: Together, rows: Sequence[Code]) -> Code:
+        """The names of the rows in a tuple."""
+        named = {of: row.text for x, of, row in zip(self.rows, self.slices, rows, strict=True) if self.part.reads(x)}
+        return several([named.get(item, self.outer.names.unused) for item in joint.items])
+
+    def _row_name(self, x: Node, of: Node, array: Code) -> str:
         """What a row is called: one of `xs` is x."""
-        name = self.part.hint(x)
+        names, name, joint = self.outer.names, self.part.hint(x), self.outer.together.get(of)
+        if name is None and joint:
+            name = joint.rows[joint.items.index(of)]
+            return names.temporary() if name is None else names.fresh(name)
         if name is None and isinstance(array, Name):
             one = array.text.removesuffix("s")
             name = one if one and one != array.text and one not in RESERVED else f"{array.text}_{self.count.text}"
-        return self.outer.names.fresh(name or "row")
+        return names.fresh(name or "row")
 
     def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:
         """The line of the loop, and what a turn begins with: the test where the line has no room for it."""
@@ -341,13 +395,16 @@ class Loop:
         if not self.iterates:
             count = count if self.is_numbered else "_"
             return f"for {count} in {self._range(bound)}:"
-        given = zip(self.rows, rows, self.slices, self.arrays, strict=True)
-        used = [(code.text, self._every_row(of, array)) for x, code, of, array in given if self.part.reads(x)]
+        used = [(self._unpacked(each, rows).text, self._every_row(of, array)) for of, array, each in self._joint_rows()]
+        apart = [of not in self.outer.together for of in self.slices]
+        given = zip(self.rows, rows, self.slices, self.arrays, apart, strict=True)
+        used = [(f"({names})" if any(apart) else names, every) for names, every in used]
+        used += [(code.text, self._every_row(of, x)) for y, code, of, x, one in given if one and self.part.reads(y)]
         each = several([name for name, _ in used]).text if len(used) > 1 else used[0][0]
         over = used[0][1] if len(used) == 1 else call("zip", [array for _, array in used]).text
         if not self.is_numbered:
             return f"for {each} in {over}:"
-        each = f"({each})" if len(used) > 1 else each
+        each = f"({each})" if "," in each else each
         return f"for {count}, {each} in enumerate({over}):"
 
     def _row(self, x: Node, array: Code) -> Code:
