@@ -1,11 +1,17 @@
 """Branches and loops in generated source: random programs, and what a reader sees."""
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import symgrad as sg
 from symgrad.core import tree
 from symgrad.core.interpret import interpret
+from symgrad.frontend.bodies import repeat
+from symgrad.ops.control import UNBOUNDED
 
 # ---- random programs
 
@@ -210,6 +216,143 @@ def test_gradients_of_random_programs_are_those_of_their_graphs(seed):
                     np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-8)
 
 
+# ---- loops that only running tells the length of
+
+
+def unbounded(x):
+    """As many turns as it takes, of which some are stacked."""
+    body = lambda carry, t, _: ([carry[0] * 0.5], [carry[0], carry[0] * t])
+    (x,), stacks, turns = repeat(x.graph, body, [x], UNBOUNDED, test=lambda carry, t: np.sum(carry[0]) > 1)
+    return x, *stacks, turns
+
+
+def interrupted(reverse, xs, limit):
+    """A turn for each row, or less."""
+    body = lambda carry, t, rows: ([carry[0] + rows[0]], [np.tanh(carry[0]), rows[0] * t])
+    test = lambda carry, t: carry[0][0] < limit
+    (s,), (ys, _), turns = repeat(xs.graph, body, [np.zeros(2)], xs.shape[0], [xs], test, reverse)
+    return s, ys, turns, np.sum(ys) / (1 + ys.shape[0])
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_stacks_of_unbounded_loops(level):
+    x, before, weighted, turns = sg.compile(unbounded, optimize=level)(np.full(3, 4.0))
+    np.testing.assert_array_equal(x, np.full(3, 0.25))
+    np.testing.assert_array_equal(before, np.outer([4.0, 2.0, 1.0, 0.5], np.ones(3)))
+    np.testing.assert_array_equal(weighted, np.outer([0.0, 2.0, 2.0, 1.5], np.ones(3)))
+    assert turns == 4
+    x, before, _, turns = sg.compile(unbounded, optimize=level)(np.full(3, 0.1))
+    assert (before.shape, turns) == ((0, 3), 0)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_loops_that_end_before_their_time(level, reverse):
+    xs = np.arange(12.0).reshape(6, 2)
+    function = sg.compile(lambda xs, limit: interrupted(reverse, xs, limit), optimize=level)
+    for limit in (0.0, 3.0, 100.0):
+        s, ys, turns, mean = function.compile("float64[n, 2]", 1.0)(xs, limit)
+        expected, state = [], np.zeros(2)
+        for x in xs[::-1] if reverse else xs:
+            if state[0] >= limit:
+                break
+            expected.append(np.tanh(state))
+            state = state + x
+        np.testing.assert_allclose(s, state)
+        np.testing.assert_allclose(ys, np.reshape(expected[::-1] if reverse else expected, (-1, 2)))
+        assert turns == len(expected)
+        np.testing.assert_allclose(mean, np.sum(expected) / (1 + len(expected)))
+
+
+def test_no_turns_give_copies():
+    x = np.ones(3)
+    function = sg.compile(lambda x, n: sg.fori_loop(0, n, lambda i, s: 2 * s, x))
+    for level in (0, 1, 2):
+        result = function.compile(x, "int64[]", optimize=level)(x, np.int64(0))
+        assert result is not x
+        np.testing.assert_array_equal(result, x)
+
+
+def test_what_a_loop_hands_through_is_not_written_into():
+    """Behind the loop `s` may be `zeros`, which is then needed twice."""
+
+    def f(x, n):
+        zeros = np.zeros(3)
+        s = sg.fori_loop(0, n, lambda i, s: zeros, x)
+        zeros = zeros.copy()
+        zeros[0] = 1.0
+        return s, zeros
+
+    for level in (0, 1, 2):
+        s, zeros = sg.compile(f, optimize=level)(np.ones(3), np.int64(2))
+        assert (list(s), list(zeros)) == ([0, 0, 0], [1, 0, 0])
+
+
+def test_numbers_that_python_raises_for():
+    """1 / 0 ends the loop on floats; NumPy goes on."""
+
+    def f(x):
+        return sg.fori_loop(0, 4, lambda i, s: 1 / (s - i), x)
+
+    with np.errstate(all="ignore"):
+        assert sg.compile(f)(np.float64(0.0)) == f(np.float64(0.0))
+        assert sg.compile(lambda x, r: f(x) + np.sum(r))(np.float64(0.0), np.zeros(2)) == f(np.float64(0.0))
+
+
+def test_large_arrays_live_as_long_as_their_names():
+    start, rate = np.random.default_rng(0).random((2, 1 << 16))
+    loss = lambda x, r: np.mean(sg.fori_loop(0, 3, lambda _, x: x + 0.1 * r * x * (1 - x), x) ** 2)
+    for argnums in (0, 1):
+        wanted = sg.grad(loss, argnums, optimize=0)(start, rate)
+        np.testing.assert_allclose(sg.grad(loss, argnums)(start, rate), wanted)
+
+
+def test_a_loop_is_written_as_the_user_wrote_it():
+    def walk(x, limit):
+        n = 0
+        for _ in range(50):
+            x = x * 1.1 + 0.01 * np.sin(x)
+            if np.sum(x) > limit:
+                break
+            x = x + 0.1
+            n = n + 1
+        return x, n
+
+    source = sg.compile(walk, loops="auto", optimize=1).compile("float64[3]", "float64[]").source
+    text = source.split("def walk(x, limit):\n")[1]
+    code = [line.partition("  # ")[0] for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+    assert code == [
+        "    n = 0",
+        "    for _ in range(50):",
+        "        x = x * 1.1 + 0.01 * np.sin(x)",
+        "        if np.sum(x) > limit:",
+        "            break",
+        "        x = x + 0.1",
+        "        n = n + 1",
+        "    return x, n",
+    ]
+
+
+def test_saved_loops_run_without_symgrad(tmp_path):
+    path = tmp_path / "saved.py"
+    W, xs = np.eye(3) / 2, np.ones((4, 3))
+    function = sg.value_and_grad(recurrent)
+    function.compile("float64[3, 3]", "float64[n, 3]").save(path)
+    script = "import saved, numpy as np, sys; v, g = saved.recurrent_value_and_grad(np.eye(3) / 2, np.ones((4, 3)));"
+    script += "assert 'symgrad' not in sys.modules; print(v, *g.ravel())"
+    run = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    value, gradient = function(W, xs)
+    np.testing.assert_allclose(np.array(run.stdout.split(), float), [value, *gradient.ravel()])
+    subprocess.run([sys.executable, str(path), "--selftest"], cwd=tmp_path, check=True, capture_output=True)
+
+
+def test_modules_of_loops_that_may_never_end_hold_no_vectors(tmp_path):
+    """Numbers that are made up may never meet the test."""
+    path = tmp_path / "saved.py"
+    sg.compile(lambda x: sg.while_loop(lambda v: v != 0.125, lambda v: v / 2, x)).compile("float64[]").save(path)
+    assert "ends by its test alone" in path.read_text(encoding="utf-8")
+
+
 # ---- what a reader sees
 
 
@@ -328,4 +471,4 @@ def test_sources_of_loops_are_golden(golden):
         for level in (1, 2):
             source = function.compile(*specs, optimize=level).source
             texts.append(f"# level {level}\n" + source.split('"""', 2)[2].split("\n\n\ndef _")[0].strip() + "\n")
-    golden("loops.py", "\n\n".join(texts))
+    golden("loops.py", re.sub(r"(\.py):\d+", r"\1", "\n\n".join(texts)))

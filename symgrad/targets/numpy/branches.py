@@ -53,7 +53,8 @@ def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> 
     region = dict(node.params)[side]
     part = body.part(node, region, [region.body.outputs[i] for i in body.items[node]])
     part.is_side = True
-    part.own |= {y for x, y in zip(operands, part.given, strict=True) if number(x) is not None}
+    alone = [number(x) is not None or body.has_alone(x, node) for x in operands]
+    part.own |= {y for y, is_alone in zip(part.given, alone, strict=True) if is_alone}
     return part
 
 

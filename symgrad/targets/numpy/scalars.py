@@ -26,7 +26,7 @@ from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.names import Scope, global_name
 from symgrad.targets.numpy.places import origins
-from symgrad.targets.numpy.scans import takes_rows_of
+from symgrad.targets.numpy.stacks import takes_rows_of
 from symgrad.targets.numpy.statements import Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import CONSTANT, ITEM, SIZE, Node
+from symgrad.core.graph import ITEM, SIZE, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
 from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.ops.define import TABLE
-from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several, spell_dtype, spell_param
-from symgrad.targets.numpy.body import LONGEST, Expr
+from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several
+from symgrad.targets.numpy.body import LONGEST
+from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.names import RESERVED
-from symgrad.targets.numpy.statements import INDENT, Assign, Evaluate, Statement, Suite, Verbatim
-from symgrad.targets.numpy.structured import Move, Structured
+from symgrad.targets.numpy.stacks import Stacks
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
+from symgrad.targets.numpy.structured import Move, Structured, Together
 
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
 COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
-WIDEST = 96  # characters of the line before a loop
 NOT = (TABLE[np.logical_not], TABLE[np.invert])
-BREAK = Verbatim(["break"])
-TRUTHS = (["np.bool(True)", "np.bool(False)"], ["True", "False"])
 START, NEXT = Code("0"), Code("1")
 
 
@@ -35,7 +33,7 @@ def write_loop(outer: Structured, node: Node) -> None:
     Loop(outer, node).write()
 
 
-class Loop:
+class Loop(Stacks):
     """The source of one loop."""
 
     def __init__(self, outer: Structured, node: Node, twin: Loop | None = None) -> None:
@@ -55,6 +53,7 @@ class Loop:
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
         self.part = self._part(params["body"], [*self.results, *self.stacked.values()])
         self.lists = {x for x in self.stacked if self._is_for_loops(x)}
+        self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
         test = params["test"]
         self.test = None if test is None else self._part(test, test.body.outputs)
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
@@ -123,11 +122,6 @@ class Loop:
             size = dict(length.inputs[0].params).get("turns")
         return size is not None and same(size, array.aval.shape[0])
 
-    def _is_for_loops(self, item: Node) -> bool:
-        """Whether loops alone read a stack, row by row: then it is a list."""
-        outer, users = self.outer, self.outer.uses[item]
-        return item not in outer.outputs and all(takes_rows_of(user, item) for user in users)
-
     def write(self) -> None:
         outer = self.outer
         names = self.names
@@ -138,7 +132,7 @@ class Loop:
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
             each.receive(given, range(self.carried))
-        self.part.begin([*map(Move, self.results, names), *map(self._move, self.stacked, stacks)])
+        self.part.begin([*map(Move, self.results, names), *self._moves(stacks)])
         turn, (head, condition) = self.part.end(), self._head(rows)
         if self.total:
             outer.written.append(Assign((self.total,), START))
@@ -147,7 +141,7 @@ class Loop:
             outer.written.append(Assign((self.count,), START))
             turn.append(Assign((self.count,), NEXT, "+="))
         if self.flag is not None:
-            turn = _with_break(turn, names[self.flag])
+            turn = with_break(turn, names[self.flag])
         turn = [*condition, *first, *turn]
         outer.written.append(Suite(laid_out_head(head), turn, makes=self.node, reads=self.node.inputs))
         outer.written += self._behind()
@@ -172,7 +166,7 @@ class Loop:
             part.own.add(given)
         elif (own or number(x) is not None) and part.may_update(result, given):
             part.updates[result] = given
-        once = self.test is None and (number(self.length) or 0) > 0
+        once = (self.test is None or self.flag is not None) and (number(self.length) or 0) != 0
         if own or written or once or number(x) is not None:
             self.own.add(i)
         if item:
@@ -232,68 +226,6 @@ class Loop:
         """Whether a result is made anew behind the loop."""
         return False
 
-    # ---- what is stacked
-
-    def _begin_stack(self, item: Node) -> Name:
-        """The array that turns fill, or a list where only they tell how many they are."""
-        outer, y = self.outer, self.stacked[item]
-        carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
-        hint = carried[y].text if y in carried else self.part.hint(y)
-        if outer.hint(item) is None and hint and self.twin is None:
-            outer.names.rename(item, outer.names.fresh(f"{hint}s"))
-        name = outer.name(item)
-        if self.is_listed(item):
-            outer.written.append(Assign((name,), Code("[]")))
-            return name
-        bound = self.bound if self.length.op in (SIZE, CONSTANT) else call("max", [self.bound.text, "0"])
-        row = [bound.text, *map(spell_param, item.aval.shape[1:])]
-        arguments = [row[0] if len(row) == 1 else f"({', '.join(row)})", *_dtype(item)]
-        outer.written.append(Assign((name,), call("np.empty", arguments), note=outer.note(item.aval), makes=item))
-        return name
-
-    def is_listed(self, item: Node) -> bool:
-        return self.test is not None or item in self.lists
-
-    def _move(self, item: Node, name: Name) -> Move:
-        y = self.stacked[item]
-        if not self.is_listed(item):
-            return Move(y, Code(f"{name.text}[{self.count.text}]"))
-        root = self.part.roots[y]
-        return Move(y, name, appends=True, copies=root in self.part.own or root.op.assigns)
-
-    def _behind(self) -> list[Statement]:
-        """What is made of the turns: lists in order, or arrays of them, and how many turns there were."""
-        outer = self.outer
-        found: list[Statement] = []
-        for item in filter(self.is_listed, self.stacked):
-            name = outer.name(item)
-            if item in self.lists:
-                outer.lists.add(item)
-                found += [Evaluate(call(f"{name.text}.reverse", []))] * self.reverse
-            else:
-                array = call("np.array", [f"{name.text}[::-1]" if self.reverse else name.text, *_dtype(item)])
-                row = list(map(spell_param, item.aval.shape[1:]))
-                array = call(f"{array.text}.reshape", [f"len({name.text})", *row]) if row else array
-                found.append(Assign((name,), array, note=outer.note(item.aval), makes=item))
-        return [*found, *self._number_of_turns()]
-
-    def _number_of_turns(self) -> list[Statement]:
-        outer, turns = self.outer, self.total
-        lists = list(filter(self.is_listed, self.stacked)) if self.test else []
-        code: Code | None = call("len", [outer.name(lists[0]).text]) if lists else turns
-        if self.test is None and self.length.op not in (SIZE, CONSTANT):
-            code = call("max", [self.bound.text, "0"])
-        if code is None:
-            return []
-        names = [self.symbol] * (self.symbol in outer.scope.sizes)
-        if self.last and not self.total:
-            if outer.hint(self.last) is None:
-                outer.pending[self.last] = Expr(code, 0, tuple(lists[:1]))
-            else:
-                names.append(outer.names.of(self.last))
-        targets = [Name(name) for name in names if turns is None or name != turns.text]
-        return [Assign(targets, code, reads=lists[:1])] if targets else []
-
     # ---- the turns
 
     def _begin_rows(self) -> tuple[list[Statement], list[Code]]:
@@ -301,24 +233,43 @@ class Loop:
         taken: list[Statement] = []
         rows: list[Code] = []
         for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
-            row = self._row(of, array)
-            if not self.part.reads(x) or (not self.iterates and self.part.reads_once(x)):
+            row, joint = self._row(of, array), self.outer.together.get(of)
+            if not self.part.reads(x) or not (joint or self.iterates or not self.part.reads_once(x)):
                 rows.append(row)
                 continue
-            twin = self.twin and self.twin.taken.get(x)
-            rows.append(twin or Name(self._row_name(x, array)))
+            twin = self.twin.taken.get(x) if isinstance(self.twin, Loop) else None
+            rows.append(twin or Name(self._row_name(x, of, array)))
             self.taken[x] = rows[-1]
-            if not self.iterates:
+            if not self.iterates and not joint:
                 taken.append(Assign((rows[-1],), row, note=self.outer.note(x.aval) if x.aval.shape else ""))
+        for of, array, each in [] if self.iterates else self._joint_rows():
+            taken.append(Assign((self._unpacked(each, rows),), self._row(of, array)))
         return taken, rows
 
-    def _row_name(self, x: Node, array: Code) -> str:
+    def _joint_rows(self) -> list[tuple[Node, Code, Together]]:
+        """The lists of tuples that turns read, each once, with one of its stacks."""
+        found: dict[Sequence[Node], tuple[Node, Code, Together]] = {}
+        for x, of, array in zip(self.rows, self.slices, self.arrays, strict=True):
+            joint = self.outer.together.get(of)
+            if joint and self.part.reads(x):
+                found.setdefault(joint.items, (of, array, joint))
+        return list(found.values())
+
+    def _unpacked(self, joint: Together, rows: Sequence[Code]) -> Code:
+        """The names of the rows in a tuple."""
+        named = {of: row.text for x, of, row in zip(self.rows, self.slices, rows, strict=True) if self.part.reads(x)}
+        return several([named.get(item, self.outer.names.unused) for item in joint.items])
+
+    def _row_name(self, x: Node, of: Node, array: Code) -> str:
         """What a row is called: one of `xs` is x."""
-        name = self.part.hint(x)
+        names, name, joint = self.outer.names, self.part.hint(x), self.outer.together.get(of)
+        if name is None and joint:
+            name = joint.rows[joint.items.index(of)]
+            return names.temporary() if name is None else names.fresh(name)
         if name is None and isinstance(array, Name):
             one = array.text.removesuffix("s")
             name = one if one and one != array.text and one not in RESERVED else f"{array.text}_{self.count.text}"
-        return self.outer.names.fresh(name or "row")
+        return names.fresh(name or "row")
 
     def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:
         """The line of the loop, and what a turn begins with: the test where the line has no room for it."""
@@ -343,13 +294,16 @@ class Loop:
         if not self.iterates:
             count = count if self.is_numbered else "_"
             return f"for {count} in {self._range(bound)}:"
-        given = zip(self.rows, rows, self.slices, self.arrays, strict=True)
-        used = [(code.text, self._every_row(of, array)) for x, code, of, array in given if self.part.reads(x)]
+        used = [(self._unpacked(each, rows).text, self._every_row(of, array)) for of, array, each in self._joint_rows()]
+        apart = [of not in self.outer.together for of in self.slices]
+        given = zip(self.rows, rows, self.slices, self.arrays, apart, strict=True)
+        used = [(f"({names})" if any(apart) else names, every) for names, every in used]
+        used += [(code.text, self._every_row(of, x)) for y, code, of, x, one in given if one and self.part.reads(y)]
         each = several([name for name, _ in used]).text if len(used) > 1 else used[0][0]
         over = used[0][1] if len(used) == 1 else call("zip", [array for _, array in used]).text
         if not self.is_numbered:
             return f"for {each} in {over}:"
-        each = f"({each})" if len(used) > 1 else each
+        each = f"({each})" if "," in each else each
         return f"for {count}, {each} in enumerate({over}):"
 
     def _row(self, x: Node, array: Code) -> Code:
@@ -380,52 +334,3 @@ class Loop:
             *before, last = before
             value = last.parts[-1]
         return [*(before if any(type(x) is not Verbatim for x in before) else ()), Evaluate(value)]
-
-
-def laid_out_head(head: str) -> list[str]:
-    """The line before a loop; where it is too long, with the arrays in it on lines of their own."""
-    begin, _, rest = head.partition("zip(")
-    if len(head) <= WIDEST or not rest:
-        return [head]
-    arrays = textwrap.wrap(rest.removesuffix("):"), WIDEST, break_long_words=False)
-    return [f"{begin}zip(", *(INDENT + line for line in arrays), "):"]
-
-
-def takes_rows_of(user: Node, x: Node) -> bool:
-    if user.op is not SCAN:
-        return False
-    params = {**SCAN.defaults, **dict(user.params)}
-    first = 1 + params["carried"]
-    return user.inputs[first : first + params["sliced"]].count(x) == user.inputs.count(x)
-
-
-def _with_break(turn: Sequence[Statement], flag: Name) -> list[Statement]:
-    """A turn with the ``break`` behind it that a truth stands for, which need not have a name if it comes last."""
-    *before, last = turn or [Verbatim()]
-    if isinstance(last, Suite) and (rest := _behind_break(last, flag)) is not None:
-        return [*before, Suite(last.text, [BREAK]), *rest]
-    value = _assigned(last, flag)
-    if value is None:
-        return [*turn, Suite([f"if {flag.text}:"], [BREAK])]
-    return [*before, Suite([f"if {value.text}:"], [BREAK])]
-
-
-def _behind_break(branch: Suite, flag: Name) -> list[Statement] | None:
-    """What the ``else`` of a branch does, where the other side sets the flag and nothing else."""
-    if len(branch.clauses) != 1 or not branch.text[0].startswith("if "):
-        return None
-    then, rest = branch.body, branch.clauses[0].body
-    told = [value.text for x in (*then, *rest) if (value := _assigned(x, flag)) is not None]
-    if len(then) != 1 or told not in TRUTHS:
-        return None
-    return [x for x in rest if _assigned(x, flag) is None]
-
-
-def _assigned(statement: Statement, name: Name) -> Code | None:
-    """What a statement assigns to a name."""
-    is_it = isinstance(statement, Assign) and statement.symbol == "=" and statement.targets[0].text == name.text
-    return statement.parts[-1] if is_it and len(statement.parts) == 2 else None
-
-
-def _dtype(item: Node) -> list[str]:
-    return [] if item.aval.dtype == float else [spell_dtype(item.aval.dtype)]

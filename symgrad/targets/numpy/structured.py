@@ -23,6 +23,7 @@ from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.places import IN_PLACE, place_of_origin, updatable
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
+BRIEF = 24  # characters of an expression in a tuple
 TRUTH = Aval((), np.dtype(bool))
 
 
@@ -32,7 +33,8 @@ class Move(NamedTuple):
     node: Node
     target: Code
     appends: bool = False
-    copies: bool = False
+    copied: Collection[Node] = ()  # values that are written into later
+    more: tuple[Node, ...] = ()  # what goes behind a list together with it
 
     @property
     def name(self) -> str:
@@ -40,11 +42,18 @@ class Move(NamedTuple):
 
     def statement(self, value: Code, reads: Sequence[Node]) -> Statement:
         """What does it."""
-        if self.copies:
+        if self.node in self.copied:
             value = call(f"{value.at(ATOM)}.copy", [])
         if self.appends:
             return Evaluate(call(f"{self.target.text}.append", [value.text]), reads=reads)
         return Assign((self.target,), value, reads=reads)
+
+
+class Together(NamedTuple):
+    """Stacks that are one list, of tuples."""
+
+    items: Sequence[Node]
+    rows: Sequence[str | None]  # what one of each is called
 
 
 Like = Callable[[Sequence[Node], Scope], "Structured"]
@@ -61,11 +70,14 @@ class Structured(Body):
         self.own: set[Node] = set()  # parameters of which the memory is the region's to write into
         self.updates: dict[Node, Node] = {}  # results that a parameter becomes by `+=` and the like
         self.waiting: list[Move] = []
+        self.joint: list[Move] = []
         self.referred = [*outputs]  # results that go on as they are, rather than as copies
         self.given: Sequence[Node] = ()  # the parameters of a region
         self.is_side = False  # whether it is one side of a branch
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
         self.lists: set[Node] = set()  # stacks that are lists
+        self.together: dict[Node, Together] = {}  # those that are one list
+        self.is_part = False  # whether results go elsewhere than to the caller
         self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
         self.lent: set[Node] = set()  # the memory of such arrays
 
@@ -111,9 +123,11 @@ class Structured(Body):
 
     def begin(self, moves: Sequence[Move]) -> None:
         """Write everything but what can wait for `end`; `moves` say where results go."""
-        early = [move for move in moves if move.node.op is INPUT and not move.name]
-        self.waiting = [move for move in moves if move not in early]
-        self.kept = {move.node for move in self.waiting}
+        self.is_part = bool(moves)
+        self.joint = [move for move in moves if move.more]
+        early = [move for move in moves if move.node.op is INPUT and not move.name and not move.more]
+        self.waiting = [move for move in moves if move not in early and not move.more]
+        self.kept = {x for move in (*self.waiting, *self.joint) for x in (move.node, *move.more)}
         for move in self.waiting:
             if move.name:
                 self.goes.setdefault(move.node, move.name)
@@ -135,12 +149,12 @@ class Structured(Body):
     # ---- names
 
     def may_nest(self, node: Node) -> bool:
-        if self.waiting and node in self.kept:
+        if self.is_part and node in self.kept:
             return self.nested and not self.uses[node]
         return super().may_nest(node)
 
     def is_returned(self, node: Node) -> bool:
-        return not self.waiting and super().is_returned(node)
+        return not self.is_part and super().is_returned(node)
 
     def flush(self, node: Node) -> None:
         if node in self.goes and not self.take_name(node, node):
@@ -197,6 +211,8 @@ class Structured(Body):
 
     def end(self) -> list[Statement]:
         """What waits goes where it belongs: nothing is overwritten that others read; those in a circle go at once."""
+        for move in self.joint:
+            self._append_tuple(move)
         later = [move for move in self.waiting if self.goes.get(move.node, move.name) != move.name]
         left = [move for move in self.waiting if move not in later and not self._is_there(move)]
         while left:
@@ -208,6 +224,21 @@ class Structured(Body):
             if not self._is_there(move):
                 self._move(move)
         return self.written
+
+    def _append_tuple(self, move: Move) -> None:
+        """Put what belongs together behind a list, before names that are carried get their next values."""
+        nodes = [move.node, *move.more]
+        for x in nodes:
+            expr = self.read(x)
+            if expr.depth and (x in self.goes or nodes.count(x) > 1 or len(expr.code.text) > BRIEF):
+                self.flush(x)
+        exprs = [self.read(x) for x in nodes]
+        texts = [
+            f"{e.code.at(ATOM)}.copy()" if x in move.copied else e.code.text for x, e in zip(nodes, exprs, strict=True)
+        ]
+        appended = call(f"{move.target.text}.append", [f"({', '.join(texts)})"])
+        self.written.append(Evaluate(appended, reads=[r for expr in exprs for r in expr.reads]))
+        self.kept = {each.node for each in self.waiting}
 
     def _is_there(self, move: Move) -> bool:
         return move.node not in self.pending and self.names.of(move.node) == move.name

@@ -1,0 +1,146 @@
+"""What the turns of a loop fill: arrays where their number is known, and else, or for other loops, lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symgrad.core.graph import CONSTANT, SIZE, Node
+from symgrad.ops.control import SCAN
+from symgrad.spelling import Code, Name, call, spell_dtype, spell_param
+from symgrad.targets.numpy.body import Expr
+from symgrad.targets.numpy.statements import Assign, Evaluate, Statement
+from symgrad.targets.numpy.structured import Move, Structured, Together
+
+MANY = 3  # lists that are one of tuples
+
+
+class Stacks:
+    """The stacks of one loop."""
+
+    outer: Structured
+    part: Structured  # what a turn does
+    test: Structured | None
+    twin: Stacks | None
+    bound: Code
+    length: Node
+    reverse: bool
+    symbol: str  # of the number of turns
+    count: Name
+    total: Name | None
+    last: Node | None
+    results: Sequence[Node]
+    names: list[Name]  # of what is carried
+    stacked: Mapping[Node, Node]
+    lists: set[Node]
+    joint: dict[Node, str | None]  # one list, and what its rows are called
+
+    def _is_for_loops(self, item: Node) -> bool:
+        """Whether loops alone read a stack, row by row: then it is a list."""
+        outer, users = self.outer, self.outer.uses[item]
+        return item not in outer.outputs and all(takes_rows_of(user, item) for user in users)
+
+    def _begin_stack(self, item: Node) -> Name:
+        """The array that turns fill, or a list where only they tell how many they are."""
+        outer, y = self.outer, self.stacked[item]
+        carried = dict(zip([*self.results, *self.part.given], self.names * 2, strict=False))
+        hint = carried[y].text if y in carried else self.part.hint(y)
+        if item in self.joint:
+            return self._begin_joint(item, hint)
+        if outer.hint(item) is None and hint and self.twin is None:
+            outer.names.rename(item, outer.names.fresh(f"{hint}s"))
+        name = outer.name(item)
+        if self.is_listed(item):
+            outer.written.append(Assign((name,), Code("[]")))
+            return name
+        bound = self.bound if self.length.op in (SIZE, CONSTANT) else call("max", [self.bound.text, "0"])
+        row = [bound.text, *map(spell_param, item.aval.shape[1:])]
+        arguments = [row[0] if len(row) == 1 else f"({', '.join(row)})", *_dtype(item)]
+        outer.written.append(Assign((name,), call("np.empty", arguments), note=outer.note(item.aval), makes=item))
+        return name
+
+    def _begin_joint(self, item: Node, hint: str | None) -> Name:
+        """The list of which a stack is a part: it begins with the first."""
+        names = self.outer.names
+        first, *_ = self.joint
+        if item is first:
+            if self.twin is None:
+                names.rename(first, names.fresh("kept"))
+            self.outer.written.append(Assign((self.outer.name(first),), Code("[]")))
+        names.rename(item, names.of(first))
+        self.joint[item] = hint
+        return self.outer.name(item)
+
+    def _join(self) -> list[Node]:
+        """The lists that one other loop goes through, if they are many."""
+        users: dict[Node, list[Node]] = {}
+        for item in self.stacked:
+            if item in self.lists and len(self.outer.uses[item]) == 1:
+                users.setdefault(self.outer.uses[item][0], []).append(item)
+        most = max(users.values(), key=len, default=[])
+        return most if len(most) >= MANY else []
+
+    def is_listed(self, item: Node) -> bool:
+        return self.test is not None or item in self.lists
+
+    def _moves(self, stacks: Sequence[Name]) -> list[Move]:
+        """Where what is stacked goes in each turn."""
+        part, pairs = self.part, zip(self.part.given, self.results, strict=False)
+        written = {z for x, r in pairs if x in part.own for z in (x, part.roots[r])}
+        copied = {y for y in self.stacked.values() if part.roots.get(y, y) in written}
+        moves = []
+        for (item, y), name in zip(self.stacked.items(), stacks, strict=True):
+            if item not in self.joint:
+                place = Code(f"{name.text}[{self.count.text}]")
+                moves.append(Move(y, name, True, copied) if self.is_listed(item) else Move(y, place))
+        if self.joint:
+            first, *more = [(self.stacked[x], self.outer.name(x)) for x in self.joint]
+            moves.append(Move(*first, True, copied, tuple([y for y, _ in more])))
+        return moves
+
+    def _behind(self) -> list[Statement]:
+        """What is made of the turns: lists in order, or arrays of them, and how many turns there were."""
+        outer = self.outer
+        found: list[Statement] = []
+        for item in filter(self.is_listed, self.stacked):
+            name = outer.name(item)
+            if item in self.lists:
+                outer.lists.add(item)
+                if item in self.joint:
+                    outer.together[item] = Together(tuple(self.joint), tuple(self.joint.values()))
+                if self.reverse and item is next(iter(self.joint), item):
+                    found.append(Evaluate(call(f"{name.text}.reverse", [])))
+            else:
+                array = call("np.array", [f"{name.text}[::-1]" if self.reverse else name.text, *_dtype(item)])
+                row = list(map(spell_param, item.aval.shape[1:]))
+                array = call(f"{array.text}.reshape", [f"len({name.text})", *row]) if row else array
+                found.append(Assign((name,), array, note=outer.note(item.aval), makes=item))
+        return [*found, *self._number_of_turns()]
+
+    def _number_of_turns(self) -> list[Statement]:
+        outer, turns = self.outer, self.total
+        lists = list(filter(self.is_listed, self.stacked)) if self.test else []
+        code: Code | None = call("len", [outer.name(lists[0]).text]) if lists else turns
+        if self.test is None and self.length.op not in (SIZE, CONSTANT):
+            code = call("max", [self.bound.text, "0"])
+        if code is None:
+            return []
+        names = [self.symbol] * (self.symbol in outer.scope.sizes)
+        if self.last and not self.total:
+            if outer.hint(self.last) is None:
+                outer.pending[self.last] = Expr(code, 0, tuple(lists[:1]))
+            else:
+                names.append(outer.names.of(self.last))
+        targets = [Name(name) for name in names if turns is None or name != turns.text]
+        return [Assign(targets, code, reads=lists[:1])] if targets else []
+
+
+def takes_rows_of(user: Node, x: Node) -> bool:
+    if user.op is not SCAN:
+        return False
+    params = {**SCAN.defaults, **dict(user.params)}
+    first = 1 + params["carried"]
+    return user.inputs[first : first + params["sliced"]].count(x) == user.inputs.count(x)
+
+
+def _dtype(item: Node) -> list[str]:
+    return [] if item.aval.dtype == float else [spell_dtype(item.aval.dtype)]
