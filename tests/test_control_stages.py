@@ -750,3 +750,12 @@ def test_invariants_of_loops_in_loops_go_all_the_way():
     turned = [x for x in after.live if x.op.name == "transpose" and x.inputs[0] is after.inputs[0]]
     (outer,) = [loop for loop in loops(after) if dict(loop.params).get("reverse")]
     assert len(turned) == 1 and turned[0] in outer.inputs
+
+
+def test_few_turns_of_single_numbers_stay_as_they_are():
+    f = lambda xs: sg.scan(lambda h, x: (np.sin(h) * 0.5 + np.exp(x), np.cos(h)), 0.0, xs)
+    for n, ahead in ((8, False), (100, True)):
+        graph = traced(f, np.ones(n))
+        after = optimise(graph)
+        same(graph, after, (np.ones(n),))
+        assert ("exp" not in inside(after)) == ahead
