@@ -244,6 +244,8 @@ def adaptive_value_and_grad(rate, end):
 
 
 # level 2
+import math
+
 import numpy as np
 
 
@@ -252,62 +254,117 @@ def minimum(a, b):
 
 
 def adaptive_value_and_grad(rate, end):
-    rate_ = float(rate)
+    rate = float(rate)
+    try:
+        # test_control_source.py:252  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
+        t_2 = 0.0
+        value = 1.0
+        h = 0.1
+        values = []
+        hs = []
+        while t_2 < end:
+            values.append(value)
+            hs.append(h)
+            # test_control_source.py:244  whole = y + h * rate * y
+            whole = value + h * rate * value
+            # test_control_source.py:245  half = y + 0.5 * h * rate * y
+            t1 = 0.5 * h
+            t2 = t1 * rate
+            half = value + t2 * value
+            # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+            halves = half + t2 * half
+            # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+            good = abs(halves - whole) < 0.001
+            # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
+            if good:
+                t_2 = t_2 + h
+                value = halves
+            # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
+            h = minimum(1.5 * h if good else t1, end - t_2)
+        # derivative of test_control_source.py:252
+        d_y = 1.0
+        d_rate = 0.0
+        for value_2, h_2 in zip(reversed(values), reversed(hs)):
+            # test_control_source.py:244  whole = y + h * rate * y
+            whole_2 = value_2 + h_2 * rate * value_2
+            # test_control_source.py:245  half = y + 0.5 * h * rate * y
+            t3 = 0.5 * h_2
+            t4 = t3 * rate
+            half_2 = value_2 + t4 * value_2
+            # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+            halves_2 = half_2 + t4 * half_2
+            # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+            good_2 = abs(halves_2 - whole_2) < 0.001
+            # derivative of test_control_source.py:248
+            if good_2:
+                d_halves_2 = d_y
+                d_y = 0.0
+            else:
+                d_halves_2 = 0.0
+            # derivative of test_control_source.py:246
+            d_half_2 = d_halves_2 + d_halves_2 * t4
+            # derivative of test_control_source.py:245
+            d_y = d_y + d_half_2 + d_half_2 * t4
+            # derivative of test_control_source.py:252
+            d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
+        return np.float64(value), np.float64(d_rate)
+    except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these
+        return adaptive_value_and_grad_by_numpy(np.float64(rate), end)
+
+
+def adaptive_value_and_grad_by_numpy(rate, end):
     # test_control_source.py:252  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
-    t_2 = 0.0
-    value = 1.0
-    h = 0.1
+    t_2 = np.float64(0.0)
+    value = np.float64(1.0)
+    h = np.float64(0.1)
     values = []
     hs = []
     while t_2 < end:
         values.append(value)
         hs.append(h)
         # test_control_source.py:244  whole = y + h * rate * y
-        whole = value + h * rate_ * value
+        whole = value + h * rate * value
         # test_control_source.py:245  half = y + 0.5 * h * rate * y
         t1 = 0.5 * h
-        t2 = t1 * rate_
+        t2 = t1 * rate
         half = value + t2 * value
         # test_control_source.py:246  halves = half + 0.5 * h * rate * half
         halves = half + t2 * half
         # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
-        good = abs(halves - whole) < 0.001
+        good = np.abs(halves - whole) < 0.001
         # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
         if good:
             t_2 = t_2 + h
             value = halves
         # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
-        h = minimum(1.5 * h if good else t1, end - t_2)
-    values = np.array(values)  # float64[turns_0]
-    hs = np.array(hs)  # float64[turns_0]
-    value = np.float64(value)
-    # test_control_source.py:245  half = y + 0.5 * h * rate * y
-    t3 = 0.5 * hs  # float64[turns_0]
-    t4 = t3 * rate  # float64[turns_0]
-    t5 = values + t4 * values  # float64[turns_0]
-    # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
-    t6 = np.abs(t5 + t4 * t5 - (values + hs * rate * values)) < 0.001  # bool[turns_0]
+        h = np.minimum(np.where(good, 1.5 * h, t1), end - t_2)
     # derivative of test_control_source.py:252
-    d_y = 1.0
-    d_rate = 0.0
-    for value_2, t3_t, t4_t, half_2, good_2 in zip(
-        reversed(values.tolist()), reversed(t3.tolist()), reversed(t4.tolist()), reversed(t5.tolist()),
-        reversed(t6.tolist())
-    ):
+    d_y = np.float64(1.0)
+    d_rate = np.float64(0.0)
+    for value_2, h_2 in zip(reversed(values), reversed(hs)):
+        # test_control_source.py:244  whole = y + h * rate * y
+        whole_2 = value_2 + h_2 * rate * value_2
+        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        t3 = 0.5 * h_2
+        t4 = t3 * rate
+        half_2 = value_2 + t4 * value_2
+        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        halves_2 = half_2 + t4 * half_2
+        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        good_2 = np.abs(halves_2 - whole_2) < 0.001
         # derivative of test_control_source.py:248
         if good_2:
-            d_halves = d_y
-            d_y = 0.0
+            d_halves_2 = d_y
+            d_y = np.float64(0.0)
         else:
-            d_halves = 0.0
+            d_halves_2 = np.float64(0.0)
         # derivative of test_control_source.py:246
-        d_half_2 = d_halves + d_halves * t4_t
+        d_half_2 = d_halves_2 + d_halves_2 * t4
         # derivative of test_control_source.py:245
-        d_y = d_y + d_half_2 + d_half_2 * t4_t
+        d_y = d_y + d_half_2 + d_half_2 * t4
         # derivative of test_control_source.py:252
-        d_rate += (d_halves * half_2 + d_half_2 * value_2) * t3_t
-    d_rate = np.float64(d_rate)
-    return value, d_rate
+        d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
+    return value.copy(), d_rate
 
 
 # level 1
