@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
 from symgrad.control.behind import accumulate_behind, compute_behind
+from symgrad.control.branches import settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
@@ -228,6 +229,13 @@ OPTIMISE = (
         takes="loops, and loops that run backwards over what they kept of each turn",
         gives="fewer values kept: of a turn and its pullback simplified as one",
         why="which values are few and cheap is known once rules have been applied",
+    ),
+    Stage(
+        in_bodies(settle_branches),
+        level=1,
+        takes="branches on what is known, or with results that both sides compute alike",
+        gives="the side that is taken, and these results outside",
+        why="rules have found out what is known, and made equal what computes the same",
     ),
     Stage(
         in_bodies(hoist_invariants, inner_first=True),

@@ -5,6 +5,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.control.behind import accumulate_behind, compute_behind
+from symgrad.control.branches import settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
@@ -759,3 +760,35 @@ def test_few_turns_of_single_numbers_stay_as_they_are():
         after = optimise(graph)
         same(graph, after, (np.ones(n),))
         assert ("exp" not in inside(after)) == ahead
+
+
+# ---- branches
+
+
+@pytest.mark.parametrize("x", [0.3, -0.3])
+def test_what_both_sides_compute_alike_stands_outside(x):
+    def f(x, y):
+        a, b, c = sg.cond(x > 0, lambda: (np.sin(y) * x, y, x + 1), lambda: (np.sin(y) * x, y, x + 2))
+        return a + b * c
+
+    graph = traced(f, x, 0.7)
+    after = optimise(graph, 1)
+    same(graph, after, (x, 0.7))
+    (node,) = [node for node in after.live if node.op is COND]
+    assert results(node) == 1 and operations(after).count("sin") == 1
+
+
+def test_branches_on_what_is_known_are_the_side_that_is_taken():
+    def f(x):
+        turn = lambda i, c: (sg.cond(c[1] > 0, lambda: np.sin(c[0]) * i, lambda: np.cos(c[0])), c[1])
+        return sg.fori_loop(0, 3, turn, (x, 1.0))[0]  # the second is never changed
+
+    graph = traced(f, 0.3)
+    after = optimise(graph, 1)
+    same(graph, after, (0.3,))
+    assert {"cond", "cos"}.isdisjoint(operations(after))
+
+
+def test_sides_that_differ_stay():
+    graph = traced(lambda x: sg.cond(x > 0, lambda: np.sin(x), lambda: np.cos(x)), 0.3)
+    assert settle_branches(graph) is graph

@@ -130,7 +130,7 @@ def test_stages_are_those_that_run():
     first = ["open_checkpoints", "fuse_loops", "drop_dead_results"]
     assert names[0] == [*first, "drop_dead", "emit", "load"]
     simpler = [*first, "know_constants", "simplify", "collect", "reuse_values"]
-    last = ["choose_kept", "hoist_invariants", "drop_dead_results", "drop_dead", "emit", "load"]
+    last = ["choose_kept", "settle_branches", "hoist_invariants", "drop_dead_results", "drop_dead", "emit", "load"]
     assert names[1] == [*simpler, *last]
     assert names[2][: len(simpler)] == simpler
     assert names[2][-5:] == ["nest", "coalesce_scatters", "collapse_batch", "emit", "load"]
