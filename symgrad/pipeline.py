@@ -21,9 +21,11 @@ from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
 from symgrad.control.behind import accumulate_behind, compute_behind
+from symgrad.control.branches import settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
+from symgrad.control.invariants import hoist_invariants, know_constants
 from symgrad.control.kept import keep_less
 from symgrad.control.slices import slice_reads, slice_reads_within
 from symgrad.core.graph import Graph, Node
@@ -194,6 +196,13 @@ OPTIMISE = (
         why="loops that have become one carry things once",
     ),
     Stage(
+        in_bodies(know_constants),
+        level=1,
+        takes="loops and branches that read numbers and arrays of one number",
+        gives="bodies in which they stand",
+        why="rules look for zeros and ones, which derivatives start with",
+    ),
+    Stage(
         simplify,
         level=1,
         takes="the program with all of its derivatives",
@@ -220,6 +229,20 @@ OPTIMISE = (
         takes="loops, and loops that run backwards over what they kept of each turn",
         gives="fewer values kept: of a turn and its pullback simplified as one",
         why="which values are few and cheap is known once rules have been applied",
+    ),
+    Stage(
+        in_bodies(settle_branches),
+        level=1,
+        takes="branches on what is known, or with results that both sides compute alike",
+        gives="the side that is taken, and these results outside",
+        why="rules have found out what is known, and made equal what computes the same",
+    ),
+    Stage(
+        in_bodies(hoist_invariants, inner_first=True),
+        level=1,
+        takes="loops whose turns compute the same",
+        gives="loops that read it",
+        why="rules have left what is the same",
     ),
     Stage(
         in_bodies(compute_ahead),

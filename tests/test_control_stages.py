@@ -5,9 +5,11 @@ import pytest
 
 import symgrad as sg
 from symgrad.control.behind import accumulate_behind, compute_behind
+from symgrad.control.branches import settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
+from symgrad.control.invariants import know_constants
 from symgrad.control.slices import slice_reads
 from symgrad.core.graph import verify
 from symgrad.core.interpret import interpret
@@ -472,7 +474,7 @@ def test_sums_have_their_starts_and_all_their_terms(reverse):
         def turn(c, x):
             s, P, Q = c
             s = np.sin(s) + x
-            P = P + np.outer(s, x) - -np.outer(x, x[:2]) @ np.ones((2, 3))
+            P = P + np.outer(s, x) - -np.outer(x, x[:2]) @ zs[:2]
             return (s, P, s[:, None] * x + (np.outer(x, s) - (np.outer(s, s) - np.outer(s, x))) + Q), s
 
         return sg.scan(turn, (zs[0], zs, np.zeros((3, 3))), xs, reverse=reverse)
@@ -701,3 +703,92 @@ def test_backward_loops_of_what_ends_early_are_over_no_more_than_there_was():
     same(graph, optimise(graph), args)
     for a, b in zip(values(optimise(graph), args), sg.grad(unrolled, argnums=(0, 1))(*args), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+# ---- what is the same in every turn
+
+
+def test_rules_see_the_constants_that_turns_and_branches_read():
+    def f(xs, b):
+        zeros, two = np.zeros((2, 3)), np.float64(2.0)
+        turn = lambda h, x: sg.cond(x[0] > 0, lambda: h * x + zeros[0] * x, lambda: h + zeros[1] * two + b)
+        return sg.scan(lambda h, x: (turn(h, x), None), np.ones(3), xs)[0]
+
+    args = XS, np.ones(3)
+    graph = traced(f, *args)
+    known = know_constants(graph)
+    same(graph, known, args)
+    after = optimise(graph, 1)
+    same(graph, after, args)
+    assert operations(after).count("multiply") == 1 and operations(after).count("add") == 1
+
+
+def test_what_is_the_same_in_every_turn_is_computed_once():
+    def f(A, b):
+        turn = lambda c, t, s: ([np.tanh(c[0] @ A.T) * np.exp(b)], [])
+        until = lambda c, t: c[0][0] < b[0] * 2
+        return repeat(A.graph, turn, [np.zeros(3)], 4, (), until)[0]
+
+    args = W, np.ones(3)
+    graph = traced(f, *args)
+    taken = lambda g: [node.op.name for loop in loops(g) for region in regions_of(loop) for node in region.nodes]
+    assert "exp" not in taken(graph)  # a trace leaves it outside
+    f = sg.grad(lambda A, b: np.sum(sg.scan(lambda h, x: (np.sin(h) @ A / np.exp(x - x), -h), b, XS)[0]))
+    graph = f.trace(*args).graph
+    after = optimise(graph, 1)
+    same(graph, after, args)
+    assert "transpose" not in taken(after)
+
+
+def test_invariants_of_loops_in_loops_go_all_the_way():
+    def f(A, x):
+        inner = lambda h, t: sg.scan(lambda g, y: (np.sin(g) @ A, None), h * t, x)[0]
+        return np.sum(sg.scan(lambda h, y: (inner(h, 2), None), np.outer(x[0], x[1]), x)[0])
+
+    graph = sg.grad(f).trace(W, XS).graph
+    after = optimise(graph, 1)
+    same(graph, after, (W, XS))
+    turned = [x for x in after.live if x.op.name == "transpose" and x.inputs[0] is after.inputs[0]]
+    (outer,) = [loop for loop in loops(after) if dict(loop.params).get("reverse")]
+    assert len(turned) == 1 and turned[0] in outer.inputs
+
+
+def test_few_turns_of_single_numbers_stay_as_they_are():
+    f = lambda xs: sg.scan(lambda h, x: (np.sin(h) * 0.5 + np.exp(x), np.cos(h)), 0.0, xs)
+    for n, ahead in ((8, False), (100, True)):
+        graph = traced(f, np.ones(n))
+        after = optimise(graph)
+        same(graph, after, (np.ones(n),))
+        assert ("exp" not in inside(after)) == ahead
+
+
+# ---- branches
+
+
+@pytest.mark.parametrize("x", [0.3, -0.3])
+def test_what_both_sides_compute_alike_stands_outside(x):
+    def f(x, y):
+        a, b, c = sg.cond(x > 0, lambda: (np.sin(y) * x, y, x + 1), lambda: (np.sin(y) * x, y, x + 2))
+        return a + b * c
+
+    graph = traced(f, x, 0.7)
+    after = optimise(graph, 1)
+    same(graph, after, (x, 0.7))
+    (node,) = [node for node in after.live if node.op is COND]
+    assert results(node) == 1 and operations(after).count("sin") == 1
+
+
+def test_branches_on_what_is_known_are_the_side_that_is_taken():
+    def f(x):
+        turn = lambda i, c: (sg.cond(c[1] > 0, lambda: np.sin(c[0]) * i, lambda: np.cos(c[0])), c[1])
+        return sg.fori_loop(0, 3, turn, (x, 1.0))[0]  # the second is never changed
+
+    graph = traced(f, 0.3)
+    after = optimise(graph, 1)
+    same(graph, after, (0.3,))
+    assert {"cond", "cos"}.isdisjoint(operations(after))
+
+
+def test_sides_that_differ_stay():
+    graph = traced(lambda x: sg.cond(x > 0, lambda: np.sin(x), lambda: np.cos(x)), 0.3)
+    assert settle_branches(graph) is graph

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.cost import numbers
+from symgrad.analysis.cost import likely, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.control.opened import (
     Appended,
@@ -25,7 +25,7 @@ from symgrad.control.opened import (
     stand_in,
     with_sources,
 )
-from symgrad.control.places import turns_of
+from symgrad.control.places import known_size, turns_of
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import Size, same
@@ -37,6 +37,9 @@ from symgrad.rewrite.engine import Made, copied
 
 FEW = 512
 """Numbers of which a function takes less time than calling it: for all turns at once it is computed much faster."""
+
+LONG = 32
+"""Turns from which on an array of single numbers is computed with faster than they are."""
 
 MORE = 4
 """How many times the memory of what a loop reads and stacks may be taken for what is computed for all turns."""
@@ -57,6 +60,17 @@ class Split(NamedTuple):
         return turns if whole and loop.test is None else None
 
     @property
+    def has_arrays(self) -> bool:
+        """Whether it carries or slices more than single numbers, with which Python computes by itself."""
+        return any(x.aval.shape for x in (*(c.value for c in self.loop.carried), *(x.value for x in self.loop.sliced)))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is known to have so many turns that arrays of them pay."""
+        length = known_size(self.loop.length)
+        return length is not None and likely(length) >= LONG
+
+    @property
     def room(self) -> int:
         """How many numbers there may be for each turn."""
         kept = [*(x.value for x in self.loop.sliced), *self.loop.stacked]
@@ -64,9 +78,9 @@ class Split(NamedTuple):
 
 
 def whole_loops(nodes: Iterable[Node]) -> list[Split]:
-    """Loops that go over all of what they slice: others may end before."""
+    """Loops that go over all of what they slice: others may end before. Those of few numbers need no calls of NumPy."""
     found = [Split(node, opened(loop_of(node))) for node in nodes if node.op is SCAN]
-    return [each for each in found if each.turns is not None]
+    return [each for each in found if each.turns is not None and (each.has_arrays or each.is_long)]
 
 
 def for_all_turns(

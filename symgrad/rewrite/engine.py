@@ -293,12 +293,18 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None, nodes: Sequ
     return new
 
 
-def in_bodies(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
-    """The same step of a whole program, taken in the bodies of its loops and branches as well, however deep."""
+def in_bodies(step: Callable[[Graph, str], Graph], inner_first: bool = False) -> Callable[[Graph, str], Graph]:
+    """The same step of a whole program, taken in the bodies of its loops and branches as well, however deep.
+
+    Bodies come behind what they are in, unless what is done moves outwards.
+    """
 
     @wraps(step)
     def everywhere(graph: Graph, numerics: str = "stable") -> Graph:
-        return _with_bodies(step(graph, numerics), lambda body: everywhere(body, numerics))
+        inside = lambda body: everywhere(body, numerics)
+        if inner_first:
+            return step(_with_bodies(graph, inside), numerics)
+        return _with_bodies(step(graph, numerics), inside)
 
     return everywhere
 

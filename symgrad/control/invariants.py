@@ -1,0 +1,103 @@
+"""What is the same in every turn: constants stand in bodies, where rules see them; all else is computed outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from symgrad.analysis.uses import users_of
+from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, loop_of, opened, stand_in, with_sources
+from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, reached
+from symgrad.core.region import Region, inline, map_regions
+from symgrad.frontend.variable import Variable
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.create import FULL
+from symgrad.rewrite.engine import Made, copied
+
+# ---- into bodies
+
+
+def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
+    """Numbers, and arrays of one number, stand in the bodies of the loops and branches that read them."""
+    instead: dict[Node, Made] = {}
+    for node in graph.live:
+        if node.op in (SCAN, COND):
+            known = {i: x for i, x in enumerate(_read_as_it_is(node)) if _is_known(x)}
+            if known:
+                instead[node] = _knowing(node, known)
+    return copied(graph, instead) if instead else graph
+
+
+def _read_as_it_is(node: Node) -> Sequence[Node]:
+    """The inputs that are the last parameters of the regions."""
+    return node.inputs[1:] if node.op is COND else loop_of(node).others
+
+
+def _is_known(x: Node) -> bool:
+    return x.op in (CONSTANT, SIZE) or (x.op is FULL and all(y.op in (CONSTANT, SIZE) for y in x.inputs))
+
+
+def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
+    n = len(_read_as_it_is(node))
+    first = len(node.inputs) - n
+    inputs = [x for i, x in enumerate(node.inputs) if i - first not in known]
+
+    def region(old: Region) -> Region:
+        """A region in which known values take the places of its last parameters."""
+        body, last = Graph(), len(old.parameters) - n
+        image: dict[Node, Node] = {}
+        for i, x in enumerate(old.parameters):
+            image[x] = _appended(body, known[i - last]) if i - last in known else stand_in(body, x.aval, x.where)
+        found = inline(body, old, [image[x] for x in old.parameters])
+        old.label(body, found)
+        return Region(body, body.inputs, [found[y] for y in old.results])
+
+    params = map_regions(node, region)
+    return lambda new, image: Variable(new, new.add(node.op, tuple([image[x] for x in inputs]), params))
+
+
+def _appended(graph: Graph, known: Node) -> Node:
+    """A known value in another graph."""
+    return graph.rebuild(known, tuple([_appended(graph, x) for x in known.inputs]), known.where)
+
+
+# ---- out of loops
+
+
+def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
+    """What turns compute of what all turns read, once before the loop."""
+    instead: dict[Node, Made] = {}
+    for node in graph.live:
+        if node.op is SCAN:
+            loop = opened(loop_of(node))
+            if invariant := _invariant(loop):
+                instead |= instead_of(_hoisted(loop, invariant), node, {})
+    return copied(graph, instead) if instead else graph
+
+
+def _invariant(loop: Opened) -> list[Node]:
+    """What is the same in every turn, but for that of which only more such is made."""
+    nodes = reached([*loop.results, *([] if loop.test is None else [loop.test])])
+    fixed = {x.value for x in loop.others}
+    fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs}
+    found: dict[Node, None] = {}
+    for node in nodes:
+        if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval:
+            fixed.add(node)
+            found[node] = None
+    ends, users = {*loop.results, loop.test}, users_of(nodes)
+    return [x for x in found if x in ends or not all(y in found for y in users[x])]
+
+
+def _hoisted(loop: Opened, invariant: Sequence[Node]) -> Appended:
+    given = {x: stand_in(loop.graph, x.aval, x.where) for x in invariant}
+    turn = {x: image_of(y) for x, y in given.items()}
+    after = replace(loop, others=[*loop.others, *(Read(x, y) for x, y in given.items())])
+    region = Region(loop.graph, [x.value for x in loop.others], invariant)
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> dict[Any, Node]:
+        body = inline(graph, region, [image[x.source] for x in loop.others])
+        return {x: body[x] for x in invariant}
+
+    return with_sources(after.rewritten(lambda graph: copied(graph, turn)).without_unread(), made)
