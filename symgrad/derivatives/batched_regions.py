@@ -235,7 +235,7 @@ class _Loop:
         def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
             state, tested = carry[:n], carry[n:]
             going = reduce(and_, [*tested[:1], *([] if length is None else [place < length])])
-            new, ys = self.turn(batching._replace(active=going), state, place, slices)
+            new, ys = self.turn(batching._replace(active=going, is_any=True), state, place, slices)
             new = [x if x.node is y.node else chosen(going, x, y, y.ndim - 1) for x, y in zip(new, state, strict=True)]
             more = [going & self.goes_on(new).spread_to(0, batching.size), tested[1] + going] if tested else []
             return [*new, *more], _placed(batching, ys, self.ends.stacks)
