@@ -169,10 +169,20 @@ def test_arrays_of_two_lengths_are_refused():
     assert fact == "sg.scan: 3 and 2 turns"
 
 
-def test_what_one_branch_has_computed_is_not_there_outside_of_it():
-    def f(a, k):  # beyond the end there is nothing to be read, in both
-        first = sg.cond(k < 3, lambda: a[k], lambda: 0.0)
-        return first + sg.cond(k < 3, lambda: 2 * a[k], lambda: 0.0)
+def test_what_two_sides_ask_for_is_computed_where_one_is_taken():
+    def f(a, k):
+        once = sg.cond(k < 3, lambda: a[k], lambda: 0.0)
+        again = sg.cond(k < 3, lambda: sg.cond(k > 0, lambda: a[k] + a[k - 1], lambda: a[k] * 2), lambda: 1.0)
+        return once + again + sg.cond(k > 2, lambda: 2.0, lambda: a[k])
 
-    check(f, np.arange(3.0), np.int64(1))
-    check(f, np.arange(3.0), np.int64(7))
+    for k in range(5):
+        check(f, np.arange(3.0), np.int64(k))  # a[k] is beyond the end from 3 on
+
+
+def test_a_loop_that_two_sides_ask_for_does_not_run_where_none_is_taken():
+    def f(n):
+        down = lambda: sg.while_loop(lambda v: v != 0, lambda v: v - 1, n)  # never ends below 0
+        return sg.cond(n >= 0, lambda: down() + 1, lambda: 5) + sg.cond(n >= 0, lambda: down() * 2, lambda: 3)
+
+    check(f, np.int64(4))
+    check(f, np.int64(-4))

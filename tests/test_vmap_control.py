@@ -184,6 +184,24 @@ def test_places_beyond_the_end_are_not_read_once_an_input_is_done():
     check(summed, (np.arange(4.0), np.array([1, 4, 0])), (None, 0))
 
 
+def test_a_place_that_all_share_is_not_read_where_no_input_takes_its_side():
+    def owed(income, rates, steps):
+        def turn(k, owed):
+            more = lambda: sg.cond(income > steps[k + 1], lambda: steps[k + 1], lambda: income)
+            upper = sg.cond(k < 2, more, lambda: income)
+            return sg.cond(income > steps[k], lambda: owed + rates[k] * (upper - steps[k]), lambda: owed)
+
+        return sg.fori_loop(0, 3, turn, 0.0)
+
+    args = np.array([5.0, 20.0, 90.0, 1.0]), np.array([0.1, 0.2, 0.4]), np.array([2.0, 10.0, 50.0])
+    check(owed, args, (0, None, None))
+    check(
+        lambda x, table, k: sg.cond(x > 6, lambda: table[k], lambda: x),
+        (args[0][:1], args[1], np.int64(7)),
+        (0, None, None),
+    )
+
+
 MATRICES = np.stack([np.diag([2.0, 3.0]), np.ones((2, 2)), np.full((2, 2), np.nan), np.array([[2.0, 1.0], [1.0, 1.0]])])
 FACTORISATIONS = [
     lambda A: np.linalg.solve(A, np.ones(2)),

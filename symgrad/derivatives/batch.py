@@ -23,6 +23,7 @@ from symgrad.frontend.variable import Variable, record
 from symgrad.ops.contract import spread
 from symgrad.ops.control import mentions, own_sizes
 from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.known import is_constant
 
 
 def batch(
@@ -103,16 +104,19 @@ class Batching(NamedTuple):
         The symbols of sizes that are numbers of turns, and not the same for all inputs.
     active : Variable, optional
         A mask of those for which anything is asked for: the branch that is computed is theirs, or their loop goes on.
+    is_any : bool
+        Whether there is one at least.
     """
 
     graph: Graph
     size: Size
     ragged: set[str]
     active: Variable | None = None
+    is_any: bool = True
 
     def under(self, mask: Variable) -> Batching:
         """Where what is computed is asked for under a mask."""
-        return self._replace(active=mask if self.active is None else self.active & mask)
+        return self._replace(active=mask if self.active is None else self.active & mask, is_any=False)
 
     def region(self, region: Region, inputs: Sequence[Image]) -> list[Image]:
         """The images of the results of a region, of those of its parameters."""
@@ -143,10 +147,10 @@ class Batching(NamedTuple):
         rule = REGIONS.get(node.op)
         if self.ragged and rule is None:
             self.check_sizes(node, inputs)
-        if not any(batched) and (rule is None or self.active is None):
-            return self.unbatched(node, inputs)
         if self.active is not None and (node.op.places is not None or node.op.refuses):
             inputs = [self.asked(x, node.op, i) for i, x in enumerate(inputs)]
+        if not any(batched) and (rule is None or self.active is None):
+            return self.unbatched(node, inputs)
         call = Call(node, inputs, batched, self)
         if rule is not None:
             return rule(call)
@@ -165,11 +169,13 @@ class Batching(NamedTuple):
     def asked(self, x: Image, op: Op, i: int) -> Image:
         """Input i; where nothing is asked for it is what NumPy never refuses: the first place, an identity."""
         is_matrix, is_place = op.refuses and i == 0, op.places is not None and op.places <= i
-        if self.active is None or x.axis is None or not (is_matrix or is_place):
+        if self.active is None or not (is_matrix or is_place):
             return x
-        value = x.at(0)
+        if x.axis is None and (self.is_any or is_constant(x.value)):
+            return x
+        value, mask = (x.value, np.any(self.active)) if x.axis is None else (x.at(0), self.active)
         safe = np.eye(*value.shape[-2:], dtype=value.dtype, like=value) if is_matrix else 0
-        return Image(chosen(self.active, value, safe, value.ndim - 1), 0)
+        return Image(chosen(mask, value, safe, value.ndim - mask.ndim), None if x.axis is None else 0)
 
     def unbatched(self, node: Node, inputs: Sequence[Image]) -> Any:
         """Of inputs that are the same for all."""

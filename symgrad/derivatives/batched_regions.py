@@ -97,10 +97,8 @@ def checkpointed(call: Call) -> list[Image]:
     graph, region = call.batching.graph, region_of(call.node)
     since = mark(graph)
     images = call.batching.region(region, call.inputs)
-    for y in images:
-        y.check_whole()
-    results = as_checkpoint(graph, cut(graph, [y.value.node for y in images], since))
-    return [Image(y, image.axis) for y, image in zip(results, images, strict=True)]
+    results = as_checkpoint(graph, cut(graph, [y.at(0).node for y in images], since))
+    return _images(results, [y.axis is not None for y in images])
 
 
 def ruled(call: Call) -> list[Image]:
@@ -139,9 +137,7 @@ def branched(call: Call) -> list[Image]:
 
 def _placed(batching: Batching, images: Sequence[Image], differ: Sequence[bool]) -> list[Variable]:
     """Values with a first axis more where they differ from input to input."""
-    for x in images:
-        x.check_whole()
-    return [x.spread_to(0, batching.size) if d else x.value for x, d in zip(images, differ, strict=True)]
+    return [x.spread_to(0, batching.size) if d else x.at(0) for x, d in zip(images, differ, strict=True)]
 
 
 def _images(values: Sequence[Variable], differ: Sequence[bool], axis: int = 0) -> list[Image]:
@@ -174,7 +170,7 @@ class _Loop:
         """An array to be sliced; a ragged one by a loop that has as many turns, by symbol and so for each input."""
         if not (self.ends.going and self.turns is not None and same_shape(x.value.shape[:1], (self.turns,))):
             x.check_whole()
-        return x.at(1)
+        return x._replace(ragged=False).at(1)
 
     def turn(self, batching: Batching, carry: Sequence[Variable], place: Variable, slices: Sequence[Variable]) -> Any:
         """What a turn carries on, with a first axis more where it differs, and the images of what it stacks."""
@@ -199,16 +195,16 @@ class _Loop:
 
     def for_all_alike(self) -> list[Image]:
         """The loop that ends at the same turn for all inputs."""
-        active, stacked = self.batching.active, self.ends.stacks
-        needed = None if active is None else np.any(active)
+        batching, stacked = self.batching, self.ends.stacks
+        asked = None if batching.active is None or batching.is_any else np.any(batching.active)
 
         def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
-            new, ys = self.turn(self.batching, carry, place, slices)
-            return new, _placed(self.batching, ys, stacked)
+            new, ys = self.turn(batching, carry, place, slices)
+            return new, _placed(batching, ys, stacked)
 
         def test(carry: Any, place: Variable) -> Variable:
             going = self.goes_on(carry, place).value
-            return going if needed is None else going & needed  # it may not end for what nobody asks for
+            return going if asked is None else going & asked  # it may not end for what nobody asks for
 
         final, stacks, turns = repeat(
             self.graph,
@@ -235,7 +231,8 @@ class _Loop:
         def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
             state, tested = carry[:n], carry[n:]
             going = reduce(and_, [*tested[:1], *([] if length is None else [place < length])])
-            new, ys = self.turn(batching._replace(active=going), state, place, slices)
+            some = not tested or length is None  # else the last turn may find none
+            new, ys = self.turn(batching._replace(active=going, is_any=some), state, place, slices)
             new = [x if x.node is y.node else chosen(going, x, y, y.ndim - 1) for x, y in zip(new, state, strict=True)]
             more = [going & self.goes_on(new).spread_to(0, batching.size), tested[1] + going] if tested else []
             return [*new, *more], _placed(batching, ys, self.ends.stacks)

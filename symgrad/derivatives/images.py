@@ -30,12 +30,12 @@ class Image(NamedTuple):
 
     def at(self, axis: int) -> Variable:
         """With the axis at another place."""
+        self.check_whole()
         return self.value if self.axis in (None, axis) else np.moveaxis(self.value, self.axis, axis)
 
     def spread_to(self, axis: int, size: Size) -> Variable:
         """With the axis at a place, repeated if it is the same for all."""
-        self.check_whole()
-        return repeated(self.value, axis, size) if self.axis is None else self.at(axis)
+        return repeated(self.at(axis), axis, size) if self.axis is None else self.at(axis)
 
     def check_whole(self) -> None:
         """Refuse to read it as an array where not all of it counts."""
