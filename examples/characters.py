@@ -37,7 +37,8 @@ def surprise(params, text):
     zero = np.zeros(len(params["next"]))
     h = c = zero
     total = 0.0
-    for seen, following in zip(text[:-1], text[1:], strict=True):
+    known, coming = text[:-1], text[1:]
+    for seen, following in zip(known, coming, strict=True):
         if seen == 0:
             h = c = zero
         forget, take, give = (sigmoid(params[f"{gate} of"][seen] + h @ params[gate]) for gate in GATES[:3])

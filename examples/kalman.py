@@ -17,7 +17,7 @@ TRANSITION = np.array([[1.0, 1.0], [0.0, 1.0]])
 
 
 def misfit(logs, series):
-    """Minus the logarithm of the likelihood of a series, by the logarithms of the variances (Durbin & Koopman, ch. 4)."""
+    """Minus the logarithm of the likelihood of a series, by those of the variances (Durbin & Koopman, ch. 4)."""
     noise, level, slope = np.exp(logs["noise"]), np.exp(logs["level"]), np.exp(logs["slope"])
     drift = np.array([[level, 0.0], [0.0, slope]])
     state, variance = np.zeros(2), 100.0 * np.eye(2)
