@@ -110,9 +110,10 @@ class Loop(Stacks):
         self.count = self.total if self.total and self.is_while else self._counter()
 
     def _counter(self) -> Name:
-        hint = self.part.hint(self.part.given[self.carried])
-        names = self.outer.names
-        return Name(names.fresh(hint) if hint else names.local(COUNTS[min(self.outer.scope.depth, len(COUNTS) - 1)]))
+        """What turns are counted by: in each loop of a nest by another name."""
+        hint, names, depth = self.part.hint(self.part.given[self.carried]), self.outer.names, self.outer.scope.depth
+        usual = COUNTS[depth] if depth < len(COUNTS) else f"{COUNTS[-1]}{depth}"
+        return Name(names.fresh(hint) if hint else names.local(usual))
 
     def _covers(self, array: Node) -> bool:
         """Whether there is a turn for each row of an array."""
