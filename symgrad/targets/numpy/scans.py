@@ -16,7 +16,7 @@ from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several
 from symgrad.targets.numpy.body import LONGEST
-from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
+from symgrad.targets.numpy.heads import BREAK, laid_out_head, tested, with_break
 from symgrad.targets.numpy.names import RESERVED
 from symgrad.targets.numpy.stacks import Stacks
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
@@ -330,7 +330,8 @@ class Loop(Stacks):
             return []
         (result,) = self.test.outputs
         self.test.begin([])
-        before, value = self.test.written, self.test.code(result)
+        before, expr = self.test.written, self.test.read(result)
+        value = tested(result, expr.code, expr.inputs)
         if before and isinstance(before[-1], Assign) and before[-1].makes is result:
             *before, last = before
             value = last.parts[-1]
