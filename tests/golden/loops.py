@@ -4,31 +4,31 @@ import numpy as np
 
 def recurrent_value_and_grad(W, xs):
     n = xs.shape[0]
-    # test_control_source.py:221  h, hs = sg.scan(step, np.zeros(3), xs)
+    # test_control_source.py  h, hs = sg.scan(step, np.zeros(3), xs)
     h = np.zeros(3)  # float64[3]
     hs = np.empty((n, 3))  # float64[n, 3]
     hs_2 = []
     t1 = []
     for t, x in enumerate(xs):
         hs_2.append(h)
-        # test_control_source.py:218  h = np.tanh(h @ W + x)
+        # test_control_source.py  h = np.tanh(h @ W + x)
         h = np.tanh(h @ W + x)  # float64[3]
-        # derivative of test_control_source.py:218
+        # derivative of test_control_source.py
         t1.append(1 - h * h)
         hs[t] = h
-    # test_control_source.py:222  return np.sum(h * h) + np.sum(hs)
+    # test_control_source.py  return np.sum(h * h) + np.sum(hs)
     value = h @ h + np.sum(hs)
-    # derivative of test_control_source.py:222
+    # derivative of test_control_source.py
     d_hs = np.ones((n, 3))  # float64[n, 3]
     d_h = 2 * h  # float64[3]
-    # derivative of test_control_source.py:221
+    # derivative of test_control_source.py
     d_W = np.zeros((3, 3))  # float64[3, 3]
     for hs_2_t, t1_t, d_h_2 in zip(reversed(hs_2), reversed(t1), d_hs[::-1]):
         d_h = d_h + d_h_2  # float64[3]
-        # derivative of test_control_source.py:218
+        # derivative of test_control_source.py
         t2 = d_h * t1_t  # float64[3]
         d_h = W @ t2
-        # derivative of test_control_source.py:221
+        # derivative of test_control_source.py
         d_W += np.outer(hs_2_t, t2)
     return value, d_W
 
@@ -39,27 +39,27 @@ import numpy as np
 
 def recurrent_value_and_grad(W, xs):
     n = xs.shape[0]
-    # test_control_source.py:221  h, hs = sg.scan(step, np.zeros(3), xs)
+    # test_control_source.py  h, hs = sg.scan(step, np.zeros(3), xs)
     h = np.zeros(3)  # float64[3]
     hs = np.empty((n, 3))  # float64[n, 3]
     hs_2 = np.empty((n, 3))  # float64[n, 3]
     for t, x in enumerate(xs):
         hs_2[t] = h
-        # test_control_source.py:218  h = np.tanh(h @ W + x)
+        # test_control_source.py  h = np.tanh(h @ W + x)
         h = np.tanh(h.dot(W) + x)
         hs[t] = h
-    # test_control_source.py:222  return np.sum(h * h) + np.sum(hs)
+    # test_control_source.py  return np.sum(h * h) + np.sum(hs)
     value = h.dot(h) + hs.sum()
-    # derivative of test_control_source.py:222
+    # derivative of test_control_source.py
     d_hs = np.ones((n, 3))  # float64[n, 3]
     d_h = 2.0 * h  # float64[3]
-    # derivative of test_control_source.py:218
+    # derivative of test_control_source.py
     t1 = 1.0 - hs * hs  # float64[n, 3]
-    # derivative of test_control_source.py:221
+    # derivative of test_control_source.py
     t2 = np.empty((n, 3))  # float64[n, 3]
     for t in range(n - 1, -1, -1):
         d_h = d_h + d_hs[t]  # float64[3]
-        # derivative of test_control_source.py:218
+        # derivative of test_control_source.py
         t3 = d_h * t1[t]  # float64[3]
         d_h = W.dot(t3)
         t2[t] = t3
@@ -72,11 +72,11 @@ import numpy as np
 
 
 def oscillator(x, v, steps):
-    # test_control_source.py:232  x, v = sg.fori_loop(0, steps, step, (x, v))
+    # test_control_source.py  x, v = sg.fori_loop(0, steps, step, (x, v))
     for _ in range(steps):
-        # test_control_source.py:228  v = v - 0.1 * np.sin(x)
+        # test_control_source.py  v = v - 0.1 * np.sin(x)
         v = v - 0.1 * np.sin(x)  # float64[m]
-        # test_control_source.py:229  x = x + 0.1 * v
+        # test_control_source.py  x = x + 0.1 * v
         x = x + 0.1 * v
     return x.copy(), v.copy()
 
@@ -86,11 +86,11 @@ import numpy as np
 
 
 def oscillator(x, v, steps):
-    # test_control_source.py:232  x, v = sg.fori_loop(0, steps, step, (x, v))
+    # test_control_source.py  x, v = sg.fori_loop(0, steps, step, (x, v))
     for _ in range(steps):
-        # test_control_source.py:228  v = v - 0.1 * np.sin(x)
+        # test_control_source.py  v = v - 0.1 * np.sin(x)
         v = v - 0.1 * np.sin(x)  # float64[m]
-        # test_control_source.py:229  x = x + 0.1 * v
+        # test_control_source.py  x = x + 0.1 * v
         x = x + 0.1 * v
     return x.copy(), v.copy()
 
@@ -100,21 +100,21 @@ import numpy as np
 
 
 def root_value_and_grad(a):
-    # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+    # test_control_source.py  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
     value = a
     t1 = []
     t2 = []
     while np.abs(value * value - a) > 1e-09:
         t3 = 2 * value
         t4 = (value * value - a) / t3
-        # derivative of test_control_source.py:237
+        # derivative of test_control_source.py
         t5 = 1 / t3
-        # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+        # test_control_source.py  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
         value = value - t4
         t1.append(t5)
-        # derivative of test_control_source.py:237
+        # derivative of test_control_source.py
         t2.append(1 + 2 * (t4 / t3) - t3 * t5)
-    # derivative of test_control_source.py:237
+    # derivative of test_control_source.py
     t6 = np.float64(1.0)
     t7 = np.float64(0.0)
     for t1_t, t2_t in zip(reversed(t1), reversed(t2)):
@@ -133,21 +133,21 @@ import numpy as np
 def root_value_and_grad(a):
     a = float(a)
     try:
-        # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+        # test_control_source.py  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
         value = a
         t1 = []
         t2 = []
         while abs(value * value - a) > 1e-09:
             t3 = 2.0 * value
             t4 = (value * value - a) / t3
-            # derivative of test_control_source.py:237
+            # derivative of test_control_source.py
             t5 = 1.0 / t3
-            # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+            # test_control_source.py  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
             value = value - t4
             t1.append(t5)
-            # derivative of test_control_source.py:237
+            # derivative of test_control_source.py
             t2.append(1.0 + 2.0 * (t4 / t3) - t3 * t5)
-        # derivative of test_control_source.py:237
+        # derivative of test_control_source.py
         t6 = 1.0
         t7 = 0.0
         for t1_t, t2_t in zip(reversed(t1), reversed(t2)):
@@ -160,21 +160,21 @@ def root_value_and_grad(a):
 
 
 def root_value_and_grad_by_numpy(a):
-    # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+    # test_control_source.py  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
     value = a
     t1 = []
     t2 = []
     while np.abs(value * value - a) > 1e-09:
         t3 = 2 * value
         t4 = (value * value - a) / t3
-        # derivative of test_control_source.py:237
+        # derivative of test_control_source.py
         t5 = 1 / t3
-        # test_control_source.py:237  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
+        # test_control_source.py  r = sg.while_loop(lambda r: np.abs(r * r - a) > 1e-9, lambda r: r - (r * r - a) / (2 * r), a)
         value = value - t4
         t1.append(t5)
-        # derivative of test_control_source.py:237
+        # derivative of test_control_source.py
         t2.append(1 + 2 * (t4 / t3) - t3 * t5)
-    # derivative of test_control_source.py:237
+    # derivative of test_control_source.py
     t6 = np.float64(1.0)
     t7 = np.float64(0.0)
     for t1_t, t2_t in zip(reversed(t1), reversed(t2)):
@@ -189,7 +189,7 @@ import numpy as np
 
 
 def adaptive_value_and_grad(rate, end):
-    # test_control_source.py:252  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
+    # test_control_source.py  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
     t_2 = np.float64(0.0)
     value = np.float64(1.0)
     h = np.float64(0.1)
@@ -198,47 +198,47 @@ def adaptive_value_and_grad(rate, end):
     while t_2 < end:
         values.append(value)
         hs.append(h)
-        # test_control_source.py:244  whole = y + h * rate * y
+        # test_control_source.py  whole = y + h * rate * y
         whole = value + h * rate * value
-        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        # test_control_source.py  half = y + 0.5 * h * rate * y
         t1 = 0.5 * h
         t2 = t1 * rate
         half = value + t2 * value
-        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        # test_control_source.py  halves = half + 0.5 * h * rate * half
         halves = half + t2 * half
-        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        # test_control_source.py  good = np.abs(halves - whole) < 1e-3
         good = np.abs(halves - whole) < 0.001
-        # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
+        # test_control_source.py  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
         if good:
             t_2 = t_2 + h
             value = halves
-        # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
+        # test_control_source.py  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
         h = np.minimum(np.where(good, 1.5 * h, t1), end - t_2)
-    # derivative of test_control_source.py:252
+    # derivative of test_control_source.py
     d_y = np.float64(1.0)
     d_rate = np.float64(0.0)
     for value_2, h_2 in zip(reversed(values), reversed(hs)):
-        # test_control_source.py:244  whole = y + h * rate * y
+        # test_control_source.py  whole = y + h * rate * y
         whole_2 = value_2 + h_2 * rate * value_2
-        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        # test_control_source.py  half = y + 0.5 * h * rate * y
         t3 = 0.5 * h_2
         t4 = t3 * rate
         half_2 = value_2 + t4 * value_2
-        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        # test_control_source.py  halves = half + 0.5 * h * rate * half
         halves_2 = half_2 + t4 * half_2
-        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        # test_control_source.py  good = np.abs(halves - whole) < 1e-3
         good_2 = np.abs(halves_2 - whole_2) < 0.001
-        # derivative of test_control_source.py:248
+        # derivative of test_control_source.py
         if good_2:
             d_halves_2 = d_y
             d_y = np.float64(0.0)
         else:
             d_halves_2 = np.float64(0.0)
-        # derivative of test_control_source.py:246
+        # derivative of test_control_source.py
         d_half_2 = d_halves_2 + d_halves_2 * t4
-        # derivative of test_control_source.py:245
+        # derivative of test_control_source.py
         d_y = d_y + d_half_2 + d_half_2 * t4
-        # derivative of test_control_source.py:252
+        # derivative of test_control_source.py
         d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
     return value.copy(), d_rate
 
@@ -256,7 +256,7 @@ def minimum(a, b):
 def adaptive_value_and_grad(rate, end):
     rate = float(rate)
     try:
-        # test_control_source.py:252  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
+        # test_control_source.py  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
         t_2 = 0.0
         value = 1.0
         h = 0.1
@@ -265,47 +265,47 @@ def adaptive_value_and_grad(rate, end):
         while t_2 < end:
             values.append(value)
             hs.append(h)
-            # test_control_source.py:244  whole = y + h * rate * y
+            # test_control_source.py  whole = y + h * rate * y
             whole = value + h * rate * value
-            # test_control_source.py:245  half = y + 0.5 * h * rate * y
+            # test_control_source.py  half = y + 0.5 * h * rate * y
             t1 = 0.5 * h
             t2 = t1 * rate
             half = value + t2 * value
-            # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+            # test_control_source.py  halves = half + 0.5 * h * rate * half
             halves = half + t2 * half
-            # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+            # test_control_source.py  good = np.abs(halves - whole) < 1e-3
             good = abs(halves - whole) < 0.001
-            # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
+            # test_control_source.py  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
             if good:
                 t_2 = t_2 + h
                 value = halves
-            # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
+            # test_control_source.py  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
             h = minimum(1.5 * h if good else t1, end - t_2)
-        # derivative of test_control_source.py:252
+        # derivative of test_control_source.py
         d_y = 1.0
         d_rate = 0.0
         for value_2, h_2 in zip(reversed(values), reversed(hs)):
-            # test_control_source.py:244  whole = y + h * rate * y
+            # test_control_source.py  whole = y + h * rate * y
             whole_2 = value_2 + h_2 * rate * value_2
-            # test_control_source.py:245  half = y + 0.5 * h * rate * y
+            # test_control_source.py  half = y + 0.5 * h * rate * y
             t3 = 0.5 * h_2
             t4 = t3 * rate
             half_2 = value_2 + t4 * value_2
-            # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+            # test_control_source.py  halves = half + 0.5 * h * rate * half
             halves_2 = half_2 + t4 * half_2
-            # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+            # test_control_source.py  good = np.abs(halves - whole) < 1e-3
             good_2 = abs(halves_2 - whole_2) < 0.001
-            # derivative of test_control_source.py:248
+            # derivative of test_control_source.py
             if good_2:
                 d_halves_2 = d_y
                 d_y = 0.0
             else:
                 d_halves_2 = 0.0
-            # derivative of test_control_source.py:246
+            # derivative of test_control_source.py
             d_half_2 = d_halves_2 + d_halves_2 * t4
-            # derivative of test_control_source.py:245
+            # derivative of test_control_source.py
             d_y = d_y + d_half_2 + d_half_2 * t4
-            # derivative of test_control_source.py:252
+            # derivative of test_control_source.py
             d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
         return np.float64(value), np.float64(d_rate)
     except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these
@@ -313,7 +313,7 @@ def adaptive_value_and_grad(rate, end):
 
 
 def adaptive_value_and_grad_by_numpy(rate, end):
-    # test_control_source.py:252  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
+    # test_control_source.py  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
     t_2 = np.float64(0.0)
     value = np.float64(1.0)
     h = np.float64(0.1)
@@ -322,47 +322,47 @@ def adaptive_value_and_grad_by_numpy(rate, end):
     while t_2 < end:
         values.append(value)
         hs.append(h)
-        # test_control_source.py:244  whole = y + h * rate * y
+        # test_control_source.py  whole = y + h * rate * y
         whole = value + h * rate * value
-        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        # test_control_source.py  half = y + 0.5 * h * rate * y
         t1 = 0.5 * h
         t2 = t1 * rate
         half = value + t2 * value
-        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        # test_control_source.py  halves = half + 0.5 * h * rate * half
         halves = half + t2 * half
-        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        # test_control_source.py  good = np.abs(halves - whole) < 1e-3
         good = np.abs(halves - whole) < 0.001
-        # test_control_source.py:248  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
+        # test_control_source.py  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
         if good:
             t_2 = t_2 + h
             value = halves
-        # test_control_source.py:249  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
+        # test_control_source.py  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
         h = np.minimum(np.where(good, 1.5 * h, t1), end - t_2)
-    # derivative of test_control_source.py:252
+    # derivative of test_control_source.py
     d_y = np.float64(1.0)
     d_rate = np.float64(0.0)
     for value_2, h_2 in zip(reversed(values), reversed(hs)):
-        # test_control_source.py:244  whole = y + h * rate * y
+        # test_control_source.py  whole = y + h * rate * y
         whole_2 = value_2 + h_2 * rate * value_2
-        # test_control_source.py:245  half = y + 0.5 * h * rate * y
+        # test_control_source.py  half = y + 0.5 * h * rate * y
         t3 = 0.5 * h_2
         t4 = t3 * rate
         half_2 = value_2 + t4 * value_2
-        # test_control_source.py:246  halves = half + 0.5 * h * rate * half
+        # test_control_source.py  halves = half + 0.5 * h * rate * half
         halves_2 = half_2 + t4 * half_2
-        # test_control_source.py:247  good = np.abs(halves - whole) < 1e-3
+        # test_control_source.py  good = np.abs(halves - whole) < 1e-3
         good_2 = np.abs(halves_2 - whole_2) < 0.001
-        # derivative of test_control_source.py:248
+        # derivative of test_control_source.py
         if good_2:
             d_halves_2 = d_y
             d_y = np.float64(0.0)
         else:
             d_halves_2 = np.float64(0.0)
-        # derivative of test_control_source.py:246
+        # derivative of test_control_source.py
         d_half_2 = d_halves_2 + d_halves_2 * t4
-        # derivative of test_control_source.py:245
+        # derivative of test_control_source.py
         d_y = d_y + d_half_2 + d_half_2 * t4
-        # derivative of test_control_source.py:252
+        # derivative of test_control_source.py
         d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
     return value.copy(), d_rate
 
@@ -372,14 +372,14 @@ import numpy as np
 
 
 def tiers(x):
-    # test_control_source.py:257  y = sg.cond(
+    # test_control_source.py  y = sg.cond(
     if x > 10:
-        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
         y = np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x)
     else:
-        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
         t1 = x * x
-        # test_control_source.py:260  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
+        # test_control_source.py  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
         if x > 5:
             y = t1
         elif x > 0:
@@ -398,14 +398,14 @@ import numpy as np
 def tiers(x):
     x = float(x)
     try:
-        # test_control_source.py:257  y = sg.cond(
+        # test_control_source.py  y = sg.cond(
         if x > 10.0:
-            # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+            # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
             y = math.log(x) * math.sqrt(x) + math.sin(x) * math.cos(x) - x / (1.0 + x * x)
         else:
-            # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+            # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
             t1 = x * x
-            # test_control_source.py:260  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
+            # test_control_source.py  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
             if x > 5.0:
                 y = t1
             elif x > 0.0:
@@ -418,14 +418,14 @@ def tiers(x):
 
 
 def tiers_by_numpy(x):
-    # test_control_source.py:257  y = sg.cond(
+    # test_control_source.py  y = sg.cond(
     if x > 10:
-        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
         y = np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x)
     else:
-        # test_control_source.py:259  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
+        # test_control_source.py  lambda: np.log(x) * np.sqrt(x) + np.sin(x) * np.cos(x) - x / (1 + x * x),
         t1 = x * x
-        # test_control_source.py:260  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
+        # test_control_source.py  lambda: sg.cond(x > 5, lambda: x * x, lambda: sg.cond(x > 0, lambda: x, lambda: np.exp(x) + x / 3)),
         if x > 5:
             y = t1
         elif x > 0:
@@ -440,15 +440,15 @@ import numpy as np
 
 
 def binomials(x):
-    # test_control_source.py:274  first = np.zeros(8)
+    # test_control_source.py  first = np.zeros(8)
     first = np.zeros(8)  # float64[8]
-    # test_control_source.py:275  first[0] = x
+    # test_control_source.py  first[0] = x
     first[0] = x
-    # test_control_source.py:276  return sg.fori_loop(0, 8, row, first)
+    # test_control_source.py  return sg.fori_loop(0, 8, row, first)
     for t in range(8):
-        # test_control_source.py:272  return sg.fori_loop(0, n, place, c)
+        # test_control_source.py  return sg.fori_loop(0, n, place, c)
         for i in range(t):
-            # test_control_source.py:269  c[n - k] = c[n - k] + c[n - k - 1]
+            # test_control_source.py  c[n - k] = c[n - k] + c[n - k - 1]
             t1 = t - i
             first[t1] = first[t1] + first[t1 - 1]
     return first
@@ -459,15 +459,15 @@ import numpy as np
 
 
 def binomials(x):
-    # test_control_source.py:274  first = np.zeros(8)
+    # test_control_source.py  first = np.zeros(8)
     first = np.zeros(8)  # float64[8]
-    # test_control_source.py:275  first[0] = x
+    # test_control_source.py  first[0] = x
     first[0] = x
-    # test_control_source.py:276  return sg.fori_loop(0, 8, row, first)
+    # test_control_source.py  return sg.fori_loop(0, 8, row, first)
     for t in range(8):
-        # test_control_source.py:272  return sg.fori_loop(0, n, place, c)
+        # test_control_source.py  return sg.fori_loop(0, n, place, c)
         for i in range(t):
-            # test_control_source.py:269  c[n - k] = c[n - k] + c[n - k - 1]
+            # test_control_source.py  c[n - k] = c[n - k] + c[n - k - 1]
             t1 = t - i
             first[t1] = first.item(t1) + first.item(t1 - 1)
     return first
@@ -479,12 +479,12 @@ import numpy as np
 
 def backwards(xs):
     n = xs.shape[0]
-    # test_control_source.py:283  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
+    # test_control_source.py  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
     s = np.zeros(2)  # float64[2]
     before = np.empty((n, 2))  # float64[n, 2]
     for t in range(n - 1, -1, -1):
         before[t] = s
-        # test_control_source.py:281  return 0.5 * s + x, s
+        # test_control_source.py  return 0.5 * s + x, s
         s = 0.5 * s + xs[t]
     return s, before
 
@@ -495,12 +495,12 @@ import numpy as np
 
 def backwards(xs):
     n = xs.shape[0]
-    # test_control_source.py:283  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
+    # test_control_source.py  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
     s = np.zeros(2)  # float64[2]
     before = np.empty((n, 2))  # float64[n, 2]
     for t in range(n - 1, -1, -1):
         before[t] = s
-        # test_control_source.py:281  return 0.5 * s + x, s
+        # test_control_source.py  return 0.5 * s + x, s
         s = 0.5 * s + xs[t]
     return s, before
 
@@ -510,7 +510,7 @@ import numpy as np
 
 
 def switched(i, x):
-    # test_control_source.py:288  return sg.switch(i, [np.sin, lambda x: x * 2, np.cos], x)
+    # test_control_source.py  return sg.switch(i, [np.sin, lambda x: x * 2, np.cos], x)
     if i <= 0:
         t1 = np.sin(x)
     elif i - 1 <= 0:
@@ -525,7 +525,7 @@ import numpy as np
 
 
 def switched(i, x):
-    # test_control_source.py:288  return sg.switch(i, [np.sin, lambda x: x * 2, np.cos], x)
+    # test_control_source.py  return sg.switch(i, [np.sin, lambda x: x * 2, np.cos], x)
     if i <= 0:
         t1 = np.sin(x)
     elif i - 1 <= 0:
@@ -540,16 +540,16 @@ import numpy as np
 
 
 def moments(xs):
-    # test_control_source.py:296  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
+    # test_control_source.py  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
     t1 = 0
     t2 = np.zeros(2)  # float64[2]
     t3 = np.zeros((2, 2))  # float64[2, 2]
     for x in xs:
-        # test_control_source.py:294  return (n + 1, s + x, q + np.outer(x, x)), None
+        # test_control_source.py  return (n + 1, s + x, q + np.outer(x, x)), None
         t1 += 1
         t2 += x
         t3 += np.outer(x, x)
-    # test_control_source.py:297  return s / n, q / n
+    # test_control_source.py  return s / n, q / n
     t4 = t2 / t1  # float64[2]
     t5 = t3 / t1  # float64[2, 2]
     return t4, t5
@@ -561,12 +561,12 @@ import numpy as np
 
 def moments(xs):
     n = xs.shape[0]
-    # test_control_source.py:296  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
+    # test_control_source.py  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
     t1 = 0
     for _ in range(n):
-        # test_control_source.py:294  return (n + 1, s + x, q + np.outer(x, x)), None
+        # test_control_source.py  return (n + 1, s + x, q + np.outer(x, x)), None
         t1 += 1
-    # test_control_source.py:297  return s / n, q / n
+    # test_control_source.py  return s / n, q / n
     t2 = xs.sum(axis=0) / t1  # float64[2]
     t3 = (xs.T @ xs) / t1  # float64[2, 2]
     return t2, t3
@@ -577,7 +577,7 @@ import numpy as np
 
 
 def fibonacci(a, b, n):
-    # test_control_source.py:301  a, b = sg.fori_loop(0, n, lambda _, s: (s[1], s[0] + s[1]), (a, b))
+    # test_control_source.py  a, b = sg.fori_loop(0, n, lambda _, s: (s[1], s[0] + s[1]), (a, b))
     for _ in range(n):
         a, b = b, a + b
     return a.copy()
@@ -588,7 +588,7 @@ import numpy as np
 
 
 def fibonacci(a, b, n):
-    # test_control_source.py:301  a, b = sg.fori_loop(0, n, lambda _, s: (s[1], s[0] + s[1]), (a, b))
+    # test_control_source.py  a, b = sg.fori_loop(0, n, lambda _, s: (s[1], s[0] + s[1]), (a, b))
     a = float(a)
     b = float(b)
     for _ in range(n):
@@ -602,18 +602,18 @@ import numpy as np
 
 
 def logistic_map_value_and_grad(r, x):
-    # test_control_source.py:306  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
+    # test_control_source.py  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
     xs = []
     for _ in range(100):
         xs.append(x)
         x = r * x * (1 - x)
-    # derivative of test_control_source.py:306
+    # derivative of test_control_source.py
     d_x_2 = np.float64(1.0)
     d_r = np.float64(0.0)
     for x_3 in reversed(xs):
-        # test_control_source.py:306  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
+        # test_control_source.py  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
         t1 = 1 - x_3
-        # derivative of test_control_source.py:306
+        # derivative of test_control_source.py
         d_r += t1 * d_x_2 * x_3
         d_x_2 = d_x_2 * r * (t1 - x_3)
     return x, d_r
@@ -624,7 +624,7 @@ import numpy as np
 
 
 def logistic_map_value_and_grad(r, x):
-    # test_control_source.py:306  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
+    # test_control_source.py  x = sg.fori_loop(0, 100, lambda _, x: r * x * (1 - x), x)
     x = float(x)
     xs = []
     for _ in range(100):
@@ -633,7 +633,7 @@ def logistic_map_value_and_grad(r, x):
     xs = np.array(xs)  # float64[100]
     x = np.float64(x)
     t1 = 1.0 - xs  # float64[100]
-    # derivative of test_control_source.py:306
+    # derivative of test_control_source.py
     t2 = t1 - xs  # float64[100]
     d_x_2 = 1.0
     d_r = 0.0
