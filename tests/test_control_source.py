@@ -264,6 +264,13 @@ def test_loops_that_end_before_their_time(level, reverse):
         np.testing.assert_allclose(mean, np.sum(expected) / (1 + len(expected)))
 
 
+def test_each_loop_of_a_deep_nest_has_a_count_of_its_own():
+    def nest(depth, x):
+        return x if not depth else sg.scan(lambda s, y: (s + y, nest(depth - 1, s * y)), 0.0, np.ones(2) * x)[1]
+
+    assert_runs(lambda x: nest(6, x), np.float64(0.5))
+
+
 def test_no_turns_give_copies():
     x = np.ones(3)
     function = sg.compile(lambda x, n: sg.fori_loop(0, n, lambda i, s: 2 * s, x))

@@ -8,6 +8,7 @@ from symgrad.analysis.values import number
 from symgrad.core.graph import Node
 from symgrad.spelling import CHOICE, COMPARE, OR, Code, Name
 from symgrad.targets.numpy.body import LONGEST, Expr
+from symgrad.targets.numpy.heads import tested
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
 
@@ -16,7 +17,9 @@ def write_branch(body: Structured, node: Node) -> None:
     """What one of two regions gives, under the names of the items."""
     pred, *operands = node.inputs
     items = body.items[node]
-    condition, given = body.read(pred), [body.named(x) for x in operands]
+    given = [body.named(x) for x in operands]
+    condition = body.read(pred)
+    condition = condition._replace(code=tested(pred, condition.code, condition.inputs))
     body.consumed(node)
     parts = [_part(body, node, side, operands) for side in ("then", "other")]
     names, rebound = _names(body, node, parts)

@@ -16,7 +16,7 @@ from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several
 from symgrad.targets.numpy.body import LONGEST
-from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
+from symgrad.targets.numpy.heads import BREAK, laid_out_head, tested, with_break
 from symgrad.targets.numpy.names import RESERVED
 from symgrad.targets.numpy.stacks import Stacks
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
@@ -110,9 +110,10 @@ class Loop(Stacks):
         self.count = self.total if self.total and self.is_while else self._counter()
 
     def _counter(self) -> Name:
-        hint = self.part.hint(self.part.given[self.carried])
-        names = self.outer.names
-        return Name(names.fresh(hint) if hint else names.local(COUNTS[min(self.outer.scope.depth, len(COUNTS) - 1)]))
+        """What turns are counted by: in each loop of a nest by another name."""
+        hint, names, depth = self.part.hint(self.part.given[self.carried]), self.outer.names, self.outer.scope.depth
+        usual = COUNTS[depth] if depth < len(COUNTS) else f"{COUNTS[-1]}{depth}"
+        return Name(names.fresh(hint) if hint else names.local(usual))
 
     def _covers(self, array: Node) -> bool:
         """Whether there is a turn for each row of an array."""
@@ -329,7 +330,8 @@ class Loop(Stacks):
             return []
         (result,) = self.test.outputs
         self.test.begin([])
-        before, value = self.test.written, self.test.code(result)
+        before, expr = self.test.written, self.test.read(result)
+        value = tested(result, expr.code, expr.inputs)
         if before and isinstance(before[-1], Assign) and before[-1].makes is result:
             *before, last = before
             value = last.parts[-1]
