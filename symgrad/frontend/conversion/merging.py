@@ -102,7 +102,7 @@ class Merging:
 
     def _leaf(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
         (x, nx), (y, ny) = one, two
-        if (x is y and nx is ny) or is_same(x, y):
+        if is_same(x, y):  # of one array its memory is chosen
             return lambda: x
         known, node = (y, ny) if x is UNDEFINED or x is None else (x, nx)
         if Perhaps in (type(x), type(y)) or ((x is None or y is None) and is_numeric(known)):

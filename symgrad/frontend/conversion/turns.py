@@ -214,12 +214,13 @@ class Turns:
         for x in self._slices_of:
             if id(x.owner) in after.memory:
                 raise Unstable(self._name_of(x.owner), "what the loop runs over", "written into")
-        stable &= self._arrays(after)
+        kept = [*self._own]
+        stable &= self._arrays()
+        for name in kept:
+            stable &= self._keeps(name, after.names[name].value)
         for name, slot in self._names.items():
-            if name in self._own:
-                stable &= self._keeps(name, after.names[name].value)
-                continue
-            stable &= slot.settle(after.names[name])
+            if name not in self._own and name not in kept:
+                stable &= slot.settle(after.names[name])
         stable &= self._settle_places(after) & self._settle_memory(after)
         self.stable = stable
 
@@ -233,7 +234,7 @@ class Turns:
         del self._own[name]
         return False
 
-    def _arrays(self, after: Snapshot) -> bool:
+    def _arrays(self) -> bool:
         """Whether no turn writes into an array that it begins with; names that hold such ones keep them."""
         written = [name for name, slot in self._names.items() if name not in self._own and slot.was_written]
         for name in written:
