@@ -15,7 +15,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, presence
-from symgrad.frontend.conversion.jumps import RESULT
+from symgrad.frontend.conversion.jumps import RESULT, label
 from symgrad.frontend.conversion.state import UNDEFINED, Held, Snapshot, is_same
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import ARRAYS, is_traced
@@ -94,8 +94,7 @@ class Merging:
 
         def chosen() -> Any:
             result = self._results[at]
-            if not name.startswith("."):
-                self._graph.label(result.node, name)
+            label(self._graph, result.node, name)
             return result
 
         return chosen

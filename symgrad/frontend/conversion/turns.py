@@ -16,6 +16,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import Turn, common, promoted, recorded
 from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.items import Items
+from symgrad.frontend.conversion.jumps import label
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held, is_same
@@ -81,8 +82,7 @@ class Slot:
         if leaf.aval is None:
             return leaf.before
         seed = self.graph.seed(leaf.aval)
-        if not self.name.startswith("."):
-            self.graph.label(seed, self.name)
+        label(self.graph, seed, self.name)
         self.seeds.append(seed)
         x = Variable(self.graph, seed)
         x.stands_for(leaf.before)
