@@ -107,8 +107,8 @@ class Listed(Items):
 
     @property
     def can_be_sliced(self) -> bool:
-        """If they are of NumPy's, since Python's numbers go by the dtypes of others; arrays, which are copied into one, if
-        they are many.
+        """If they are of NumPy's, since Python's numbers go by the dtypes of others; arrays if they are many, since they
+        are copied into one.
         """
         if self.values and np.ndim(self.values[0]) and len(self.values) < LONG:
             return False
