@@ -296,7 +296,10 @@ def _target(code: CodeType, last: int) -> object:
         return ""
     if dis.opname[raw[i]] == "RETURN_VALUE":
         return _RETURN
-    return next(iter(_stored_names(code, raw, i)), "") or _items(code).get(last, "")
+    stored = next(iter(_stored_names(code, raw, i)), "")
+    if stored.startswith("."):  # of converted functions, where a `return` is an assignment
+        return _RETURN if stored == ".result" else ""
+    return stored or _items(code).get(last, "")
 
 
 @cache

@@ -13,6 +13,7 @@ from symgrad.frontend.bodies import places
 from symgrad.frontend.conversion.calls import called
 from symgrad.ops.operands import ARRAYS, is_traced
 
+LONG = 200  # items of a list from which on arrays are stacked to be looped over
 Length = Any  # an int, a symbolic size, or a traced number
 
 
@@ -106,7 +107,11 @@ class Listed(Items):
 
     @property
     def can_be_sliced(self) -> bool:
-        """If they are of NumPy's: numbers of Python's would lose that they go by the dtypes of others."""
+        """If they are of NumPy's, since Python's numbers go by the dtypes of others; arrays if they are many, since they
+        are copied into one.
+        """
+        if self.values and np.ndim(self.values[0]) and len(self.values) < LONG:
+            return False
         kinds = {(x.shape, x.dtype) if is_traced(x) or isinstance(x, ARRAYS) else None for x in self.values}
         return len(kinds) == 1 and None not in kinds and not any(is_traced(x) and x.aval.weak for x in self.values)
 

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from symgrad.core.graph import Graph, Node
 from symgrad.frontend.conversion.scopes import SCOPES, within
 from symgrad.frontend.conversion.templates import RUNTIME, expression
 
@@ -16,6 +17,13 @@ RETURNED, RESULT, STOPPED, SKIPPED = ".returned", ".result", ".stopped", ".skipp
 """What the function returns, and the flags: names with a dot are nobody's."""
 
 _LOOPS = (ast.For, ast.While)
+
+
+def label(graph: Graph, node: Node, name: str) -> None:
+    """Name a node as the source shall have it: flags and results are names of the program, too."""
+    shown = name.lstrip(".").rstrip("0123456789") if name.startswith((RETURNED, RESULT, STOPPED)) else name
+    if not shown.startswith("."):
+        graph.label(node, shown)
 
 
 class Unconvertible(Exception):

@@ -15,7 +15,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, presence
-from symgrad.frontend.conversion.jumps import RESULT
+from symgrad.frontend.conversion.jumps import RESULT, label
 from symgrad.frontend.conversion.state import UNDEFINED, Held, Snapshot, is_same
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import ARRAYS, is_traced
@@ -94,15 +94,14 @@ class Merging:
 
         def chosen() -> Any:
             result = self._results[at]
-            if not name.startswith("."):
-                self._graph.label(result.node, name)
+            label(self._graph, result.node, name)
             return result
 
         return chosen
 
     def _leaf(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
         (x, nx), (y, ny) = one, two
-        if (x is y and nx is ny) or is_same(x, y):
+        if is_same(x, y):  # of one array its memory is chosen
             return lambda: x
         known, node = (y, ny) if x is UNDEFINED or x is None else (x, nx)
         if Perhaps in (type(x), type(y)) or ((x is None or y is None) and is_numeric(known)):

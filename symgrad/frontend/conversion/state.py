@@ -170,9 +170,8 @@ class Held(NamedTuple):
         return self.value is not UNDEFINED
 
     def keeps(self, other: Held) -> bool:
-        """Whether the other one is this, unchanged."""
-        alike = self.value is other.value or is_same(self.value, other.value)
-        return alike and all(x is y for x, y in zip(self.nodes, other.nodes, strict=True))
+        """Whether the other one is this; what it holds may have changed, which is noted where it is held."""
+        return is_same(self.value, other.value)
 
 
 def held(value: Any) -> Held:

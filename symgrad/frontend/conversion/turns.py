@@ -16,6 +16,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import Turn, common, promoted, recorded
 from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.items import Items
+from symgrad.frontend.conversion.jumps import label
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held, is_same
@@ -81,8 +82,7 @@ class Slot:
         if leaf.aval is None:
             return leaf.before
         seed = self.graph.seed(leaf.aval)
-        if not self.name.startswith("."):
-            self.graph.label(seed, self.name)
+        label(self.graph, seed, self.name)
         self.seeds.append(seed)
         x = Variable(self.graph, seed)
         x.stands_for(leaf.before)
@@ -214,12 +214,13 @@ class Turns:
         for x in self._slices_of:
             if id(x.owner) in after.memory:
                 raise Unstable(self._name_of(x.owner), "what the loop runs over", "written into")
-        stable &= self._arrays(after)
+        kept = [*self._own]
+        stable &= self._arrays()
+        for name in kept:
+            stable &= self._keeps(name, after.names[name].value)
         for name, slot in self._names.items():
-            if name in self._own:
-                stable &= self._keeps(name, after.names[name].value)
-                continue
-            stable &= slot.settle(after.names[name])
+            if name not in self._own and name not in kept:
+                stable &= slot.settle(after.names[name])
         stable &= self._settle_places(after) & self._settle_memory(after)
         self.stable = stable
 
@@ -233,7 +234,7 @@ class Turns:
         del self._own[name]
         return False
 
-    def _arrays(self, after: Snapshot) -> bool:
+    def _arrays(self) -> bool:
         """Whether no turn writes into an array that it begins with; names that hold such ones keep them."""
         written = [name for name, slot in self._names.items() if name not in self._own and slot.was_written]
         for name in written:
