@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from symgrad.control.opened import Opened, Read, instead_of, items_of, loop_of, opened
-from symgrad.core.graph import ITEM, Graph, Node
+from symgrad.core.graph import CONSTANT, ITEM, Graph, Node
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.sizes import same
 from symgrad.ops.control import COND, SCAN, inputs_of_body
@@ -78,9 +78,10 @@ def _kept(loop: Opened, used: Container[int]) -> dict[int, int | Node]:
 def _fixed_carries(loop: Opened) -> list[bool]:
     """Which carried values no turn changes: what becomes of them is what they are, or what they were at the start."""
     source = {x.value: x.source for x in loop.others}
-    return [
-        c.start.aval == c.value.aval and (c.update is c.value or source.get(c.update) is c.start) for c in loop.carried
-    ]
+    at_start = lambda c: (
+        source.get(c.update) is c.start or (c.start.op is CONSTANT and c.update.params == c.start.params)
+    )
+    return [c.start.aval == c.value.aval and (c.update is c.value or at_start(c)) for c in loop.carried]
 
 
 def _whole_slices(loop: Opened) -> dict[int, Node]:

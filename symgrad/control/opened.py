@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import Size
@@ -186,11 +186,15 @@ class Opened:
 
 
 def opened(loop: Loop) -> Opened:
-    """A loop with its turn in a graph of its own."""
+    """A loop with its turn in a graph of its own, which has for itself the numbers that it reads."""
     graph, at = Graph(), loop.given
     graph.provenance = loop.node.where
     stand_ins = lambda parameters: [stand_in(graph, x.aval, x.where) for x in parameters]
-    carry, (place,), slices, others = (stand_ins(part) for part in (at.carry, [at.place], at.slices, at.others))
+    carry, (place,), slices = (stand_ins(part) for part in (at.carry, [at.place], at.slices))
+    others = [
+        graph.constant(source.constant) if _is_number(source, x) else stand_in(graph, x.aval, x.where)
+        for source, x in zip(loop.others, at.others, strict=True)
+    ]
     given = Given(carry, place, slices, others)
     turn = turn_in(graph, loop, given)
     return Opened(
@@ -199,13 +203,18 @@ def opened(loop: Loop) -> Opened:
         given.place,
         [Carried(*each) for each in zip(loop.starts, given.carry, turn.updates, strict=True)],
         [Read(*each) for each in zip(loop.slices_of, given.slices, strict=True)],
-        [Read(*each) for each in zip(loop.others, given.others, strict=True)],
+        [Read(*each) for each in zip(loop.others, others, strict=True) if each[1].op is not CONSTANT],
         turn.stacked,
         turn.test,
         loop.turns,
         loop.reverse,
         loop.checkpoint,
     )
+
+
+def _is_number(source: Node, parameter: Node) -> bool:
+    """Whether what every turn reads is a number that is known."""
+    return source.op is CONSTANT and not source.aval.shape and source.aval == parameter.aval
 
 
 # ---- in the place of others
