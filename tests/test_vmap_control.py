@@ -377,6 +377,15 @@ def test_derivatives_of_an_ensemble_are_those_of_differences():
     np.testing.assert_allclose(evaluated(sg.vmap(sg.grad(f)), xs), slopes, rtol=1e-6)
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_nothing_flows_back_through_a_loop_of_a_side_that_is_not_taken(level):
+    twice = lambda start: sg.fori_loop(0, 2, lambda i, s: s * 2, start)
+    f = lambda x: sg.cond(x > 0, lambda: twice(np.log(x) ** 2), lambda: x)
+    with np.errstate(all="ignore"):
+        slopes = sg.grad(lambda xs: np.sum(sg.vmap(f)(xs)), optimize=level)(np.array([0.0, -1.0, 2.0]))
+    np.testing.assert_allclose(slopes, [1.0, 1.0, 4 * np.log(2)])
+
+
 def test_what_is_only_tested_has_no_derivative():
     """Its start has an infinite one at 0, which a cotangent of zero would make NaN."""
 

@@ -161,10 +161,21 @@ class _Loop:
         self.batching, self.node, self.graph = call.batching, call.node, call.batching.graph
         self.body, self.test, self.reverse = params["body"], params["test"], params["reverse"]
         self.checkpoint, self.turns, self.length = params["checkpoint"], params["turns"], call.inputs[0]
-        self.carry, self.slices, self.others = parted(call.inputs[1:], params["carried"], params["sliced"])
+        inputs = [self.entering(x) for x in call.inputs[1:]]
+        self.carry, self.slices, self.others = parted(inputs, params["carried"], params["sliced"])
         self.ends = _ends_of(call.node, call.batched)
         self.init = _placed(self.batching, self.carry, self.ends.carry)
         self.slices_of = [self.sliced(x) for x in self.slices]
+
+    def entering(self, x: Image) -> Image:
+        """A value that the loop reads, zero where nothing is asked for.
+
+        A derivative that comes back out of the loop has lost where anything flows; this says it again.
+        """
+        active = self.batching.active
+        if active is None or x.axis is None or x.ragged or x.value.dtype.kind != "f":
+            return x
+        return Image(chosen(active, x.at(0), 0, x.value.ndim - 1), 0)
 
     def sliced(self, x: Image) -> Variable:
         """An array to be sliced; a ragged one by a loop that has as many turns, by symbol and so for each input."""
@@ -179,6 +190,14 @@ class _Loop:
         results = batching.region(self.body, [*state, Image(place, None), *images, *self.others])
         n = len(state)
         return _placed(batching, results[:n], self.ends.carry), results[n:]
+
+    def kept(self, going: Variable | None, new: Sequence[Variable], old: Sequence[Variable]) -> list[Variable]:
+        """What is carried on for the inputs that a mask has; the others keep what they have."""
+        if going is None:
+            return list(new)
+        same = [x.node is y.node or not differs for x, y, differs in zip(new, old, self.ends.carry, strict=True)]
+        triples = zip(same, new, old, strict=True)
+        return [x if fixed else chosen(going, x, y, y.ndim - 1) for fixed, x, y in triples]
 
     def goes_on(self, carry: Sequence[Variable], place: Variable | None = None) -> Image:
         """What the test gives; without a place of one that does not read it."""
@@ -200,7 +219,7 @@ class _Loop:
 
         def body(carry: Any, place: Variable, slices: Any) -> tuple[list[Variable], list[Variable]]:
             new, ys = self.turn(batching, carry, place, slices)
-            return new, _placed(batching, ys, stacked)
+            return self.kept(batching.active, new, carry), _placed(batching, ys, stacked)
 
         def test(carry: Any, place: Variable) -> Variable:
             going = self.goes_on(carry, place).value
@@ -233,7 +252,7 @@ class _Loop:
             going = reduce(and_, [*tested[:1], *([] if length is None else [place < length])])
             some = not tested or length is None  # else the last turn may find none
             new, ys = self.turn(batching._replace(active=going, is_any=some), state, place, slices)
-            new = [x if x.node is y.node else chosen(going, x, y, y.ndim - 1) for x, y in zip(new, state, strict=True)]
+            new = self.kept(going, new, state)
             more = [going & self.goes_on(new).spread_to(0, batching.size), tested[1] + going] if tested else []
             return [*new, *more], _placed(batching, ys, self.ends.stacks)
 
