@@ -107,9 +107,7 @@ class Listed(Items):
 
     @property
     def can_be_sliced(self) -> bool:
-        """If they are of NumPy's, since Python's numbers go by the dtypes of others; arrays if they are many, since they
-        are copied into one.
-        """
+        """If they are of NumPy's: Python's numbers go by the dtypes of others. Arrays, which are copied, if many."""
         if self.values and np.ndim(self.values[0]) and len(self.values) < LONG:
             return False
         kinds = {(x.shape, x.dtype) if is_traced(x) or isinstance(x, ARRAYS) else None for x in self.values}

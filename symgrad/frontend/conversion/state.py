@@ -101,7 +101,6 @@ class Contents:
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.found: dict[int, tuple[Any, dict[Any, Any], str]] = {}
-        self.arrays: dict[int, Any] = {}  # and the Variables, by their identity
         waiting = [(name, x) for name, x in values.items() if not name.startswith(CONSTRUCT)]
         seen = set()
         while waiting and len(self.found) < MOST:
@@ -109,8 +108,6 @@ class Contents:
             if id(x) in seen:
                 continue
             seen.add(id(x))
-            if is_traced(x):
-                self.arrays[id(x)], self.arrays[id(x.owner)] = x, x.owner
             items = _items(x)
             if items is not None:
                 self.found[id(x)] = x, items, name
@@ -211,10 +208,6 @@ class Run:
     def made(self) -> int:
         """How many nodes there are more."""
         return len(self.graph.nodes) - self.since
-
-    @property
-    def arrays(self) -> dict[int, Any]:
-        return self._contents.arrays
 
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
         """What has changed, which is taken back; names are set by the caller."""
