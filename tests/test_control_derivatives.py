@@ -413,3 +413,21 @@ def test_what_is_kept_is_chosen_again_once_a_turn_and_its_pullback_are_simplifie
 def test_a_turn_of_single_numbers_keeps_its_slope():
     source = sg.grad(PROGRAMS["newton_on_floats"][0]).compile(2.0).source
     assert source.count(".append(") == 2 * source.count("while ")  # by what it carries and by what it reads
+
+
+def test_hooks_act_in_every_turn():
+    def f(x, start):
+        factor = np.sum(x)
+        body = lambda h, x: (sg.on_gradient(h * x, lambda g: factor * np.clip(g, -1, 1)), None)
+        return sg.scan(body, start, x)[0]
+
+    xs = np.array([0.5, 0.25, 2.0])
+    d_xs, d_start = evaluate(sg.grad(f, (0, 1)), xs, np.float64(3.0))
+    factor = np.sum(xs)
+    g = factor  # behind the hook of the last turn; clipped in those before
+    want = [g * 3.0 * 0.5 * 0.25]
+    for before, x in ((3.0 * 0.5, 2.0), (3.0, 0.25)):
+        g = factor * np.clip(g * x, -1, 1)
+        want.insert(0, g * before)
+    np.testing.assert_allclose(d_xs, want)
+    np.testing.assert_allclose(d_start, g * 0.5)
