@@ -315,6 +315,13 @@ OPTIMISE = (
         why="distribute has decided which products there are",
     ),
     Stage(
+        in_bodies(compute_ahead),
+        level=2,
+        takes="loops whose turns multiply slices first",
+        gives="loops over slices of these products",
+        why="factorise has put together what needs no state",
+    ),
+    Stage(
         lower_contractions,
         level=2,
         takes="contractions in normal form",

@@ -229,7 +229,7 @@ def test_second_derivatives_need_less_too():
         norm = lambda weights, x: sum(np.sum(g * g) for g in gradient(weights, x))
         return sg.grad(norm).compile(["float64[32, 32]"] * 36, "float64[1000, 32]", optimize=1)
 
-    assert second(sg.checkpoint).cost.peak < 0.5 * second(plain).cost.peak
+    assert second(sg.checkpoint).cost.peak < 0.55 * second(plain).cost.peak
 
 
 def test_the_peak_in_symbols():

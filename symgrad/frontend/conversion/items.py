@@ -108,10 +108,10 @@ class Listed(Items):
     @property
     def can_be_sliced(self) -> bool:
         """If they are of NumPy's: Python's numbers go by the dtypes of others. Arrays, which are copied, if many."""
-        if self.values and np.ndim(self.values[0]) and len(self.values) < LONG:
-            return False
         kinds = {(x.shape, x.dtype) if is_traced(x) or isinstance(x, ARRAYS) else None for x in self.values}
-        return len(kinds) == 1 and None not in kinds and not any(is_traced(x) and x.aval.weak for x in self.values)
+        if len(kinds) != 1 or None in kinds or any(is_traced(x) and x.aval.weak for x in self.values):
+            return False
+        return not np.ndim(self.values[0]) or len(self.values) >= LONG
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
         return slices[0]
