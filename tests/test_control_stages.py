@@ -111,6 +111,15 @@ def test_every_stage_keeps_what_loops_compute(seed, derived):
     same(graph, program, (W, XS))
 
 
+@pytest.mark.parametrize("seed", [317, 318, 319])  # of the first a list holds zeros that another loop adds to
+def test_what_is_written_computes_the_same(seed):
+    loss = lambda W, xs: sum(np.sum(y * 0.5) for y in random_program(seed)(W, xs))
+    expected = values(sg.grad(loss, (0, 1)).trace(W, XS).graph, (W, XS))
+    for level in (0, 1, 2):
+        for new, old in zip(sg.grad(loss, (0, 1), optimize=level)(W, XS), expected, strict=True):
+            np.testing.assert_allclose(new, old, rtol=1e-11, atol=1e-12)
+
+
 # ---- rules inside
 
 

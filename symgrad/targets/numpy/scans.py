@@ -222,6 +222,20 @@ class Loop(Stacks):
         for i, item in self.items.items():
             if i < self.carried and not self.makes(item) and not (i in self.own and self.part.is_own(self.results[i])):
                 self.outer.borrow(self.node, item)
+        sources = zip(
+            [x for i, x in enumerate(self.part.given) if i != self.carried], self.node.inputs[1:], strict=True
+        )
+        listed = self._listed()
+        self.outer.lent.update(self.outer.roots[source] for x, source in sources if x in listed)
+
+    def _listed(self) -> set[Node]:
+        """Whose arrays lists may hold by reference: of what is stacked, and of what that is carried on from."""
+        roots = self.part.roots
+        found = {roots[y] for item, y in self.stacked.items() if self.is_listed(item)}
+        carried = [(x, roots[y]) for x, y in zip(self.part.given, self.results, strict=False)]
+        while more := {y for x, y in carried if x in found and y not in found}:
+            found |= more
+        return found
 
     def makes(self, item: Node) -> bool:
         """Whether a result is made anew behind the loop."""
