@@ -50,18 +50,18 @@ def surprise(params, text):
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # its products are small
-def main(iterations=60, length=500, hidden=24):
+def main(iterations=300, length=500, hidden=24):
     rng = np.random.default_rng(0)
     text, letters = corpus()
     known, new = text[:-2000], text[-2000:]
     params = initial(rng, len(letters), hidden)
     value_and_grad = sg.value_and_grad(surprise)
-    adam = Adam(params, 0.02)
+    adam = Adam(params, 0.01)
     for i in range(iterations):
         start = rng.integers(len(known) - length)
         value, gradient = value_and_grad(params, known[start : start + length])
         adam.step(params, gradient)
-        if i % 20 == 0:
+        if i % 50 == 0:
             print(f"step {i:3}: {value:.2f} bits a character")
     frequency = np.bincount(known, minlength=len(letters)) + 1
     before = -np.mean(np.log2(frequency / frequency.sum())[new])

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import symgrad as sg
 
-TRUE = {"noise": 1.0, "level": 0.1, "slope": 0.01}
+TRUE = {"noise": 1.0, "level": 0.5, "slope": 0.01}
 TRANSITION = np.array([[1.0, 1.0], [0.0, 1.0]])
 
 
@@ -43,7 +43,7 @@ def observed(rng, days):
     return series
 
 
-def main(days=500):
+def main(days=1000):
     series = observed(np.random.default_rng(1), days)
     problem = sg.to_scipy(misfit, dict.fromkeys(TRUE, 0.0), args=(series,))
     solution = minimize(problem.fun, problem.x0, jac=problem.jac)

@@ -18,6 +18,7 @@ import symgrad as sg
 GALLERY = EXAMPLES.parent / "docs" / "gallery.md"
 PICTURES = EXAMPLES.parent / "docs" / "pictures"
 SIZES = {  # arguments of main, where less than it does shows the same
+    "characters": {"iterations": 100},
     "convnet_digits": {"epochs": 16},
     "equilibrium": {"steps": 100},
     "fine_tuning": {"epochs": 12},
@@ -29,6 +30,7 @@ SIZES = {  # arguments of main, where less than it does shows the same
     "two_heads": {"epochs": 5, "count": 800},
 }
 UNTRAINED = {  # arguments of main for what it prints of its source
+    "characters": {"iterations": 0},
     "convnet_digits": {"epochs": 0},
     "equilibrium": {"steps": 1},
     "fine_tuning": {"epochs": 0},
@@ -238,6 +240,17 @@ def test_rates_are_found_from_counts():
     true = load("ode_fit").TRUE["rates"]
     assert np.all(np.abs(found["rates"] - true) < 3 * error)
     assert np.all(error < 0.1 * true)
+
+
+def test_variances_are_found_by_a_filter():
+    (found, errors), _ = run("kalman")
+    for name, true in load("kalman").TRUE.items():
+        assert abs(found[name] - np.log(true)) < 3 * errors[name] < 1
+
+
+def test_characters_are_foreseen():
+    (before, after), _ = run("characters")
+    assert after < before
 
 
 # ---- the gallery

@@ -8,6 +8,7 @@ from cases import (
     fit,
     growth,
     linear,
+    loops,
     minors,
     mixture,
     options,
@@ -19,7 +20,7 @@ from cases import (
 from cases.model import Case as Case, Model as Model
 
 _MODULES = (
-    *(mixture, pointwise, options, growth, linear, fit, classify, embeddings, clusters, pairwise),
+    *(mixture, pointwise, options, growth, linear, fit, classify, embeddings, clusters, pairwise, loops),
     *(recurrent, minors, transformer, convolution),
 )
 CASES = [case for module in _MODULES for case in module.CASES]

@@ -1,0 +1,244 @@
+"""Python loops of many turns: explicit Euler steps on large arrays, an LSTM, an orbit, a particle that meets a wall."""
+
+import math
+
+import numpy as np
+
+from cases.model import Model, cases
+from cases.threads import over_rows
+
+# ---- steps in time on large arrays
+
+STEPS, DT = 100, 0.05
+BLOCK = 2048  # numbers whose states by hand stay in the cache
+
+
+def growth(xp, rates, start, observed):
+    x = start
+    for _ in range(STEPS):
+        x = x + DT * rates * x * (1 - x)
+    return xp.mean((x - observed) ** 2)
+
+
+def growth_in_jax(rates, start, observed):
+    import jax
+    import jax.numpy as jnp
+
+    x = jax.lax.fori_loop(0, STEPS, lambda _, x: x + DT * rates * x * (1 - x), start)
+    return jnp.mean((x - observed) ** 2)
+
+
+def growth_by_hand(rates, start, observed):
+    d_rates, d_start = np.empty_like(rates), np.empty_like(start)
+
+    def share(_, begin, end):
+        states, total = np.empty((STEPS, BLOCK)), 0.0
+        for i in range(begin, end, BLOCK):
+            rows = slice(i, min(i + BLOCK, end))
+            r, x, kept = DT * rates[rows], start[rows], states[:, : rows.stop - i]
+            for t in range(STEPS):
+                kept[t] = x
+                x = x + r * x * (1 - x)
+            residual = x - observed[rows]
+            g, d_r = (2 / rates.size) * residual, 0.0
+            for x in kept[::-1]:
+                d_r = d_r + g * x * (1 - x)
+                g = g * (1 + r - 2 * r * x)
+            d_rates[rows], d_start[rows] = DT * d_r, g
+            total += residual @ residual
+        return total
+
+    return sum(over_rows(share, rates.size)) / rates.size, (d_rates, d_start)
+
+
+def growth_example(rng, n):
+    return rng.uniform(0.5, 1.5, n), rng.uniform(0.1, 1, n), rng.uniform(0.5, 1, n)
+
+
+# ---- a long short-term memory
+
+
+def lstm(xp, params, x, y):
+    """Hidden states of x[time, batch, input]; what is read off the last one should be y."""
+    hidden = params["recur"].shape[0]
+    h = c = np.zeros((x.shape[1], hidden))
+    for t in range(x.shape[0]):
+        z = x[t] @ params["input"] + h @ params["recur"] + params["bias"]
+        i, f, o = (1 / (1 + xp.exp(-z[:, k * hidden : (k + 1) * hidden])) for k in range(3))
+        c = f * c + i * xp.tanh(z[:, 3 * hidden :])
+        h = o * xp.tanh(c)
+    return xp.mean((h @ params["output"] - y) ** 2)
+
+
+def lstm_in_jax(params, x, y):
+    import jax
+    import jax.numpy as jnp
+
+    def step(state, x):
+        h, c = state
+        i, f, o, g = jnp.split(x @ params["input"] + h @ params["recur"] + params["bias"], 4, axis=1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
+
+    zeros = jnp.zeros((x.shape[1], len(params["recur"])))
+    (h, _), _ = jax.lax.scan(step, (zeros, zeros), x)
+    return jnp.mean((h @ params["output"] - y) ** 2)
+
+
+def lstm_by_hand(params, x, y):
+    """The products with x do not wait for the loop, nor do those that are gradients of the weights."""
+    steps, batch, _ = x.shape
+    recur, output = params["recur"], params["output"]
+    n = len(recur)
+    z = x @ params["input"] + params["bias"]
+    h, c, tanh_c = (np.zeros((steps + 1, batch, n)) for _ in range(3))
+    for t in range(steps):
+        z[t] += h[t] @ recur
+        gates, proposal = z[t, :, : 3 * n], z[t, :, 3 * n :]
+        gates[:] = 1 / (1 + np.exp(-gates))
+        np.tanh(proposal, out=proposal)
+        c[t + 1] = z[t, :, n : 2 * n] * c[t] + z[t, :, :n] * proposal
+        np.tanh(c[t + 1], out=tanh_c[t + 1])
+        h[t + 1] = z[t, :, 2 * n : 3 * n] * tanh_c[t + 1]
+    residual = h[steps] @ output - y
+    d_y = (2 / residual.size) * residual
+    d_h, d_c = d_y @ output.T, 0.0
+    for t in range(steps - 1, -1, -1):
+        i, f, o, g = (z[t, :, k * n : (k + 1) * n].copy() for k in range(4))
+        d_c = d_c + d_h * o * (1 - tanh_c[t + 1] ** 2)
+        d_gates = np.concatenate([d_c * g, d_c * c[t], d_h * tanh_c[t + 1]], axis=1)
+        gates = z[t, :, : 3 * n]
+        gates *= (1 - gates) * d_gates
+        z[t, :, 3 * n :] = d_c * i * (1 - g * g)
+        d_c = d_c * f
+        d_h = z[t] @ recur.T
+    flat = z.reshape(steps * batch, -1)
+    gradient = {
+        "input": x.reshape(steps * batch, -1).T @ flat,
+        "recur": h[:-1].reshape(steps * batch, -1).T @ flat,
+        "bias": flat.sum(0),
+        "output": h[steps].T @ d_y,
+    }
+    return np.mean(residual * residual), (gradient,)
+
+
+def lstm_example(rng, steps, batch, hidden, inputs=16, outputs=8):
+    params = {
+        "input": rng.normal(size=(inputs, 4 * hidden)) / inputs**0.5,
+        "recur": rng.normal(size=(hidden, 4 * hidden)) / hidden**0.5,
+        "bias": rng.normal(size=4 * hidden),
+        "output": rng.normal(size=(hidden, outputs)) / hidden**0.5,
+    }
+    return params, rng.normal(size=(steps, batch, inputs)), rng.normal(size=(batch, outputs))
+
+
+# ---- single numbers: an orbit
+
+
+def orbit(xp, start, end, dt):
+    """Symplectic Euler steps of a planet, as many as `dt` has numbers; how far from `end` it comes."""
+    x, y, u, v = start
+    for h in dt:
+        cube = (x * x + y * y) ** 1.5
+        u = u - h * x / cube
+        v = v - h * y / cube
+        x = x + h * u
+        y = y + h * v
+    return (x - end[0]) ** 2 + (y - end[1]) ** 2
+
+
+def orbit_in_jax(start, end, dt):
+    import jax
+
+    def step(state, h):
+        x, y, u, v = state
+        cube = (x * x + y * y) ** 1.5
+        u, v = u - h * x / cube, v - h * y / cube
+        return (x + h * u, y + h * v, u, v), None
+
+    (x, y, _, _), _ = jax.lax.scan(step, tuple(start), dt)
+    return (x - end[0]) ** 2 + (y - end[1]) ** 2
+
+
+def orbit_by_hand(start, end, dt):
+    """On Python's floats."""
+    x, y, u, v = start.tolist()
+    steps, states = dt.tolist(), []
+    for h in steps:
+        states.append((x, y))
+        square = x * x + y * y
+        over = h / (square * math.sqrt(square))
+        u -= over * x
+        v -= over * y
+        x += h * u
+        y += h * v
+    ex, ey = x - float(end[0]), y - float(end[1])
+    g_x, g_y, g_u, g_v = 2 * ex, 2 * ey, 0.0, 0.0
+    for h, (x, y) in zip(reversed(steps), reversed(states), strict=True):
+        g_u += h * g_x
+        g_v += h * g_y
+        square = x * x + y * y
+        over = h / (square * math.sqrt(square))
+        along = 3 * over * (g_u * x + g_v * y) / square
+        g_x += along * x - over * g_u
+        g_y += along * y - over * g_v
+    return np.float64(ex * ex + ey * ey), (np.array([g_x, g_y, g_u, g_v]),)
+
+
+def orbit_example(rng, steps):
+    start = np.array([1.0, 0.0, 0.0, 1.0]) + 0.05 * rng.normal(size=4)
+    return start, np.array([0.0, 1.0]), np.full(steps, 2 * np.pi / steps)
+
+
+# ---- a loop that ends when its values say so
+
+
+def particle(xp, start, aim, dt):
+    """How far from the aim a particle is that falls, and is slowed by the air, when it meets the ground."""
+    x, y, u, v = start
+    h = dt[0]
+    while y > 0:
+        speed = (u * u + v * v) ** 0.5
+        u = u - h * 0.1 * speed * u
+        v = v - h * (9.81 + 0.1 * speed * v)
+        x = x + h * u
+        y = y + h * v
+    x = x - y * u / v  # where it met it within the last step
+    return (x - aim[0]) ** 2
+
+
+def particle_by_hand(start, aim, dt):
+    x, y, u, v = start.tolist()
+    h, states = float(dt[0]), []
+    while y > 0:
+        speed = math.sqrt(u * u + v * v)
+        states.append((u, v, speed))
+        u, v = u - h * 0.1 * speed * u, v - h * (9.81 + 0.1 * speed * v)
+        x += h * u
+        y += h * v
+    off = x - y * u / v - float(aim[0])
+    g = 2 * off
+    g_x, g_y, g_u, g_v = g, -g * u / v, -g * y / v, g * y * u / (v * v)
+    for u, v, speed in reversed(states):
+        g_u += h * g_x
+        g_v += h * g_y
+        drag = 0.1 * h
+        along = drag * (g_u * u + g_v * v) / speed
+        g_u, g_v = g_u - drag * speed * g_u - along * u, g_v - drag * speed * g_v - along * v
+    return np.float64(off * off), (np.array([g_x, g_y, g_u, g_v]),)
+
+
+def particle_example(rng, turns):
+    start = np.array([0.0, 2.0, 8.0, 9.0]) + 0.1 * rng.normal(size=4)
+    return start, np.array([7.5]), np.array([1.5 / turns])
+
+
+CASES = [
+    *cases("Euler steps", Model(growth, growth_example, growth_by_hand, wrt=2, peers={"jax": growth_in_jax}), "n=1e5",
+           small="n=50"),
+    *cases("LSTM", Model(lstm, lstm_example, lstm_by_hand, peers={"jax": lstm_in_jax}), "steps=1024 batch=16 hidden=64",
+           small="steps=40 batch=3 hidden=4"),
+    *cases("orbit", Model(orbit, orbit_example, orbit_by_hand, peers={"jax": orbit_in_jax}), "steps=10000",
+           small="steps=50"),
+    *cases("particle", Model(particle, particle_example, particle_by_hand), "turns=1000", small="turns=50"),
+]  # fmt: skip
