@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
 from symgrad.core.region import regions_of
 from symgrad.ops.control import inputs_of_body
 from symgrad.ops.define import TABLE
@@ -111,6 +111,8 @@ class Hazards:
             return _may_be_singular(node)
         if node in self._suspects:
             return True
+        if node.op is CONSTANT:
+            return node.aval.dtype.kind == "f" and not np.all(np.isfinite(node.constant))
         return singular(*[self._ranges[x] for x in node.inputs]) if callable(singular) else singular
 
     def enter(self, node: Node, parameters: Sequence[Node], body: Sequence[Node]) -> None:

@@ -84,6 +84,7 @@ class Op:
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
     selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
     singular: bool | Callable[..., bool] = False  # at finite inputs it, or a partial, may be inf or NaN
+    silent: float | None = None  # where the result is this number, nothing flows to the inputs
     domain: tuple[tuple[float, float], ...] | None = None
     # source
     spell: Callable[..., Code] | None = None

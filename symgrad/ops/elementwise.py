@@ -167,8 +167,20 @@ elementwise(
     scalar="math.log1p",
     nanoseconds=6.0,
 )
-LOGADDEXP = elementwise(np.logaddexp, lambda z, x, y: (np.exp(x - z), np.exp(y - z)), commutes=True, nanoseconds=18.0)
-elementwise(np.logaddexp2, lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)), commutes=True, nanoseconds=16.0)
+LOGADDEXP = elementwise(
+    np.logaddexp,
+    lambda z, x, y: (np.exp(x - z), np.exp(y - z)),
+    silent=-np.inf,  # log(0 + 0)
+    commutes=True,
+    nanoseconds=18.0,
+)
+elementwise(
+    np.logaddexp2,
+    lambda z, x, y: (np.exp2(x - z), np.exp2(y - z)),
+    silent=-np.inf,
+    commutes=True,
+    nanoseconds=16.0,
+)
 
 # ---- trigonometric and hyperbolic
 
