@@ -178,6 +178,7 @@ def test_large_constants_belong_to_the_file(project):
 
 
 def test_files_do_not_depend_on_the_machine(project, usual_sizes, monkeypatch):
+    edit(project / "model.py", "np.log(", "np.sin(margin) * np.tanh(margin) * np.sqrt(2 + np.cos(margin)) * np.log(")
     edit(project / "pyproject.toml", 'wrt = "w"', 'wrt = "w"\noptimize = 2')
     for name, function in OF_THE_MACHINE.items():
         monkeypatch.setattr(machine, name, function)

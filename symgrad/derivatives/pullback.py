@@ -303,7 +303,7 @@ class _Pullback:
         operands = converted(node, self.graph)
         partials = rule(self.primal(node), *operands)
         given = {y.node: x for x, y in zip(node.inputs, operands, strict=True)}
-        if node.op.silent is not None and any(map(self.may_blow, node.inputs)):
+        if node.op.silent is not None and all(map(self.may_blow, node.inputs)):
             sounds = np.not_equal(self.primal(node), node.op.silent)
             g = Cotangent(g.value, both(g.mask, sounds), both(g.valid, sounds))
         for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
