@@ -444,3 +444,21 @@ def test_what_surely_is_finite_is_not_guarded(name):
 @pytest.mark.parametrize("name", HAZARDS)
 def test_what_may_be_infinite_is_guarded(name):
     assert guards(HAZARDS[name])
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_nothing_flows_to_terms_that_are_both_zero(optimize):
+    """Of log(0 + 0); states of a recursion that are not reached yet are such."""
+
+    def f(x):
+        a = np.full(3, -np.inf)
+        a[0] = x[0]
+        for t in range(2):
+            a = np.logaddexp(a, np.concatenate([[-np.inf], a[:-1]])) + x[t + 1]
+        return a[-1] + np.logaddexp(a[0], 1.0)
+
+    x = np.array([0.3, 0.2, 0.5])
+    with np.errstate(invalid="ignore"):
+        gradient = sg.grad(f, optimize=optimize)(x)
+    share = 1 / (1 + np.exp(1.0 - x.sum()))
+    np.testing.assert_allclose(gradient, 1 + share, rtol=1e-12)
