@@ -70,6 +70,8 @@ class Pattern(NamedTuple):
             value = number(n)
             if p in self.numbers:  # of which True is none: it has no negative
                 return value is not None and (n.aval.dtype == bool) == (p.aval.dtype == bool)
+            if p.aval.dtype == bool and n.aval.dtype != bool:  # True is 1.0 to Python
+                return False
             return value is not None and bool(value == p.constant)
         return p.op is n.op and len(p.inputs) == len(n.inputs)
 
