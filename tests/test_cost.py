@@ -111,7 +111,7 @@ PROGRAMS = {
     ),
     "filtered": (sg.value_and_grad(filtered), ("float64[4]", "float64[n]"), (draw(4), draw(1_000_000))),
     "recurrent": (
-        sg.value_and_grad(recurrent, (0, 1)),
+        sg.value_and_grad(recurrent, (0, 1), loops="unroll"),
         ("float64[32, 64]", "float64[64, 64]", "float64[20, 500, 32]"),
         (draw(32, 64), draw(64, 64), draw(20, 500, 32)),
     ),
@@ -125,7 +125,7 @@ PROGRAMS = {
         ("float64[d]", "float64[n, d]", "float64[n]"),
         (draw(50), draw(20_000, 50), draw(20_000)),
     ),
-    "many small": (sg.value_and_grad(many_small), ("float64[10000]",), (draw(10_000),)),
+    "many small": (sg.value_and_grad(many_small, loops="unroll"), ("float64[10000]",), (draw(10_000),)),
     "copies": (
         sg.compile(lambda x: {"product": np.exp(x) @ x.T, "view": x.T, "sum": np.sum(x)}),
         ("float64[n, m]",),

@@ -36,7 +36,8 @@ class Cost(NamedTuple):
         writes its results once, the rest stays in the cache.
     peak : int or sympy.Expr
         The most that intermediate values and results take at one time, with `scratch`; arguments and constants are not
-        counted, nor what NumPy's own functions need besides.
+        counted, nor what NumPy's own functions need besides, nor what a turn of a loop or a side of a branch holds only
+        for itself: of a loop what it carries and stacks counts.
     calls : int
         NumPy calls; in a loop a call counts once.
     scratch : int or sympy.Expr
