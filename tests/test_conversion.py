@@ -305,3 +305,17 @@ def test_second_derivatives_of_loops(f):
     gradient = sg.grad(f, loops=3)
     wanted = (gradient(xs + 1e-6 * direction) - gradient(xs - 1e-6 * direction)) / 2e-6
     np.testing.assert_allclose(sg.hvp(f, loops=3)(xs, direction), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("join", [np.stack, np.array, lambda rows: np.stack(rows, axis=1).T])
+def test_a_list_that_a_loop_has_filled_is_stacked(join):
+    def f(x):
+        states = []
+        while np.sum(x) > 1:
+            x = 0.7 * x
+            states.append(x)
+        return np.sum(join(states) ** 2)
+
+    x = np.array([1.0, 2.0])
+    powers = 0.49 ** np.arange(1, 5)  # four turns
+    np.testing.assert_allclose(sg.grad(f)(x), 2 * x * powers.sum(), rtol=1e-12)

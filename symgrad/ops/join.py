@@ -12,7 +12,7 @@ from symgrad.errors import ShapeError
 from symgrad.ops.arguments import axis_index, refuse
 from symgrad.ops.astype import cast
 from symgrad.ops.define import implements, operator
-from symgrad.ops.operands import as_input
+from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.shape import as_size
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import Code, call
@@ -127,6 +127,13 @@ STACK = operator(
     quick=_array_of_arrays,
     linear=True,
 )
+
+
+@implements(np.stack)
+def stack(arrays, axis=0, out=None, **options):
+    if out is None and not options and is_traced(arrays) and arrays.shape:  # its rows are stacked already
+        return np.moveaxis(np.copy(arrays), 0, axis_index("stack", axis, arrays.ndim))
+    return STACK(arrays, axis, out, **options)
 
 
 @implements(np.vstack)
