@@ -319,3 +319,17 @@ def test_a_list_that_a_loop_has_filled_is_stacked(join):
     x = np.array([1.0, 2.0])
     powers = 0.49 ** np.arange(1, 5)  # four turns
     np.testing.assert_allclose(sg.grad(f)(x), 2 * x * powers.sum(), rtol=1e-12)
+
+
+def test_a_list_of_another_function_is_appended_to():
+    seen = []
+
+    def f(x):
+        for i in range(20):
+            x = 0.5 * x
+            if i == 3:
+                seen.append(i)
+        return x
+
+    assert sg.grad(f)(1.0) == 0.5**20
+    assert 3 in seen

@@ -171,7 +171,10 @@ def test_the_statement_that_calls_the_transform_is_not_meant():
             pass
 
     found = raised(call, ConcreteValueError)
-    assert found.instead == "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
+    assert found.instead == (
+        "Define the function in a file, since branches are converted from source, and this one has none; "
+        "or write np.where(condition, a, b), and & | ~ instead of and, or, not."
+    )
 
 
 def to_float(x):

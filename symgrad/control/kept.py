@@ -155,6 +155,7 @@ class _Joint:
     def loop_back(self, places: Mapping[Node, int]) -> Opened:
         """The loop that runs backwards, its turn in a graph of its own; it slices the stacks of what is kept."""
         back, given, graph = self.pair.back, self.given_back, Graph()
+        graph.provenance = back.node.where
         sources = dict(zip(self.given.slices, self.pair.there.slices_of, strict=True))
         reads = dict(zip(self.given.others, self.pair.there.others, strict=True))
         own = [source for source in back.slices_of if source not in self.pair.stacks]

@@ -15,7 +15,10 @@ import numpy as np
 from symgrad.core.options import current
 from symgrad.core.provenance import in_library, running_frame
 
-_BRANCH = "Write np.where(condition, a, b) instead of `if`, and & | ~ instead of and, or, not."
+_BRANCH = (
+    "Define the function in a file, since branches are converted from source, and this one has none; "
+    "or write np.where(condition, a, b), and & | ~ instead of and, or, not."
+)
 _STATEMENTS: dict[type[ast.AST], str] = {
     ast.If: "Write np.where(condition, a, b) instead of `if`: both sides are computed, and each number is chosen.",
     ast.IfExp: "Write np.where(condition, a, b) instead of `a if condition else b`.",

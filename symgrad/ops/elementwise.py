@@ -55,8 +55,7 @@ def _power_by_exponent(z, x, y):
 
 
 def _spell_absolute(node, x):
-    text = f"np.abs({x.text})"
-    return Code(f"{text}.item()" if node.aval.weak else text)
+    return spelled("abs" if node.aval.weak else "np.abs", [x.text])
 
 
 ADD = elementwise(

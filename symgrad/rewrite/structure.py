@@ -11,6 +11,7 @@ from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.shapes import added_axes, is_one, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
+from symgrad.ops.control import NUMBER
 from symgrad.ops.create import EYE, FULL
 from symgrad.ops.index import GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
@@ -114,9 +115,19 @@ def merge_casts(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if x.aval.dtype == node.aval.dtype and not x.aval.weak:
         return x
+    if x.op is NUMBER and x.inputs[0].aval.dtype == node.aval.dtype:
+        return x.inputs[0]
     if x.op is ASTYPE and np.can_cast(x.inputs[0].aval.dtype, x.aval.dtype, "safe"):
         return graph.add(ASTYPE, (x.inputs[0],), node.params)
     return None
+
+
+@procedure(NUMBER, exact=True)
+def number_of_number(graph: Graph, node: Node) -> Node | None:
+    """What NumPy makes of a number of Python's, as one of Python's."""
+    (x,) = node.inputs
+    y = x.inputs[0] if x.op is ASTYPE else x
+    return y if y.aval.weak and y.aval.dtype == node.aval.dtype else None
 
 
 @procedure(GET, exact=True)

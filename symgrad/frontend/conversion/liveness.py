@@ -17,9 +17,10 @@ class State(NamedTuple):
 
 
 class Liveness:
-    """Of the statements of a function without jumps; `always` may be read at any time."""
+    """Of the statements of a function without jumps; `own` are its names, and `always` may be read at any time."""
 
-    def __init__(self, body: Sequence[ast.stmt], always: Collection[str]) -> None:
+    def __init__(self, body: Sequence[ast.stmt], own: Collection[str], always: Collection[str]) -> None:
+        self._own = frozenset(own)  # a list of another function that it appends to is not bound here
         self._always, self._everywhere = frozenset(always), dict.fromkeys(sorted(rebound(body)))
         self._wanted: dict[ast.stmt, frozenset[str]] = {}  # by loops: what a turn reads of what was before it
         self.states: dict[ast.stmt, State] = {}
@@ -71,7 +72,8 @@ class Liveness:
     def _note(self, statement: ast.stmt, kept: frozenset[str], given: frozenset[str], noting: bool) -> None:
         if not noting:
             return
-        names = [*(bound([statement]) | appended([statement]) | self._everywhere)]
+        lists = {name: None for name in appended([statement]) if name in self._own}
+        names = [*(bound([statement]) | lists | self._everywhere)]
         self.states[statement] = State(
             tuple(name for name in names if name in kept or name in self._always),
             tuple(name for name in names if name in given or name in self._always),

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from symgrad.frontend.conversion.jumps import Unconvertible, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
-from symgrad.frontend.conversion.scopes import bound, captured, within
+from symgrad.frontend.conversion.scopes import bound, captured, parameters, within
 from symgrad.frontend.conversion.source import Definition
 from symgrad.frontend.conversion.state import CONSTRUCT
 from symgrad.frontend.conversion.templates import RUNTIME, expression, statements
@@ -72,7 +72,8 @@ def lowered(definition: Definition) -> Definition:
         definition.body = _Lowering({}, {}).visit(definition.body)
         return definition
     straight = without_jumps(definition.body)
-    states = Liveness(straight.body, captured(straight.body)).states
+    own = {*parameters(definition), *bound(straight.body)}
+    states = Liveness(straight.body, own, captured(straight.body)).states
     definition.body = _Lowering(states, straight.flags).block(straight.body)
     return definition
 

@@ -38,6 +38,11 @@ def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
     return names
 
 
+def parameters(definition: ast.FunctionDef | ast.Lambda) -> list[str]:
+    """The names of what a function is given."""
+    return [node.arg for node in ast.walk(definition.args) if isinstance(node, ast.arg)]
+
+
 def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
     """The names of what is appended to, by ``x.append(y)``."""
     called = [n.func for n in within(nodes) if isinstance(n, ast.Call)]
