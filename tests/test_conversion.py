@@ -333,3 +333,21 @@ def test_a_list_of_another_function_is_appended_to():
 
     assert sg.grad(f)(1.0) == 0.5**20
     assert 3 in seen
+
+
+@pytest.mark.parametrize("n", [5, 40])
+def test_both_sides_may_append(n):
+    def f(x):
+        found = []
+        for v in x:
+            if v > 0:
+                found.append(np.sqrt(v))
+                found.append(v)
+            else:
+                found.append(v**2)
+                found.append(2 * v)
+        return sum(found)
+
+    x = np.random.default_rng(0).normal(size=n)
+    expected = np.where(x > 0, 0.5 / np.sqrt(np.abs(x)) + 1, 2 * x + 2)
+    np.testing.assert_allclose(sg.grad(f)(x), expected, rtol=1e-12)

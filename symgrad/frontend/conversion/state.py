@@ -68,6 +68,8 @@ class Place(NamedTuple):
         """Let the container hold a value there."""
         if isinstance(self.holder, CellType):
             self.holder.cell_contents = value
+        elif isinstance(self.holder, list) and self.key == len(self.holder):  # what both sides append
+            self.holder.append(value)
         elif isinstance(self.holder, (list, dict)):
             self.holder[self.key] = value
         else:
