@@ -305,7 +305,7 @@ def test_what_one_input_leaves_behind_is_no_value():
 # ---- against other programs
 
 
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", range(100, 115))
 def test_random_programs(seed):
     """Every floating argument along an axis of its own."""
     program, rng = generated(seed), np.random.default_rng(seed)

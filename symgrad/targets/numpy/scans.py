@@ -307,7 +307,7 @@ class Loop(Stacks):
         if self.is_while:
             return "" if number(self.length) == UNBOUNDED else f"{count} < {bound.at(COMPARE + 1)}"
         if not self.iterates:
-            count = count if self.is_numbered else "_"
+            count = count if self.is_numbered else self.outer.names.unused
             return f"for {count} in {self._range(bound)}:"
         used = [(self._unpacked(each, rows).text, self._every_row(of, array)) for of, array, each in self._joint_rows()]
         apart = [of not in self.outer.together for of in self.slices]
