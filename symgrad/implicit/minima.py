@@ -46,11 +46,11 @@ def minimize(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = Non
         If `x0` has other leaves than floating arrays.
     ShapeError
         If `f` gives anything but one number.
-    numpy.linalg.LinAlgError
-        When a derivative runs: the Hessian is singular in the minimum.
 
     Notes
     -----
+    Where the Hessian is singular in the minimum a derivative raises NumPy's LinAlgError when it runs.
+
     Newton's method with a line search: directions in which the function bends downwards are taken with the opposite
     curvature, and a step is halved until the value decreases enough. The derivative, of any order and in both
     directions, is that of the minimum and not of the search: a linear system with the Hessian. In memory and in time

@@ -86,11 +86,11 @@ def root(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = None, m
         If `x0` or the result of `f` has other leaves than floating arrays.
     ShapeError
         If `f` does not give as many numbers as `x` has.
-    numpy.linalg.LinAlgError
-        When a derivative runs: the Jacobian is singular in the solution.
 
     Notes
     -----
+    Where the Jacobian is singular in the solution a derivative raises NumPy's LinAlgError when it runs.
+
     Newton's method, each step halved until the residual becomes smaller. The derivative, of any order and in both
     directions, is that of the solution and not of the iteration: a linear system with the Jacobian of `f`. In memory
     and in time both are meant for some hundred unknowns; for more see `fixed_point`.
