@@ -1,6 +1,8 @@
 """A compiler for derivatives: plain NumPy in, the gradient as NumPy source out."""
 
+from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from symgrad.compiler.compiled import Compiled as Compiled
 from symgrad.compiler.function import Function as Function
@@ -24,18 +26,7 @@ from symgrad.frontend.control import (
 )
 from symgrad.frontend.trace import Program as Program
 from symgrad.frontend.variable import Variable as Variable
-from symgrad.implicit.integrals import quad as quad
-from symgrad.implicit.linear import cg as cg, gmres as gmres
-from symgrad.implicit.minima import minimize as minimize
-from symgrad.implicit.odes import odeint as odeint
-from symgrad.implicit.roots import fixed_point as fixed_point, root as root
-from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
 from symgrad.ops.define import operator as operator
-from symgrad.report.diff import diff as diff
-from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
-from symgrad.show.draw import draw as draw
-from symgrad.show.formula import pp as pp
-from symgrad.show.outline import dprint as dprint
 from symgrad.targets.numpy.runtime import release_scratch as release_scratch
 from symgrad.transforms.batches import vmap as vmap
 from symgrad.transforms.gradients import (
@@ -55,14 +46,53 @@ from symgrad.transforms.jacobians import (
     jacobian as jacobian,
     jacrev as jacrev,
 )
-from symgrad.transforms.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
 from symgrad.transforms.products_with_vectors import jvp as jvp, vjp as vjp
-from symgrad.verification.check_grads import check_grads as check_grads, compare_grads as compare_grads
-from symgrad.verification.verdict import Verdict as Verdict
-from symgrad.verification.verify import verify as verify
+
+if _TYPE_CHECKING:
+    from symgrad.implicit.integrals import quad as quad
+    from symgrad.implicit.linear import cg as cg, gmres as gmres
+    from symgrad.implicit.minima import minimize as minimize
+    from symgrad.implicit.odes import odeint as odeint
+    from symgrad.implicit.roots import fixed_point as fixed_point, root as root
+    from symgrad.interchange.graphs import from_json as from_json, to_json as to_json
+    from symgrad.report.diff import diff as diff
+    from symgrad.show.algebra import from_sympy as from_sympy, to_sympy as to_sympy
+    from symgrad.show.draw import draw as draw
+    from symgrad.show.formula import pp as pp
+    from symgrad.show.outline import dprint as dprint
+    from symgrad.transforms.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
+    from symgrad.verification.check_grads import check_grads as check_grads, compare_grads as compare_grads
+    from symgrad.verification.verdict import Verdict as Verdict
+    from symgrad.verification.verify import verify as verify
+
+_LATER = {  # by module: what takes a while to import, and few programs need
+    "implicit.integrals": ("quad",),
+    "implicit.linear": ("cg", "gmres"),
+    "implicit.minima": ("minimize",),
+    "implicit.odes": ("odeint",),
+    "implicit.roots": ("fixed_point", "root"),
+    "interchange.graphs": ("from_json", "to_json"),
+    "report.diff": ("diff",),
+    "show.algebra": ("from_sympy", "to_sympy"),
+    "show.draw": ("draw",),
+    "show.formula": ("pp",),
+    "show.outline": ("dprint",),
+    "transforms.optimisers": ("FlatFunction", "to_scipy"),
+    "verification.check_grads": ("check_grads", "compare_grads"),
+    "verification.verdict": ("Verdict",),
+    "verification.verify": ("verify",),
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'symgrad' has no attribute {name!r}")
+    value = globals()[name] = getattr(_import_module(f"symgrad.{_MODULES[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:
     """The public names; the rooms of the house are not among them."""
     own = [name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _ModuleType)]
-    return [*own, "errors", "__version__"]
+    return [*dict.fromkeys([*own, *_MODULES]), "errors", "__version__"]
