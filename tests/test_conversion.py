@@ -351,3 +351,15 @@ def test_both_sides_may_append(n):
     x = np.random.default_rng(0).normal(size=n)
     expected = np.where(x > 0, 0.5 / np.sqrt(np.abs(x)) + 1, 2 * x + 2)
     np.testing.assert_allclose(sg.grad(f)(x), expected, rtol=1e-12)
+
+
+def test_what_python_would_not_find_spoils_the_result():
+    def f(x):
+        if x > 0:
+            n, y = 3, 2.0
+        return x * n, x * y
+
+    assert sg.compile(f)(2.0) == (6.0, 4.0)
+    n, y = sg.compile(f)(-2.0)
+    assert n == 2.0 * 2**63
+    assert np.isnan(y)

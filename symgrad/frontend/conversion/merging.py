@@ -43,8 +43,11 @@ def called_by(name: str) -> str:
 
 
 def filler(graph: Graph, aval: Aval) -> Node:
-    """What stands for a value that is never read: NaN where there is one."""
-    value: Any = {"f": np.nan, "c": np.nan, "b": False}.get(aval.dtype.kind, 0)
+    """What stands for a value that Python would not find: NaN, or of integers what spoils a result and is no index."""
+    kind = aval.dtype.kind
+    value: Any = {"f": np.nan, "c": np.nan, "b": False}.get(kind)
+    if kind in "iu":
+        value = np.iinfo(aval.dtype).min if kind == "i" else np.iinfo(aval.dtype).max
     if aval.weak:
         return graph.constant({"f": float, "c": complex}.get(aval.dtype.kind, int)(value))
     return lift(graph, np.full(aval.shape, value, aval.dtype, like=Variable(graph, graph.constant(0.0))))
