@@ -186,3 +186,18 @@ def test_a_loop_that_two_sides_ask_for_does_not_run_where_none_is_taken():
 
     check(f, np.int64(4))
     check(f, np.int64(-4))
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_what_may_fail_waits_for_a_turn_that_asks_for_it(optimize):
+    def f(A, k, x):
+        return sg.while_loop(lambda x: x > 1, lambda x: 0.5 * x + np.linalg.inv(A)[0, 0] + A[0][k], x)
+
+    singular, A = np.ones((2, 2)), np.array([[2.0, 1.0], [1.0, 3.0]])
+    gradient = sg.value_and_grad(f, argnums=2, optimize=optimize)
+    assert gradient(singular, np.int64(7), 0.5) == (0.5, 1.0)
+    value, slope = gradient(A / -3, np.int64(1), 3.0)
+    assert value == pytest.approx(f(A / -3, np.int64(1), 3.0), rel=1e-14)
+    assert slope in (0.5, 0.25)
+    with pytest.raises(np.linalg.LinAlgError):
+        gradient(singular, np.int64(1), 3.0)

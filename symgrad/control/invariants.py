@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from symgrad.analysis.uses import users_of
+from symgrad.analysis.values import number
 from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, loop_of, opened, stand_in, with_sources
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline, map_regions
 from symgrad.frontend.variable import Variable
-from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control import COND, SCAN, may_fail
 from symgrad.ops.create import FULL
 from symgrad.rewrite.engine import Made, copied
 
@@ -81,8 +82,11 @@ def _invariant(loop: Opened) -> list[Node]:
     nodes = reached([*loop.results, *([] if loop.test is None else [loop.test])])
     fixed = {x.value for x in loop.others}
     fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs}
+    turns = loop.test is None and (loop.length.op is SIZE or number(loop.length) not in (None, 0))
     found: dict[Node, None] = {}
     for node in nodes:
+        if not turns and may_fail(node):  # there may be no turn that asks for it
+            continue
         if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval:
             fixed.add(node)
             found[node] = None

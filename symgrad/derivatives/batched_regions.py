@@ -108,7 +108,7 @@ def ruled(call: Call) -> list[Image]:
     own = [graph.seed(x.aval) for x in whole]
     images = _images([Variable(graph, x) for x in own], call.batched)
     made = [y.spread_to(0, size).node for y in call.batching.region(params["region"], images)]
-    region = closed(graph, own, made, within(made, own).__contains__)
+    region = closed(graph, own, made, within(graph, made, own).__contains__)
     inputs = (*whole, *region.parameters[len(own) :])
     rule = params["rule"].over_rows(call.batched[: params["rule"].count])
     node = graph.add(CUSTOM, inputs, (("region", region), ("rule", rule)))

@@ -11,7 +11,7 @@ from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, neede
 from symgrad.core.region import Region, inline
 from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.variable import Variable
-from symgrad.ops.control import NUMBER, own_sizes, within
+from symgrad.ops.control import NUMBER, moving, own_sizes
 
 
 class Body(NamedTuple):
@@ -32,7 +32,7 @@ class Body(NamedTuple):
 
         What is `kept` is there anyway.
         """
-        inside = within([*made, *self.results], self.parameters) | set(self.parameters)
+        inside = moving(reached([*made, *self.results]), self.parameters) | set(self.parameters)
         derived = depends(reached(made), cotangents)
         primal = sorted(inside - derived, key=lambda x: x.id)
         read = dict.fromkeys(y for y in made if y not in derived)

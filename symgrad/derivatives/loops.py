@@ -40,7 +40,7 @@ class Turns(NamedTuple):
         nodes = set(reached(made))
         slices = {x: array for x, array in self.slices.items() if x in nodes}
         given = [*self.carry, self.place, *slices]
-        others = closed(graph, given, made, within(made, given).__contains__).parameters[len(given) :]
+        others = closed(graph, given, made, within(graph, made, given).__contains__).parameters[len(given) :]
         n = len(self.carry)
         body = Region(graph, [*given, *others], made[: len(self.results)])
         params: dict[str, Any] = {"body": body, "carried": n, "sliced": len(slices), "reverse": self.reverse}

@@ -164,7 +164,7 @@ def recorded(
     results = [*(turn.results[i] for i in changed), *turn.results[n:]]
     own = [*given, *(turn.carry[i] for i in fixed)]
     made = [*results, *tested]
-    whole = closed(graph, own, made, within(made, own).__contains__)
+    whole = closed(graph, own, made, within(graph, made, own).__contains__)
     kept = [(y, x) for y, x in zip(turn.carry, carry, strict=True) if y in own[len(given) :]]
     beyond = whole.parameters[len(own) :]
     others = [*kept, *((x, x) for x in beyond)]

@@ -142,12 +142,29 @@ def _symbols(value):
     return [name for item in value for name in _symbols(item)] if isinstance(value, tuple) else ()
 
 
-def within(results, parameters):
-    """What a body has to compute itself: what depends on its parameters, or has sizes that only a turn knows."""
+def may_fail(node):
+    """Whether NumPy raises for some numbers: it is not to be computed where the program does not ask for it."""
+    places = node.op.places
+    return node.op.refuses or (places is not None and any(x.op is not CONSTANT for x in node.inputs[places:]))
+
+
+def within(graph, results, parameters):
+    """What a body has to compute itself.
+
+    It is what depends on its parameters, has sizes that only a turn knows, or was made in it and may fail: there may be
+    no turn.
+    """
     nodes = reached(results)
-    moving = depends(nodes, parameters)
-    names = own_sizes([node for node in nodes if node in moving])
-    return depends(nodes, [*parameters, *(node for node in nodes if mentions(node, names))]) if names else moving
+    first = min(x.id for x in parameters)
+    failing = (x for x in nodes if may_fail(x) and (x.id > first or graph.made_in_body(x)))
+    return moving(nodes, [*parameters, *failing])
+
+
+def moving(nodes, parameters):
+    """What depends on parameters of a body, or has sizes that only a turn knows."""
+    found = depends(nodes, parameters)
+    names = own_sizes([node for node in nodes if node in found])
+    return depends(nodes, [*parameters, *(node for node in nodes if mentions(node, names))]) if names else found
 
 
 # ---- stand-ins

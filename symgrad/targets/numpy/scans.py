@@ -332,7 +332,7 @@ class Loop(Stacks):
         return f"reversed({array.text})" if x in self.outer.lists else f"{array.at(ATOM)}[::-1]"
 
     def _range(self, bound: Code) -> str:
-        if not self.reverse:
+        if not self.reverse or not self.is_numbered:
             return f"range({bound.text})"
         last = number(self.length)
         first = f"{bound.at(SUM)} - 1" if last is None else f"{last - 1}"
