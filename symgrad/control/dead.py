@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from symgrad.control.opened import Opened, Read, instead_of, items_of, loop_of, opened
-from symgrad.core.graph import CONSTANT, ITEM, Graph, Node
+from symgrad.core.graph import CONSTANT, ITEM, Graph, Node, needed
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.sizes import same
-from symgrad.ops.control import COND, SCAN, inputs_of_body
+from symgrad.ops.control import COND, SCAN
 from symgrad.rewrite.engine import Made, copied
 
 
@@ -94,54 +96,76 @@ def _whole_slices(loop: Opened) -> dict[int, Node]:
 
 def _live_carries(loop: Opened, used: Container[int], roots: Sequence[Node]) -> list[bool]:
     """Which carried values are results that are used, or needed for `roots` or for such values."""
-    live = [i in used for i in range(len(loop.carried))]
-    while True:
-        read = read_for([*roots, *(c.update for c, is_live in zip(loop.carried, live, strict=True) if is_live)])
-        more = [is_live or c.value in read for c, is_live in zip(loop.carried, live, strict=True)]
-        if more == live:
-            return live
-        live = more
+    read = _read([*loop.results, *roots], [c.value for c in loop.carried])
+    wanted = _union([read[x] for x in roots]) | _bits([i for i in range(len(loop.carried)) if i in used])
+    live = _through_turns(wanted, [read[c.update] for c in loop.carried])
+    return [bool(live >> i & 1) for i in range(len(loop.carried))]
 
 
 # ---- what results are made of
 
 
-def read_for(results: Iterable[Node], given: Container[Node] = ()) -> set[Node]:
-    """What results read, up to what is given: of the inputs of loops and branches only what the results in use read."""
-    seen = set(results)
-    stack = [*seen]
-    while stack:
-        node = stack.pop()
-        if node in given:
+_Bits = int
+"""A set of small numbers: those of the bits that are set."""
+
+
+def _read(results: Sequence[Node], given: Sequence[Node]) -> dict[Node, _Bits]:
+    """Which of the given nodes each node reads that `results` need; of loops and branches each result for itself."""
+    read = {x: 1 << i for i, x in enumerate(given)}
+    by_result: dict[Node, list[_Bits]] = {}
+    for node in needed(results, read.keys()):
+        of_inputs = [read[x] for x in node.inputs]
+        if node.op is ITEM and node.inputs[0] in by_result:
+            read[node] = by_result[node.inputs[0]][dict(node.params)["index"]]
             continue
-        inputs: Iterable[Node] = node.inputs
-        if node.op is ITEM and node.inputs[0].op in (SCAN, COND):
-            inputs = _inputs_of_result(node.inputs[0], dict(node.params)["index"])
-        stack += [x for x in inputs if x not in seen]
-        seen.update(inputs)
-    return seen
+        if node.op in (SCAN, COND):
+            needs = _inputs_of_results(node)
+            by_result[node] = [_union([of_inputs[k] for k in _numbers(mask)]) for mask in needs]
+        read[node] = _union(of_inputs)
+    return read
 
 
-def _inputs_of_result(node: Node, i: int) -> list[Node]:
-    """The inputs of a loop or a branch that one of its results depends on."""
+def _inputs_of_results(node: Node) -> list[_Bits]:
+    """Which inputs of a loop or a branch each of its results depends on."""
     if node.op is COND:
-        operands = set.union(*(_read_by(side, [i]) for side in regions_of(node)))
-        return [node.inputs[0], *(node.inputs[1 + k] for k in sorted(operands))]
-    loop, given = loop_of(node), inputs_of_body(node)
-    n, results = len(loop.starts), loop.body.results
-    wanted: set[int] = {i} if i < len(results) else set()
-    tested: set[int] = set()
-    if loop.test is not None:
-        read = read_for(loop.test.results, loop.test.parameters)
-        kept = [*range(n + 1), *range(n + 1 + len(loop.slices_of), len(given))]
-        tested = {k for k, x in zip(kept, loop.test.parameters, strict=True) if x in read}
+        sides = [_parameters_of_results(side) for side in regions_of(node)]
+        return [1 | (x | y) << 1 for x, y in zip(*sides, strict=True)]
+    loop = loop_of(node)
+    n, tested = len(loop.starts), 0
+    if loop.test is not None:  # whose parameters are those of the body but for the slices
+        (mask,), carried = _parameters_of_results(loop.test), (1 << n + 1) - 1
+        tested = mask & carried | (mask & ~carried) << len(loop.slices_of)
+    of_body = _parameters_of_results(loop.body)
+    wanted = [1 << i if i < n else x for i, x in enumerate(of_body)] + [0] * (loop.test is not None)
+    needs = [_through_turns(x | tested, of_body[:n]) for x in wanted]
+    carry, place = (1 << n) - 1, 1 << n  # the parameter of the place is no input, and the length is one
+    return [1 | (x & carry) << 1 | x & ~(carry | place) for x in needs]
+
+
+def _parameters_of_results(region: Region) -> list[_Bits]:
+    read = _read(region.results, region.parameters)
+    return [read[y] for y in region.results]
+
+
+def _through_turns(wanted: _Bits, updates: Sequence[_Bits]) -> _Bits:
+    """What is wanted after any number of turns, of which what is carried becomes what `updates` read."""
     while True:
-        read = read_for([results[k] for k in sorted(wanted)], loop.body.parameters)
-        used = tested | {k for k, x in enumerate(loop.body.parameters) if x in read}
-        more = wanted | {k for k in used if k < n}
+        more = _union([of for i, of in enumerate(updates) if wanted >> i & 1]) | wanted
         if more == wanted:
-            return [loop.length, *(given[k] for k in sorted(used | {k for k in wanted if k < n}))]
+            return wanted
         wanted = more
+
+
+def _union(sets: Iterable[_Bits]) -> _Bits:
+    return reduce(or_, sets, 0)
+
+
+def _bits(numbers: Iterable[int]) -> _Bits:
+    return _union(1 << i for i in numbers)
+
+
+def _numbers(bits: _Bits) -> list[int]:
+    return [i for i in range(bits.bit_length()) if bits >> i & 1]
 
 
 # ---- branches
@@ -149,10 +173,11 @@ def _inputs_of_result(node: Node, i: int) -> list[Node]:
 
 def _lean_branch(node: Node, used: Mapping[int, Node]) -> _Lean:
     pred, *operands = node.inputs
-    read = set.union(*(_read_by(side, used) for side in regions_of(node)))
-    if len(used) == len(node.aval) and len(read) == len(operands):
+    of_results = zip(*[_parameters_of_results(side) for side in regions_of(node)], strict=True)
+    kept = _numbers(_union(x | y for i, (x, y) in enumerate(of_results) if i in used))
+    if len(used) == len(node.aval) and len(kept) == len(operands):
         return None
-    kept, inputs = sorted(read), (pred, *(operands[i] for i in sorted(read)))
+    inputs = (pred, *(operands[i] for i in kept))
 
     def lean(side: Region) -> Region:
         return Region(side.graph, [side.parameters[i] for i in kept], [side.results[i] for i in used])
@@ -161,9 +186,3 @@ def _lean_branch(node: Node, used: Mapping[int, Node]) -> _Lean:
         return new.add(COND, tuple([image[x] for x in inputs]), map_regions(node, lean))
 
     return inputs, instead_of(appended, node, {x: k for k, x in enumerate(used.values())})
-
-
-def _read_by(side: Region, used: Iterable[int]) -> set[int]:
-    """Which operands a side of a branch reads for these results."""
-    read = read_for([side.results[i] for i in used], set(side.parameters))
-    return {i for i, x in enumerate(side.parameters) if x in read}
