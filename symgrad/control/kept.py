@@ -115,8 +115,8 @@ class _Joint:
         shared = {*self.given.carry, self.given.place, *self.given.slices, *self.given.others}
         apart = [x for x in self.graph.inputs if x not in shared]
         nodes, made = self.graph.live, [*self.backwards.updates, *self.backwards.stacked]
-        derived = depends(nodes, apart)
-        primal = [x for x in nodes if x in depends(nodes, shared) and x not in derived]
+        of_turn = depends(nodes, shared) - depends(nodes, apart)
+        primal = [x for x in nodes if x in of_turn]
         own = set(primal)
         read = dict.fromkeys(y for y in made if y in own)
         for node in needed(made, own):

@@ -130,7 +130,9 @@ class _Nest(Loop):
             return UNBOUNDED if most is None else -(-most // size)
         exact = type(self.count) is int and self.count % self.sizes[0] == 0
         left = self.count if most is None else most if exact else np.minimum(most, self.count - start)
-        return -(-left // size) if type(left) is int else (left + (size - 1)) // size
+        if type(left) is int:
+            return -(-left // size)
+        return left if type(size) is int and size == 1 else (left + (size - 1)) // size
 
     def place_of(self, at: Any) -> Node:
         """The place of the turn that is the one of number `at`."""
