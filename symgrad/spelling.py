@@ -15,10 +15,10 @@ from symgrad.core.text import key_literal, literal
 from symgrad.errors import ArgumentError
 
 # Python's precedences, from the loosest; only what generated code uses
-COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(11)
-CHOICE = -1  # ``a if c else b``, ``not a``, ``a and b``
+CHOICE, EITHER, BOTH, NOT, COMPARE, OR, XOR, AND, SHIFT, SUM, PRODUCT, MATMUL, UNARY, POWER, ATOM = range(15)
 PRECEDENCE = {"|": OR, "^": XOR, "&": AND, "<<": SHIFT, ">>": SHIFT, "+": SUM, "-": SUM, "**": POWER, "@": MATMUL}
-PRECEDENCE |= dict.fromkeys(("*", "/", "//", "%"), PRODUCT) | dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE)
+PRECEDENCE |= {"and": BOTH, "or": EITHER} | dict.fromkeys(("*", "/", "//", "%"), PRODUCT)
+PRECEDENCE |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE)
 
 
 @dataclass(slots=True)  # not frozen, which takes three times as long to make
@@ -49,6 +49,13 @@ class Negative(Code):
     """What is minus an operand: ``-x``, or ``-2 * x``."""
 
     operand: Code
+
+
+@dataclass(slots=True, kw_only=True)
+class Truth(Code):
+    """A truth of NumPy's, and how it reads where it is only tested: as one of Python's."""
+
+    test: Code
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +102,11 @@ def negative(x: Code) -> Negative:
 
 def call(function: str, arguments: Sequence[str]) -> Call:
     return Call(f"{function}({', '.join(arguments)})", function=function, arguments=arguments)
+
+
+def tested(code: Code) -> Code:
+    """A truth where it is only tested."""
+    return code.test if isinstance(code, Truth) else code
 
 
 def several(names: Sequence[str]) -> Code:

@@ -490,3 +490,36 @@ def test_an_argument_of_any_name_is_not_hidden_by_a_loop(optimize):
 
     args = (1.0, 0.3, 0.2, 0.5, 2.0)
     np.testing.assert_allclose(sg.compile(f, optimize=optimize)(*args), f(*args), rtol=1e-13)
+
+
+def test_tests_of_numbers_are_written_with_the_words_of_python():
+    def f(x, k, n):
+        s = 0.0
+        for i in range(n):
+            if (i % 3 == 0 and not k > 2) or i == 7:
+                s = s + x @ x
+            elif x[0] > 0.5 and i != 5:
+                s = s * 0.5
+        return s
+
+    x = np.arange(3.0)
+    gradient = sg.grad(f, optimize=1)
+    np.testing.assert_array_equal(gradient(x, 2, 40), sg.grad(f, loops=100)(x, 2, 40))
+    source = gradient.source(x, 2, 40)
+    assert "if i % 3 == 0 or i == 7:" in source
+    assert "elif x[0] > 0.5 and i != 5:" in source
+
+
+@pytest.mark.parametrize(("rate", "twice"), [(lambda x: x - 0.1 * x * x, False), (lambda x: 1 / x, True)])
+def test_only_what_may_raise_is_written_once_more_with_numpy(rate, twice):
+    def f(x, k, n):
+        for i in range(n):
+            x = x + 0.01 * rate(x) if i % 2 == 0 and x < k else x
+        return x
+
+    gradient = sg.value_and_grad(f)
+    x = np.float64(0.5)
+    np.testing.assert_allclose(gradient(x, 0.6, 40), sg.value_and_grad(f, loops=100)(x, 0.6, 40), rtol=1e-14)
+    source = gradient.source(x, 0.6, 40)
+    assert ("try:" in source) is twice
+    assert source.count("x_ = float(x)") <= 1

@@ -13,7 +13,7 @@ from symgrad.ops.dtypes import result_dtype
 from symgrad.ops.elementwise import scalar
 from symgrad.ops.operands import as_input, is_traced, known_number, strong
 from symgrad.ops.spellings import is_small
-from symgrad.spelling import CHOICE, COMPARE, UNARY, Code, call as spelled
+from symgrad.spelling import CHOICE, EITHER, UNARY, Code, call as spelled
 
 
 def _takes(z, x, y, chosen):
@@ -124,9 +124,7 @@ WHERE = elementwise(
     lambda z, condition, x, y: (None, np.where(condition, 1.0, 0), np.where(condition, 0, 1.0)),
     dtype=lambda condition, x, y: result_dtype(x, y),
     quick=_where_true,
-    scalar=lambda node, condition, x, y: Code(
-        f"{x.at(COMPARE)} if {condition.at(COMPARE)} else {y.at(COMPARE)}", CHOICE
-    ),
+    scalar=lambda node, condition, x, y: Code(f"{x.at(EITHER)} if {condition.at(EITHER)} else {y.at(CHOICE)}", CHOICE),
     nanoseconds=1.0,
 )
 

@@ -10,12 +10,18 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import elementwise, flat, implements, operator
 from symgrad.ops.operands import as_input
-from symgrad.spelling import CHOICE, COMPARE, Code
+from symgrad.ops.spellings import connective_of_floats, connective_spelling
+from symgrad.spelling import NOT, Code, Truth, call, tested
 
 
 def _scalar_not(node, x):
     """~True is -2."""
-    return Code(f"not {x.at(COMPARE)}", CHOICE)
+    return Code(f"not {x.at(NOT)}", NOT)
+
+
+def _not(node, x):
+    code = call("np.logical_not", [x.text])
+    return code if node.aval.shape else Truth(code.text, test=_scalar_not(node, tested(x)))
 
 
 for ufunc, symbol in (
@@ -25,14 +31,17 @@ for ufunc, symbol in (
 ):  # fmt: skip
     elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!=", "&", "|", "^"))
 for ufunc, scalar_form in (
-    (np.logical_and, "bool(a and b)"), (np.logical_or, "bool(a or b)"), (np.logical_xor, "bool(a) != bool(b)"),
-    (np.logical_not, _scalar_not), (np.signbit, "math.copysign(1.0, a) < 0"),
+    (np.logical_xor, "bool(a) != bool(b)"), (np.signbit, "math.copysign(1.0, a) < 0"),
     (np.isnan, "math.isnan"), (np.isfinite, "math.isfinite"), (np.isinf, "math.isinf"),
     (np.floor, "math.copysign(math.floor(a), a)"), (np.ceil, "math.copysign(math.ceil(a), a)"),
     (np.trunc, "math.copysign(math.trunc(a), a)"), (np.rint, "math.copysign(round(a), a)"),
     (np.gcd, None), (np.lcm, None), (np.bitwise_count, None), (np.spacing, None),
 ):  # fmt: skip
     elementwise(ufunc, flat, scalar=scalar_form)
+for ufunc, word in ((np.logical_and, "and"), (np.logical_or, "or")):
+    spelled = connective_spelling(word, ufunc.__name__)
+    elementwise(ufunc, flat, spell=spelled, scalar=connective_of_floats(word))
+elementwise(np.logical_not, flat, spell=_not, scalar=_scalar_not)
 
 ROUND = operator(
     np.round,

@@ -7,7 +7,19 @@ from collections.abc import Callable
 
 from symgrad.core.graph import Node
 from symgrad.core.sizes import Dim
-from symgrad.spelling import ATOM, POWER, UNARY, Code, call, infix as spell_infix, negative, signed, spell_param
+from symgrad.spelling import (
+    ATOM,
+    POWER,
+    UNARY,
+    Code,
+    Truth,
+    call,
+    infix as spell_infix,
+    negative,
+    signed,
+    spell_param,
+    tested,
+)  # fmt: skip
 
 
 def scalar_call(node: Node, *xs: Code) -> Code:
@@ -22,10 +34,30 @@ DIVISIONS = ("/", "//", "%")
 def infix_spelling(symbol: str, name: str) -> Callable[..., Code]:
     def spell(node: Node, a: Code, b: Code) -> Code:
         if all(x.aval.weak for x in node.inputs) and (not node.aval.weak or (symbol in DIVISIONS and b.text == "0")):
-            return call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
+            code = call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
+            is_truth = node.aval.dtype == bool
+            return Truth(code.text, test=spell_infix(symbol, a, b)) if is_truth else code
         if symbol == "**" and node.inputs[0].aval.dtype == bool:
             return call(f"np.{name}", [a.text, b.text])  # ** 2 is np.square, which gives int8
         return signed(symbol, a, b) if node.aval.dtype.kind == "f" else spell_infix(symbol, a, b)
+
+    return spell
+
+
+def connective_spelling(word: str, name: str) -> Callable[..., Code]:
+    """Of truths, ``and`` and ``or``: Python's where a number is only tested."""
+
+    def spell(node: Node, a: Code, b: Code) -> Code:
+        code = call(f"np.{name}", [a.text, b.text])
+        return code if node.aval.shape else Truth(code.text, test=spell_infix(word, tested(a), tested(b)))
+
+    return spell
+
+
+def connective_of_floats(word: str) -> Callable[..., Code]:
+    def spell(node: Node, a: Code, b: Code) -> Code:
+        code = spell_infix(word, a, b)
+        return code if all(x.aval.dtype == bool for x in node.inputs) else call("bool", [code.text])
 
     return spell
 

@@ -83,6 +83,8 @@ def both(a: Any, rest: Callable[[], Any]) -> Any:
     if not is_traced(known):
         return rest() if known else a
     found = _simple(known, rest)
+    if type(found) is bool:
+        return known if found else False
     return chosen(known, rest, lambda: a) if found is None else np.logical_and(known, found)
 
 
@@ -92,6 +94,8 @@ def either(a: Any, rest: Callable[[], Any]) -> Any:
     if not is_traced(known):
         return a if known else rest()
     found = _simple(known, rest)
+    if type(found) is bool:
+        return True if found else known
     return chosen(known, lambda: a, rest) if found is None else np.logical_or(known, found)
 
 

@@ -19,6 +19,7 @@ from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
 from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.control import COND
 from symgrad.ops.create import FULL, spell_empty
 from symgrad.ops.join import CONCATENATE
 from symgrad.ops.spellings import is_small
@@ -245,7 +246,10 @@ class Body:
         users = self.uses[node]
         if node in self.outputs:
             return not users and len(self.outputs) == 1 and len(self.pending[node].code.text) <= SHORT
-        return len(users) == 1 and users[0].op is not BARRIER and _kind(users[0].where) == _kind(node.where)
+        if len(users) != 1 or users[0].op is BARRIER:
+            return False
+        is_test = users[0].op is COND and users[0].inputs[0] is node  # which the derivative has from the user
+        return is_test or _kind(users[0].where) == _kind(node.where)
 
     def constant(self, node: Node) -> Expr:
         literal: Literal = node.params[0][1]

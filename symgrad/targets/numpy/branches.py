@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from symgrad.analysis.values import number
 from symgrad.core.graph import Node
-from symgrad.spelling import CHOICE, COMPARE, OR, Code, Name
+from symgrad.spelling import CHOICE, EITHER, NOT, OR, Code, Name, tested
 from symgrad.targets.numpy.body import LONGEST, Expr
-from symgrad.targets.numpy.heads import tested
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
 
@@ -19,7 +18,7 @@ def write_branch(body: Structured, node: Node) -> None:
     items = body.items[node]
     given = [body.named(x) for x in operands]
     condition = body.read(pred)
-    condition = condition._replace(code=tested(pred, condition.code, condition.inputs))
+    test = tested(condition.code)
     body.consumed(node)
     parts = [_part(body, node, side, operands) for side in ("then", "other")]
     names, rebound = _names(body, node, parts)
@@ -38,13 +37,13 @@ def write_branch(body: Structured, node: Node) -> None:
         if sides[0].text == sides[1].text:
             code = sides[0]
         else:
-            code = condition.code if is_condition else _conditional(condition.code, *sides)
+            code = condition.code if is_condition else _conditional(test, *sides)
         if len(code.text) <= LONGEST:
             reads = [r for x in node.inputs for r in body.read(x).reads]
             body.offer(item, Expr(code, condition.depth + 1, tuple(reads)))
             return
     first, second = [_without_idle_remarks(part.end()) for part in parts]
-    text = condition.code.text if first else f"not {condition.code.at(COMPARE)}"
+    text = test.text if first else f"not {test.at(NOT)}"
     if first or second:
         first, others = (first, _others(second)) if first else (second, [])
         reads = [*condition.reads, *operands]
@@ -102,7 +101,7 @@ def _without_idle_remarks(statements: Sequence[Statement]) -> Sequence[Statement
 
 
 def _conditional(condition: Code, then: Code, other: Code) -> Code:
-    return Code(f"{then.at(OR)} if {condition.at(COMPARE)} else {other.at(CHOICE)}", CHOICE)
+    return Code(f"{then.at(OR)} if {condition.at(EITHER)} else {other.at(CHOICE)}", CHOICE)
 
 
 def _others(statements: Sequence[Statement]) -> list[Suite]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, Node
 from symgrad.core.region import Region
-from symgrad.spelling import ATOM, Code, Name, call, spell_number
+from symgrad.spelling import ATOM, Call, Code, Name, call, spell_number
 from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.scalars import BOOL, EXCEPT, ScalarBody, may_raise
 from symgrad.targets.numpy.scans import Loop
@@ -64,8 +64,11 @@ class FloatLoop(Loop):
             return code
         if x.op is CONSTANT:
             return spell_number(x.constant.item(), True)
-        name = Name(self.outer.names.fresh(f"{code.text}_" if isinstance(code, Name) else "number"))
-        self.outer.written.append(Assign((name,), _converted(x, code), reads=(x,)))
+        name = self.outer.floats.get(x)
+        if name is None:
+            name = Name(self.outer.names.fresh(f"{code.text}_" if isinstance(code, Name) else "number"))
+            self.outer.floats[x] = name
+            self.outer.written.append(Assign((name,), _converted(x, code), reads=(x,)))
         return name
 
     def _may_go_on(self, x: Node) -> bool:
@@ -101,4 +104,5 @@ def _is_python(x: Node) -> bool:
 
 
 def _converted(x: Node, code: Code) -> Code:
-    return call("bool" if x.aval.dtype == BOOL else "float", [code.text])
+    given = code.arguments if isinstance(code, Call) and code.function == "np.float64" else [code.text]
+    return call("bool" if x.aval.dtype == BOOL else "float", given)

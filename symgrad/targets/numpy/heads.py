@@ -5,27 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-import numpy as np
-
-from symgrad.core.graph import Node
-from symgrad.ops.define import TABLE
-from symgrad.spelling import Call, Code, Name, infix
+from symgrad.spelling import Code, Name
 from symgrad.targets.numpy.statements import INDENT, Assign, Statement, Suite, Verbatim
 
 WIDEST = 96  # characters of the line before a loop
-COMPARISONS = {
-    TABLE[np.less]: "<", TABLE[np.less_equal]: "<=", TABLE[np.greater]: ">", TABLE[np.greater_equal]: ">=",
-    TABLE[np.equal]: "==", TABLE[np.not_equal]: "!=",
-}  # fmt: skip
 BREAK = Verbatim(["break"])
 TRUTHS = (["np.bool(True)", "np.bool(False)"], ["True", "False"])
-
-
-def tested(node: Node, code: Code, inputs: Sequence[Code]) -> Code:
-    """A truth where it is only tested: a comparison of Python's numbers need not be made a truth of NumPy's."""
-    if node.op not in COMPARISONS or len(inputs) != 2 or not isinstance(code, Call):
-        return code
-    return infix(COMPARISONS[node.op], *inputs)
 
 
 def laid_out_head(head: str) -> list[str]:

@@ -32,7 +32,11 @@ from symgrad.targets.numpy.statements import Suite, returned
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
 EXACT = 1 << 53  # up to which an integer is a float
 SAME = (ALIAS, STOP, ASTYPE, BARRIER)
-TOTAL = ("math.tanh", "math.atan", "math.atan2", "math.fabs", "math.copysign")  # which raise for no number
+TOTAL = (
+    "math.tanh", "math.atan", "math.atan2", "math.fabs", "math.copysign", "math.isnan", "math.isfinite", "math.isinf",
+)  # fmt: skip
+"""Functions that raise for no number."""
+
 EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
 
 

@@ -14,9 +14,9 @@ from symgrad.core.sizes import same
 from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import SCAN, UNBOUNDED, parted
 from symgrad.ops.define import TABLE
-from symgrad.spelling import ATOM, COMPARE, SUM, Code, Name, call, several
+from symgrad.spelling import ATOM, BOTH, COMPARE, NOT, SUM, Code, Name, call, several, tested
 from symgrad.targets.numpy.body import LONGEST
-from symgrad.targets.numpy.heads import BREAK, laid_out_head, tested, with_break
+from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.names import RESERVED
 from symgrad.targets.numpy.stacks import Stacks
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
@@ -24,7 +24,7 @@ from symgrad.targets.numpy.structured import Move, Structured, Together
 
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
 COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
-NOT = (TABLE[np.logical_not], TABLE[np.invert])
+NEGATIONS = (TABLE[np.logical_not], TABLE[np.invert])
 START, NEXT = Code("0"), Code("1")
 
 
@@ -75,7 +75,7 @@ class Loop(Stacks):
     def _flag(self) -> int | None:
         """Which carried truth does nothing but end the loop: that is a ``break`` behind the turn."""
         test = self.test
-        if test is None or test.referred[0].op not in NOT:
+        if test is None or test.referred[0].op not in NEGATIONS:
             return None
         (x,) = test.referred[0].inputs
         i = test.given.index(x) if x in test.given[: self.carried] else None
@@ -292,13 +292,13 @@ class Loop(Stacks):
         condition = tests.pop().parts[0] if tests else None
         runs = self._runs(rows)
         if self.is_while and condition is not None and not tests:
-            both = f"{runs} and {condition.at(COMPARE)}" if runs else condition.text
+            both = f"{runs} and {condition.at(BOTH)}" if runs else condition.text
             if len(both) <= LONGEST:
                 return f"while {both}:", []
         head = runs if not self.is_while else f"while {runs or 'True'}:"
         if condition is None:
             return head, []
-        stop = Suite([f"if not {condition.at(COMPARE)}:"], [BREAK])
+        stop = Suite([f"if not {condition.at(NOT)}:"], [BREAK])
         return head, [*tests, stop]
 
     def _runs(self, rows: Sequence[Code]) -> str:
@@ -345,7 +345,7 @@ class Loop(Stacks):
         (result,) = self.test.outputs
         self.test.begin([])
         before, expr = self.test.written, self.test.read(result)
-        value = tested(result, expr.code, expr.inputs)
+        value = tested(expr.code)
         if before and isinstance(before[-1], Assign) and before[-1].makes is result:
             *before, last = before
             value = last.parts[-1]

@@ -78,6 +78,7 @@ class Structured(Body):
         self.lists: set[Node] = set()  # stacks that are lists
         self.together: dict[Node, Together] = {}  # those that are one list
         self.is_part = False  # whether results go elsewhere than to the caller
+        self.floats: dict[Node, Name] = {}  # numbers of NumPy's as Python's, for loops
         self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
         self.lent: set[Node] = set()  # the memory of such arrays
 
