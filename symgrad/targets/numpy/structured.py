@@ -312,6 +312,9 @@ class Structured(Body):
 
     def borrow(self, node: Node, item: Node) -> None:
         """Note that a result of a loop or branch may be one of the arrays that it was given."""
+        given = (self.roots[x] for x in node.inputs if x.aval.shape == () and not x.aval.weak)
+        if item.aval.shape == () and all(root.op is CONSTANT or self.owned(root) for root in given):
+            return  # a number of NumPy's, not an array of no dimensions
         self.borrowed.add(item)
         self.lent.update(self.roots[x] for x in node.inputs)
 
