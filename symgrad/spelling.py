@@ -132,7 +132,8 @@ def _is_below_zero(x: Any) -> bool:
 def spell_size(size: Size) -> Code:
     """A size as source: a number, the name of a symbol or of a number of rows, or an expression in symbols."""
     if isinstance(size, Dim):
-        return Name(str(size)) if size.expr.is_Symbol else Code(str(size), COMPARE)
+        text = str(size)
+        return Name(text) if text.isidentifier() else Code(text, COMPARE)
     return Name(str(size)) if isinstance(size, Rows) else Code(str(size))
 
 

@@ -53,11 +53,14 @@ class Split(NamedTuple):
 
     @property
     def turns(self) -> Size | None:
-        """How many turns there are, as stacks are known by it; None where slices are of more, or that is not known."""
+        """How many turns there are, as stacks are known by it; None where slices are of more, or that is not known.
+
+        None as well where turns have arrays of sizes of their own, which have no stacks.
+        """
         loop = self.loop
         turns = loop.turns if loop.turns is not None else turns_of(loop.length)
         whole = turns is not None and all(same(x.source.aval.shape[0], turns) for x in loop.sliced)
-        return turns if whole and loop.test is None else None
+        return turns if whole and loop.test is None and loop.place_size is None else None
 
     @property
     def has_arrays(self) -> bool:

@@ -156,7 +156,8 @@ def _joined(loops: Sequence[Loop]) -> _Joined | None:
 
 def _go_alike(a: Loop, b: Loop) -> bool:
     """Whether two loops may go over the same places, as far as can be seen from outside."""
-    return a.length is b.length and a.reverse == b.reverse and (a.test is None) == (b.test is None)
+    sizes = {loop.place_size for loop in (a, b)} - {None}
+    return a.length is b.length and a.reverse == b.reverse and (a.test is None) == (b.test is None) and len(sizes) < 2
 
 
 Kinds = list[list[Any]]
@@ -222,6 +223,7 @@ class _Together:
             next((loop.turns for loop in loops if loop.turns is not None), None),
             loops[0].reverse,
             next((loop.checkpoint for loop in loops if loop.checkpoint is not None), None),
+            next((loop.place_size for loop in loops if loop.place_size is not None), None),
         )
         return _Joined(loops, loop, self._results(loop))
 

@@ -81,13 +81,14 @@ def _invariant(loop: Opened) -> list[Node]:
     """What is the same in every turn, but for that of which only more such is made."""
     nodes = reached([*loop.results, *([] if loop.test is None else [loop.test])])
     fixed = {x.value for x in loop.others}
-    fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs}
+    of_turn = {x for x in nodes if loop.has_size_of_turn(x)}
+    fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs and x not in of_turn}
     turns = loop.test is None and (loop.length.op is SIZE or number(loop.length) not in (None, 0))
     found: dict[Node, None] = {}
     for node in nodes:
         if not turns and may_fail(node):  # there may be no turn that asks for it
             continue
-        if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval:
+        if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval and node not in of_turn:
             fixed.add(node)
             found[node] = None
     ends, users = {*loop.results, loop.test}, users_of(nodes)

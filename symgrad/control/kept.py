@@ -80,6 +80,8 @@ def _run_alike(there: Loop, back: Loop) -> bool:
     """Whether one loop goes through the turns of the other, from the last to the first."""
     if there.turns is None or back.turns is None or there.reverse == back.reverse:
         return False
+    if None not in (there.place_size, back.place_size) and there.place_size != back.place_size:
+        return False
     return same(there.turns, back.turns)
 
 
@@ -122,7 +124,8 @@ class _Joint:
         for node in needed(made, own):
             read |= dict.fromkeys(x for x in node.inputs if x in own)
         lost = self.given.carry
-        return residuals([*read], primal, lost, shared - set(lost), own_sizes(primal), self.forth.stacked)
+        free = own_sizes(primal) | ({self.pair.there.place_size} - {None})
+        return residuals([*read], primal, lost, shared - set(lost), free, self.forth.stacked)
 
     # ---- the two loops
 
@@ -172,7 +175,8 @@ class _Joint:
         sliced = [*(Read(x, y) for x, y in slots.items()), *(Read(source, image[x]) for x, source in sources.items())]
         carried = [Carried(*each) for each in zip(back.starts, [image[x] for x in given.carry], results, strict=False)]
         others = [Read(source, image[x]) for x, source in reads.items()]
-        parts = carried, sliced, others, results[n:], None, back.turns, back.reverse, None
+        place_size = back.place_size or self.pair.there.place_size
+        parts = carried, sliced, others, results[n:], None, back.turns, back.reverse, None, place_size
         return Opened(graph, back.length, image[given.place], *parts).without_unread()
 
 
@@ -200,5 +204,5 @@ def _opened(graph: Graph, loop: Loop, given: Given, turn: Turn) -> Opened:
     carried = [Carried(*each) for each in zip(loop.starts, given.carry, turn.updates, strict=True)]
     sliced = [Read(*each) for each in zip(loop.slices_of, given.slices, strict=True)]
     others = [Read(*each) for each in zip(loop.others, given.others, strict=True)]
-    parts = carried, sliced, others, turn.stacked, turn.test, loop.turns, loop.reverse, loop.checkpoint
+    parts = carried, sliced, others, turn.stacked, turn.test, loop.turns, loop.reverse, loop.checkpoint, loop.place_size
     return Opened(graph, loop.length, given.place, *parts).without_unread()

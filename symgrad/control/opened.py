@@ -11,7 +11,7 @@ from symgrad.core.provenance import Where
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import Size
 from symgrad.frontend.variable import Variable, freeze
-from symgrad.ops.control import SCAN, parted
+from symgrad.ops.control import SCAN, mentions, parted
 from symgrad.rewrite.engine import Made
 
 # ---- as it stands in a program
@@ -39,6 +39,7 @@ class Loop(NamedTuple):
     turns: Size | None
     reverse: bool
     checkpoint: int | str | None
+    place_size: str | None
 
     @property
     def given(self) -> Given:
@@ -53,7 +54,7 @@ def loop_of(node: Node) -> Loop:
     params = dict(node.params)
     starts, slices_of, others = parted(node.inputs[1:], params["carried"], params.get("sliced", 0))
     body, test, turns = params["body"], params.get("test"), params.get("turns")
-    how = params.get("reverse", False), params.get("checkpoint")
+    how = params.get("reverse", False), params.get("checkpoint"), params.get("place")
     return Loop(node, node.inputs[0], starts, slices_of, others, body, test, turns, *how)
 
 
@@ -122,6 +123,8 @@ class Opened:
     reverse : bool
     checkpoint : int or str, optional
         For its pullback.
+    place_size : str, optional
+        What the place is called as a size, if values of a turn have such sizes.
     """
 
     graph: Graph
@@ -135,6 +138,7 @@ class Opened:
     turns: Size | None
     reverse: bool
     checkpoint: int | str | None
+    place_size: str | None = None
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -145,6 +149,10 @@ class Opened:
     def results(self) -> list[Node]:
         """Of its body."""
         return [*(c.update for c in self.carried), *self.stacked]
+
+    def has_size_of_turn(self, node: Node) -> bool:
+        """Whether a value of the turn is of a size that only the turn knows, or is made by such a size."""
+        return self.place_size is not None and mentions(node, {self.place_size})
 
     def rewritten(self, step: Callable[[Graph], Graph]) -> Opened:
         """The loop with what a step makes of the graph of its turn; itself where that stays as it is."""
@@ -177,7 +185,7 @@ class Opened:
         carry, slices, reads = ([x.value for x in part] for part in (self.carried, self.sliced, self.others))
         body = Region(self.graph, [*carry, self.place, *slices, *reads], self.results)
         params = {"body": body, "carried": len(carry), "sliced": len(slices), "reverse": self.reverse}
-        params["checkpoint"] = self.checkpoint
+        params |= {"checkpoint": self.checkpoint, "place": self.place_size}
         if self.test is not None:
             params["test"] = Region(self.graph, [*carry, self.place, *reads], [self.test])
         if self.stacked:
@@ -209,6 +217,7 @@ def opened(loop: Loop) -> Opened:
         loop.turns,
         loop.reverse,
         loop.checkpoint,
+        loop.place_size,
     )
 
 

@@ -102,7 +102,7 @@ class _Reads:
             places = places_of(line_of(items[at], self.loop.place), self.length, array.aval.shape[axis])
             if places is None:
                 continue
-            if len(moving) == 1:
+            if len(moving) == 1 and not self.loop.has_size_of_turn(node):
                 key = tuple([self.source.get(x) if isinstance(x, Node) else x for x in items])
                 self.instead[node] = image_of(self.slice(Cut(self.source[array], key, places, at), node.aval))
             else:

@@ -232,6 +232,8 @@ class Graph:
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
         self.bodies: list[tuple[int, int]] = []  # from which node to which they were made in bodies that are done
+        self.places: dict[Node, Any] = {}  # stand-ins for the places of turns, and what makes sizes of them
+        self.turns: list[Any] = []  # what makes sizes of the places of turns that are being traced, the innermost last
         self.journal: dict[int, Any] | None = None  # in which writes into what is older are noted, if they are allowed
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._live: tuple[list[Node], list[Node]] = [], []  # for which outputs, and what they need

@@ -86,6 +86,10 @@ class RegionAt(NamedTuple):
     region: Region
     sizes: Mapping[str, int]
 
+    def at(self, sizes: Mapping[str, int]) -> RegionAt:
+        """It for numbers for further symbols."""
+        return self._replace(sizes={**self.sizes, **sizes})
+
     def __call__(self, *xs: Any) -> list[Any]:
         return interpret(self.region.results, dict(zip(self.region.parameters, xs, strict=True)), self.sizes)
 

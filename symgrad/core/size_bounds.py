@@ -44,6 +44,12 @@ def extreme(largest: bool, a: Expr, b: Expr) -> Expr:
     return (Max if largest else Min)(a, b)
 
 
+def least(expr: Expr) -> int | None:
+    """A number that the expression is never below; None where none is found."""
+    bound = _lower(expr)
+    return None if bound is None else math.ceil(bound)
+
+
 MOST = 1 << 20  # no lower bound of a size is looked for beyond it
 
 

@@ -27,6 +27,32 @@ def symbol(name: str) -> Expr:
     return Symbol(name, integer=True, positive=True)
 
 
+@lru_cache(REMEMBERED)
+def place_symbol(name: str) -> Expr:
+    """The symbol of a place that is called so: one more than the place, which may be 0, and called that."""
+    from sympy import Symbol
+
+    return Symbol(f"{name}{_MORE}", integer=True, positive=True)
+
+
+_MORE = " + 1"
+
+
+def place_name(symbol: Expr) -> str | None:
+    """What the place is called of which this is the symbol; None of any other symbol."""
+    name: str = symbol.name
+    return name.removesuffix(_MORE) if name.endswith(_MORE) else None
+
+
+@lru_cache(REMEMBERED)
+def _by_places(expr: Expr) -> Expr:
+    """The expression in terms of places themselves."""
+    from sympy import Symbol
+
+    places = {s: Symbol(name, integer=True) + 1 for s in expr.free_symbols if (name := place_name(s)) is not None}
+    return expr.xreplace(places).expand() if places else expr
+
+
 def sympify(number: int | Fraction) -> Expr:
     """A Python number in SymPy."""
     from sympy import Rational
@@ -67,7 +93,7 @@ def as_quotient(expr: Expr) -> tuple[Fraction, Expr, Expr]:
 @lru_cache(REMEMBERED)
 def names(expr: Expr) -> tuple[str, ...]:
     """The names of the symbols, sorted."""
-    return tuple(sorted(symbol.name for symbol in expr.free_symbols))
+    return tuple(sorted(place_name(symbol) or symbol.name for symbol in expr.free_symbols))
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
@@ -88,7 +114,7 @@ _SUM, _QUOTIENT, _PRODUCT, _UNARY, _POWER, _ATOM = range(6)
 
 def source(expr: Expr) -> str:
     """Python source."""
-    return _source(expr)[0]
+    return _source(_by_places(expr))[0]
 
 
 def _operand(expr: Expr, least: int) -> str:

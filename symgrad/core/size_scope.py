@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symgrad.core import size_expressions
-from symgrad.core.size_bounds import decide, extreme, solved
+from symgrad.core.size_bounds import decide, extreme, least, solved
 from symgrad.core.size_expressions import calculate, sympify
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, no_number, size_from, symbols_of
 from symgrad.core.text import is_name, not_called
@@ -37,6 +38,27 @@ class Bound(NamedTuple):
         return self.symbol.expr == other.symbol.expr and decide(operator.ge, difference) is True
 
 
+class Place(NamedTuple):
+    """The place of a turn as a size, at least 0 and less than the number of turns.
+
+    Attributes
+    ----------
+    turns : int, Dim or None
+        How many turns there may be, if that is known.
+    symbol : sympy.Symbol
+        What stands for one more than the place.
+    most : int or None
+        The largest number that the symbol may be, if one is known.
+    shifts : list of dict
+        In terms of symbols of at least 1: as many turns as there may be, by the places that their number depends on.
+    """
+
+    turns: Size | None
+    symbol: Expr
+    most: int | None
+    shifts: list[dict[Expr, Expr]]
+
+
 class Sizes:
     """The symbols of one traced program, and what is known about them.
 
@@ -56,6 +78,8 @@ class Sizes:
         What the program relies on.
     columns : set of str
         Symbols that are likely small, as far as is known.
+    places : dict of str to Place
+        Places of turns that arrays of a turn are bounded by, by their names.
 
     Examples
     --------
@@ -65,7 +89,7 @@ class Sizes:
     ([0, 1, 4], {'n': 3})
     """
 
-    __slots__ = ("_shifts", "_symbols", "assumed", "columns", "lift", "pinned", "values")
+    __slots__ = ("_shifts", "_symbols", "assumed", "columns", "lift", "pinned", "places", "values")
 
     def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
         self.values = values
@@ -73,6 +97,7 @@ class Sizes:
         self.pinned: dict[str, int] = {}
         self.assumed: list[Bound] = []
         self.columns: set[str] = set()
+        self.places: dict[str, Place] = {}
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._symbols: dict[str, Dim] = {}
 
@@ -103,9 +128,52 @@ class Sizes:
         self.values = {**(self.values or {}), symbol: number}
         return self._symbols.setdefault(symbol, Dim(size_expressions.symbol(symbol), self))
 
+    def place(self, name: str, turns: Size | None, taken: Collection[str] = ()) -> Dim:
+        """The place of the turns of a loop of which there are so many.
+
+        Loops of as many turns may have one; a number is added to names that are `taken` or stand for something else.
+        """
+        taken = {dim.expr.name for dim in self._symbols.values()}.union(taken)
+        taken |= {name for name, place in self.places.items() if not _is_same(place.turns, turns)}
+        names = chain([name], map(f"{name}_{{}}".format, count(2)))
+        free = next(each for each in names if each not in taken)
+        symbol = size_expressions.place_symbol(free)
+        if free not in self.places:
+            self.places[free] = Place(turns, symbol, self._most(turns), self._shifts_for(symbol, turns))
+        return Dim(symbol - 1, self)
+
+    def _most(self, turns: Size | None) -> int | None:
+        """The largest number of turns that there may be."""
+        if not isinstance(turns, Dim):
+            return turns
+        bounds = [least(-turns.expr.xreplace(shift)) for shift in self._shifts_of(turns.expr)]
+        known = [-bound for bound in bounds if bound is not None]
+        return min(known, default=None)
+
+    def _shifts_for(self, symbol: Expr, turns: Size | None) -> list[dict[Expr, Expr]]:
+        if not isinstance(turns, Dim):
+            return []
+        own = _shift_for(turns.expr - symbol)
+        outer = [each for place in self._places_in(turns.expr) for each in place.shifts]
+        return [own, *({**{s: larger.xreplace(own).expand() for s, larger in each.items()}, **own} for each in outer)]
+
+    def _places_in(self, expr: Expr) -> list[Place]:
+        """The places that an expression speaks of."""
+        if not self.places:
+            return []
+        names = map(size_expressions.place_name, expr.free_symbols)
+        return [self.places[name] for name in sorted(name for name in names if name is not None)]
+
+    def _shifts_of(self, expr: Expr) -> list[dict[Expr, Expr]]:
+        """Symbols of an expression in terms of others that are at least 1, in each of the ways that are known."""
+        places = self._places_in(expr)
+        downwards = [{p.symbol: p.most + 1 - p.symbol} for p in places if p.most is not None]
+        all_downwards = [{s: x for shift in downwards for s, x in shift.items()}] if len(downwards) > 1 else []
+        return [*self._shifts, *(shift for p in places for shift in p.shifts), *downwards, *all_downwards]
+
     def _free(self, name: str) -> str:
         """The name, or a longer one where another size has it: ``np_`` is the symbol of a size called ``np``."""
-        taken = {dim.expr.name for dim in self._symbols.values()}
+        taken = {dim.expr.name for dim in self._symbols.values()} | self.places.keys()
         while name in taken:
             name += "_"
         return name
@@ -150,7 +218,7 @@ class Sizes:
         if not isinstance(size, Dim):
             return size >= 0
         answer = self.decide(operator.ge, size.expr)
-        bound = self.bound(size) if answer is None else None
+        bound = self.bound(size) if answer is None and not self._places_in(size.expr) else None
         if bound is None:
             return answer is True
         margin = size_from(calculate(operator.sub, bound.symbol.expr, expression_of(bound.least)), self)
@@ -171,12 +239,12 @@ class Sizes:
     def decide(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
         """Whether ``op(expr, 0)`` wherever the program runs; None where that is unknown or differs."""
         expr = self._with_numbers(expr)
-        answers = (decide(op, expr.xreplace(shift)) for shift in self._shifts)
+        answers = (decide(op, expr.xreplace(shift)) for shift in self._shifts_of(expr))
         return next((answer for answer in answers if answer is not None), None)
 
     def extreme(self, largest: bool, a: Expr, b: Expr) -> Expr:
         """The larger or the smaller, decided where that is possible."""
-        for x, y in ((a, b), (b, a)) if len(self._shifts) > 1 else ():
+        for x, y in ((a, b), (b, a)) if len(self._shifts) > 1 or self.places else ():
             if self.decide(operator.ge, calculate(operator.sub, x, y)):
                 return x if largest else y
         return extreme(largest, a, b)
@@ -187,6 +255,11 @@ class Sizes:
             return expr
         numbers = {size_expressions.symbol(name): sympify(value) for name, value in self.pinned.items()}
         return cast("Expr", expr.xreplace(numbers))
+
+
+def _is_same(a: Size | None, b: Size | None) -> bool:
+    """Whether two sizes are written alike."""
+    return a is b or (type(a) is type(b) and str(a) == str(b))
 
 
 def _shift_for(margin: Expr) -> dict[Expr, Expr]:

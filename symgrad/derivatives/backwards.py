@@ -87,6 +87,7 @@ class _Backward(Loop):
             made,
             self.turns,
             not self.reverse,
+            place_size=self.params.get("place"),
         ).recorded(graph, {x: as_number(graph, slot, x) for x, slot in slots.items()})
         results = fixed | {i: item(graph, backward, k) for k, i in enumerate([*live, *summed, *stacked])}
         return {i + 1: g for i, g in results.items() if i in self.active}
@@ -157,6 +158,12 @@ def _through_mirrored(
         raise NotDifferentiableError(
             "a loop runs downwards over a part of an array until a test fails",
             "Slice the array before the loop, and run over all of the slice.",
+            node.where,
+        )
+    if "place" in params:
+        raise NotDifferentiableError(
+            "a loop that runs downwards until a test fails has slices in it that are bounded by the turn",
+            "Let the slices be of one size, or run upwards.",
             node.where,
         )
     region = params["body"]

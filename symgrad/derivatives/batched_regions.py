@@ -161,6 +161,7 @@ class _Loop:
         self.batching, self.node, self.graph = call.batching, call.node, call.batching.graph
         self.body, self.test, self.reverse = params["body"], params["test"], params["reverse"]
         self.checkpoint, self.turns, self.length = params["checkpoint"], params["turns"], call.inputs[0]
+        self.place = params["place"]
         inputs = [self.entering(x) for x in call.inputs[1:]]
         self.carry, self.slices, self.others = parted(inputs, params["carried"], params["sliced"])
         self.ends = _ends_of(call.node, call.batched)
@@ -235,6 +236,7 @@ class _Loop:
             self.reverse,
             self.checkpoint,
             self.turns,
+            self.place,
         )
         counted = [] if turns is None else [Image(turns, None)]
         return [*_images(final, self.ends.carry), *_images(stacks, stacked, 1), *counted]
@@ -266,6 +268,7 @@ class _Loop:
             self.reverse,
             self.checkpoint,
             self.turns,
+            self.place,
         )
         stacked = [x._replace(ragged=True) for x in _images(stacks, self.ends.stacks, 1)]
         if stacked:

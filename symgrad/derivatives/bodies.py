@@ -20,6 +20,7 @@ class Body(NamedTuple):
     parameters: Sequence[Node]
     nodes: Sequence[Node]  # in order of creation, with the parameters
     results: Sequence[Node]
+    place: str | None = None  # what the place of the turn is called as a size
 
     def residuals(
         self,
@@ -32,23 +33,25 @@ class Body(NamedTuple):
 
         What is `kept` is there anyway.
         """
-        inside = moving(reached([*made, *self.results]), self.parameters) | set(self.parameters)
+        inside = moving(reached([*made, *self.results]), self.parameters, self.place) | set(self.parameters)
         derived = depends(reached(made), cotangents)
         primal = sorted(inside - derived, key=lambda x: x.id)
         read = dict.fromkeys(y for y in made if y not in derived)
         for node in needed(made, inside - derived):
             read |= dict.fromkeys(node.inputs)
         given = [x for x in self.parameters if x not in lost]
-        return residuals([*read], primal, lost, given, own_sizes(primal), kept)
+        own = own_sizes(primal) | ({self.place} - {None})
+        return residuals([*read], primal, lost, given, own, kept)
 
 
-def appended(graph: Graph, region: Region, parameters: Sequence[Node]) -> Body:
-    """A region on these stand-ins for its parameters."""
+def appended(graph: Graph, region: Region, parameters: Sequence[Node], place: str | None = None) -> Body:
+    """A region on these stand-ins for its parameters; of a loop with the size that the place of a turn is."""
     image = images(graph, region, parameters)
     return Body(
         parameters,
         sorted(dict.fromkeys(image.values()), key=lambda x: x.id),
         [image[y] for y in region.results],
+        place,
     )
 
 

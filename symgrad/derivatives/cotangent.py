@@ -16,7 +16,11 @@ from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import is_one, same_shape
 from symgrad.core.sizes import Shape
 from symgrad.frontend.variable import Variable
+from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import WHERE
+from symgrad.ops.create import FULL
+from symgrad.ops.index import GET
+from symgrad.ops.shape import BROADCAST_TO
 
 Mask = Variable | None  # None: anything may flow anywhere
 
@@ -99,7 +103,7 @@ class Linearised(NamedTuple):
         ones = [x if gx is None else np.ones_like(x) for x, gx in zip(self.xs, cotangents, strict=True)]
         rule = self._replace(xs=ones) if len(ones) > 1 else self
         numbers = rule(np.broadcast_to(mask.astype(g.dtype), g.shape))
-        return [None if n is None else n != 0 for n in numbers]
+        return [None if n is None or _is_of_ones(n.node) else n != 0 for n in numbers]
 
     def cleaned(
         self, mask: Variable, masks: Sequence[Mask], cotangents: Sequence[Any], may_blow: Callable[[Node], bool]
@@ -125,6 +129,13 @@ class Linearised(NamedTuple):
         return self._replace(
             xs=[x if gx is None else zeroed(x, unbroadcast_mask(m, gx.shape, x.shape)) for x, gx, m in triples]
         )
+
+
+def _is_of_ones(node: Node) -> bool:
+    """Whether numbers are read in an array of ones, wherever that is."""
+    while node.op in (GET, ASTYPE, BROADCAST_TO):
+        node = node.inputs[0]
+    return node.op is FULL and is_number(node.inputs[0], 1)
 
 
 def _signature_to(node: Node, cotangents: Sequence[Any]) -> AxisSignature:

@@ -29,6 +29,7 @@ class Turns(NamedTuple):
     reverse: bool
     test: Sequence[Node] = ()
     checkpoint: int | str | None = None
+    place_size: str | None = None
 
     def recorded(self, graph: Graph, instead: dict[Node, Node]) -> Node:
         """The node of the loop; `instead` has images for values of a turn. What does not move stands outside."""
@@ -40,11 +41,13 @@ class Turns(NamedTuple):
         nodes = set(reached(made))
         slices = {x: array for x, array in self.slices.items() if x in nodes}
         given = [*self.carry, self.place, *slices]
-        others = closed(graph, given, made, within(graph, made, given).__contains__).parameters[len(given) :]
+        others = closed(graph, given, made, within(graph, made, given, self.place_size).__contains__).parameters[
+            len(given) :
+        ]
         n = len(self.carry)
         body = Region(graph, [*given, *others], made[: len(self.results)])
         params: dict[str, Any] = {"body": body, "carried": n, "sliced": len(slices), "reverse": self.reverse}
-        params |= {"turns": self.turns, "checkpoint": self.checkpoint}
+        params |= {"turns": self.turns, "checkpoint": self.checkpoint, "place": self.place_size}
         if self.test:
             params["test"] = Region(graph, [*given[: n + 1], *others], made[len(self.results) :])
         inputs = (self.length, *self.carry.values(), *slices.values(), *others)
@@ -59,7 +62,8 @@ class Loop:
         self.params = dict(node.params)
         self.length, *self.inputs = node.inputs
         region, n = self.params["body"], self.params["carried"]
-        self.body = appended(graph, region, [graph.seed(x.aval) for x in region.parameters])
+        stand_ins = [graph.seed(x.aval) for x in region.parameters]
+        self.body = appended(graph, region, stand_ins, self.params.get("place"))
         *carry, self.place = self.body.parameters[: n + 1]
         self.stand_ins = [*carry, *self.body.parameters[n + 1 :]]  # for the inputs
         self.carry, self.slices, self.others = parted(self.stand_ins, n, self.params.get("sliced", 0))
@@ -108,6 +112,7 @@ class Loop:
             self.reverse,
             test,
             self.params.get("checkpoint"),
+            self.params.get("place"),
         ).recorded(self.graph, {})
 
 

@@ -364,8 +364,8 @@ class _Pullback:
 
     def blows_up(self, node: Node, i: int) -> bool:
         """Whether the cotangent of an input may be infinite or NaN where that of the result is zero."""
-        if node.op.linear:
-            return any(map(self.may_blow, node.inputs[:i] + node.inputs[i + 1 :]))
+        if node.op.linear:  # an assignment multiplies with nothing
+            return not node.op.assigns and any(map(self.may_blow, node.inputs[:i] + node.inputs[i + 1 :]))
         return bool(node.op.singular) or any(map(self.may_blow, node.inputs))
 
     def mask_of(self, gx: Any) -> Mask:

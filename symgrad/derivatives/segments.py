@@ -21,6 +21,7 @@ from symgrad.core.region import Region, cut, mark
 from symgrad.derivatives.bodies import Back, Body, appended, as_number, images, item, strong
 from symgrad.derivatives.loops import Loop, Turns
 from symgrad.derivatives.rematerialise import as_checkpoint
+from symgrad.errors import UnsupportedError
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
 
@@ -52,6 +53,12 @@ def through_segments(
     In the place of stacks the loops in segments carry one number more: the sum of the products of what would be stacked
     with the cotangents that have arrived of it. Its derivative is theirs, and its value is not needed.
     """
+    if "place" in dict(node.params):
+        raise UnsupportedError(
+            "a loop with checkpoint= has slices in it that are bounded by the turn",
+            "Leave checkpoint= out, or let the slices be of one size.",
+            node.where,
+        )
     nest = _Nest(graph, node, cotangents)
     arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items() if i < len(nest.carry)}
     outputs = {seed: nest.results[i] for i, seed in arrived.items()}

@@ -17,6 +17,7 @@ from symgrad.errors import GraphError, ShapeError
 from symgrad.frontend.variable import Variable, freeze, lift
 from symgrad.ops.control import COND, PLACE, SCAN, within
 from symgrad.ops.dtypes import common_dtype
+from symgrad.ops.places import TurnPlace
 
 MOST = 4  # times that a body is traced until what it carries keeps its type
 
@@ -71,20 +72,22 @@ def repeat(
     reverse: bool = False,
     checkpoint: int | str | None = None,
     turns: Size | None = None,
+    place: str | None = None,
 ) -> tuple[list[Variable], list[Variable], Variable | None]:
     """A loop: what is carried in the end, the stacks, and of one with a test how many turns there were.
 
     What a body carries gets the dtype that its results have; it keeps its shape. Where the test alone ends the loop the
-    length is `UNBOUNDED`. `turns` is the size by which stacks are known, if they are known by one already.
+    length is `UNBOUNDED`. `turns` is the size by which stacks are known, if they are known by one already; `place` is
+    what the place of a turn is called as a size, if it is one already.
 
     Raises
     ------
     ShapeError
         If what is carried changes its shape.
     """
-    carry = [lift(graph, x) for x in init]
+    carry, at = [lift(graph, x) for x in init], TurnPlace(graph, length)
     for _ in range(MOST):
-        turn = _traced(graph, body, test, carry, slices_of)
+        turn = _traced(graph, body, test, carry, slices_of, at)
         avals = [_carried(x, y) for x, y in zip(carry, turn.results, strict=False)]
         if avals == [x.aval for x in carry]:
             break
@@ -93,7 +96,7 @@ def repeat(
         raise GraphError(
             "what a loop carries changes its dtype at every turn", "Convert it in the body: x.astype(float)."
         )
-    how = {"reverse": reverse, "checkpoint": checkpoint}
+    how = {"reverse": reverse, "checkpoint": checkpoint, "place": place or at.name}
     return recorded(graph, turn, carry, length, slices_of, how, turns)
 
 
@@ -107,19 +110,20 @@ class Turn(NamedTuple):
     test: Node | None
 
 
-def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry) -> Turn:
+def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry, at: TurnPlace) -> Turn:
     with body_of(graph):
         stand_ins = [graph.seed(x.aval) for x in carry]
         for x, y in zip(carry, stand_ins, strict=True):
             if x in graph.names and x.op is not CONSTANT:
                 graph.label(y, graph.names[x])
-        place = graph.seed(PLACE)
+        place = at.begin(PLACE)
         slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in slices_of]
         goes_on = None
         if test is not None:
             goes_on = lift(graph, _truth(test([Variable(graph, x) for x in stand_ins], Variable(graph, place))))
         rows = [Variable(graph, x, "it is a slice of an array that the loop runs over") for x in slices]
         new, ys = body([Variable(graph, x) for x in stand_ins], Variable(graph, place), rows)
+        at.end()
         stacked = [lift(graph, y) for y in ys]
         results = [*(lift(graph, y) for y in new), *(promoted(graph, y, y.aval._replace(weak=False)) for y in stacked)]
         avals = [x.aval for x in carry]
@@ -164,7 +168,7 @@ def recorded(
     results = [*(turn.results[i] for i in changed), *turn.results[n:]]
     own = [*given, *(turn.carry[i] for i in fixed)]
     made = [*results, *tested]
-    whole = closed(graph, own, made, within(graph, made, own).__contains__)
+    whole = closed(graph, own, made, within(graph, made, own, how.get("place")).__contains__)
     kept = [(y, x) for y, x in zip(turn.carry, carry, strict=True) if y in own[len(given) :]]
     beyond = whole.parameters[len(own) :]
     others = [*kept, *((x, x) for x in beyond)]

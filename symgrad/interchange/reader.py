@@ -91,7 +91,7 @@ def _version(at: Cursor) -> int:
 
 
 def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
-    fields = at.fields(("symbols", "assumed", "values", "pinned"))
+    fields = at.fields(("symbols", "assumed", "values", "pinned"), ("places",))
     numbers = [_numbers(fields[key]) if fields[key].value is not None else None for key in ("values", "pinned")]
     sizes = Sizes(numbers[0])
     for entry in fields["symbols"].items():
@@ -108,8 +108,17 @@ def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
         margin = _margin(*map(reader.size, bound.items(2)))
         if margin is None or not sizes.assume(margin):
             raise bound.wrong("this cannot be assumed")
+    for entry in fields["places"].items() if "places" in fields else ():
+        name, turns = entry.items(2)
+        if not is_name(name.text(100)) or str(sizes.place(name.value, _turns(turns, reader))) != name.value:
+            raise name.wrong(f"the place of a turn cannot be called {name.value!r}")
+        reader = Reader(symbols := Symbols(sizes))
     sizes.pinned = numbers[1] or {}
     return sizes, symbols
+
+
+def _turns(at: Cursor, reader: Reader) -> Size | None:
+    return None if at.value is None else reader.size(at)
 
 
 def _margin(symbol: Size, least: Size) -> Size | None:

@@ -113,6 +113,7 @@ class Symbols(Sizes):
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self._by_text = {str(symbol): symbol for symbol in sizes.symbols.values()}
+        self._by_text |= {name: Dim(place.symbol - 1, sizes) for name, place in sizes.places.items()}
 
     def symbol(self, name: str) -> Dim:
         if name not in self._by_text:

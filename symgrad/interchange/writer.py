@@ -147,11 +147,13 @@ class _Files:
 
 
 def _sizes(sizes: Sizes) -> dict[str, Any]:
+    places = [[name, None if place.turns is None else size_text(place.turns)] for name, place in sizes.places.items()]
     return {
         "symbols": [[name, str(symbol)] for name, symbol in sizes.symbols.items()],
         "assumed": [[str(bound.symbol), size_text(bound.least)] for bound in sizes.assumed],
         "values": sizes.values and dict(sizes.values),
         "pinned": dict(sizes.pinned),
+        **({"places": places} if places else {}),
     }
 
 

@@ -9,6 +9,7 @@ from symgrad.core.graph import CONSTANT, SIZE, Aval, depends, reached
 from symgrad.core.interpret import at_sizes
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, symbols_of
+from symgrad.core.text import is_name
 from symgrad.errors import GraphError
 from symgrad.ops.define import operator
 from symgrad.spelling import ATOM, Code
@@ -59,9 +60,12 @@ def parted(inputs, carried, sliced):
     return inputs[:carried], inputs[carried:behind], inputs[behind:]
 
 
-def _infer_loop(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None):
+def _infer_loop(
+    length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None, place=None
+):
     carry, slices, others = parted(inputs, carried, sliced)
     of_one = [Aval(x.shape[1:], x.dtype) for x in slices]
+    _check(place is None or is_name(place))
     _check(length.shape == () and _fits(body, [*carry, PLACE, *of_one, *others]))
     _check(test is None or _fits(test, [*carry, PLACE, *others]))
     results = [y.aval for y in body.results]
@@ -70,11 +74,14 @@ def _infer_loop(length, *inputs, body, carried, sliced=0, turns=None, test=None,
     return (*[x.aval for x in body.parameters[:carried]], *stacks, *[PLACE] * (test is not None))
 
 
-def _turned(length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None):
+def _turned(
+    length, *inputs, body, carried, sliced=0, turns=None, test=None, reverse=False, checkpoint=None, place=None
+):
     carry, slices, others = parted(inputs, carried, sliced)
     places = count() if length == UNBOUNDED else range(length)
     rows = []
     for t in reversed(places) if reverse else places:
+        body, test = (each if place is None or each is None else each.at({place: t}) for each in (body, test))
         if test is not None and not test(*carry, t, *others)[0]:
             break
         results = body(*carry, t, *[x[t] for x in slices], *others)
@@ -106,7 +113,8 @@ next turn, and what is stacked. `t` is the place of the turn, in arrays that are
 `test`, given ``(*carry, t, *others)``, is false; a length of -1 is no bound.
 
 The results are what is carried in the end, the stacks and, with a test, the number of turns. `turns` is the size by
-which stacks are known: a symbol of its own where only running tells. `checkpoint` says how many states a pullback keeps
+which stacks are known: a symbol of its own where only running tells. `place` is the name of the symbol that stands for
+the place in sizes of a turn, where there are such. `checkpoint` says how many states a pullback keeps
 at most, see `derivatives.segments`; else it keeps all.
 """
 
@@ -122,10 +130,10 @@ def inputs_of_body(node):
 
 
 def own_sizes(nodes):
-    """The symbols of sizes that loops among some nodes define: how many turns they had."""
+    """The symbols of sizes that loops among some nodes define: how many turns they had, and the places of turns."""
     loops = [dict(node.params) | {"length": node.inputs[0]} for node in nodes if node.op is SCAN]
     open_ended = [p for p in loops if "turns" in p and ("test" in p or p["length"].op not in (CONSTANT, SIZE))]
-    return {name for p in open_ended for name in symbols_of(p["turns"])}
+    return {name for p in open_ended for name in symbols_of(p["turns"])} | {p["place"] for p in loops if "place" in p}
 
 
 def mentions(node, names):
@@ -148,8 +156,8 @@ def may_fail(node):
     return node.op.refuses or (places is not None and any(x.op is not CONSTANT for x in node.inputs[places:]))
 
 
-def within(graph, results, parameters):
-    """What a body has to compute itself.
+def within(graph, results, parameters, place=None):
+    """What a body has to compute itself, the place of whose turns is a size of this name.
 
     It is what depends on its parameters, has sizes that only a turn knows, or was made in it and may fail: there may be
     no turn.
@@ -157,13 +165,13 @@ def within(graph, results, parameters):
     nodes = reached(results)
     first = min(x.id for x in parameters)
     failing = (x for x in nodes if may_fail(x) and (x.id > first or graph.made_in_body(x)))
-    return moving(nodes, [*parameters, *failing])
+    return moving(nodes, [*parameters, *failing], place)
 
 
-def moving(nodes, parameters):
-    """What depends on parameters of a body, or has sizes that only a turn knows."""
+def moving(nodes, parameters, place=None):
+    """What depends on parameters of a body, or has sizes that only a turn knows: those of its place as well."""
     found = depends(nodes, parameters)
-    names = own_sizes([node for node in nodes if node in found])
+    names = own_sizes([node for node in nodes if node in found]) | ({place} - {None})
     return depends(nodes, [*parameters, *(node for node in nodes if mentions(node, names))]) if names else found
 
 

@@ -16,6 +16,7 @@ from symgrad.ops.contract import align, spread
 from symgrad.ops.define import operator
 from symgrad.ops.join import STACK
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.places import size_by_place
 from symgrad.ops.shape import as_size
 from symgrad.spelling import call, spell_param
 
@@ -245,6 +246,7 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
+    start, stop, step = map(_by_place, (start, stop, step))
     if any(map(is_traced, (start, stop, step))):
         raise UnsupportedError(
             "np.arange: the size of the result would depend on values", "Write start + step * np.arange(n, like=x)."
@@ -253,6 +255,12 @@ def arange(new, start, stop=None, step=1, dtype=None, *, device=None):
     if dtype is None:
         dtype = int if all(sizes) else float
     return new(ARANGE, start, stop, step, n=_length(start, stop, step, all(sizes)), dtype=np.dtype(dtype))
+
+
+def _by_place(x):
+    """A traced integer that the turn of a loop says as the size that it is."""
+    size = size_by_place(x) if is_traced(x) else None
+    return x if size is None else size
 
 
 def _length(start, stop, step, integers):

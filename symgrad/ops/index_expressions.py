@@ -11,7 +11,7 @@ from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedErr
 from symgrad.ops.known import is_constant, value_of
 from symgrad.ops.masks import check_mask, is_mask
 from symgrad.ops.operands import as_input, is_traced
-from symgrad.ops.shape import shortened
+from symgrad.ops.shape import as_size, shortened
 
 
 class Slice(NamedTuple):
@@ -20,6 +20,15 @@ class Slice(NamedTuple):
     start: Any
     stop: Any
     step: Any
+
+    def __eq__(self, other):  # a size in it is not compared with the number of a Slot
+        return type(other) is Slice and tuple.__eq__(self, other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return tuple.__hash__(self)
 
     def __str__(self):
         start, stop, step = ("" if x is None else str(x) for x in self)
@@ -174,6 +183,8 @@ def known_value(x):
 def _bound(x):
     if x is None or isinstance(x, Dim):
         return x
+    if is_traced(x):
+        return as_size(x)
     if not hasattr(x, "__index__"):
         raise ArgumentError(f"a slice by {x!r}, which is no integer", "Write integers: x[: n // 2], x[: int(k)].")
     return operator_index(x)

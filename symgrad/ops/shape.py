@@ -12,6 +12,7 @@ from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
 from symgrad.ops.arguments import axes_as_given, axis_index, refuse
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.places import size_by_place
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, call, spell_param
 
@@ -26,7 +27,10 @@ def _bind_reshape(a, shape):
 
 def as_size(n):
     """A size as an int or a symbol."""
-    return n if isinstance(n, Dim) else operator_index(n)
+    if isinstance(n, Dim):
+        return n
+    size = size_by_place(n) if is_traced(n) else None
+    return operator_index(n) if size is None else size
 
 
 def _by_axes(added, item):

@@ -23,6 +23,7 @@ from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held, 
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
 from symgrad.ops.operands import is_traced
+from symgrad.ops.places import TurnPlace
 
 MOST = 8  # turns that are traced until what is carried keeps its type
 
@@ -162,6 +163,7 @@ class Turns:
         # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
         self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
         self._passes = 0
+        self._at = TurnPlace(graph, UNBOUNDED if items is None else items.length)
         self.stable = False
         self.test: Any = True
         self._slices_of = (
@@ -187,7 +189,7 @@ class Turns:
             place.put(slot.stand_ins())
         for appended, last in self._lists.values():
             appended.begin([last.stand_ins()] if last is not None else [])
-        self.place = graph.seed(PLACE)
+        self.place = self._at.begin(PLACE)
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
         return self._own | values
 
@@ -205,10 +207,12 @@ class Turns:
         return item
 
     def abandon(self, local: dict[str, Any]) -> None:
+        self._at.end()
         self._run.abandon(local)
 
     def end(self, local: dict[str, Any]) -> None:
         """Look at what the turn has done, and take it back."""
+        self._at.end()
         stable = self._settle_lists()
         after = self._run.undo(local, [*self._names])
         for x in self._slices_of:
@@ -322,7 +326,7 @@ class Turns:
         rows = [appended.rows() for appended in lists]
         results += [y for ys in rows for y in ys]
         turn = Turn(seeds, self.place, self.slices, results, self._test())
-        final, stacks, _ = recorded(graph, turn, init, length, self._cut(length), {})
+        final, stacks, _ = recorded(graph, turn, init, length, self._cut(length), {"place": self._at.name})
         rest, shared = iter(final), self._shared(slots)
         values = {name: self._names[name].result(rest, shared) for name in names}
         for place, slot in self._places.values():

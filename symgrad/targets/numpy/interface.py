@@ -35,6 +35,7 @@ def lengths(nodes: Iterable[Node]) -> Iterator[str]:
 def symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
     """The symbolic sizes that the body mentions, or all of them."""
     found: set[str] = set()
+    nodes = list(nodes)
     for node in nodes:
         if node.op is SCAN:  # the symbols of its length are those of an input, or come of it
             avals: Any = node.aval
@@ -44,7 +45,13 @@ def symbols(nodes: Iterable[Node], of_inputs: bool) -> list[str]:
                 _add_symbols(found, value)
         elif of_inputs:
             _add_symbols(found, node.aval.shape)
-    return sorted(found)
+    return sorted(found - set(places(nodes)))
+
+
+def places(nodes: Iterable[Node]) -> list[str]:
+    """The names of what turns are counted by where these are sizes."""
+    found = (dict(node.params).get("place") for node in nodes if node.op is SCAN)
+    return sorted({name for name in found if name is not None})
 
 
 def _add_symbols(found: set[str], value: Any) -> None:

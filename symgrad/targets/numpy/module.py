@@ -28,7 +28,16 @@ from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
 from symgrad.targets.numpy.expressions import spell_array
 from symgrad.targets.numpy.header import Header, parameter
-from symgrad.targets.numpy.interface import lengths, name_inputs, numbers, returned_tree, sizes, symbols, unpacked
+from symgrad.targets.numpy.interface import (
+    lengths,
+    name_inputs,
+    numbers,
+    places,
+    returned_tree,
+    sizes,
+    symbols,
+    unpacked,
+)
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names, Scope
 from symgrad.targets.numpy.scalars import EXCEPT, ScalarBody, is_scalar
@@ -99,10 +108,11 @@ def emit(
         return _scalar_module(graph, header, checks)
     everything = list(with_nested(graph.live))
     wanted, packages = symbols([*graph.inputs, *everything], of_inputs=checks is not None), _packages(everything)
-    header = header.using(wanted, packages)
+    counts = places(everything)
+    header = header.using([*wanted, *counts], packages)
     scope = Scope(Names(graph.names, header.taken), threads, sizes=wanted)
-    for length in lengths(everything):
-        scope.names.reserve(length)
+    for name in (*lengths(everything), *counts):
+        scope.names.reserve(name)
     body = _written(Looping(graph.outputs, scope, nested=level > 0, quick=level > 1), header)
     live = [node for node in graph.inputs if node in body.uses]
     written, returns = body.statements, returned_tree(header.results, body, graph.outputs)

@@ -41,6 +41,7 @@ class Loop(Stacks):
         params = {**SCAN.defaults, **dict(node.params)}
         self.outer, self.node, self.items = outer, node, outer.items[node]
         self.carried, self.reverse, self.symbol = params["carried"], params["reverse"], str(params.get("turns"))
+        self.place = params["place"]
         self.length, *inputs = node.inputs
         self.carry, self.slices, others = parted(inputs, self.carried, params["sliced"])
         self.asked: Sequence[Node] = ()  # what the number of turns is computed of
@@ -101,6 +102,7 @@ class Loop(Stacks):
         self.rows = part.given[self.carried + 1 :][: len(self.slices)]
         used = [x for x in self.rows if part.reads(x)]
         asked = any(each.reads(each.given[self.carried]) for each in (part, self.test) if each)
+        asked = asked or self.place is not None
         placed = asked or not all(map(self.is_listed, self.stacked))
         fits = all(self._covers(array) for array, x in zip(self.slices, self.rows, strict=True) if x in used)
         along = not (placed and (self.reverse or len(used) > FEW))
@@ -110,7 +112,9 @@ class Loop(Stacks):
         self.count = self.total if self.total and self.is_while else self._counter()
 
     def _counter(self) -> Name:
-        """What turns are counted by: in each loop of a nest by another name."""
+        """What turns are counted by: in each loop of a nest by another name; as sizes of a turn call it."""
+        if self.place is not None:
+            return Name(self.place)
         hint, names, depth = self.part.hint(self.part.given[self.carried]), self.outer.names, self.outer.scope.depth
         usual = COUNTS[depth] if depth < len(COUNTS) else f"{COUNTS[-1]}{depth}"
         return Name(names.fresh(hint) if hint else names.local(usual))

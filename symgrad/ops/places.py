@@ -1,0 +1,97 @@
+"""Places of turns as sizes: a slice that is bounded by the turn has as many items as the turn says."""
+
+import operator
+
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, SEED, SIZE, reached
+from symgrad.core.sizes import Dim, largest, smallest
+from symgrad.core.text import identifier, not_called
+from symgrad.ops.choice import MAXIMUM, MINIMUM, WHERE
+from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ADD, MULTIPLY, NEGATIVE, SUBTRACT
+
+EXACT = {
+    ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, NEGATIVE: operator.neg,
+    TABLE[np.floor_divide]: operator.floordiv, TABLE[np.remainder]: operator.mod, MAXIMUM: largest, MINIMUM: smallest,
+}  # fmt: skip
+"""What operators do to integers, among which are sizes."""
+
+EXTREMES = {np.greater: largest, np.less: smallest}
+"""What `max` and `min` of Python are made of: ``np.where(x > y, x, y)``."""
+
+TURN = "t"  # what places are called that the user does not name
+
+
+class TurnPlace:
+    """The place of the turns of one loop, which becomes a size once something is bounded by it.
+
+    Parameters
+    ----------
+    graph : Graph
+    length : int, Dim or Variable
+        How many turns there may be; -1 is no bound.
+    """
+
+    def __init__(self, graph, length):
+        self.graph, self.length = graph, length
+        self.size = None
+        self.inner = set()  # what places of loops in a turn are called
+
+    def begin(self, aval):
+        """A stand-in for it in a turn that is traced from now on."""
+        seed = self.graph.seed(aval)
+        self.graph.places[seed] = self
+        self.graph.turns.append(self)
+        self.inner.clear()
+        return seed
+
+    def end(self):
+        """The turn has been traced, or is given up, and so are loops in it that are not over."""
+        turns = self.graph.turns
+        del turns[turns.index(self) :]
+
+    def as_size(self, seed):
+        """The size that a stand-in for it is: the same one in all turns that are traced."""
+        if self.size is None:
+            name, turns = self.graph.names.get(seed), self.length
+            if not isinstance(turns, (int, Dim)):
+                turns = _size_of(self.graph, turns.node)
+            name = not_called(identifier(name)) if isinstance(name, str) else TURN
+            others = {place.name for place in self.graph.turns} | self.inner
+            turns = None if isinstance(turns, int) and turns < 0 else turns
+            self.size = self.graph.sizes.place(name, turns, others - {None})
+        for outer in self.graph.turns[: self.graph.turns.index(self)]:
+            outer.inner.add(self.name)
+        return self.size
+
+    @property
+    def name(self):
+        """What it is called as a size; None where it is none."""
+        return None if self.size is None else str(self.size)
+
+
+def size_by_place(x):
+    """The size that a traced integer is which is computed of the place of a turn; None where it is none."""
+    if not x.graph.places or x.node.aval.shape or x.node.aval.dtype.kind not in "iu":
+        return None
+    if x.graph.places.keys().isdisjoint(reached([x.node])):
+        return None
+    return _size_of(x.graph, x.node)
+
+
+def _size_of(graph, node):
+    if node.op is SEED:
+        place = graph.places.get(node)
+        return None if place is None else place.as_size(node)
+    if node.op is SIZE:
+        return dict(node.params)["value"]
+    if node.op is CONSTANT:
+        return int(node.constant) if node.aval.dtype.kind in "iu" and not node.aval.shape else None
+    calculate, operands = EXACT.get(node.op), node.inputs
+    if node.op is WHERE:
+        condition, *operands = node.inputs
+        found = (extreme for comparison, extreme in EXTREMES.items() if condition.op is TABLE[comparison])
+        calculate = next(found, None) if condition.inputs == tuple(operands) else None
+    sizes = [_size_of(graph, x) for x in operands] if calculate else [None]
+    return calculate(*sizes) if all(size is not None for size in sizes) else None

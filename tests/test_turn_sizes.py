@@ -1,0 +1,241 @@
+"""Arrays whose shape depends on the turn of a loop: slices that the turn bounds."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import largest, smallest
+from symgrad.errors import SymbolicSizeError
+
+RNG = np.random.default_rng(0)
+N = 20
+MATRIX = RNG.normal(size=(N, N))
+LOWER = np.tril(0.2 * MATRIX) + 2 * np.eye(N)
+POSITIVE = MATRIX @ MATRIX.T + N * np.eye(N)
+VECTOR = RNG.normal(size=N)
+
+
+def forward_substitution(L, b):
+    x = np.zeros_like(b)
+    for i in range(len(b)):
+        x[i] = (b[i] - L[i, :i] @ x[:i]) / L[i, i]
+    return np.sum(x * x)
+
+
+def back_substitution(U, b):
+    n = len(b)
+    x = np.zeros(n)
+    for i in range(n - 1, -1, -1):
+        x[i] = (b[i] - U[i, i + 1 :] @ x[i + 1 :]) / U[i, i]
+    return np.sum(np.sin(x))
+
+
+def sweep(A, b):
+    x = np.zeros(len(b))
+    for i in range(len(b)):
+        x[i] = (b[i] - A[i, :i] @ x[:i] - A[i, i + 1 :] @ x[i + 1 :]) / A[i, i]
+    return np.sum(x * x)
+
+
+def elimination(A):
+    A = A.copy()
+    for k in range(len(A)):
+        A[k + 1 :, k] /= A[k, k]
+        A[k + 1 :, k + 1 :] -= np.outer(A[k + 1 :, k], A[k, k + 1 :])
+    return np.sum(np.log(np.abs(np.diag(A))))
+
+
+def cholesky_by_columns(A):
+    L = np.zeros_like(A)
+    for j in range(len(A)):
+        v = A[j:, j] - L[j:, :j] @ L[j, :j]
+        L[j:, j] = v / np.sqrt(v[0])
+    return np.sum(L**2 * np.arange(len(A)))
+
+
+def durbin(r):
+    n = len(r)
+    y = np.zeros(n)
+    y[0] = alpha = -r[0]
+    beta = 1.0
+    for k in range(1, n):
+        beta = (1 - alpha**2) * beta
+        alpha = -(r[k] + r[:k][::-1] @ y[:k]) / beta
+        y[:k] = y[:k] + alpha * y[:k][::-1]
+        y[k] = alpha
+    return np.sum(y * y)
+
+
+def means_so_far(p):
+    out = np.zeros(len(p))
+    for i in range(1, len(p)):
+        out[i] = np.mean(p[:i]) + np.max(p[:i])
+    return np.sum(out * out)
+
+
+def changed_tails(x):
+    y = x.copy()
+    for i in range(len(x)):
+        y[i:] = y[i:] * 1.01 + np.sin(y[i])
+    return np.sum(y)
+
+
+def every_part(x):
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            total += np.sum(x[j:i]) ** 2 * x[j]
+    return total
+
+
+def windows(x):
+    total = 0.0
+    for i in range(len(x) - 3):
+        total += np.max(x[i : i + 4]) * np.sum(x[i + 3 :])
+    return total
+
+
+PROGRAMS = [
+    (forward_substitution, LOWER, VECTOR),
+    (back_substitution, LOWER.T, VECTOR),
+    (sweep, POSITIVE, VECTOR),
+    (elimination, POSITIVE),
+    (cholesky_by_columns, POSITIVE),
+    (durbin, 0.1 * VECTOR),
+    (means_so_far, VECTOR),
+    (changed_tails, VECTOR),
+    (every_part, 0.3 * VECTOR),
+    (windows, VECTOR),
+]
+EACH = pytest.mark.parametrize("program", PROGRAMS, ids=[program[0].__name__ for program in PROGRAMS])
+
+
+def gradients(f, args, **options):
+    return sg.value_and_grad(f, argnums=tuple(range(len(args))), **options)
+
+
+@EACH
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_loop_whose_slices_the_turn_bounds_stays_a_loop_and_has_the_gradients_of_its_turns(program, level):
+    f, *args = program
+    looped = gradients(f, args, optimize=level)
+    value, found = looped(*args)
+    expected, unrolled = gradients(f, args, loops="unroll", optimize=0)(*args)
+    assert np.isclose(value, expected, rtol=1e-12)
+    for g, h in zip(found, unrolled, strict=True):
+        np.testing.assert_allclose(g, h, rtol=1e-9, atol=1e-12)
+    assert is_loop(looped.source(*args))
+
+
+def is_loop(source):
+    """Whether it has a loop, and is no longer than one."""
+    return "for " in source and len(source.splitlines()) < 200
+
+
+@EACH
+def test_forward_mode_and_second_order_agree_with_differences(program):
+    f, *args = program
+    tangents = [RNG.normal(size=x.shape) for x in args]
+    moved = lambda step: [x + step * t for x, t in zip(args, tangents, strict=True)]
+    grad = gradients(f, args)
+    value, slope = sg.jvp(f, args, tangents)
+    total = sum(np.sum(g * t) for g, t in zip(grad(*args)[1], tangents, strict=True))
+    assert np.isclose(value, f(*args)) and np.isclose(slope, total, rtol=1e-9)
+    _, (_, change) = sg.jvp(grad, args, tangents)
+    above, below = grad(*moved(1e-5))[1], grad(*moved(-1e-5))[1]
+    for c, a, b in zip(change, above, below, strict=True):
+        np.testing.assert_allclose(c, (a - b) / 2e-5, rtol=1e-4, atol=1e-4)
+
+
+@EACH
+def test_many_inputs_at_once(program):
+    f, *args = program
+    many = [np.stack([x, 1.1 * x, 0.9 * x]) for x in args]
+    value, found = sg.vmap(gradients(f, args))(*many)
+    for k in range(3):
+        expected, each = gradients(f, args)(*(x[k] for x in many))
+        assert np.isclose(value[k], expected)
+        for g, h in zip(found, each, strict=True):
+            np.testing.assert_allclose(g[k], h, rtol=1e-9, atol=1e-12)
+
+
+@EACH
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_one_program_for_arrays_of_any_length(program, n):
+    f, *args = program
+    few = [x[(slice(n),) * x.ndim] for x in args]
+    compiled = gradients(f, args).compile(*("float64[" + ", ".join("n" * x.ndim) + "]" for x in args))
+    value, found = compiled(*few)
+    expected, unrolled = gradients(f, few, loops="unroll")(*few)
+    assert np.isclose(value, expected)
+    for g, h in zip(found, unrolled, strict=True):
+        np.testing.assert_allclose(g, h, rtol=1e-9, atol=1e-12)
+
+
+def test_the_source_has_the_slices_of_the_user():
+    source = sg.compile(sweep).source(POSITIVE, VECTOR)
+    assert "for i in range(20)" in source and "[:i]" in source and "[i + 1:]" in source
+
+
+def test_a_window_that_begins_outside_is_what_python_makes_of_it():
+    def overlapping(x):
+        total = 0.0
+        for i in range(len(x)):
+            total += np.sum(x[i - 3 : i]) * x[i]  # where i < 3 nothing, or what stands at the end
+        return total
+
+    value, found = sg.value_and_grad(overlapping)(VECTOR)
+    assert np.isclose(value, overlapping(VECTOR))
+    assert np.allclose(found, sg.grad(overlapping, loops="unroll")(VECTOR))
+    with pytest.raises(SymbolicSizeError, match="i - 3"):
+        sg.grad(overlapping).compile("float64[n]")
+
+
+def test_an_array_made_in_a_turn_has_the_length_that_the_turn_says():
+    def weighted(x):
+        total = 0.0
+        for i in range(len(x)):
+            total += np.sum(np.ones(i) * x[:i]) + np.arange(i + 1) @ x[: i + 1] ** 2
+        return total
+
+    value, found = sg.value_and_grad(weighted)(VECTOR)
+    assert np.isclose(value, weighted(VECTOR))
+    assert np.allclose(found, sg.grad(weighted, loops="unroll")(VECTOR))
+    assert is_loop(sg.grad(weighted).source(VECTOR))
+
+
+def test_what_is_known_of_a_place():
+    sizes = Sizes()
+    n = sizes.symbol("n")
+    i = sizes.place("i", 150)
+    j = sizes.place("j", i)
+    k = sizes.place("i", n)
+    assert (str(i), str(2 * j + 1), str(n - k - 1)) == ("i", "2 * j + 1", "n - i_2 - 1")
+    assert i >= 0 and i < 150 and j < i and j <= 148 and k < n and n - k >= 1
+    assert smallest(i, 150) == i and smallest(j, 149) == j and largest(0, n - k) == n - k
+    assert str(smallest(i, 100)) == "min(100, i)"
+    with pytest.raises(SymbolicSizeError, match="i - 1 < 0"):
+        bool(i - 1 < 0)
+
+
+def test_places_of_loops_within_each_other_are_told_apart_and_others_are_not():
+    def inner(x, k):
+        total = 0.0
+        for i in range(len(x)):
+            total += np.prod(x[:i]) * x[k]
+        return total
+
+    def outer(x):
+        total = 0.0
+        for i in range(len(x)):
+            total += inner(x, i) * np.sum(x[i:])
+        for i in range(len(x)):
+            total += np.max(x[i:])
+        return total
+
+    value, found = sg.value_and_grad(outer)(VECTOR)
+    assert np.isclose(value, outer(VECTOR))
+    assert np.allclose(found, sg.grad(outer, loops="unroll")(VECTOR))
+    source = sg.compile(outer).source(VECTOR)
+    assert source.count("for i in") == 2 and source.count("for i_2 in") == 1
