@@ -27,6 +27,7 @@ from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import hoist_invariants, know_constants
 from symgrad.control.kept import keep_less
+from symgrad.control.scalar_replacement import replace_arrays
 from symgrad.control.slices import slice_reads, slice_reads_within
 from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
@@ -63,6 +64,7 @@ from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
+from symgrad.targets.numpy.scalars import fits_in_loop
 
 NUMERICS = ("stable", "ieee")
 
@@ -100,6 +102,12 @@ def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
 def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
     """What loops keep for those that run backwards, chosen where both are known."""
     return keep_less(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
+
+
+def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
+    """Loops over single numbers, simplified as such."""
+    replaced = replace_arrays(graph, fits_in_loop)
+    return graph if replaced is graph else simplify(replaced, numerics)
 
 
 @stable_only
@@ -222,6 +230,13 @@ OPTIMISE = (
         takes="logistic functions of a value and of its negative",
         gives="both by one exponential where a difference from one is as good",
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
+    ),
+    Stage(
+        in_bodies(use_numbers),
+        level=2,
+        takes="loops over arrays of a few numbers",
+        gives="loops over these numbers, where Python is faster than NumPy is with them",
+        why="how much a turn has to do is known once rules have been applied; what is kept of it is not chosen yet",
     ),
     Stage(
         in_bodies(choose_kept),

@@ -430,7 +430,7 @@ def backwards(xs):
     def step(s, x):
         return 0.5 * s + x, s
 
-    s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
+    s, before = sg.scan(step, np.zeros(6), xs, reverse=True)
     return s, before
 
 
@@ -443,7 +443,7 @@ def moments(xs):
         n, s, q = state
         return (n + 1, s + x, q + np.outer(x, x)), None
 
-    (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
+    (n, s, q), _ = sg.scan(add, (0, np.zeros(6), np.zeros((6, 6))), xs)
     return s / n, q / n
 
 
@@ -464,9 +464,9 @@ PROGRAMS = (
     (sg.value_and_grad(adaptive), "float64[]", 1.0),
     (sg.compile(tiers), "float64[]"),
     (sg.compile(binomials), "float64[]"),
-    (sg.compile(backwards), "float64[n, 2]"),
+    (sg.compile(backwards), "float64[n, 6]"),
     (sg.compile(switched), "int64[]", "float64[k]"),
-    (sg.compile(moments), "float64[n, 2]"),
+    (sg.compile(moments), "float64[n, 6]"),
     (sg.compile(fibonacci), "float64[]", "float64[]", "int64[]"),
     (sg.value_and_grad(logistic_map), 3.5, "float64[]"),
 )

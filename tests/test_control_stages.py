@@ -683,9 +683,9 @@ def test_the_place_of_a_turn_is_no_stack():
 
 def test_terms_that_need_no_state_are_added_ahead():
     def f(xs, U, b):
-        return sg.scan(lambda h, x: (np.tanh(x @ W + h @ U + b + h * 0.5), None), np.zeros(3), xs)[0]
+        return sg.scan(lambda h, x: (np.tanh(x @ U + h @ U.T + b + h * 0.5), None), np.zeros(6), xs)[0]
 
-    args = XS, W, np.arange(3.0)
+    args = np.tile(XS, 2), np.kron(np.eye(2), W), np.arange(6.0)
     graph = traced(f, *args)
     after = optimise(graph)
     same(graph, after, args)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import INPUT, Graph, Node
 from symgrad.core.sizes import same
+from symgrad.frontend.bodies import promoted
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice, composed
 from symgrad.ops.join import CONCATENATE, STACK
@@ -71,6 +72,8 @@ def index_of_joined(graph: Graph, node: Node) -> Node | None:
     for x, n, end in zip(joined.inputs, sizes, ends, strict=True):
         item = _within(key[at], ends[-1], end - n, end)
         if item is not None:
+            if not x.aval.shape and not x.op.view and x.op is not INPUT:  # which may be an array without axes
+                return promoted(graph, x, node.aval)
             rest = [item] if joined.op is CONCATENATE else []
             return graph.add(GET, (x,), (("key", (*key[:at], *rest, *key[at + 1 :])),))
     return None

@@ -18,7 +18,7 @@ from symgrad.core.graph import Graph, Node, Op, per_node
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Shape, Size, at_most, same
 from symgrad.ops.create import EMPTY
-from symgrad.ops.index import ADD_AT, SET
+from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice
 from symgrad.ops.join import CONCATENATE
 from symgrad.rewrite.rules import procedure
@@ -61,6 +61,17 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
     if not same(sum([_volume(piece) for piece in pieces], start=0), product(shape)) or not disjoint(pieces):
         return None
     return _joined(graph, node, pieces) or _in_order(graph, node, pieces)
+
+
+@procedure(GET, exact=True)
+def read_beside_a_piece(graph: Graph, node: Node) -> Node | None:
+    """What is assigned elsewhere does not matter to what is read."""
+    array = node.inputs[0]
+    piece = _piece(array) if array.op in (ADD_AT, SET) and len(node.inputs) == 1 else None
+    read = None if piece is None else _box(dict(node.params)["key"], array.aval.shape)
+    if piece is None or read is None or not _apart(piece.box, read):
+        return None
+    return graph.add(GET, (array.inputs[0],), node.params)
 
 
 def _joined(graph: Graph, node: Node, pieces: Sequence[Piece]) -> Node | None:
@@ -114,17 +125,18 @@ def pieces_of(node: Node, new: Callable[[Node], bool] = is_zeros) -> list[Piece]
 @per_node  # each assignment to an array looks at those before it
 def _piece(node: Node) -> Piece | None:
     """What an assignment puts where, if its key has no index arrays."""
-    key, shape = dict(node.params)["key"], node.aval.shape
+    key = dict(node.params)["key"]
+    box = _box(key, node.aval.shape) if len(node.inputs) == 2 else None
+    return None if box is None else Piece(box, node.op, node.inputs[1], key)
+
+
+def _box(key: Sequence[Any], shape: Shape) -> Box | None:
+    """The places of an array under a key, if that is known."""
     items = [item for item in key if item is not None]
-    if len(node.inputs) != 2 or len(items) != len(shape):
+    if len(items) != len(shape):
         return None
-    box: list[Places] = []
-    for item, n in zip(items, shape, strict=True):
-        places = _places(item, n)
-        if places is None:
-            return None
-        box.append(places)
-    return Piece(tuple(box), node.op, node.inputs[1], key)
+    box = [_places(item, n) for item, n in zip(items, shape, strict=True)]
+    return None if None in box else tuple([places for places in box if places is not None])
 
 
 def _places(item: Any, n: Size) -> Places | None:

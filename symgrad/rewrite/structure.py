@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.core.shapes import added_axes, is_one, same_shape
+from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.control import NUMBER
@@ -135,7 +136,9 @@ def index_of_everything(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if all(item == EVERYTHING for item in dict(node.params)["key"]):
         return x if x.aval.shape else None
-    return full(graph, x.inputs[0], node.aval) if x.op is FULL and len(node.inputs) == 1 else None
+    if x.op is not FULL or len(node.inputs) > 1:
+        return None
+    return full(graph, x.inputs[0], node.aval) if node.aval.shape else promoted(graph, x.inputs[0], node.aval)
 
 
 @procedure(SET, exact=True)

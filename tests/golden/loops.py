@@ -479,9 +479,9 @@ import numpy as np
 
 def backwards(xs):
     n = xs.shape[0]
-    # test_control_source.py  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
-    s = np.zeros(2)  # float64[2]
-    before = np.empty((n, 2))  # float64[n, 2]
+    # test_control_source.py  s, before = sg.scan(step, np.zeros(6), xs, reverse=True)
+    s = np.zeros(6)  # float64[6]
+    before = np.empty((n, 6))  # float64[n, 6]
     for t in range(n - 1, -1, -1):
         before[t] = s
         # test_control_source.py  return 0.5 * s + x, s
@@ -495,9 +495,9 @@ import numpy as np
 
 def backwards(xs):
     n = xs.shape[0]
-    # test_control_source.py  s, before = sg.scan(step, np.zeros(2), xs, reverse=True)
-    s = np.zeros(2)  # float64[2]
-    before = np.empty((n, 2))  # float64[n, 2]
+    # test_control_source.py  s, before = sg.scan(step, np.zeros(6), xs, reverse=True)
+    s = np.zeros(6)  # float64[6]
+    before = np.empty((n, 6))  # float64[n, 6]
     for t in range(n - 1, -1, -1):
         before[t] = s
         # test_control_source.py  return 0.5 * s + x, s
@@ -540,18 +540,18 @@ import numpy as np
 
 
 def moments(xs):
-    # test_control_source.py  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
+    # test_control_source.py  (n, s, q), _ = sg.scan(add, (0, np.zeros(6), np.zeros((6, 6))), xs)
     t1 = 0
-    t2 = np.zeros(2)  # float64[2]
-    t3 = np.zeros((2, 2))  # float64[2, 2]
+    t2 = np.zeros(6)  # float64[6]
+    t3 = np.zeros((6, 6))  # float64[6, 6]
     for x in xs:
         # test_control_source.py  return (n + 1, s + x, q + np.outer(x, x)), None
         t1 += 1
         t2 += x
         t3 += np.outer(x, x)
     # test_control_source.py  return s / n, q / n
-    t4 = t2 / t1  # float64[2]
-    t5 = t3 / t1  # float64[2, 2]
+    t4 = t2 / t1  # float64[6]
+    t5 = t3 / t1  # float64[6, 6]
     return t4, t5
 
 
@@ -561,14 +561,14 @@ import numpy as np
 
 def moments(xs):
     n = xs.shape[0]
-    # test_control_source.py  (n, s, q), _ = sg.scan(add, (0, np.zeros(2), np.zeros((2, 2))), xs)
+    # test_control_source.py  (n, s, q), _ = sg.scan(add, (0, np.zeros(6), np.zeros((6, 6))), xs)
     t1 = 0
     for _ in range(n):
         # test_control_source.py  return (n + 1, s + x, q + np.outer(x, x)), None
         t1 += 1
     # test_control_source.py  return s / n, q / n
-    t2 = xs.sum(axis=0) / t1  # float64[2]
-    t3 = (xs.T @ xs) / t1  # float64[2, 2]
+    t2 = xs.sum(axis=0) / t1  # float64[6]
+    t3 = (xs.T @ xs) / t1  # float64[6, 6]
     return t2, t3
 
 

@@ -1,0 +1,173 @@
+"""Small arrays as the numbers that they consist of: what operators make of arrays, number by number.
+
+An array stands here as an array of Python objects: NumPy itself indexes, joins, transposes, adds and multiplies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, cast
+
+import numpy as np
+
+from symgrad.control.opened import stand_in
+from symgrad.core.graph import ITEM, Aval, Graph, Node, moved_name
+from symgrad.core.region import Region, map_regions, regions_of
+from symgrad.core.shapes import product
+from symgrad.frontend.bodies import promoted
+from symgrad.ops.control import COND
+from symgrad.ops.create import EMPTY, FULL
+from symgrad.ops.elementwise import ADD, MULTIPLY
+from symgrad.ops.index import ADD_AT, GET, SET
+from symgrad.ops.index_expressions import Slice, decode
+from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.ops.reduce import SUM
+from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
+
+FEW = 16
+"""Numbers of which an array may consist."""
+
+MOVES = frozenset((BROADCAST_TO, CONCATENATE, RESHAPE, STACK, TRANSPOSE))
+"""Operators that move numbers, of which NumPy does not ask what they are."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Number:
+    """One number of an array, which NumPy adds to others and multiplies with them."""
+
+    graph: Graph
+    node: Node
+
+    def __add__(self, other: Number) -> Number:
+        return Number(self.graph, self.graph.add(ADD, (self.node, other.node)))
+
+    def __radd__(self, zero: int) -> Number:  # with which np.einsum begins
+        return self
+
+    def __mul__(self, other: Number) -> Number:
+        return Number(self.graph, self.graph.add(MULTIPLY, (self.node, other.node)))
+
+    def conjugate(self) -> Number:
+        """Itself: np.vecdot asks for it."""
+        return self
+
+
+def is_few(aval: Any) -> bool:
+    """Whether a value is a number, or an array of a few."""
+    return type(aval) is Aval and all(type(n) is int for n in aval.shape) and 0 < product(aval.shape) <= FEW
+
+
+def nodes_of(array: np.ndarray) -> list[Node]:
+    """The numbers of an array, row by row."""
+    return [x.node for x in array.flat]
+
+
+def stand_ins(graph: Graph, arrays: Iterable[Node]) -> dict[Node, np.ndarray]:
+    """Further inputs of a graph for the numbers of arrays."""
+    each = lambda x: [stand_in(graph, x.aval._replace(shape=()), x.where) for _ in np.ndindex(x.aval.shape)]
+    return {x: _array_of(graph, each(x), x.aval.shape) for x in arrays}
+
+
+def label(graph: Graph, arrays: Graph, numbers: Mapping[Node, Any]) -> None:
+    """Call numbers as the array that they are of, with their places."""
+    for x, array in numbers.items():
+        name = moved_name(arrays.names, arrays.names[x], {}) if x in arrays.names else None
+        if name is not None:
+            for place in np.ndindex(array.shape):
+                graph.label(array[place].node, "_".join([name, *map(str, place)]))
+
+
+def _array_of(graph: Graph, nodes: Sequence[Node], shape: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(nodes), object)
+    array[:] = [Number(graph, x) for x in nodes]
+    return array.reshape(shape)
+
+
+# ---- operators
+
+
+def compute(graph: Graph, nodes: Iterable[Node], numbers: dict[Node, Any]) -> bool:
+    """Append what nodes are, number by number; whether all their operators work so.
+
+    `numbers` has arrays of numbers for what they read, and gets theirs; for a branch, with its several results, a list.
+    """
+    for node in nodes:
+        if node not in numbers:
+            made = _made(graph, node, [numbers[x] for x in node.inputs])
+            if made is None:
+                return False
+            numbers[node] = made
+    return True
+
+
+def _made(graph: Graph, node: Node, inputs: Sequence[Any]) -> Any:
+    graph.provenance = node.where
+    if node.op is ITEM:
+        return inputs[0][dict(node.params)["index"]]
+    if node.op is COND:
+        return _branch(graph, node, inputs)
+    made = _operation(graph, node, inputs) if is_few(node.aval) else None
+    if made is None:
+        return None
+    nodes = nodes_of(made) if isinstance(made, np.ndarray) else [made.node]  # one for an array without axes
+    return _array_of(graph, [promoted(graph, x, node.aval) for x in nodes], node.aval.shape)
+
+
+def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
+    """What an operator makes, as an array or as one number; None if it does not work number by number."""
+    op, params = node.op, dict(node.params)
+    if not inputs:
+        value = np.zeros(node.aval.shape) if op is EMPTY else np.asarray(op.evaluate(**params))
+        return _array_of(graph, [graph.constant(x) for x in value.flat], value.shape)
+    if op.elementwise:
+        rows = zip(*map(nodes_of, np.broadcast_arrays(*inputs)), strict=True)
+        return _array_of(graph, [graph.add(op, row, node.params) for row in rows], node.aval.shape)
+    if op is FULL:
+        return np.broadcast_to(inputs[0], node.aval.shape)
+    if op in (GET, SET, ADD_AT) and not _is_known(params["key"]):
+        return None
+    if op in (SET, ADD_AT):
+        return _written(node, *inputs)
+    adds = op is SUM or op.contracts
+    moves = op in MOVES or op is GET
+    alike = node.aval.dtype.kind == "f" and all(x.aval.dtype == node.aval.dtype for x in node.inputs)
+    return op.evaluate(*inputs, **params) if moves or (adds and alike) else None  # truths are counted, not added
+
+
+def _is_known(key: Sequence[Any]) -> bool:
+    """Whether a key names the same places in each turn."""
+    items = [x for item in key for x in (item if isinstance(item, Slice) else [item])]
+    return all(x is None or x is Ellipsis or type(x) is int for x in items)
+
+
+def _written(node: Node, array: np.ndarray, value: Any) -> np.ndarray:
+    """An array with numbers written into it, or added there."""
+    array, key = array.copy(), decode(dict(node.params)["key"], ())
+    value = value if node.op is SET else np.add(array[key], value)
+    array[key] = value[()] if isinstance(value, np.ndarray) else value  # of an array without axes its number
+    return array
+
+
+def _branch(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """The results of a branch, which goes on with the numbers of its operands."""
+    if not all(map(is_few, (*(x.aval for x in node.inputs), *node.aval))):
+        return None
+    sides = {region: side for region in regions_of(node) if (side := _side(region)) is not None}
+    if not all(region in sides for region in regions_of(node)):
+        return None
+    operands = tuple([x for array in inputs for x in nodes_of(array)])
+    branch = graph.add(COND, operands, map_regions(node, sides.__getitem__))
+    results, avals = count(), cast("tuple[Aval, ...]", node.aval)
+    item = lambda: graph.add(ITEM, (branch,), (("index", next(results)),))
+    return [_array_of(graph, [item() for _ in np.ndindex(y.shape)], y.shape) for y in avals]
+
+
+def _side(region: Region) -> Region | None:
+    graph = Graph()
+    numbers: dict[Node, Any] = stand_ins(graph, region.parameters)
+    if not compute(graph, region.nodes, numbers):
+        return None
+    label(graph, region.graph, numbers)
+    return Region(graph, graph.inputs, [x for y in region.results for x in nodes_of(numbers[y])])
