@@ -78,6 +78,8 @@ class Sizes:
         What the program relies on.
     columns : set of str
         Symbols that are likely small, as far as is known.
+    counted : set of str
+        Symbols that only running tells, which may be 0: how many turns a loop has.
     places : dict of str to Place
         Places of turns that arrays of a turn are bounded by, by their names.
 
@@ -89,7 +91,7 @@ class Sizes:
     ([0, 1, 4], {'n': 3})
     """
 
-    __slots__ = ("_shifts", "_symbols", "assumed", "columns", "lift", "pinned", "places", "values")
+    __slots__ = ("_shifts", "_symbols", "assumed", "columns", "counted", "lift", "pinned", "places", "values")
 
     def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
         self.values = values
@@ -97,6 +99,7 @@ class Sizes:
         self.pinned: dict[str, int] = {}
         self.assumed: list[Bound] = []
         self.columns: set[str] = set()
+        self.counted: set[str] = set()
         self.places: dict[str, Place] = {}
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._symbols: dict[str, Dim] = {}
@@ -183,6 +186,12 @@ class Sizes:
         names = (f"{stem}{k}" for k in range(len(self._symbols) + 1))
         return self.symbol(next(name for name in names if name not in self._symbols))
 
+    def turns(self) -> Dim:
+        """A size that only running tells, for the number of turns of a loop."""
+        found = self.fresh("turns_")
+        self.counted |= {*symbols_of(found)}
+        return found
+
     def value(self, dim: Size) -> int | None:
         """The number that a size is in the call at hand; None where there is none."""
         if not isinstance(dim, Dim):
@@ -241,6 +250,11 @@ class Sizes:
         expr = self._with_numbers(expr)
         answers = (decide(op, expr.xreplace(shift)) for shift in self._shifts_of(expr))
         return next((answer for answer in answers if answer is not None), None)
+
+    def decide_counted(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
+        """The same where symbols that only running tells may be 0."""
+        counted = [size_expressions.symbol(name) for name in sorted(self.counted)]
+        return self.decide(op, expr.xreplace({s: s - 1 for s in counted}))
 
     def extreme(self, largest: bool, a: Expr, b: Expr) -> Expr:
         """The larger or the smaller, decided where that is possible."""

@@ -119,7 +119,7 @@ class Dim:
     __ge__ = _comparison(operator.ge, ">=")
 
     def __bool__(self) -> bool:
-        return cast(bool, self != 0)
+        return bool(_lifted(self)) if is_counted(self) else cast(bool, self != 0)
 
     # Python asks for the number.
 
@@ -141,7 +141,7 @@ class Dim:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         integer = _INTEGER_UFUNCS.get(ufunc)
-        if integer is not None and method == "__call__" and not kwargs:
+        if integer is not None and method == "__call__" and not kwargs and not any(map(is_counted, inputs)):
             # np.int64(3) + n arrives here, and np.int64(3) < n as an array of no dimensions.
             sizes = [x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x for x in inputs]
             if all(map(_is_size, sizes)):
@@ -206,6 +206,11 @@ def renamed(size: Dim, name: Callable[[str], str]) -> str:
     """The text of a size with other names for its symbols, and for `min` and `max`."""
     others = {size_expressions.symbol(n): size_expressions.symbol(name(n)) for n in symbols_of(size)}
     return size_expressions.source(size_expressions.with_functions(size.expr.xreplace(others), name))
+
+
+def is_counted(x: object) -> bool:
+    """Whether it is a size that only running tells, which may be 0."""
+    return isinstance(x, Dim) and not x.scope.counted.isdisjoint(symbols_of(x))
 
 
 def evaluate(size: Size, values: Mapping[str, int]) -> int:
@@ -311,6 +316,9 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
         rest = size_from(calculate(operator.sub, a.expr, expression_of(_plain(b))), a.scope)
         if isinstance(rest, int):
             return op(rest, 0)
+        if is_counted(rest) and not internal(sys._getframe(2).f_code):  # shapes go on as if there were a turn
+            answer = a.scope.decide_counted(op, rest.expr)
+            return op(_lifted(rest), 0) if answer is None else answer
         answer = a.scope.decide(op, rest.expr)
         if answer is not None:
             return answer

@@ -123,7 +123,7 @@ def _turns(graph: Graph, node: Node) -> Size:
     if turns is not None:
         return turns
     known = "test" not in params and length.op in (CONSTANT, SIZE)
-    return number_of(length) if known else graph.sizes.fresh("turns_")
+    return number_of(length) if known else graph.sizes.turns()
 
 
 def number_of(length: Node) -> Size:

@@ -126,7 +126,7 @@ class _Nest(Loop):
         if self.tested:
             given = [*carry[: len(self.carry)], self.place_of(at), *self.others]
             test = appended(graph, self.params["test"], given).results
-        turns = length if type(length) is int and not self.tested else graph.sizes.fresh("turns_")
+        turns = length if type(length) is int and not self.tested else graph.sizes.turns()
         loop = Turns(lift(graph, length), dict(zip(carry, values, strict=True)), turn, {}, {}, made, turns, False, test)
         node = loop.recorded(graph, {})
         return [item(graph, node, i) for i in range(len(values))]

@@ -197,7 +197,7 @@ def _turns(graph: Graph, length: Any, tested: bool) -> Size:
     """By which size the stacks of a loop are known."""
     if not tested and not isinstance(length, Variable):
         return length if isinstance(length, Dim) else int(length)
-    return graph.sizes.fresh("turns_")
+    return graph.sizes.turns()
 
 
 def places(start: Any, stop: Any, step: int = 1) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.sizes import no_number
+from symgrad.core.sizes import is_counted, no_number
 from symgrad.errors import ConcreteValueError
 from symgrad.frontend import advice
 from symgrad.frontend.aliasing import Memory
@@ -31,6 +31,8 @@ class Concrete(Memory):
         if not (is_constant(self) or known(node) is Known.SIZED):
             return None
         sizes = sizes_of(node)
+        if any(map(is_counted, sizes)):
+            return None
         if sizes and sizes[0].scope.value(sizes[0]) is None:
             raise no_number(sizes[0], asked, "for int(n / 2) write n // 2, for math.ceil(n / 2) -(-n // 2)")
         value = value_of(node)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core.sizes import is_counted
 from symgrad.frontend.conversion.branches import both, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
@@ -40,7 +41,7 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
         return plain(*args, **kwargs)
     if len(args) == 1 and is_traced(args[0]) and args[0].ndim == 1 and _is_long(args[0].shape[0]):
         return of_array(args[0])
-    items = list(args[0]) if len(args) == 1 else list(args)
+    items = [x.scope.lift(x) if is_counted(x) else x for x in (args[0] if len(args) == 1 else args)]
     if not any(is_traced(x) and not x.shape and x.known_value() is None for x in items):
         return plain(items) if len(args) == 1 else plain(*args)
     best = items[0]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from symgrad.core.graph import Graph, tracing
+from symgrad.core.sizes import is_counted
+from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.state import check_length
 from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
@@ -39,6 +41,10 @@ class Construct:
 
 def truth(value: Any) -> bool | Variable:
     """The truth of a value where that is known, and else the value, as a traced one."""
+    if type(value) is Listing:  # as of a list
+        value = value.shape[0]
+    if is_counted(value):
+        value = value.scope.lift(value)
     if not is_traced(value) or value.shape:
         check_length(value)
         return bool(value)

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from symgrad.core.options import current
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.items import Items, items_of
@@ -17,6 +17,9 @@ from symgrad.ops.operands import is_traced
 
 AUTO = 16
 """Turns from which on a loop that is known to have so many stays one, where ``loops="auto"``."""
+
+MOST = 1_000
+"""Turns until which a generator is asked for more, where a traced value says whether that is wanted."""
 
 FEW, MANY = 4, 1_000
 """From so few turns on a loop stays one if all of them would be so many nodes."""
@@ -71,6 +74,11 @@ class Loop(Construct):
         going = going_on(*(local.get(flag, False) for flag in self.flags))
         if self._run is not None and (is_traced(going) or self.is_large(self._run.made)):
             return self._back(local)
+        if is_traced(going) and self.count >= MOST:
+            raise UnsupportedError(
+                f"a traced value is to end a loop over what Python makes one after the other, after {MOST:,} turns",
+                "Loop over range(n) or an array, or write a while loop.",
+            )
         more = going is not False and self.step()
         if not more:
             self._keep()

@@ -35,8 +35,20 @@ UNDEFINED = _Undefined()
 class _Elsewhere:
     """What stands for an item that another turn of a loop has made: it is not to be read."""
 
+    __slots__ = ()
+
     def __repr__(self) -> str:
         return "an item of another turn"
+
+    def _read(self, *_: Any, **__: Any) -> Any:
+        raise UnsupportedError(
+            "an item is read that another turn of a loop has appended",
+            "Keep it under a name of its own from turn to turn: previous = x; the last one is x[-1].",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _read
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _read
+    __getitem__ = __iter__ = __len__ = __bool__ = __float__ = __array_ufunc__ = __array_function__ = _read
 
 
 ELSEWHERE = _Elsewhere()

@@ -213,13 +213,13 @@ class Turns:
     def end(self, local: dict[str, Any]) -> None:
         """Look at what the turn has done, and take it back."""
         self._at.end()
-        stable = self._settle_lists()
+        lists = [(appended, last, appended.end()) for appended, last in self._lists.values()]
         after = self._run.undo(local, [*self._names])
         for x in self._slices_of:
             if id(x.owner) in after.memory:
                 raise Unstable(self._name_of(x.owner), "what the loop runs over", "written into")
         kept = [*self._own]
-        stable &= self._arrays()
+        stable = all([_settle_list(*found) for found in lists]) & self._arrays()
         for name in kept:
             stable &= self._keeps(name, after.names[name].value)
         for name, slot in self._names.items():
@@ -292,15 +292,6 @@ class Turns:
         last = Slot(self.graph, f".last of {name}", held(before[-1])) if before else None
         self._lists[id(place.holder)] = appended, last
 
-    def _settle_lists(self) -> bool:
-        stable = True
-        for appended, last in self._lists.values():
-            if not appended.end():
-                raise Unstable(appended.name, "a list to which a turn appends", "changed in another way")
-            if last is not None:
-                stable &= last.settle(appended.new[-1])
-        return stable
-
     def _name_of(self, root: Any) -> str:
         found = (name for name, slot in self._names.items() for x in slot.before.leaves if x is root)
         return next(found, ".memory")
@@ -360,3 +351,9 @@ class Turns:
         if is_traced(self.test):
             goes_on = self.test if goes_on is None else np.logical_and(goes_on, self.test)
         return None if goes_on is None else goes_on.node
+
+
+def _settle_list(appended: Appended, last: Slot | None, appends: bool) -> bool:
+    if not appends:
+        raise Unstable(appended.name, "a list to which a turn appends", "changed in another way")
+    return last is None or last.settle(appended.new[-1])
