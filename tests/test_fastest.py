@@ -526,6 +526,40 @@ def test_numbers_leave_quotients():
     close(small(x, 1e-180 * y), 2.5 * ((1e-200 * x) / (1e-180 * y)))
 
 
+def test_numbers_leave_solutions():
+    a, b = array(4, 4) + 5 * np.eye(4), array(4, 30)
+    program = agrees(lambda a, b: np.sum(np.linalg.solve(a, b) * np.linalg.solve(a, 0.5 * b)), a, b)
+    assert operators(program).count("linalg.solve") == 1
+    assert operators(agrees(lambda a, b: np.linalg.solve(2 * a, b), a, b)) == ["multiply", "linalg.solve"]
+
+
+# ---- products that sum nothing, norms of rows
+
+
+@pytest.mark.parametrize("subscripts", ["i,ni->ni", "ni,n->ni", "ni,ni->ni"])
+def test_an_einsum_that_only_scales_is_a_product(subscripts):
+    sizes = [tuple(SIZES[label] for label in term) for term in subscripts[:-4].split(",")]
+    x, y = (array(*shape, seed=i) for i, shape in enumerate(sizes))
+    program = agrees(lambda x, y: np.einsum(subscripts, x, y), x, y)
+    assert operators(program)[-1] == "multiply"
+    assert "einsum" not in operators(program)
+
+
+@pytest.mark.parametrize("subscripts", ["n,i->ni", "in,i->ni"])
+def test_an_einsum_of_unlike_axes_stays(subscripts):
+    sizes = [tuple(SIZES[label] for label in term) for term in subscripts[:-4].split(",")]
+    x, y = (array(*shape, seed=i) for i, shape in enumerate(sizes))
+    assert "multiply" not in operators(agrees(lambda x, y: np.einsum(subscripts, x, y), x, y))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [-1, 1, 0, None])
+def test_norms_of_rows_need_no_squares(axis, keepdims):
+    x = array(5, 3)
+    program = agrees(lambda x: np.linalg.norm(x, axis=axis, keepdims=keepdims), x)
+    assert ("linalg.norm" in operators(program)) == (axis in (0, None))
+
+
 # ---- masks of where derivatives flow
 
 

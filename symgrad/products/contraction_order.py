@@ -115,6 +115,15 @@ def _leaves(tree: Tree) -> tuple[int, ...]:
 # ---- where there is an order to choose
 
 
+@procedure(EINSUM)
+def scaled_without_sum(graph: Graph, node: Node) -> Variable | None:
+    """``einsum("ni,i->ni", A, v)`` is ``A * v``, which meets other products; an outer one stays."""
+    c = contraction_of(node)
+    if c is None or c.out not in c.terms or not c.is_product or not plain(*c.operands):
+        return None
+    return c.written(graph)
+
+
 @procedure(EINSUM, changes_nan=True)
 def pairs_of_many(graph: Graph, node: Node) -> Variable | None:
     """An einsum of many operands as contractions of two, so that nothing is planned at each call."""

@@ -69,6 +69,11 @@ class Contraction(NamedTuple):
         others = "".join(term for j, term in enumerate(self.terms) if j != i)
         return "".join(label for label in self.terms[i] if label not in self.out and label not in others)
 
+    @property
+    def is_product(self) -> bool:
+        """Whether two operands are multiplied number by number, with their axes in the order of the result."""
+        return len(self.terms) == 2 and not self.contracted and all(map(self._in_order, self.terms))
+
     def work(self) -> float:
         """What it takes, in numbers read or written."""
         return work_of(self.sizes, self.terms, self.out)
@@ -80,7 +85,7 @@ class Contraction(NamedTuple):
     def written(self, graph: Graph) -> Variable:
         """The contraction as a value: a matrix product or an elementwise one where it is that."""
         xs = [Variable(graph, x) for x in self.operands]
-        if len(xs) == 2 and not self.contracted and all(map(self._in_order, self.terms)):
+        if self.is_product:
             return np.multiply(*[placed(x, term, self.out) for x, term in zip(xs, self.terms, strict=True)])
         return xs[0] @ xs[1] if self._is_matmul() else np.einsum(self.subscripts, *xs)
 

@@ -18,6 +18,7 @@ from symgrad.errors import ShapeError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import EYE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.linalg import SOLVE
 from symgrad.ops.reduce import SUM
 from symgrad.ops.shape import RESHAPE
 from symgrad.products.contractions import CONTRACTIONS
@@ -178,11 +179,11 @@ def _no_larger(result: Shape, place: Shape) -> bool:
     return n <= m if isinstance(n, int) and isinstance(m, int) else len(result) <= len(place)
 
 
-@procedure(SUM, *CONTRACTIONS, changes_nan=True)
+@procedure(SUM, SOLVE, *CONTRACTIONS, changes_nan=True)
 def numbers_leave(graph: Graph, node: Node) -> Variable | None:
-    """``(c * A) @ B`` is ``c * (A @ B)``, and so for everything that sums products."""
-    for i, x in enumerate(node.inputs):
-        p = pulled(graph, x)
+    """``(c * A) @ B`` is ``c * (A @ B)``, and so for everything that sums products, or solves for them."""
+    for i in range(node.op is SOLVE, len(node.inputs)):  # of a matrix to solve with the inverse would leave
+        p = pulled(graph, node.inputs[i])
         if p is None or not (_no_larger(node.aval.shape, p.place) or _is_identity(p.rest.node)):
             continue
         rest = graph.add(node.op, (*node.inputs[:i], p.rest.node, *node.inputs[i + 1 :]), node.params)
