@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,7 +217,7 @@ class Turns:
         after = self._run.undo(local, [*self._names])
         for x in self._slices_of:
             if id(x.owner) in after.memory:
-                raise Unstable(self._name_of(x.owner), "what the loop runs over", "written into")
+                raise Unstable(self._name_of(x.owner, local), "what the loop runs over", "written into")
         kept = [*self._own]
         stable = all([_settle_list(*found) for found in lists]) & self._arrays()
         for name in kept:
@@ -225,7 +225,7 @@ class Turns:
         for name, slot in self._names.items():
             if name not in self._own and name not in kept:
                 stable &= slot.settle(after.names[name])
-        stable &= self._settle_places(after) & self._settle_memory(after)
+        stable &= self._settle_places(after) & self._settle_memory(after, local)
         self.stable = stable
 
     def _keeps(self, name: str, now: Any) -> bool:
@@ -253,12 +253,13 @@ class Turns:
                 raise Unstable(slot.name, "an array", "an array that is written into")
         return not written
 
-    def _settle_memory(self, after: Snapshot) -> bool:
+    def _settle_memory(self, after: Snapshot, local: Mapping[str, Any]) -> bool:
         stable = True
         for key, (root, before, now) in after.memory.items():
             if key not in self._memory:
                 stable = False
-                self._memory[key] = root, Slot(self.graph, self._name_of(root), held(Variable(self.graph, before)))
+                slot = Slot(self.graph, self._name_of(root, local), held(Variable(self.graph, before)))
+                self._memory[key] = root, slot
             else:
                 stable &= self._memory[key][1].settle(held(Variable(self.graph, now)))
         return stable
@@ -292,9 +293,10 @@ class Turns:
         last = Slot(self.graph, f".last of {name}", held(before[-1])) if before else None
         self._lists[id(place.holder)] = appended, last
 
-    def _name_of(self, root: Any) -> str:
-        found = (name for name, slot in self._names.items() for x in slot.before.leaves if x is root)
-        return next(found, ".memory")
+    def _name_of(self, root: Any, local: Mapping[str, Any]) -> str:
+        found = [name for name, slot in self._names.items() for x in slot.before.leaves if x is root]
+        found += [name for name, x in local.items() if is_traced(x) and x.owner is root]
+        return found[0] if found else ".memory"
 
     # ---- all turns
 

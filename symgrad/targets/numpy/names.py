@@ -122,3 +122,15 @@ class Scope:
     floats: bool = True  # whether loops over numbers run on Python floats
     sizes: Collection[str] = ()  # the symbols that are mentioned
     depth: int = 0  # how many loops stand around
+
+
+def plural(name: str) -> str:
+    """What a stack of values of a name is called."""
+    return f"all_{name}" if name.endswith("s") else f"{name}s"
+
+
+def singular(name: str) -> str | None:
+    """What one of several is called, if their name says so."""
+    if name.startswith("all_"):
+        return name.removeprefix("all_")
+    return name.removesuffix("s") if name.endswith("s") else None

@@ -17,7 +17,7 @@ from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, BOTH, COMPARE, NOT, SUM, Code, Name, call, several, tested
 from symgrad.targets.numpy.body import LONGEST
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
-from symgrad.targets.numpy.names import RESERVED
+from symgrad.targets.numpy.names import RESERVED, singular
 from symgrad.targets.numpy.stacks import Stacks
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured, Together
@@ -286,8 +286,8 @@ class Loop(Stacks):
             name = joint.rows[joint.items.index(of)]
             return names.temporary() if name is None else names.fresh(name)
         if name is None and isinstance(array, Name):
-            one = array.text.removesuffix("s")
-            name = one if one and one != array.text and one not in RESERVED else f"{array.text}_{self.count.text}"
+            one = singular(array.text)
+            name = one if one and one not in RESERVED else f"{array.text}_{self.count.text}"
         return names.fresh(name or "row")
 
     def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:

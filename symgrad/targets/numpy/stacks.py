@@ -8,6 +8,7 @@ from symgrad.core.graph import CONSTANT, SIZE, Node
 from symgrad.ops.control import SCAN
 from symgrad.spelling import Code, Name, call, spell_dtype, spell_param
 from symgrad.targets.numpy.body import Expr
+from symgrad.targets.numpy.names import plural
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement
 from symgrad.targets.numpy.structured import Move, Structured, Together
 
@@ -47,7 +48,7 @@ class Stacks:
         if item in self.joint:
             return self._begin_joint(item, hint)
         if outer.hint(item) is None and hint and self.twin is None:
-            outer.names.rename(item, outer.names.fresh(f"{hint}s"))
+            outer.names.rename(item, outer.names.fresh(plural(hint)))
         name = outer.name(item)
         if self.is_listed(item):
             outer.written.append(Assign((name,), Code("[]")))
