@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
 from symgrad.control.behind import accumulate_behind, compute_behind
-from symgrad.control.branches import settle_branches
+from symgrad.control.branches import join_branches, settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
@@ -244,6 +244,13 @@ OPTIMISE = (
         takes="loops, and loops that run backwards over what they kept of each turn",
         gives="fewer values kept: of a turn and its pullback simplified as one",
         why="which values are few and cheap is known once rules have been applied",
+    ),
+    Stage(
+        in_bodies(join_branches),
+        level=1,
+        takes="branches on one predicate",
+        gives="one branch with the results of all",
+        why="a derivative appends a branch beside the one that it needs more of",
     ),
     Stage(
         in_bodies(settle_branches),

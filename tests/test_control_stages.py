@@ -5,7 +5,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.control.behind import accumulate_behind, compute_behind
-from symgrad.control.branches import settle_branches
+from symgrad.control.branches import join_branches, settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
@@ -801,3 +801,37 @@ def test_branches_on_what_is_known_are_the_side_that_is_taken():
 def test_sides_that_differ_stay():
     graph = traced(lambda x: sg.cond(x > 0, lambda: np.sin(x), lambda: np.cos(x)), 0.3)
     assert settle_branches(graph) is graph
+
+
+@pytest.mark.parametrize("x", [0.3, -0.3])
+def test_branches_on_one_predicate_are_one_where_nothing_stands_between(x):
+    def f(x, y):
+        a, b = sg.cond(x > 0, lambda: (np.sin(x), x), lambda: (np.cos(x), y))
+        c = sg.cond(x > 0, lambda: a * y, lambda: y - b)  # reads the first
+        d = sg.cond(x > 0, lambda: np.exp(np.tanh(c) * y), lambda: y)
+        e = sg.cond(x > 0, lambda: np.sin(np.sin(c) * y), lambda: y * y)
+        return d + sg.cond(x > 0, lambda: e, lambda: np.sin(c)) * sg.cond(x > 0, lambda: np.sin(a), lambda: b)
+
+    def g(x, y):
+        a = sg.cond(x > 0, lambda: np.sin(x), lambda: y)
+        b = sg.cond(y > 0, lambda: np.cos(x), lambda: y)
+        c = sg.cond(x > 0, lambda: y * np.sin(b), lambda: b)
+        d = sg.cond(y > 0, lambda: y * np.exp(a), lambda: np.exp(a * x))
+        return c * sg.cond(x > 0, lambda: d, lambda: x) + np.sin(a) * sg.cond(x > 0, lambda: np.sin(d), lambda: y)
+
+    for function, branches in ((f, 1), (g, 4)):
+        graph = traced(function, x, 0.7)
+        after = join_branches(graph)
+        same(graph, after, (x, 0.7))
+        assert operations(after).count("cond") == branches
+    assert join_branches(after) is after
+
+
+def test_a_branch_that_needs_another_by_way_of_something_else_stays():
+    def f(x):
+        a = sg.cond(x > 0, lambda: np.sin(x), lambda: x)
+        b = np.tanh(a)
+        return sg.cond(x > 0, lambda: b, lambda: x)
+
+    graph = traced(f, 0.3)
+    assert join_branches(graph) is graph

@@ -1,4 +1,4 @@
-"""Branches of which something is known: which side is taken, or that both sides compute the same."""
+"""Branches: several on one predicate, and those of which something is known."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from symgrad.analysis.values import number
-from symgrad.control.opened import items_of, stand_in
+from symgrad.control.opened import instead_of, items_of, stand_in
+from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import Graph, Node
 from symgrad.core.region import Region, inline
-from symgrad.frontend.variable import Variable
+from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND
 from symgrad.rewrite.engine import Made, copied
 
@@ -27,6 +28,67 @@ def branch_of(node: Node) -> Branch:
     """A node that is a branch, by its parts."""
     params = dict(node.params)
     return Branch(node.inputs[0], node.inputs[1:], params["then"], params["other"])
+
+
+def join_branches(graph: Graph, numerics: str = "stable") -> Graph:
+    """One branch of several on one predicate, where no other value stands between them."""
+    nodes = [node for node in graph.live if node.op is COND]
+    if len({node.inputs[0] for node in nodes}) == len(nodes):
+        return graph
+    needs = Needs(graph, nodes, {node: node.inputs[0] for node in nodes})
+    groups: list[list[Node]] = []
+    for node in nodes:
+        of_one = (group for group in groups if group[0].inputs[0] is node.inputs[0])
+        group = next((group for group in of_one if needs.may_join(group, node)), None)
+        if group is None:
+            groups.append([node])
+        else:
+            needs.join(group, node)
+            group.append(node)
+    items, instead = items_of(graph.live), dict[Node, Made]()
+    first: dict[Node, Node] = {}
+    inputs: dict[Node, Sequence[Node]] = {}
+    for one, *others in groups:
+        if others:
+            joined = _Joined([one, *others], items)
+            instead |= instead_of(joined.appended, one, joined.results)
+            first |= dict.fromkeys(others, one)
+            inputs[one] = joined.inputs
+    return copied(graph, instead, in_order(graph, first, inputs)) if instead else graph
+
+
+class _Joined:
+    """Several branches on one predicate as one."""
+
+    def __init__(self, nodes: Sequence[Node], items: Mapping[Node, Mapping[int, Node]]) -> None:
+        branches = {node: branch_of(node) for node in nodes}
+        count = 0
+        self.results: dict[Node, int] = {}  # of all the results of one
+        for node, branch in branches.items():
+            self.results |= {x: count + i for i, x in items[node].items()}
+            count += len(branch.then.results)
+        every = dict.fromkeys(x for branch in branches.values() for x in branch.operands)
+        operands = [x for x in every if x not in self.results]
+        self.inputs = nodes[0].inputs[0], *operands
+        self.sides = {side: self._side(branches, side, operands) for side in ("other", "then")}
+
+    def _side(self, branches: Mapping[Node, Branch], side: str, operands: Sequence[Node]) -> Region:
+        graph = Graph()
+        given = [stand_in(graph, x.aval, x.where) for x in operands]
+        image, found = dict(zip(operands, given, strict=True)), list[Node]()
+        for node, branch in branches.items():
+            region: Region = getattr(branch, side)
+            graph.provenance = node.where
+            own = inline(graph, region, [image[x] for x in branch.operands])
+            region.label(graph, own)
+            before = len(found)
+            found += [own[y] for y in region.results]
+            image |= {x: found[i] for x, i in self.results.items() if before <= i < len(found)}
+        return Region(graph, given, found)
+
+    def appended(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
+        """The one branch in another graph."""
+        return graph.add(COND, tuple([image[x] for x in self.inputs]), freeze(COND, self.sides))
 
 
 def settle_branches(graph: Graph, numerics: str = "stable") -> Graph:

@@ -7,7 +7,6 @@ along with the values that they are of; what a program computes twice, it comput
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop, heappush
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from symgrad.control.opened import (
     stand_in,
     turn_in,
 )
+from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import Graph, Node
 from symgrad.ops.control import PLACE, SCAN
 from symgrad.rewrite.engine import Made, copied
@@ -50,12 +50,14 @@ def _fused(graph: Graph) -> Graph | None:
     items = items_of(graph.live)
     instead: dict[Node, Made] = {}
     first: dict[Node, Node] = {}
+    inputs: dict[Node, Sequence[Node]] = {}
     for each in joined:
         node, *others = [loop.node for loop in each.loops]
         results = {x: each.results[loop.node][i] for loop in each.loops for i, x in items[loop.node].items()}
         instead |= instead_of(each.opened.appended, node, results)
         first |= dict.fromkeys(others, node)
-    return copied(graph, instead, _in_order(graph, first))
+        inputs[node] = each.opened.inputs
+    return copied(graph, instead, in_order(graph, first, inputs))
 
 
 # ---- which loops
@@ -70,52 +72,19 @@ class _Group:
 
 def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
     """Loops of which none needs another, even by way of other groups, and that have something in common."""
-    needs = _needed_loops(graph, loops)
+    needs = Needs(graph, [loop.node for loop in loops])
     groups: list[_Group] = []
-    members: list[int] = []  # of each group its loops, as bits
-    for i, loop in enumerate(loops):
-        for k, group in enumerate(groups):
-            apart = not needs[i] & members[k] and not any(needs[j] >> i & 1 for j in _bits(members[k]))
-            joined = _joined([*group.loops, loop]) if apart else None
+    for loop in loops:
+        for group in groups:
+            nodes = [x.node for x in group.loops]
+            joined = _joined([*group.loops, loop]) if needs.may_join(nodes, loop.node) else None
             if joined is not None:
                 group.loops, group.joined = [*group.loops, loop], joined
-                members[k] |= 1 << i
-                _close(needs, members[k])
+                needs.join(nodes, loop.node)
                 break
         else:
             groups.append(_Group(loop))
-            members.append(1 << i)
     return groups
-
-
-def _needed_loops(graph: Graph, loops: Sequence[Loop]) -> list[int]:
-    """For each loop those that it needs, as bits."""
-    place = {loop.node: i for i, loop in enumerate(loops)}
-    if len(loops) == 1:
-        return [0]
-    above: dict[Node, int] = {}
-    for node in graph.live:
-        bits = 0
-        for x in node.inputs:
-            bits |= above[x]
-        above[node] = bits | 1 << place[node] if node in place else bits
-    return [above[loop.node] & ~(1 << i) for i, loop in enumerate(loops)]
-
-
-def _bits(bits: int) -> list[int]:
-    return [i for i in range(bits.bit_length()) if bits >> i & 1]
-
-
-def _close(needs: list[int], together: int) -> None:
-    """What needs one of some loops needs what all of them do."""
-    all_needed = 0
-    for i in _bits(together):
-        all_needed |= needs[i]
-    for i, bits in enumerate(needs):
-        if together >> i & 1:
-            needs[i] = all_needed
-        elif bits & together:
-            needs[i] |= together | all_needed
 
 
 # ---- what they become
@@ -236,33 +205,3 @@ class _Together:
             one.node: [*(carried[kind] for kind in kinds), *(stacked[y] for y in turn.stacked), last]
             for one, kinds, turn in zip(self.loops, self.kinds, self.turns, strict=True)
         }
-
-
-# ---- where it stands
-
-
-def _in_order(graph: Graph, first: dict[Node, Node]) -> list[Node]:
-    """What is to be made, with the first loops of groups behind all that the others are given.
-
-    Apart from that in the order in which it was.
-    """
-    inputs = set(graph.inputs)
-    nodes = [*graph.inputs, *(x for x in graph.live if x not in inputs and x not in first)]
-    needs = {x: dict.fromkeys(first.get(y, y) for y in x.inputs) for x in nodes}
-    for loop, leader in first.items():
-        needs[leader] |= dict.fromkeys(first.get(y, y) for y in loop.inputs)
-    users: dict[Node, list[Node]] = {x: [] for x in nodes}
-    for x in nodes:
-        for y in needs[x]:
-            users[y].append(x)
-    waits = {x: len(needs[x]) for x in nodes}
-    ready = [(x.id, x) for x in nodes if not waits[x]]
-    ordered = []
-    while ready:
-        _, x = heappop(ready)
-        ordered.append(x)
-        for user in users[x]:
-            waits[user] -= 1
-            if not waits[user]:
-                heappush(ready, (user.id, user))
-    return ordered

@@ -85,7 +85,9 @@ def both(a: Any, rest: Callable[[], Any]) -> Any:
     found = _simple(known, rest)
     if type(found) is bool:
         return known if found else False
-    return chosen(known, rest, lambda: a) if found is None else np.logical_and(known, found)
+    if found is None:
+        return chosen(known, rest, lambda: False if known is a else a)
+    return np.logical_and(known, found)
 
 
 def either(a: Any, rest: Callable[[], Any]) -> Any:
@@ -96,7 +98,9 @@ def either(a: Any, rest: Callable[[], Any]) -> Any:
     found = _simple(known, rest)
     if type(found) is bool:
         return True if found else known
-    return chosen(known, lambda: a, rest) if found is None else np.logical_or(known, found)
+    if found is None:
+        return chosen(known, lambda: True if known is a else a, rest)
+    return np.logical_or(known, found)
 
 
 def _simple(known: Variable, rest: Callable[[], Any]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from symgrad.analysis.values import number
 from symgrad.core.graph import Node
-from symgrad.spelling import CHOICE, EITHER, NOT, OR, Code, Name, tested
+from symgrad.spelling import CHOICE, EITHER, NOT, OR, Code, Name, Truth, infix, tested
 from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
@@ -38,6 +38,8 @@ def write_branch(body: Structured, node: Node) -> None:
             code = sides[0]
         else:
             code = condition.code if is_condition else _conditional(test, *sides)
+            if item.aval.dtype == bool and not is_condition:
+                code = _as_truth(code, test, (then, other), sides)
         if len(code.text) <= LONGEST:
             reads = [r for x in node.inputs for r in body.read(x).reads]
             body.offer(item, Expr(code, condition.depth + 1, tuple(reads)))
@@ -102,6 +104,17 @@ def _without_idle_remarks(statements: Sequence[Statement]) -> Sequence[Statement
 
 def _conditional(condition: Code, then: Code, other: Code) -> Code:
     return Code(f"{then.at(OR)} if {condition.at(EITHER)} else {other.at(CHOICE)}", CHOICE)
+
+
+def _as_truth(code: Code, test: Code, chosen: Sequence[Node], sides: Sequence[Code]) -> Code:
+    """One truth or another: where that is tested, ``and`` or ``or`` if one of them is known."""
+    then, other = map(tested, sides)
+    always, never = number(chosen[0]), number(chosen[1])
+    if never is not None and not never:
+        return Truth(code.text, code.level, test=infix("and", test, then))
+    if always:
+        return Truth(code.text, code.level, test=infix("or", test, other))
+    return code
 
 
 def _others(statements: Sequence[Statement]) -> list[Suite]:

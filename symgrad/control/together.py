@@ -1,0 +1,87 @@
+"""Nodes that become one: which may, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from heapq import heappop, heappush
+
+from symgrad.core.graph import ITEM, Graph, Node
+
+
+class Needs:
+    """Which of some nodes need which others, also when several have become one.
+
+    Nodes of one kind, where there are `kinds`, may read results of each other when they are one.
+    """
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node], kinds: Mapping[Node, Hashable] | None = None) -> None:
+        self._places = {node: i for i, node in enumerate(nodes)}
+        self._together = [1 << i for i in range(len(nodes))]
+        self._needs: list[int] = []
+        self._alike: list[int] = []  # of its kind, whose results are among the inputs
+        self._between: list[int] = []  # needed for other inputs
+        above: dict[Node, int] = {}
+        for node in graph.live:
+            alike = between = needed = 0
+            for x in node.inputs:
+                maker = x.inputs[0] if x.op is ITEM else x
+                needed |= above[x]
+                if kinds and node in kinds and kinds[node] == kinds.get(maker):
+                    alike |= 1 << self._places[maker]
+                else:
+                    between |= above[x]
+            above[node] = needed
+            if node in self._places:
+                above[node] |= 1 << self._places[node]
+                self._needs.append(needed)
+                self._alike.append(alike)
+                self._between.append(between)
+
+    def may_join(self, group: Sequence[Node], node: Node) -> bool:
+        """Whether a node that stands later can become one with some that have: no other stands between."""
+        first, i = self._places[group[0]], self._places[node]
+        together = self._together[first]
+        outside = self._between[i] | self._alike[i] & ~together
+        for k in _bits(outside):
+            outside |= self._needs[k]
+        return not (outside & together or self._needs[first] >> i & 1)
+
+    def join(self, group: Sequence[Node], node: Node) -> None:
+        """Let a node become one with a group: what needs one of them needs what all do."""
+        i, j = self._places[group[0]], self._places[node]
+        together = self._together[i] | self._together[j]
+        needed = (self._needs[i] | self._needs[j]) & ~together
+        for k, bits in enumerate(self._needs):
+            if together >> k & 1:
+                self._together[k], self._needs[k] = together, needed
+            elif bits & together:
+                self._needs[k] |= together | needed
+
+
+def _bits(bits: int) -> list[int]:
+    return [i for i in range(bits.bit_length()) if bits >> i & 1]
+
+
+def in_order(graph: Graph, first: Mapping[Node, Node], inputs: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """What is to be made where all that have a `first` become one with it, which is given `inputs`.
+
+    Apart from that in the order in which it was.
+    """
+    given = set(graph.inputs)
+    nodes = [*graph.inputs, *(x for x in graph.live if x not in given and x not in first)]
+    needs = {x: dict.fromkeys(first.get(y, y) for y in inputs.get(x, x.inputs)) for x in nodes}
+    users: dict[Node, list[Node]] = {x: [] for x in nodes}
+    for x in nodes:
+        for y in needs[x]:
+            users[y].append(x)
+    waits = {x: len(needs[x]) for x in nodes}
+    ready = [(x.id, x) for x in nodes if not waits[x]]
+    ordered = []
+    while ready:
+        _, x = heappop(ready)
+        ordered.append(x)
+        for user in users[x]:
+            waits[user] -= 1
+            if not waits[user]:
+                heappush(ready, (user.id, user))
+    return ordered
