@@ -31,38 +31,58 @@ class TurnPlace:
     graph : Graph
     length : int, Dim or Variable
         How many turns there may be; -1 is no bound.
+    exact : bool
+        Whether there are as many.
     """
 
-    def __init__(self, graph, length):
-        self.graph, self.length = graph, length
+    def __init__(self, graph, length, exact=False):
+        self.graph, self.exact, self._length = graph, exact, length
         self.size = None
+        self.is_first = False  # whether the turn that is being traced is the first one, at the place 0
         self.inner = set()  # what places of loops in a turn are called
+        self.seed = None  # what stands for it in the turn that is being traced, or was the last one
 
     def begin(self, aval):
         """A stand-in for it in a turn that is traced from now on."""
-        seed = self.graph.seed(aval)
-        self.graph.places[seed] = self
-        self.graph.turns.append(self)
+        graph, before = self.graph, self.seed
+        self.seed = graph.seed(aval)
+        if before in graph.names:
+            graph.label(self.seed, graph.names[before])
+        graph.places[self.seed] = self
+        graph.turns.append(self)
         self.inner.clear()
-        return seed
+        return self.seed
 
     def end(self):
         """The turn has been traced, or is given up, and so are loops in it that are not over."""
         turns = self.graph.turns
         del turns[turns.index(self) :]
 
-    def as_size(self, seed):
-        """The size that a stand-in for it is: the same one in all turns that are traced."""
+    @property
+    def length(self):
+        """How many turns there may be, as a size; None where that is not known."""
+        length = self._length
+        if not isinstance(length, (int, Dim)):
+            length = _size_of(self.graph, length.node)
+        return None if isinstance(length, int) and length < 0 else length
+
+    @property
+    def turns(self):
+        """How many turns there are, if that is known."""
+        return self.length if self.exact else None
+
+    def here(self):
+        """The size that it is: the same one in all turns that are traced."""
+        if self.is_first:
+            return 0
         if self.size is None:
-            name, turns = self.graph.names.get(seed), self.length
-            if not isinstance(turns, (int, Dim)):
-                turns = _size_of(self.graph, turns.node)
+            name = self.graph.names.get(self.seed)
             name = not_called(identifier(name)) if isinstance(name, str) else TURN
             others = {place.name for place in self.graph.turns} | self.inner
-            turns = None if isinstance(turns, int) and turns < 0 else turns
-            self.size = self.graph.sizes.place(name, turns, others - {None})
-        for outer in self.graph.turns[: self.graph.turns.index(self)]:
-            outer.inner.add(self.name)
+            self.size = self.graph.sizes.place(name, self.length, others - {None})
+        for outer in self.graph.turns:
+            if outer is not self:
+                outer.inner.add(self.name)
         return self.size
 
     @property
@@ -83,7 +103,7 @@ def size_by_place(x):
 def _size_of(graph, node):
     if node.op is SEED:
         place = graph.places.get(node)
-        return None if place is None else place.as_size(node)
+        return None if place is None else place.here()
     if node.op is SIZE:
         return dict(node.params)["value"]
     if node.op is CONSTANT:

@@ -11,8 +11,9 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.items import Items, items_of
+from symgrad.frontend.conversion.slots import Unstable
 from symgrad.frontend.conversion.state import UNDEFINED, Run
-from symgrad.frontend.conversion.turns import Turns, Unstable
+from symgrad.frontend.conversion.turns import Turns
 from symgrad.ops.operands import is_traced
 
 AUTO = 16
@@ -123,6 +124,10 @@ class Loop(Construct):
                 error = found
         else:
             self.turns.abandon(local)
+        if isinstance(error, (Unstable, SymgradError)) and self.turns.try_first():
+            if isinstance(error, SymgradError):
+                error.forget()
+            return True
         self._error = error
         return isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
 

@@ -3,144 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
-from symgrad.core.provenance import Where, here
 from symgrad.core.shapes import same_shape
-from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.frontend.bodies import Turn, common, promoted, recorded
-from symgrad.frontend.conversion.absent import Perhaps
+from symgrad.frontend.bodies import Turn, promoted, recorded
 from symgrad.frontend.conversion.items import Items
-from symgrad.frontend.conversion.jumps import label
 from symgrad.frontend.conversion.lists import Appended
-from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
-from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held, is_same
+from symgrad.frontend.conversion.resized import is_of_turn
+from symgrad.frontend.conversion.slots import Slot, Unstable, shown
+from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import TurnPlace
 
 MOST = 8  # turns that are traced until what is carried keeps its type
-
-
-class Unstable(Exception):
-    """A turn makes something of the state that cannot be carried."""
-
-    def __init__(self, name: str, before: str, after: str) -> None:
-        super().__init__(name)
-        self._fact = f"{called_by(name)} is {before} where a turn of the loop begins, and {after} where it ends"
-        self._where: Where = here()
-
-    def refusal(self) -> SymgradError:
-        return UnsupportedError(self._fact, "Keep its type and its shape from turn to turn.", self._where)
-
-
-class Leaf(NamedTuple):
-    """A part of the state: what it is before the loop, and as what it is carried; a node None of what stays."""
-
-    before: Any
-    node: Node | None
-    aval: Aval | None
-
-
-class Slot:
-    """A name, a place in a container, or memory, that a turn changes."""
-
-    def __init__(self, graph: Graph, name: str, before: Held) -> None:
-        self.graph, self.name = graph, name
-        self.take(before, before)
-
-    def take(self, before: Held, like: Held) -> None:
-        """Carry what it is before the loop, of the structure of `like`."""
-        self.before, self.structure = before, like.structure
-        self.outs: list[tuple[Any, Node | None, Leaf]] = []
-        self.results: list[Node] = []
-        pairs = zip(like.leaves, like.nodes, strict=True)
-        self.leaves = [self._leaf(x, node, before.bound) for x, node in pairs]
-
-    def _leaf(self, x: Any, node: Node | None, bound: bool) -> Leaf:
-        if not is_numeric(x):
-            return Leaf(x, None, None)
-        node = node or lift(self.graph, x)
-        return Leaf(x, node if bound else filler(self.graph, node.aval), node.aval)
-
-    @property
-    def carried(self) -> list[Leaf]:
-        return [leaf for leaf in self.leaves if leaf.node is not None]
-
-    def stand_ins(self) -> Any:
-        """The value that a turn begins with; `seeds` are the nodes in it."""
-        self.seeds: list[Node] = []
-        self.arrays: list[Any] = []
-        return tree.unflatten(self.structure, [self._stand_in(leaf) for leaf in self.leaves])
-
-    def _stand_in(self, leaf: Leaf) -> Any:
-        if leaf.aval is None:
-            return leaf.before
-        seed = self.graph.seed(leaf.aval)
-        label(self.graph, seed, self.name)
-        self.seeds.append(seed)
-        x = Variable(self.graph, seed)
-        x.stands_for(leaf.before)
-        self.arrays.append(x)
-        return x
-
-    def settle(self, after: Held) -> bool:
-        """Compare with what the turn has made of it: whether that is of the same types, which it is given if not."""
-        if any(type(x) is Perhaps for x in after.leaves):
-            raise Unstable(self.name, shown(self.before), "None or an array, depending on traced values")
-        if not self.before.bound and not self.carried and after.bound:
-            self.take(self.before, after)
-            return not self.carried
-        if self.structure != after.structure:
-            raise Unstable(self.name, shown(self.before), shown(after))
-        self.outs = [x for x in zip(after.leaves, after.nodes, self.leaves, strict=True) if x[2].node is not None]
-        for x, _, leaf in zip(after.leaves, after.nodes, self.leaves, strict=True):
-            if (leaf.node is None and not is_same(x, leaf.before)) or (leaf.node is not None and not is_numeric(x)):
-                raise Unstable(self.name, shown(self.before), shown(after))
-        self.results = [node or lift(self.graph, x) for x, node, _ in self.outs]
-        before = [leaf.aval for leaf in self.carried]
-        wide = iter([self._widened(leaf, out, after) for leaf, out in zip(self.carried, self.results, strict=True)])
-        self.leaves = [leaf if leaf.node is None else next(wide) for leaf in self.leaves]
-        return before == [leaf.aval for leaf in self.carried]
-
-    def result(self, final: Iterator[Variable], shared: Collection[int]) -> Any:
-        """The value behind the loop, of what is carried in the end; `shared` arrays may have several names."""
-        outs = iter(self.outs)
-        return tree.unflatten(
-            self.structure,
-            [leaf.before if leaf.node is None else _behind(next(final), next(outs)[0], shared) for leaf in self.leaves],
-        )
-
-    def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:
-        assert leaf.aval is not None
-        if not same_shape(leaf.aval.shape, out.aval.shape):
-            raise Unstable(self.name, shown(self.before), shown(after))
-        return leaf._replace(aval=common(leaf.aval, out.aval))
-
-    @property
-    def was_written(self) -> bool:
-        """Whether a turn writes into an array that it began with: into one that others may see."""
-        return any(x.was_written for x in self.arrays)
-
-
-def _behind(final: Variable, out: Any, shared: Collection[int]) -> Variable:
-    final.as_array(is_traced(out) and out.writes_in_place)
-    if is_traced(out) and id(out.owner) in shared:
-        for x in (final, out.owner):
-            if not x.locked:
-                x.lock("a loop may have made it another name of an array: which one is written into is not known")
-    return final
-
-
-def shown(x: Held) -> str:
-    """A value in a message."""
-    return "not bound" if not x.bound else tree.written(x.structure, [described(y) for y in x.leaves])
 
 
 class Turns:
@@ -156,19 +38,24 @@ class Turns:
 
     def __init__(self, graph: Graph, entry: dict[str, Any], flags: Sequence[str], items: Items | None) -> None:
         self.graph, self._flags, self._items = graph, flags, items
-        self._names = {name: Slot(graph, name, held(x)) for name, x in entry.items()}
+        # flags may end it before its length
+        self._at = TurnPlace(graph, UNBOUNDED if items is None else items.length, exact=not flags)
+        self._names = {name: self._slot(name, held(x)) for name, x in entry.items()}
         self._places: dict[tuple[int, Any], tuple[Place, Slot]] = {}
         self._memory: dict[int, tuple[Any, Slot]] = {}
         self._lists: dict[int, tuple[Appended, Slot | None]] = {}  # and what stands for the last item
         # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
         self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
         self._passes = 0
-        self._at = TurnPlace(graph, UNBOUNDED if items is None else items.length)
+        self._has_tried = False  # the first turn by itself
         self.stable = False
         self.test: Any = True
         self._slices_of = (
             [x if is_traced(x) else Variable(graph, lift(graph, x)) for x in items.arrays] if items is not None else []
         )
+
+    def _slot(self, name: str, before: Held) -> Slot:
+        return Slot(self.graph, name, before, self._at)
 
     # ---- a turn
 
@@ -178,7 +65,7 @@ class Turns:
         if self._passes > MOST:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._run = Run(self.graph, local)
-        graph = self.graph
+        graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
         for root, slot in self._memory.values():
@@ -189,7 +76,6 @@ class Turns:
             place.put(slot.stand_ins())
         for appended, last in self._lists.values():
             appended.begin([last.stand_ins()] if last is not None else [])
-        self.place = self._at.begin(PLACE)
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
         return self._own | values
 
@@ -208,7 +94,14 @@ class Turns:
 
     def abandon(self, local: dict[str, Any]) -> None:
         self._at.end()
+        self._at.is_first = False
         self._run.abandon(local)
+
+    def try_first(self) -> bool:
+        """Whether to trace the first turn, once, to learn how it changes shapes: where arrays are bounded by turns."""
+        tries = self._at.name is not None and not self._has_tried
+        self._at.is_first, self._has_tried = tries, self._has_tried or tries
+        return tries
 
     def end(self, local: dict[str, Any]) -> None:
         """Look at what the turn has done, and take it back."""
@@ -226,7 +119,11 @@ class Turns:
             if name not in self._own and name not in kept:
                 stable &= slot.settle(after.names[name])
         stable &= self._settle_places(after) & self._settle_memory(after, local)
-        self.stable = stable
+        for appended, _ in self._lists.values():
+            if any(is_of_turn(y, self._at.name) for y in appended.rows()):
+                raise Unstable(appended.name, "a list of arrays of one shape", "one of arrays of another shape")
+        self.stable = stable and not self._at.is_first
+        self._at.is_first = False
 
     def _keeps(self, name: str, now: Any) -> bool:
         """Whether a name has what it had; a list or a dict that is made anew is carried as its items are."""
@@ -247,7 +144,7 @@ class Turns:
                 raise Unstable(name, "of several arrays", "of arrays that are written into")
             self._own[name] = before
             root = before.owner
-            self._memory.setdefault(id(root), (root, Slot(self.graph, name, held(Variable(self.graph, root.node)))))
+            self._memory.setdefault(id(root), (root, self._slot(name, held(Variable(self.graph, root.node)))))
         for _, slot in self._places.values():
             if slot.was_written:
                 raise Unstable(slot.name, "an array", "an array that is written into")
@@ -258,7 +155,7 @@ class Turns:
         for key, (root, before, now) in after.memory.items():
             if key not in self._memory:
                 stable = False
-                slot = Slot(self.graph, self._name_of(root, local), held(Variable(self.graph, before)))
+                slot = self._slot(self._name_of(root, local), held(Variable(self.graph, before)))
                 self._memory[key] = root, slot
             else:
                 stable &= self._memory[key][1].settle(held(Variable(self.graph, now)))
@@ -277,7 +174,7 @@ class Turns:
                 raise Unstable(place.name, shown(before), shown(now))
             if key not in self._places:
                 stable = False
-                self._places[key] = place, Slot(self.graph, place.name, before)
+                self._places[key] = place, self._slot(place.name, before)
             else:
                 stable &= self._places[key][1].settle(now)
         return stable
@@ -290,7 +187,7 @@ class Turns:
         name = next(name for name, slot in self._names.items() if slot.before.value is place.holder)
         appended = Appended(self.graph, name, place.holder)
         before = appended.before
-        last = Slot(self.graph, f".last of {name}", held(before[-1])) if before else None
+        last = self._slot(f".last of {name}", held(before[-1])) if before else None
         self._lists[id(place.holder)] = appended, last
 
     def _name_of(self, root: Any, local: Mapping[str, Any]) -> str:

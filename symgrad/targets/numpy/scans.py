@@ -98,7 +98,8 @@ class Loop(Stacks):
         """Find out what runs: over what, up to when, and what is counted."""
         outer, part = self.outer, self.part
         counts = self.test is not None and not self.stacked and (self.last or self.symbol in outer.scope.sizes)
-        self.is_while = number(self.length) == UNBOUNDED or (bool(counts) and not self.reverse)
+        ranges = self.reverse or self.place is not None
+        self.is_while = number(self.length) == UNBOUNDED or (bool(counts) and not ranges)
         self.rows = part.given[self.carried + 1 :][: len(self.slices)]
         used = [x for x in self.rows if part.reads(x)]
         asked = any(each.reads(each.given[self.carried]) for each in (part, self.test) if each)

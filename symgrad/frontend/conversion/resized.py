@@ -1,0 +1,74 @@
+"""Arrays that every turn of a loop makes longer, or shorter, by as much: carried in ones of the largest shape."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import Shape, Size, largest, symbols_of
+from symgrad.frontend.variable import Variable
+from symgrad.ops.index import SET
+from symgrad.ops.index_expressions import encode
+
+
+class Resized(NamedTuple):
+    """A shape that changes by as much at every turn.
+
+    Attributes
+    ----------
+    start : tuple of int or Dim
+        Before the loop.
+    by : tuple of int
+        How much longer each axis is behind a turn.
+    turns : int or Dim
+        How many there are.
+    """
+
+    start: Shape
+    by: tuple[int, ...]
+    turns: Size
+
+    def after(self, turns: Size) -> Shape:
+        """The shape behind so many turns."""
+        return tuple([n + each * turns for n, each in zip(self.start, self.by, strict=True)])
+
+    @property
+    def whole(self) -> Shape:
+        """The largest shape."""
+        return tuple([largest(n, end) for n, end in zip(self.start, self.after(self.turns), strict=True)])
+
+    def begun(self, graph: Graph, x: Node) -> Node:
+        """What it is before the loop, in an array of the largest shape."""
+        if same_shape(self.start, self.whole):
+            return x
+        whole = np.zeros(self.whole, x.aval.dtype, like=Variable(graph, x))
+        return self.written(whole, Variable(graph, x), 0)
+
+    def read(self, whole: Variable, turns: Size) -> Variable:
+        """What it is behind so many turns; writing into it does not write into the whole."""
+        return Variable(whole.graph, whole[self._key(turns)].node)
+
+    def written(self, whole: Variable, x: Any, turns: Size) -> Node:
+        """The whole with what it is behind so many turns."""
+        key, _ = encode(whole, self._key(turns))
+        node: Node = SET(whole, x, key=key).node
+        return node
+
+    def _key(self, turns: Size) -> tuple[slice, ...]:
+        return tuple([slice(n) if each else slice(None) for n, each in zip(self.after(turns), self.by, strict=True)])
+
+
+def resized(before: Aval, after: Aval, turns: Size | None) -> Resized | None:
+    """How one turn has changed a shape, where every turn may change it as much; None where it may not."""
+    if turns is None or before.ndim != after.ndim:
+        return None
+    by = [m - n for n, m in zip(before.shape, after.shape, strict=True)]
+    return Resized(before.shape, tuple(by), turns) if all(type(each) is int for each in by) else None
+
+
+def is_of_turn(y: Node, place: str | None) -> bool:
+    """Whether a value has a shape that only the turn knows, by what its place is called."""
+    return place is not None and any(place in symbols_of(n) for n in y.aval.shape)

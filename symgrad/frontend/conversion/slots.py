@@ -1,0 +1,158 @@
+"""What a turn of a loop changes: names, places in containers, memory; as what each is carried."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from symgrad.core import tree
+from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.provenance import Where, here
+from symgrad.core.shapes import same_shape
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.frontend.bodies import common
+from symgrad.frontend.conversion.absent import Perhaps
+from symgrad.frontend.conversion.jumps import label
+from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
+from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
+from symgrad.frontend.conversion.state import Held, is_same
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.operands import is_traced
+from symgrad.ops.places import TurnPlace
+
+
+class Unstable(Exception):
+    """A turn makes something of the state that cannot be carried."""
+
+    def __init__(self, name: str, before: str, after: str) -> None:
+        super().__init__(name)
+        self._fact = f"{called_by(name)} is {before} where a turn of the loop begins, and {after} where it ends"
+        self._where: Where = here()
+
+    def refusal(self) -> SymgradError:
+        return UnsupportedError(self._fact, "Keep its type and its shape from turn to turn.", self._where)
+
+
+class Leaf(NamedTuple):
+    """A part of the state: what it is before the loop, and as what it is carried; a node None of what stays."""
+
+    before: Any
+    node: Node | None
+    aval: Aval | None
+    resized: Resized | None = None  # how its shape changes, which is then a part of that of the node
+
+
+class Slot:
+    """A name, a place in a container, or memory, that a turn changes."""
+
+    def __init__(self, graph: Graph, name: str, before: Held, at: TurnPlace) -> None:
+        self.graph, self.name, self.at = graph, name, at
+        self.take(before, before)
+
+    def take(self, before: Held, like: Held) -> None:
+        """Carry what it is before the loop, of the structure of `like`."""
+        self.before, self.structure = before, like.structure
+        self.outs: list[tuple[Any, Node | None, Leaf]] = []
+        self.results: list[Node] = []
+        pairs = zip(like.leaves, like.nodes, strict=True)
+        self.leaves = [self._leaf(x, node, before.bound) for x, node in pairs]
+
+    def _leaf(self, x: Any, node: Node | None, bound: bool) -> Leaf:
+        if not is_numeric(x):
+            return Leaf(x, None, None)
+        node = node or lift(self.graph, x)
+        return Leaf(x, node if bound else filler(self.graph, node.aval), node.aval)
+
+    @property
+    def carried(self) -> list[Leaf]:
+        return [leaf for leaf in self.leaves if leaf.node is not None]
+
+    def stand_ins(self) -> Any:
+        """The value that a turn begins with; `seeds` are the nodes in it."""
+        self.seeds: list[Node] = []
+        self.arrays: list[Any] = []
+        return tree.unflatten(self.structure, [self._stand_in(leaf) for leaf in self.leaves])
+
+    def _stand_in(self, leaf: Leaf) -> Any:
+        if leaf.aval is None:
+            return leaf.before
+        seed = self.graph.seed(leaf.aval)
+        label(self.graph, seed, self.name)
+        self.seeds.append(seed)
+        x = Variable(self.graph, seed)
+        if leaf.resized is not None:
+            x = leaf.resized.read(x, self.at.here())
+        x.stands_for(leaf.before)
+        self.arrays.append(x)
+        return x
+
+    def settle(self, after: Held) -> bool:
+        """Compare with what the turn has made of it: whether that is of the same types, which it is given if not."""
+        if any(type(x) is Perhaps for x in after.leaves):
+            raise Unstable(self.name, shown(self.before), "None or an array, depending on traced values")
+        if not self.before.bound and not self.carried and after.bound:
+            self.take(self.before, after)
+            return not self.carried
+        if self.structure != after.structure:
+            raise Unstable(self.name, shown(self.before), shown(after))
+        self.outs = [x for x in zip(after.leaves, after.nodes, self.leaves, strict=True) if x[2].node is not None]
+        for x, _, leaf in zip(after.leaves, after.nodes, self.leaves, strict=True):
+            if (leaf.node is None and not is_same(x, leaf.before)) or (leaf.node is not None and not is_numeric(x)):
+                raise Unstable(self.name, shown(self.before), shown(after))
+        made = [node or lift(self.graph, x) for x, node, _ in self.outs]
+        before, triples = self.carried, [*zip(self.carried, made, self.seeds, strict=True)]
+        wide = iter([self._widened(leaf, out, after) for leaf, out, _ in triples])
+        self.leaves = [leaf if leaf.node is None else next(wide) for leaf in self.leaves]
+        self.results = [self._carried_on(*each) for each in triples]
+        if any(is_of_turn(y, self.at.name) for y in self.results):
+            raise Unstable(self.name, "of one shape", "of another one in every turn")
+        return all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
+
+    def result(self, final: Iterator[Variable], shared: Collection[int]) -> Any:
+        """The value behind the loop, of what is carried in the end; `shared` arrays may have several names."""
+        outs = iter(self.outs)
+        return tree.unflatten(
+            self.structure,
+            [
+                leaf.before if leaf.node is None else _behind(leaf, next(final), next(outs)[0], shared)
+                for leaf in self.leaves
+            ],
+        )
+
+    def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:
+        assert leaf.aval is not None and leaf.node is not None
+        shape = leaf.aval.shape if leaf.resized is None else leaf.resized.after(self.at.here() + 1)
+        if same_shape(shape, out.aval.shape):
+            return leaf._replace(aval=common(leaf.aval, out.aval))
+        change = resized(leaf.aval, out.aval, self.at.turns) if leaf.resized is None and self.before.bound else None
+        if change is None:
+            raise Unstable(self.name, shown(self.before), shown(after))
+        node = change.begun(self.graph, leaf.node)
+        return leaf._replace(node=node, aval=common(node.aval, out.aval), resized=change)
+
+    def _carried_on(self, leaf: Leaf, out: Node, seed: Node) -> Node:
+        """What a turn makes of a stand-in."""
+        if leaf.resized is None:
+            return out
+        return leaf.resized.written(Variable(self.graph, seed), Variable(self.graph, out), self.at.here() + 1)
+
+    @property
+    def was_written(self) -> bool:
+        """Whether a turn writes into an array that it began with: into one that others may see."""
+        return any(x.was_written for x in self.arrays)
+
+
+def _behind(leaf: Leaf, final: Variable, out: Any, shared: Collection[int]) -> Variable:
+    if leaf.resized is not None:
+        final = leaf.resized.read(final, leaf.resized.turns)
+    final.as_array(is_traced(out) and out.writes_in_place)
+    if is_traced(out) and id(out.owner) in shared:
+        for x in (final, out.owner):
+            if not x.locked:
+                x.lock("a loop may have made it another name of an array: which one is written into is not known")
+    return final
+
+
+def shown(x: Held) -> str:
+    """A value in a message."""
+    return "not bound" if not x.bound else tree.written(x.structure, [described(y) for y in x.leaves])
