@@ -675,6 +675,26 @@ def test_what_is_stacked_is_made_of_what_is_not_larger(turn, stays):
     assert (inside(after) == inside(graph)) == stays
 
 
+def test_a_stack_of_many_small_operations_is_made_of_more_numbers_behind_the_loop():
+    def f(R, xs):
+        def turn(R, x):
+            zero, (a, b, c) = 0.0, x
+            K = np.array([[zero, -c, b], [c, zero, -a], [-b, a, zero]])
+            new = R @ (np.eye(3) + K)
+            y = np.zeros(3)
+            y[0] = np.tanh(R[0] @ xs[0] + x[1]) * R[2, 1]
+            y[1:] = R[1:, 0]
+            return new, y
+
+        return sg.scan(turn, R, xs)
+
+    args = np.eye(3), np.tile(XS, (9, 1)) / 5
+    graph = traced(f, *args)
+    after = optimise(graph)
+    same(graph, after, args)
+    assert inside(after) == ["matmul"]
+
+
 def test_the_place_of_a_turn_is_no_stack():
     f = lambda xs: repeat(xs.graph, lambda c, t, s: ([c[0] + s[0]], [s[0] * t, c[0] * t]), [0.0], len(xs), [xs])[1]
     graph = traced(f, XS[0])

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.cost import numbers
+from symgrad.analysis.cost import is_work, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
 from symgrad.control.fission import FEW, Split, for_all_turns, is_batched, whole_loops
 from symgrad.control.opened import instead_of, items_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
@@ -42,6 +42,9 @@ def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
     return copied(graph, instead) if instead else graph
 
 
+MANY = 3
+"""Operations on small arrays that take clearly longer than to stack one, and to read it again."""
+
 Maker = Callable[[Graph, Mapping[Node, Node], Mapping[Node, Node]], Variable]
 """How a result is made in another graph, of images of what is outside, and of stacks of values of the turn."""
 
@@ -50,7 +53,8 @@ class _Behind:
     """Those results of a loop that are made behind it, and what is stacked for them."""
 
     def __init__(self, split: Split) -> None:
-        self.node, self.loop, self.room, self.turns = split.node, split.loop, split.room, split.turns
+        self.node, self.loop, self.turns = split.node, split.loop, split.turns
+        self.room, self.much = split.room, split.much
         self.slices = {x.value: x.source for x in self.loop.sliced}
         self.fixed = {x.value for x in self.loop.others}
         self.stacked = [*self.loop.stacked]
@@ -162,11 +166,11 @@ class _Sums(_Behind):
         """The start and the terms of all turns."""
 
         def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
-            parts = [] if is_zeros(start) else [Variable(graph, image[start])]
-            for (term, negative), needed in terms:
-                total = self.over_turns(graph, image, term, {x: stacks[x] for x in needed})
-                parts.append(-total if negative else total)
-            return reduce(np.add, parts)
+            totals = [] if is_zeros(start) else [Variable(graph, image[start])]
+            for (term, negative), parts in terms:
+                total = self.over_turns(graph, image, term, {x: stacks[x] for x in parts})
+                totals.append(-total if negative else total)
+            return reduce(np.add, totals)
 
         return made
 
@@ -197,7 +201,7 @@ def _whole(x: Node) -> Node:
 
 
 class _Maps(_Behind):
-    """Stacks of what is small and made in turns for nothing else, where what it is made of takes no more memory."""
+    """Stacks of what is small and made in turns for nothing else, where what it is made of takes little memory."""
 
     def look(self) -> None:
         n = len(self.loop.carried)
@@ -211,9 +215,13 @@ class _Maps(_Behind):
         self.stacked += self.new(made_of)
 
     def saves(self, made_of: Mapping[int, Sequence[Node]]) -> bool:
-        """Whether the stacks that are needed take no more memory than those that are not needed any more."""
+        """Whether the stacks that are needed take no more memory than others did, or little for many operations."""
         size = lambda xs: sum(numbers(x.aval.shape) for x in xs)
-        return size(self.new(made_of)) <= size(self.loop.results[j] for j in made_of)
+        new, gone = self.new(made_of), [self.loop.results[j] for j in made_of]
+        if size(new) <= size(gone):
+            return True
+        saved = filter(is_work, needed(gone, {x for leaves in made_of.values() for x in leaves}))
+        return size(new) <= self.much and MANY * (len(new) - len(gone) + 1) <= sum(1 for _ in saved)
 
     def new(self, made_of: Mapping[int, Sequence[Node]]) -> list[Node]:
         """What has to be stacked that is not yet."""

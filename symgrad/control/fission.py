@@ -74,10 +74,15 @@ class Split(NamedTuple):
         return length is not None and likely(length) >= LONG
 
     @property
+    def much(self) -> int:
+        """How many numbers are much for each turn, beside what it reads and stacks."""
+        kept = [*(x.value for x in self.loop.sliced), *self.loop.stacked]
+        return MORE * sum(numbers(x.aval.shape) for x in kept)
+
+    @property
     def room(self) -> int:
         """How many numbers there may be for each turn."""
-        kept = [*(x.value for x in self.loop.sliced), *self.loop.stacked]
-        return max(FEW, MORE * sum(numbers(x.aval.shape) for x in kept))
+        return max(FEW, self.much)
 
 
 def whole_loops(nodes: Iterable[Node]) -> list[Split]:
@@ -100,7 +105,9 @@ def for_all_turns(
 def is_batched(node: Node) -> bool:
     """Whether its operator works on one axis more as fast as NumPy goes."""
     op = node.op
-    return op.elementwise or op.contracts or (len(node.inputs) == 1 and (op.view or bool(op.axes)))
+    if op.elementwise or op.contracts or op.joins:
+        return True
+    return (op.assigns and len(node.inputs) == 2) or (len(node.inputs) == 1 and (op.view or bool(op.axes)))
 
 
 # ---- before the loop
