@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class _Behind:
         """Whether no other turn needs a value, which is made as easily for all turns at once."""
         if x.op is ITEM:
             return self.is_apart(x.inputs[0])
-        avals = (x.aval,) if type(x.aval) is Aval else x.aval
+        avals: Any = (x.aval,) if type(x.aval) is Aval else x.aval
         if not x.inputs or x in self.carried_on or any(aval.weak for aval in avals):
             return False
         return is_batched(x) and sum(numbers(aval.shape) for aval in avals) <= FEW
@@ -141,15 +141,13 @@ class _Sums(_Behind):
         nodes = reached([*self.loop.results, *(c.value for c in self.loop.carried)])
         users = users_of(nodes)
         self.sums = {i: terms for i in range(len(self.loop.carried)) if (terms := self.summed(i, nodes, users))}
-        others: dict[int, Sequence[_Term]] = {}
-        for i, terms in self.sums.items():
-            if not any(_is_product(term.node) for term in terms):
-                others[i] = terms
-            else:
-                self.take({i: terms})
+        products = [i for i, terms in self.sums.items() if any(_is_product(term.node) for term in terms)]
+        for i in products:
+            self.take([i])
+        others = [i for i in self.sums if i not in products]
         if not self.take(others):  # what products have stacked, others need not stack again, nor what each other has
-            for i, terms in others.items():
-                self.take({i: terms})
+            for i in others:
+                self.take([i])
 
     def summed(self, i: int, nodes: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
         """What is added to a carried value in each turn, if nothing else becomes of it."""
@@ -180,9 +178,9 @@ class _Sums(_Behind):
                 found.append(_Term(x, negative))
         return found if any(_is_product(part.node) for part in found) else [term]
 
-    def take(self, sums: Mapping[int, Sequence[_Term]]) -> bool:
+    def take(self, sums: Sequence[int]) -> bool:
         """Take sums behind the loop if there is room for what is not stacked so far, and they are worth it."""
-        terms = [term.node for each in sums.values() for term in each]
+        terms = [term.node for i in sums for term in self.sums[i]]
         of_terms = {x: self.parts(x) for x in terms}
         parts = [x for each in of_terms.values() for x in each]
         new = [x for x in dict.fromkeys(parts) if x not in self.slices and x not in self.stacked]
@@ -193,8 +191,9 @@ class _Sums(_Behind):
             return False
         self.room = room
         self.stacked += new
-        for i, each in sums.items():
-            self.made[i] = self.total(self.loop.carried[i].start, [(term, of_terms[term.node]) for term in each])
+        for i in sums:
+            parts_of = [(term, of_terms[term.node]) for term in self.sums[i]]
+            self.made[i] = self.total(self.loop.carried[i].start, parts_of)
         return True
 
     def parts(self, term: Node) -> list[Node]:
