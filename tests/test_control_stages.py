@@ -675,6 +675,58 @@ def test_what_is_stacked_is_made_of_what_is_not_larger(turn, stays):
     assert (inside(after) == inside(graph)) == stays
 
 
+def test_a_stack_of_many_small_operations_is_made_of_more_numbers_behind_the_loop():
+    def f(R, xs):
+        def turn(R, x):
+            zero, (a, b, c) = 0.0, x
+            K = np.array([[zero, -c, b], [c, zero, -a], [-b, a, zero]])
+            new = R @ (np.eye(3) + K)
+            y = np.zeros(3)
+            y[0] = np.tanh(R[0] @ xs[0] + x[1]) * R[2, 1]
+            y[1:] = R[1:, 0]
+            return new, y
+
+        return sg.scan(turn, R, xs)
+
+    args = np.eye(3), np.tile(XS, (9, 1)) / 5
+    graph = traced(f, *args)
+    after = optimise(graph)
+    same(graph, after, args)
+    assert inside(after) == ["matmul"]
+
+
+def test_what_is_added_up_alone_is_made_behind_the_loop():
+    def f(S, ys):
+        def turn(carry, y):
+            m, P, total, other = carry
+            P = 0.9 * P + S
+            m = m + np.linalg.solve(P, y)
+            sign, log = np.linalg.slogdet(P)
+            total = total - 0.5 * (y @ np.linalg.solve(P, m) + np.log(sign) + log)
+            return (m, P, total, other + np.sum(np.sin(m) * y)), (P, m)
+
+        (m, _, total, other), stacks = sg.scan(turn, (np.zeros(2), np.eye(2), 1.0, 0.0), ys)
+        return m, total, other, *stacks
+
+    args = np.array([[2.0, 0.3], [0.3, 1.0]]), XS[:, :2]
+    graph = traced(f, *args)
+    after = optimise(graph)
+    same(graph, after, args)
+    assert inside(after) == ["multiply", "add", "linalg.solve", "add"]
+
+
+def test_sums_of_a_loop_that_keeps_nothing_stay_in_it():
+    def f(x):
+        turn = lambda _, c: (np.sin(c[0]), c[1] + np.exp(np.cos(c[0] * 2) + 1) * 0.5)
+        return sg.fori_loop(0, 1000, turn, (x, np.zeros(30)))
+
+    x = RNG.standard_normal(30)
+    graph = traced(f, x)
+    after = optimise(graph)
+    same(graph, after, (x,))
+    assert [results(node) for node in loops(after)] == [2]
+
+
 def test_the_place_of_a_turn_is_no_stack():
     f = lambda xs: repeat(xs.graph, lambda c, t, s: ([c[0] + s[0]], [s[0] * t, c[0] * t]), [0.0], len(xs), [xs])[1]
     graph = traced(f, XS[0])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.cost import numbers
+from symgrad.analysis.cost import is_work, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
 from symgrad.control.fission import FEW, Split, for_all_turns, is_batched, whole_loops
 from symgrad.control.opened import instead_of, items_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
@@ -42,6 +42,9 @@ def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
     return copied(graph, instead) if instead else graph
 
 
+MANY = 3
+"""How many operations on small arrays take clearly longer than to stack one, and to read it again."""
+
 Maker = Callable[[Graph, Mapping[Node, Node], Mapping[Node, Node]], Variable]
 """How a result is made in another graph, of images of what is outside, and of stacks of values of the turn."""
 
@@ -50,11 +53,13 @@ class _Behind:
     """Those results of a loop that are made behind it, and what is stacked for them."""
 
     def __init__(self, split: Split) -> None:
-        self.node, self.loop, self.room, self.turns = split.node, split.loop, split.room, split.turns
+        self.node, self.loop, self.turns = split.node, split.loop, split.turns
+        self.room, self.much = split.room, 2 * split.kept
         self.slices = {x.value: x.source for x in self.loop.sliced}
         self.fixed = {x.value for x in self.loop.others}
         self.stacked = [*self.loop.stacked]
-        self.made: dict[int, Maker] = {}  # by their numbers
+        self.sums: Mapping[int, Sequence[_Term]] = {}  # of what is carried, by their numbers
+        self.made: dict[int, Maker] = {}  # results, by their numbers
 
     def look(self) -> None:
         """Find them."""
@@ -63,6 +68,37 @@ class _Behind:
     def is_fixed(self, x: Node) -> bool:
         """Whether a value is the same in all turns, as far as it is no result of an operation."""
         return x in self.fixed or not (x.inputs or x in self.loop.graph.inputs)
+
+    @cached_property
+    def carried_on(self) -> set[Node]:
+        """What turns make for the turns that come after them."""
+        return set(reached([c.update for i, c in enumerate(self.loop.carried) if i not in self.sums]))
+
+    def is_apart(self, x: Node) -> bool:
+        """Whether no other turn needs a value, which is made as easily for all turns at once."""
+        if x.op is ITEM:
+            return self.is_apart(x.inputs[0])
+        avals: Any = (x.aval,) if type(x.aval) is Aval else x.aval
+        if not x.inputs or x in self.carried_on or any(aval.weak for aval in avals):
+            return False
+        return is_batched(x) and sum(numbers(aval.shape) for aval in avals) <= FEW
+
+    def leaves(self, y: Node, there: Container[Node] = ()) -> list[Node]:
+        """What a value is made of that turns make for others, or that is there."""
+        found, seen, stack = list[Node](), {y}, [y]
+        while stack:
+            node = stack.pop()
+            if node in there or (node is not y and not self.is_apart(node)):
+                found += [] if self.is_fixed(node) else [node]
+                continue
+            stack += [x for x in node.inputs if x not in seen]
+            seen.update(node.inputs)
+        return sorted(found, key=lambda x: x.id)
+
+    def pays(self, made: Sequence[Node], leaves: Sequence[Node], more: Sequence[Node], saved: int = 0) -> bool:
+        """Whether it saves many operations to stack `more` instead, which is not much."""
+        saved += sum(1 for x in needed(made, set(leaves)) if is_work(x))
+        return sum(numbers(x.aval.shape) for x in more) <= self.much and MANY * len(more) <= saved
 
     def instead(self, items: Mapping[int, Node]) -> dict[Node, Made]:
         """How the loop is made without these results, and they of its stacks."""
@@ -104,11 +140,14 @@ class _Sums(_Behind):
     def look(self) -> None:
         nodes = reached([*self.loop.results, *(c.value for c in self.loop.carried)])
         users = users_of(nodes)
-        sums = {i: terms for i in range(len(self.loop.carried)) if (terms := self.summed(i, nodes, users))}
-        for products in (True, False):  # what products have stacked, others need not stack again
-            for i, terms in sums.items():
-                if any(_is_product(term.node) for term in terms) == products:
-                    self.take(i, terms)
+        self.sums = {i: terms for i in range(len(self.loop.carried)) if (terms := self.summed(i, nodes, users))}
+        products = [i for i, terms in self.sums.items() if any(_is_product(term.node) for term in terms)]
+        for i in products:
+            self.take([i])
+        others = [i for i in self.sums if i not in products]
+        if not self.take(others):  # what products have stacked, others need not stack again, nor what each other has
+            for i in others:
+                self.take([i])
 
     def summed(self, i: int, nodes: Sequence[Node], users: Mapping[Node, Sequence[Node]]) -> list[_Term]:
         """What is added to a carried value in each turn, if nothing else becomes of it."""
@@ -139,34 +178,40 @@ class _Sums(_Behind):
                 found.append(_Term(x, negative))
         return found if any(_is_product(part.node) for part in found) else [term]
 
-    def take(self, i: int, terms: Sequence[_Term]) -> None:
-        """Take a sum behind the loop if there is room for what is not stacked so far."""
-        of_terms = [self.parts(term.node) for term in terms]
-        parts = [x for each in of_terms for x in each]
+    def take(self, sums: Sequence[int]) -> bool:
+        """Take sums behind the loop if there is room for what is not stacked so far, and they are worth it."""
+        terms = [term.node for i in sums for term in self.sums[i]]
+        of_terms = {x: self.parts(x) for x in terms}
+        parts = [x for each in of_terms.values() for x in each]
         new = [x for x in dict.fromkeys(parts) if x not in self.slices and x not in self.stacked]
-        free = all(_is_product(term.node) for term in terms) or not new
         room = self.room - sum(numbers(x.aval.shape) for x in new)
-        if free and room >= 0 and all(of_terms) and not any(x.aval.weak for x in parts):
-            self.room = room
-            self.stacked += new
-            self.made[i] = self.total(self.loop.carried[i].start, [*zip(terms, of_terms, strict=True)])
+        if room < 0 or not all(of_terms.values()) or any(x.aval.weak for x in parts):
+            return False
+        if not all(map(_is_product, terms)) and not self.pays(terms, parts, new, len(terms)):
+            return False
+        self.room = room
+        self.stacked += new
+        for i in sums:
+            parts_of = [(term, of_terms[term.node]) for term in self.sums[i]]
+            self.made[i] = self.total(self.loop.carried[i].start, parts_of)
+        return True
 
     def parts(self, term: Node) -> list[Node]:
-        """The values of which stacks are needed for a term: of a sum of what is stacked anyhow, these."""
-        made_of = [_whole(x) for x in term.inputs]
-        is_there = len(made_of) == 1 and (made_of[0] in self.stacked or made_of[0] in self.slices)
-        found = made_of if _is_product(term) or (is_there and is_batched(term)) else [term]
-        return [x for x in found if not self.is_fixed(x)]
+        """The values of which stacks are needed for a term."""
+        made_of, there = [_whole(x) for x in term.inputs], {*self.stacked, *self.slices}
+        if _is_product(term) or (len(made_of) == 1 and made_of[0] in there and is_batched(term)):
+            return [x for x in made_of if not self.is_fixed(x)]
+        return self.leaves(term, there) if term in there or self.is_apart(term) else [term]
 
     def total(self, start: Node, terms: Sequence[tuple[_Term, Sequence[Node]]]) -> Maker:
         """The start and the terms of all turns."""
 
         def made(graph: Graph, image: Mapping[Node, Node], stacks: Mapping[Node, Node]) -> Variable:
-            parts = [] if is_zeros(start) else [Variable(graph, image[start])]
-            for (term, negative), needed in terms:
-                total = self.over_turns(graph, image, term, {x: stacks[x] for x in needed})
-                parts.append(-total if negative else total)
-            return reduce(np.add, parts)
+            totals = [] if is_zeros(start) else [Variable(graph, image[start])]
+            for (term, negative), parts in terms:
+                total = self.over_turns(graph, image, term, {x: stacks[x] for x in parts})
+                totals.append(-total if negative else total)
+            return reduce(np.add, totals)
 
         return made
 
@@ -197,11 +242,11 @@ def _whole(x: Node) -> Node:
 
 
 class _Maps(_Behind):
-    """Stacks of what is small and made in turns for nothing else, where what it is made of takes no more memory."""
+    """Stacks of what is small and made in turns for nothing else, where what it is made of takes little memory."""
 
     def look(self) -> None:
         n = len(self.loop.carried)
-        made_of = {n + j: self.leaves(y) for j, y in enumerate(self.loop.stacked) if self.is_only_stacked(y)}
+        made_of = {n + j: self.leaves(y) for j, y in enumerate(self.loop.stacked) if self.is_apart(y)}
         made_of = {j: leaves for j, leaves in made_of.items() if leaves and not any(x.aval.weak for x in leaves)}
         if not self.saves(made_of):
             made_of = {j: leaves for j, leaves in made_of.items() if self.saves({j: leaves})}
@@ -211,38 +256,17 @@ class _Maps(_Behind):
         self.stacked += self.new(made_of)
 
     def saves(self, made_of: Mapping[int, Sequence[Node]]) -> bool:
-        """Whether the stacks that are needed take no more memory than those that are not needed any more."""
+        """Whether the stacks that are needed take no more memory than others did, or little for many operations."""
         size = lambda xs: sum(numbers(x.aval.shape) for x in xs)
-        return size(self.new(made_of)) <= size(self.loop.results[j] for j in made_of)
+        new, gone = self.new(made_of), [self.loop.results[j] for j in made_of]
+        leaves = [x for each in made_of.values() for x in each]
+        return size(new) <= size(gone) or self.pays(gone, leaves, new)
 
     def new(self, made_of: Mapping[int, Sequence[Node]]) -> list[Node]:
         """What has to be stacked that is not yet."""
         gone = {self.loop.results[j] for j in made_of}
         there = {*self.slices, *(y for y in self.loop.stacked if y not in gone)}
         return [x for x in dict.fromkeys(x for leaves in made_of.values() for x in leaves) if x not in there]
-
-    @cached_property
-    def carried_on(self) -> set[Node]:
-        """What turns make for the turns that come after them."""
-        return set(reached([c.update for c in self.loop.carried]))
-
-    def is_only_stacked(self, x: Node) -> bool:
-        """Whether a value is made to be stacked alone, and as easily for all turns at once."""
-        if not x.inputs or x in self.carried_on or type(x.aval) is not Aval or x.aval.weak:
-            return False
-        return is_batched(x) and numbers(x.aval.shape) <= FEW
-
-    def leaves(self, y: Node) -> list[Node]:
-        """What a value is made of that is not only there to be stacked."""
-        found, seen, stack = list[Node](), {y}, [y]
-        while stack:
-            node = stack.pop()
-            if node is not y and not self.is_only_stacked(node):
-                found += [] if self.is_fixed(node) else [node]
-                continue
-            stack += [x for x in node.inputs if x not in seen]
-            seen.update(node.inputs)
-        return sorted(found, key=lambda x: x.id)
 
     def map(self, y: Node, leaves: Sequence[Node]) -> Maker:
         """A value of all turns, of stacks."""

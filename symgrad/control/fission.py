@@ -32,7 +32,9 @@ from symgrad.core.sizes import Size, same
 from symgrad.derivatives.batch import batch
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
+from symgrad.ops.determinants import SLOGDET
 from symgrad.ops.elementwise import ADD
+from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.rewrite.engine import Made, copied
 
 FEW = 512
@@ -43,6 +45,10 @@ LONG = 32
 
 MORE = 4
 """How many times the memory of what a loop reads and stacks may be taken for what is computed for all turns."""
+
+
+OF_STACKS = frozenset((SOLVE, INV, CHOLESKY, SLOGDET))
+"""What NumPy does with a stack of matrices in one call, of which each takes several microseconds."""
 
 
 class Split(NamedTuple):
@@ -74,10 +80,14 @@ class Split(NamedTuple):
         return length is not None and likely(length) >= LONG
 
     @property
+    def kept(self) -> int:
+        """How many numbers it slices and stacks for each turn."""
+        return sum(numbers(x.aval.shape) for x in (*(x.value for x in self.loop.sliced), *self.loop.stacked))
+
+    @property
     def room(self) -> int:
         """How many numbers there may be for each turn."""
-        kept = [*(x.value for x in self.loop.sliced), *self.loop.stacked]
-        return max(FEW, MORE * sum(numbers(x.aval.shape) for x in kept))
+        return max(FEW, MORE * self.kept)
 
 
 def whole_loops(nodes: Iterable[Node]) -> list[Split]:
@@ -100,7 +110,9 @@ def for_all_turns(
 def is_batched(node: Node) -> bool:
     """Whether its operator works on one axis more as fast as NumPy goes."""
     op = node.op
-    return op.elementwise or op.contracts or (len(node.inputs) == 1 and (op.view or bool(op.axes)))
+    if op.elementwise or op.contracts or op.joins or op in OF_STACKS:
+        return True
+    return (op.assigns and len(node.inputs) == 2) or (len(node.inputs) == 1 and (op.view or bool(op.axes)))
 
 
 # ---- before the loop

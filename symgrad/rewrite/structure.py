@@ -13,7 +13,7 @@ from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.control import NUMBER
-from symgrad.ops.create import EYE, FULL
+from symgrad.ops.create import EMPTY, EYE, FULL
 from symgrad.ops.index import GET, SET
 from symgrad.ops.index_expressions import EVERYTHING
 from symgrad.ops.reduce import ALL, ANY, MAX, MEAN, MIN, PROD, SUM
@@ -32,6 +32,8 @@ def merge_broadcasts(graph: Graph, node: Node) -> Variable | Node | None:
     x, shape = node.inputs[0], node.aval.shape
     if same_shape(x.aval.shape, shape):
         return x
+    if x.op is EMPTY:
+        return graph.add(EMPTY, (), tuple([(key, shape if key == "shape" else value) for key, value in x.params]))
     plain = bare(graph, x)
     if plain.op is CONSTANT and not plain.aval.shape:
         return full(graph, plain, node.aval)

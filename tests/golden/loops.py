@@ -635,10 +635,11 @@ def logistic_map_value_and_grad(r, x):
     t1 = 1.0 - xs  # float64[100]
     # derivative of test_control_source.py
     t2 = t1 - xs  # float64[100]
-    d_x_2 = 1.0
-    d_r = 0.0
-    for x_3, t1_t, t2_t in zip(reversed(xs.tolist()), reversed(t1.tolist()), reversed(t2.tolist())):
-        d_r += t1_t * d_x_2 * x_3
-        d_x_2 = d_x_2 * r * t2_t
-    d_r = np.float64(d_r)
+    d_x = 1.0
+    d_xs = []
+    for t2_t in reversed(t2.tolist()):
+        d_xs.append(d_x)
+        d_x = d_x * r * t2_t
+    d_xs = np.array(d_xs[::-1])  # float64[100]
+    d_r = (t1 * d_xs).dot(xs)
     return x, d_r
