@@ -102,3 +102,76 @@ def test_a_generator_without_end_is_refused():
 
     with pytest.raises(sg.errors.UnsupportedError, match=r"after 1,000 turns(?s:.*)Loop over range"):
         sg.grad(f)(1.0)
+
+
+# ---- what not every turn appends
+
+
+def positive(xs):
+    found = []
+    for x in xs:
+        if x > 0:
+            found.append(np.sqrt(x))
+    return np.mean(np.array(found)) * len(found)
+
+
+def by_continue(xs):
+    found = [0.5]
+    for x in xs:
+        if x < 0:
+            continue
+        found.append(0.5 * found[-1] + x)
+    return found[-1] * found[1] + np.sum(found)
+
+
+def until(xs):
+    found = []
+    for x in xs:
+        if x > 1.5:
+            break
+        found.append(x * x)
+    return np.sum(found) + len(found) * xs[0]
+
+
+def more_or_less(xs):
+    found = []
+    for x in xs:
+        found.append(x)
+        if x > 0:
+            found.append(x * x)
+            if x > 1:
+                found.append(x**3)
+        found.append(2 * x)
+    weighted = 0.0
+    for x in found:
+        weighted = 0.9 * weighted + x
+    return weighted
+
+
+def in_two_loops(xs):
+    found = []
+    for x in xs:
+        for y in xs:
+            if x > y:
+                found.append(x * y * y)
+        found.append(x)
+    return np.sum(found) * found[-1]
+
+
+def by_comprehension(xs):
+    found = [x * y for x in xs for y in xs if x > y]
+    return np.sum(found) / len(found)
+
+
+def none_at_all(xs):
+    found = [x for x in xs if x > 100]
+    return xs[0] if not found else found[0]
+
+
+LISTS = [positive, by_continue, until, more_or_less, in_two_loops, by_comprehension, none_at_all]
+
+
+@pytest.mark.parametrize("f", LISTS)
+@pytest.mark.parametrize("n", [5, 25])
+def test_what_not_every_turn_appends(f, n):
+    agrees(f, np.random.default_rng(3).normal(size=n) + 0.2)
