@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from symgrad.frontend.conversion.scopes import within
+from symgrad.frontend.conversion.scopes import bound, read, within
 from symgrad.frontend.conversion.templates import statements
 
 Comprehension = ast.ListComp | ast.DictComp | ast.GeneratorExp
@@ -24,6 +24,7 @@ class Body(NamedTuple):
 
 LIST = Body("FOUND = []", "FOUND.append(ITEM)", "return FOUND")
 DICT = Body("FOUND = {}", "FOUND[KEY] = ITEM", "return FOUND")
+SUM = Body("FOUND = 0", "FOUND = FOUND + ITEM", "return FOUND")
 TRUTHS = {
     "any": Body("pass", "if ITEM:\n    return True", "return False"),
     "all": Body("pass", "if ITEM:\n    pass\nelse:\n    return False", "return True"),
@@ -36,6 +37,12 @@ TAKERS = ("sum", "max", "min", "list", "tuple", "sorted")
 def has_comprehension(node: ast.AST) -> bool:
     """Whether one stands there."""
     return any(isinstance(n, Comprehension) for n in within([node]))
+
+
+def is_ragged(node: Comprehension) -> bool:
+    """Whether how many items an inner loop has depends on the item of an outer one: a list would have uneven rows."""
+    targets = bound([part.target for part in node.generators])
+    return not targets.keys().isdisjoint(read([part.iter for part in node.generators[1:]]))
 
 
 def as_function(node: Comprehension, body: Body = LIST) -> ast.FunctionDef:

@@ -43,6 +43,16 @@ class Listing(Variable):
             "a list that a loop has appended to is multiplied or compared", "Make it an array: np.array(x)."
         )
 
+    def copy(self, *_: Any) -> Listing:
+        return Listing(self.graph, self.node)
+
+    def _changed(self, *_: Any) -> Any:
+        raise UnsupportedError(
+            "a list that a loop has filled is changed behind it",
+            "Make another one: x = x + [y], x = x[::-1], x = sorted(x); in nested loops append as often in each turn.",
+        )
+
+    append = extend = insert = remove = pop = clear = reverse = __delitem__ = _changed
     __mul__ = __rmul__ = __imul__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
 
 

@@ -9,12 +9,14 @@ from contextlib import suppress
 from symgrad.frontend.conversion.comprehensions import (
     DICT,
     LIST,
+    SUM,
     TAKERS,
     TRUTHS,
     Body,
     Comprehension,
     as_function,
     has_comprehension,
+    is_ragged,
 )
 from symgrad.frontend.conversion.jumps import Unconvertible, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
@@ -240,14 +242,14 @@ class _Lowering(ast.NodeTransformer):
         return ast.copy_location(ast.Call(function, [items], []), node)
 
     def _taken(self, node: ast.Call) -> None:
-        """Let a function that takes all items of a generator have a list of them; `any` and `all` have one truth."""
-        given = node.args[0] if node.args and isinstance(node.func, ast.Name) else None
-        if not isinstance(given, ast.GeneratorExp):
+        """Let a function that takes all items of a generator have a list of them, or of what it makes of them alone."""
+        given = node.args[0] if node.args else None
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if not isinstance(given, (ast.GeneratorExp, ast.ListComp)) or name not in (*TAKERS, *TRUTHS):
             return
-        name = node.func.id  # type: ignore[attr-defined]
-        found = self._listed(given, TRUTHS.get(name, LIST)) if name in (*TAKERS, *TRUTHS) else None
-        if found is not None:
-            node.args[0] = ast.copy_location(ast.List([found], ast.Load()), node) if name in TRUTHS else found
+        body = SUM if name == "sum" and not node.args[1:] and is_ragged(given) else TRUTHS.get(name, LIST)
+        if found := self._listed(given, body):
+            node.args[0] = found if body is LIST else ast.copy_location(ast.List([found], ast.Load()), node)
 
     def _defaults(self, args: ast.arguments) -> None:
         args.defaults = [self.visit(x) for x in args.defaults]
