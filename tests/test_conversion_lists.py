@@ -1,5 +1,9 @@
 """Lists and the functions of Python's that go along them, in functions that are converted."""
 
+import functools
+import itertools
+import operator
+
 import numpy as np
 import pytest
 
@@ -102,3 +106,196 @@ def test_a_generator_without_end_is_refused():
 
     with pytest.raises(sg.errors.UnsupportedError, match=r"after 1,000 turns(?s:.*)Loop over range"):
         sg.grad(f)(1.0)
+
+
+# ---- what not every turn appends
+
+
+def positive(xs):
+    found = []
+    for x in xs:
+        if x > 0:
+            found.append(np.sqrt(x))
+    return np.mean(np.array(found)) * len(found)
+
+
+def by_continue(xs):
+    found = [0.5]
+    for x in xs:
+        if x < 0:
+            continue
+        found.append(0.5 * found[-1] + x)
+    return found[-1] * found[1] + np.sum(found)
+
+
+def until(xs):
+    found = []
+    for x in xs:
+        if x > 1.5:
+            break
+        found.append(x * x)
+    return np.sum(found) + len(found) * xs[0]
+
+
+def more_or_less(xs):
+    found = []
+    for x in xs:
+        found.append(x)
+        if x > 0:
+            found.append(x * x)
+            if x > 1:
+                found.append(x**3)
+        found.append(2 * x)
+    weighted = 0.0
+    for x in found:
+        weighted = 0.9 * weighted + x
+    return weighted
+
+
+def in_two_loops(xs):
+    found = []
+    for x in xs:
+        for y in xs:
+            if x > y:
+                found.append(x * y * y)
+        found.append(x)
+    return np.sum(found) * found[-1]
+
+
+def by_comprehension(xs):
+    found = [x * y for x in xs for y in xs if x > y]
+    return np.sum(found) / len(found)
+
+
+def none_at_all(xs):
+    found = [x for x in xs if x > 100]
+    return xs[0] if not found else found[0]
+
+
+LISTS = [positive, by_continue, until, more_or_less, in_two_loops, by_comprehension, none_at_all]
+
+
+@pytest.mark.parametrize("f", LISTS)
+@pytest.mark.parametrize("n", [5, 25])
+def test_what_not_every_turn_appends(f, n):
+    agrees(f, np.random.default_rng(3).normal(size=n) + 0.2)
+
+
+def test_any_asks_for_no_more_than_it_needs():
+    def f(xs):
+        return xs[0] ** 2 if any(xs[i + 1] > 0.5 for i in range(len(xs))) else xs[1]  # the last has no next one
+
+    agrees(f, np.linspace(-1.0, 1.0, 40))
+
+
+# ---- comprehensions, and functions that go along something
+
+
+def total(xs):
+    return sum(x * np.sin(x) for x in xs) + sum([x * x for x in xs], 1.0)
+
+
+def rows(xs):
+    return np.sum(np.array([[x * y for y in xs[:3]] for x in xs]) @ xs[:3])
+
+
+def largest(xs):
+    return max(x * x for x in xs) - min([abs(x - 0.3) for x in xs])
+
+
+def below(xs):
+    return sum((xs[i] - xs[j]) ** 3 for i in range(len(xs)) for j in range(i))
+
+
+def by_lambdas(xs):
+    norm = lambda v: sum(y * y for y in v)
+    return norm(xs) * norm(xs[1:])
+
+
+def of_a_dict(xs):
+    powers = {k: [x**k for x in xs] for k in (1, 2)}
+    return sum(powers[1]) * max(powers[2])
+
+
+def of_neighbours(xs):
+    return sum((y - x) ** 2 for x, y in itertools.pairwise(xs)) + sum(x * y for x, y in zip(xs, xs[2:], strict=False))
+
+
+def of_pairs(xs):
+    t = 0.0
+    for x, y in itertools.combinations(xs, 2):
+        t += 1 / (1 + (x - y) ** 2)
+    for i, y in itertools.product(range(len(xs)), xs):
+        t += xs[i] * y * i
+    return t
+
+
+def folded(xs):
+    path = itertools.accumulate(xs, lambda s, x: 0.5 * s + np.sin(x))
+    return functools.reduce(lambda s, x: s * 0.9 + x, path) + list(itertools.accumulate(xs, operator.mul))[2]
+
+
+def mapped(xs):
+    return sum(map(lambda x, y: x * y, xs, reversed(xs))) + max(filter(lambda x: x < 1, map(abs, xs)))
+
+
+def chained(xs):
+    t = 0.0
+    for x in itertools.chain(xs, itertools.islice(xs, 1, None, 2)):
+        t = 0.9 * t + x
+    return t
+
+
+def extended(xs):
+    found = []
+    for x in xs:
+        found.extend([x, x * x])
+    return found[-1] * np.sum(found)
+
+
+ALONG = [total, rows, largest, below, by_lambdas, of_a_dict, of_neighbours, of_pairs, folded, mapped, chained, extended]
+
+
+@pytest.mark.parametrize("f", ALONG)
+@pytest.mark.parametrize("n", [5, 30])
+def test_functions_that_go_along_something(f, n):
+    xs = np.random.default_rng(1).normal(size=n)
+    agrees(f, xs, bits=n < 16)
+    if n > 16:
+        program = sg.compile(f).trace(xs)
+        assert len(program.graph.nodes) < 400
+        assert any(node.op.name == "scan" for node in program.graph.live) or f is rows
+
+
+def test_what_is_made_of_known_numbers_is_no_loop():
+    def f(x):
+        weights = [1 / (k + 1) ** 2 for k in range(1000)]
+        odd = [k for k in range(30) if k % 2]
+        return np.sum(x[odd]) * sum(weights)
+
+    program = sg.compile(f).trace(np.ones(30))
+    assert not any(node.op.name == "scan" for node in program.graph.live)
+    agrees(f, np.arange(30.0))
+
+
+def test_a_line_of_a_comprehension_is_named():
+    def f(xs):
+        found = [
+            x
+            + x.nothing
+            for x in xs
+        ]  # fmt: skip
+        return sum(found)
+
+    with pytest.raises(sg.errors.UnknownAttributeError, match=r"in <listcomp>: .*\+ x.nothing"):
+        sg.grad(f)(np.ones(20))
+
+
+def test_a_list_that_a_loop_has_filled_is_not_changed():
+    def f(xs):
+        found = [x * x for x in xs]
+        found.append(1.0)
+        return sum(found)
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"changed behind it(?s:.*)x = x \+ \[y\]"):
+        sg.grad(f)(np.ones(20))

@@ -132,7 +132,7 @@ def trail() -> tuple[Where, tuple[Call, ...]]:
     own = _own(frames)
     if not own:
         return _at(frames[0] if frames else None), ()
-    calls = [] if _at(own[0]) == _at(own[-1]) else [Call(own[0].f_code.co_name, _at(own[0]))]
+    calls = [] if _at(own[0]) == _at(own[-1]) else [Call(own[0].f_code.co_name.rpartition(".")[2], _at(own[0]))]
     inside = frames[: frames.index(own[0])]
     if inside:
         calls.append(Call(_called(inside), _at(inside[0])))

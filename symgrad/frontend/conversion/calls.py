@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.sizes import is_counted
+from symgrad.frontend.conversion import iteration
 from symgrad.frontend.conversion.branches import both, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.state import check_length
 from symgrad.frontend.interception import length_of
 from symgrad.ops.operands import is_traced
@@ -95,6 +99,11 @@ def _ordered(items: Any, /, **kwargs: Any) -> Any:
     return builtins.sorted(items, **kwargs)
 
 
+def _listed(items: Any = (), /) -> Any:
+    """Another list: of one that a loop has filled as much."""
+    return Listing(items.graph, items.node) if type(items) is Listing else list(items)
+
+
 def _length(x: Any) -> Any:
     check_length(x)
     return length_of(x)
@@ -113,4 +122,14 @@ _INSTEAD: dict[Any, Any] = {
     builtins.all: _all,
     builtins.sum: _total,
     builtins.sorted: _ordered,
+    builtins.list: _listed,
+    builtins.tuple: lambda items=(), /: _listed(items) if type(items) is Listing else tuple(items),
+    builtins.map: iteration.mapped,
+    builtins.filter: iteration.filtered,
+    functools.reduce: iteration.reduced,
+    itertools.accumulate: iteration.accumulated,
+    itertools.pairwise: iteration.pairs,
+    itertools.islice: iteration.sliced,
+    itertools.chain: iteration.chained,
+    **{f: iteration.tabulated(f) for f in (itertools.product, itertools.combinations, itertools.permutations)},
 }

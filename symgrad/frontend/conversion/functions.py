@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 from weakref import finalize
@@ -37,10 +37,23 @@ def _converted(f: Any) -> Any:
     return MethodType(_function(call), f) if type(call) is FunctionType and _code(call) is not None else f
 
 
+def as_users(f: _F) -> _F:
+    """A function of symgrad's that is always called as a user's would be, converted: when it is called first."""
+
+    @cache
+    def made() -> Any:
+        code = _made(f)  # type: ignore[arg-type]
+        return f if code is None else _with(f, code)  # type: ignore[arg-type]
+
+    return lambda *args: made()(*args)  # type: ignore[return-value]
+
+
 def _function(f: FunctionType) -> FunctionType:
     code = _code(f)
-    if code is None:
-        return f
+    return f if code is None else _with(f, code)
+
+
+def _with(f: FunctionType, code: CodeType) -> FunctionType:
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     cells[RUNTIME] = CELL
     closure = tuple(cells[name] for name in code.co_freevars)

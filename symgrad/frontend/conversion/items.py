@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from symgrad.core.sizes import Dim
+from symgrad.core.sizes import smallest
 from symgrad.frontend.bodies import places
-from symgrad.frontend.conversion.calls import called
 from symgrad.ops.operands import ARRAYS, is_traced
 
 LONG = 200  # items of a list from which on arrays are stacked to be looped over
@@ -63,7 +63,7 @@ class Steps(Items):
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
         step = t if self.step == 1 else self.step * t
-        return step if isinstance(self.start, int) and self.start == 0 else self.start + step
+        return step if type(self.start) is int and self.start == 0 else self.start + step
 
     def __iter__(self) -> Iterator[Any]:
         return iter(range(self.start, self.stop, self.step))
@@ -130,8 +130,7 @@ class Joined(Items):
     @property
     def length(self) -> Length:
         lengths = [part.length for part in self.parts]
-        known = [n for n in lengths if isinstance(n, int)]
-        return min(known) if len(known) == len(lengths) else lengths[0]
+        return lengths[0] if any(map(is_traced, lengths)) else reduce(smallest, lengths)
 
     @property
     def arrays(self) -> Sequence[Any]:
@@ -160,48 +159,3 @@ def items_of(x: Any) -> Items | None:
     if is_traced(x) or isinstance(x, ARRAYS):
         return Rows(x) if np.ndim(x) and x.dtype.kind in "biufc" else None
     return Listed(x) if type(x) in (list, tuple) else None
-
-
-def over(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """``range(n)``, ``zip(x, y)``, ``enumerate(x, start)`` or ``reversed(x)`` at the head of a loop."""
-    if function is range:
-        return _steps(*args) if any(is_traced(x) or isinstance(x, Dim) for x in args) else range(*args)
-    head = next((head for known, head in _HEADS if known is function), None)
-    parts = [items_of(x) for x in (args if function is zip else args[:1])] if head else []
-    known = [part for part in parts if part is not None]
-    if head is None or len(known) < len(parts) or not parts:
-        return called(function)(*args, **kwargs)
-    found = head(known, *([] if function is zip else args[1:]), **kwargs)
-    return function(*args, **kwargs) if found is None else found
-
-
-def _steps(*args: Any) -> Items:
-    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
-    return Steps(start, stop, step)
-
-
-def _zip(parts: list[Items], strict: bool = False) -> Items | None:
-    lengths = [part.length for part in parts]
-    if strict and len(set(map(str, lengths))) > 1:
-        return None  # Python says so
-    same = all(isinstance(n, int) for n in lengths) or all(n is lengths[0] or n == lengths[0] for n in lengths)
-    return Joined(parts, zip) if same else None
-
-
-def _enumerate(parts: list[Items], start: Any = 0) -> Items:
-    return Joined([Steps(start, start + parts[0].length, 1), parts[0]], lambda _, x: enumerate(x, start))
-
-
-def _reversed(parts: list[Items]) -> Items | None:
-    (part,) = parts
-    if isinstance(part, Rows):
-        return Rows(part.array[::-1])
-    if isinstance(part, Listed):
-        return Listed(part.values[::-1])
-    if isinstance(part, Steps) and isinstance(part.step, int):
-        last = part.start + (part.length - 1) * part.step
-        return Steps(last, part.start - part.step, -part.step)
-    return None
-
-
-_HEADS: list[tuple[Any, Callable[..., Items | None]]] = [(zip, _zip), (enumerate, _enumerate), (reversed, _reversed)]

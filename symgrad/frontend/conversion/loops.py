@@ -73,7 +73,8 @@ class Loop(Construct):
             if not self._plain and self.may_be_traced():
                 self._run = Run(self.graph, local)  # type: ignore[arg-type]
         going = going_on(*(local.get(flag, False) for flag in self.flags))
-        if self._run is not None and (is_traced(going) or self.is_large(self._run.made)):
+        run = self._run
+        if run is not None and (is_traced(going) or run.pending or self.is_large(run.made)):
             return self._back(local)
         if is_traced(going) and self.count >= MOST:
             raise UnsupportedError(
@@ -233,6 +234,20 @@ class For(Loop):
 
 
 _END = object()
+
+
+class Each(For):
+    """A loop of a comprehension: turns are traced once one has computed something; lists of Python's own stay so."""
+
+    def at_once(self) -> bool:
+        items = self._items
+        if items is None or not super().at_once():
+            return False
+        return not isinstance(items.length, int) or any(map(is_traced, items.arrays))
+
+    def is_large(self, nodes: int) -> bool:
+        many = self._items is not None and self._items.length >= max(limit(), 1)
+        return (many and self.count > 0 and nodes > 0) or super().is_large(nodes)
 
 
 class While(Loop):

@@ -6,6 +6,18 @@ import ast
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from symgrad.frontend.conversion.comprehensions import (
+    DICT,
+    LIST,
+    SUM,
+    TAKERS,
+    TRUTHS,
+    Body,
+    Comprehension,
+    as_function,
+    has_comprehension,
+    is_ragged,
+)
 from symgrad.frontend.conversion.jumps import Unconvertible, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
 from symgrad.frontend.conversion.scopes import bound, captured, parameters, within
@@ -25,7 +37,7 @@ if HERE.ends():
     AFTER
 """
 _FOR = """
-HERE = SG.For(ITEMS, KEPT, GIVEN, FLAGS, TARGETS)
+HERE = FOR(ITEMS, KEPT, GIVEN, FLAGS, TARGETS)
 while HERE.more():
     with HERE:
         if HERE.sets:
@@ -58,8 +70,10 @@ _ITERABLES = ("range", "zip", "enumerate", "reversed")
 _OWN = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr)
 
 
-def lowered(definition: Definition) -> Definition:
-    """A definition, changed in place, that does the same by the runtime module.
+def lowered(definition: Definition, loop: str = "For") -> Definition:
+    """A definition that does the same by the runtime module, of which `loop` runs each `for`.
+
+    It is changed in place; a lambda with a comprehension becomes a function.
 
     Raises
     ------
@@ -69,13 +83,20 @@ def lowered(definition: Definition) -> Definition:
     body: list[ast.AST] = [definition.body] if isinstance(definition, ast.Lambda) else [*definition.body]
     _check(body)
     if isinstance(definition, ast.Lambda):
+        if has_comprehension(definition.body):
+            return lowered(_function(definition))
         definition.body = _Lowering({}, {}).visit(definition.body)
         return definition
     straight = without_jumps(definition.body)
     own = {*parameters(definition), *bound(straight.body)}
     states = Liveness(straight.body, own, captured(straight.body)).states
-    definition.body = _Lowering(states, straight.flags).block(straight.body)
+    definition.body = _Lowering(states, straight.flags, loop).block(straight.body)
     return definition
+
+
+def _function(node: ast.Lambda) -> ast.FunctionDef:
+    result = ast.copy_location(ast.Return(node.body), node.body)
+    return ast.copy_location(ast.FunctionDef("<lambda>", node.args, [result], []), node)
 
 
 def _check(body: Sequence[ast.AST]) -> None:
@@ -89,15 +110,30 @@ def _check(body: Sequence[ast.AST]) -> None:
 class _Lowering(ast.NodeTransformer):
     """Of the statements and expressions of one function."""
 
-    def __init__(self, states: Mapping[ast.stmt, State], flags: Mapping[ast.stmt, list[str]]) -> None:
-        self._states, self._flags, self._count = states, flags, 0
+    def __init__(
+        self, states: Mapping[ast.stmt, State], flags: Mapping[ast.stmt, list[str]], loop: str = "For"
+    ) -> None:
+        self._states, self._flags, self._loop, self._count = states, flags, loop, 0
+        self._before: list[ast.stmt] | None = (
+            None  # definitions that the statement at hand needs; None where none may be
+        )
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         return [new for statement in body for new in self._several(statement)]
 
     def _several(self, statement: ast.stmt) -> list[ast.stmt]:
+        outer, self._before = self._before, []
         new = self.visit(statement)
-        return new if isinstance(new, list) else [new]
+        before, self._before = self._before, outer
+        return [*before, *(new if isinstance(new, list) else [new])]
+
+    def _define(self, definition: ast.FunctionDef, kind: str, loop: str) -> ast.expr:
+        """What the function is called, which is defined before the statement at hand."""
+        assert self._before is not None
+        self._count += 1
+        definition.name = f"{CONSTRUCT}{self._count}.{kind}"  # looked into by no loop
+        self._before.append(lowered(definition, loop))  # type: ignore[arg-type]
+        return ast.copy_location(ast.Name(definition.name, ast.Load()), definition)
 
     # ---- statements
 
@@ -108,7 +144,8 @@ class _Lowering(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         items, target, body = self._items(node.iter), self.visit(node.target), self.block(node.body)
         targets = _constant([*bound([node.target])], node)
-        return self._construct(_FOR, node, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body)
+        loop = expression(f"SG.{self._loop}", node, SG=RUNTIME)
+        return self._construct(_FOR, node, FOR=loop, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body)
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         return self._construct(_WHILE, node, TEST=self.visit(node.test), BODY=self.block(node.body))
@@ -173,8 +210,46 @@ class _Lowering(ast.NodeTransformer):
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         self._defaults(node.args)
-        node.body = self.visit(node.body)
+        if (
+            self._before is not None
+            and has_comprehension(node.body)
+            and not (node.args.defaults or node.args.kw_defaults)
+        ):
+            return self._define(_function(node), "<lambda>", "For")
+        return self._apart(node)
+
+    def _apart(self, node: ast.expr) -> ast.expr:
+        """Of an expression with names of its own: what it needs cannot be defined outside of it."""
+        outer, self._before = self._before, None
+        self.generic_visit(node)
+        self._before = outer
         return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        return self._listed(node, LIST) or self._apart(node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        return self._listed(node, DICT) or self._apart(node)
+
+    visit_GeneratorExp = visit_SetComp = _apart
+
+    def _listed(self, node: Comprehension, body: Body) -> ast.expr | None:
+        """What a comprehension gives by a function of its own; None where it has to stand where it stands."""
+        if self._before is None or _is_bound_to_its_place(node) or any(part.is_async for part in node.generators):
+            return None
+        items = self._items(node.generators[0].iter)
+        function = self._define(as_function(node, body), "<dictcomp>" if body is DICT else "<listcomp>", "Each")
+        return ast.copy_location(ast.Call(function, [items], []), node)
+
+    def _taken(self, node: ast.Call) -> None:
+        """Let a function that takes all items of a generator have a list of them, or of what it makes of them alone."""
+        given = node.args[0] if node.args else None
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if not isinstance(given, (ast.GeneratorExp, ast.ListComp)) or name not in (*TAKERS, *TRUTHS):
+            return
+        body = SUM if name == "sum" and not node.args[1:] and is_ragged(given) else TRUTHS.get(name, LIST)
+        if found := self._listed(given, body):
+            node.args[0] = found if body is LIST else ast.copy_location(ast.List([found], ast.Load()), node)
 
     def _defaults(self, args: ast.arguments) -> None:
         args.defaults = [self.visit(x) for x in args.defaults]
@@ -183,6 +258,7 @@ class _Lowering(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         func = node.func
         own = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == RUNTIME
+        self._taken(node)
         self.generic_visit(node)
         if not own and not (isinstance(func, ast.Name) and func.id == "super"):
             node.func = expression("SG.called(FUNCTION)", func, SG=RUNTIME, FUNCTION=node.func)

@@ -16,7 +16,16 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, presence
 from symgrad.frontend.conversion.jumps import RESULT, label
-from symgrad.frontend.conversion.state import UNDEFINED, Held, Snapshot, is_same
+from symgrad.frontend.conversion.state import (
+    UNDEFINED,
+    Held,
+    Pending,
+    Place,
+    Snapshot,
+    held,
+    is_of_a_loop,
+    is_same,
+)
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import ARRAYS, is_traced
 
@@ -89,6 +98,21 @@ class Merging:
         ]
         return lambda: tree.unflatten(a.structure, [leaf() for leaf in leaves])
 
+    def may_append(self, place: Place, then: Snapshot, other: Snapshot) -> bool:
+        """Whether a side has appended to a list of a loop."""
+        before = (then.places.get(place.id) or other.places[place.id])[1]
+        return not before.bound and isinstance(place.holder, list) and is_of_a_loop(self._graph, place.holder)
+
+    def at(self, place: Place, then: Held, other: Held) -> Callable[[], Any]:
+        """What gives the value of a place; Pending where one of the sides, or both, may append it to a list."""
+        if then.bound and other.bound and not any(isinstance(x.value, Pending) for x in (then, other)):
+            return self.pick(place.name, then, other)
+        sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
+        many = any(side.many for side in sides)
+        value = self.pick("item", *(held(side.value) for side in sides))
+        there = self.pick(".there", *(held(_there(side, sides, many)) for side in sides))
+        return lambda: Pending(value(), there(), many)
+
     def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:
         """The same for one node of each side."""
         self._then.append(then)
@@ -154,6 +178,13 @@ class Merging:
         return locked
 
 
+def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:
+    if side.there is not None:
+        return side.there
+    bound = side.value is not UNDEFINED
+    return np.full(next(x for x in sides if x.many).value.shape[:1], bound) if many else bound
+
+
 def _of_two_shapes(name: str, x: Node, y: Node) -> ShapeError:
     return ShapeError(
         f"{called_by(name)} is {x.aval} where the condition holds, and {y.aval} where it does not",
@@ -175,12 +206,12 @@ def merged(
     found = {name: merging.pick(name, then.names[name], other.names[name]) for name in names}
     places = [(place, *_sides(place.id, then, other)) for place, _, _ in (then.places | other.places).values()]
     for place, a, b in places:
-        if not (a.bound and b.bound):
+        if not (a.bound and b.bound) and not merging.may_append(place, then, other):
             raise UnsupportedError(
                 f"{place.name} is {_kind(a)} where the condition holds, and {_kind(b)} where it does not",
                 "Let lists and dicts have the same items in both branches: append behind the branch.",
             )
-    picked = [(place, merging.pick(place.name, a, b)) for place, a, b in places]
+    picked = [(place, merging.at(place, a, b)) for place, a, b in places]
     memory: list[tuple[Any, Callable[[], Any]]] = []
     for key, (root, before, _) in (then.memory | other.memory).items():
         now = [side.memory[key][2] if key in side.memory else before for side in (then, other)]

@@ -44,9 +44,9 @@ def parameters(definition: ast.FunctionDef | ast.Lambda) -> list[str]:
 
 
 def appended(nodes: Sequence[ast.AST]) -> dict[str, None]:
-    """The names of what is appended to, by ``x.append(y)``."""
+    """The names of what is appended to, by ``x.append(y)`` or ``x.extend(y)``."""
     called = [n.func for n in within(nodes) if isinstance(n, ast.Call)]
-    found = [f.value for f in called if isinstance(f, ast.Attribute) and f.attr == "append"]
+    found = [f.value for f in called if isinstance(f, ast.Attribute) and f.attr in ("append", "extend")]
     return {x.id: None for x in found if isinstance(x, ast.Name)}
 
 

@@ -32,8 +32,8 @@ class _Undefined:
 UNDEFINED = _Undefined()
 
 
-class _Elsewhere:
-    """What stands for an item that another turn of a loop has made: it is not to be read."""
+class Unread:
+    """What stands for items of a list that are not to be read where the program is."""
 
     __slots__ = ()
 
@@ -51,12 +51,30 @@ class _Elsewhere:
     __getitem__ = __iter__ = __len__ = __bool__ = __float__ = __array_ufunc__ = __array_function__ = _read
 
 
-ELSEWHERE = _Elsewhere()
+ELSEWHERE = Unread()
+"""The items of other turns."""
+
+
+class Pending(Unread):
+    """What stands for what this turn of a loop has appended, perhaps: one item, or the rows of an array.
+
+    Attributes
+    ----------
+    value : Any
+    there : Variable or None
+        Whether it is there; of rows one truth for each. None where all are.
+    many : bool
+    """
+
+    __slots__ = ("many", "there", "value")
+
+    def __init__(self, value: Any, there: Any, many: bool) -> None:
+        self.value, self.there, self.many = value, there, many
 
 
 def check_length(x: Any) -> None:
     """Raise if Python asks for the length of a list in the middle of a loop that appends to it."""
-    if type(x) is list and x and x[0] is ELSEWHERE:
+    if type(x) is list and any(isinstance(item, Unread) for item in x):
         raise UnsupportedError(
             "the length of a list is asked for in a loop that appends to it", "Count the turns: n = n + 1."
         )
@@ -201,9 +219,10 @@ class Snapshot(NamedTuple):
 class Journal(dict[int, tuple[Memory, Node]]):
     """The memory that is written into, and what it held before; in which other one it is, and what it is of."""
 
-    def __init__(self, outer: Any, branch: bool) -> None:
+    def __init__(self, outer: Any, branch: bool, contents: Contents) -> None:
         super().__init__()
-        self.outer, self.branch = outer, branch
+        self.outer, self.branch, self.contents = outer, branch, contents
+        self.pending = False  # whether it is to be seen by tracing a turn what turns append
 
 
 class Run:
@@ -214,7 +233,7 @@ class Run:
         self._before = graph.body, graph.journal
         graph.seed(PLACE)  # what is made from now on is younger than all that was there
         self.since = graph.body = len(graph.nodes)
-        graph.journal = self._journal = Journal(graph.journal, branch)
+        graph.journal = self._journal = Journal(graph.journal, branch, self._contents)
         noted = refused.get()
         self._refused = len(noted) if noted is not None else 0
 
@@ -222,6 +241,11 @@ class Run:
     def made(self) -> int:
         """How many nodes there are more."""
         return len(self.graph.nodes) - self.since
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was appended of which one turn does not know whether it is there."""
+        return self._journal.pending
 
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
         """What has changed, which is taken back; names are set by the caller."""
@@ -255,6 +279,16 @@ class Run:
     def _leave(self) -> None:
         self.graph.leave_body(self.since)
         self.graph.body, self.graph.journal = self._before
+
+
+def is_of_a_loop(graph: Graph, items: Any) -> bool:
+    """Whether a list was there when a loop began that runs: it makes something of what is pending in it."""
+    journal: Any = graph.journal
+    while journal is not None and (journal.branch or id(items) not in journal.contents.found):
+        journal = journal.outer
+    if journal is not None:
+        journal.pending = True
+    return journal is not None
 
 
 def check_left(graph: Graph, journal: Any) -> None:

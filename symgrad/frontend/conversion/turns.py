@@ -186,8 +186,8 @@ class Turns:
     def _append_to(self, place: Place) -> None:
         name = next(name for name, slot in self._names.items() if slot.before.value is place.holder)
         appended = Appended(self.graph, name, place.holder)
-        before = appended.before
-        last = self._slot(f".last of {name}", held(before[-1])) if before else None
+        first = appended.first
+        last = self._slot(f".last of {name}", first) if first is not None else None
         self._lists[id(place.holder)] = appended, last
 
     def _name_of(self, root: Any, local: Mapping[str, Any]) -> str:
@@ -255,4 +255,4 @@ class Turns:
 def _settle_list(appended: Appended, last: Slot | None, appends: bool) -> bool:
     if not appends:
         raise Unstable(appended.name, "a list to which a turn appends", "changed in another way")
-    return last is None or last.settle(appended.new[-1])
+    return last is None or last.settle(appended.last)

@@ -1,0 +1,142 @@
+"""Python's functions that go along something, written in Python: what they are called with is converted in them."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.frontend.conversion.functions import as_users, converted
+from symgrad.frontend.conversion.items import Items, Joined, Listed, Rows, Steps, items_of
+from symgrad.frontend.conversion.loops import limit
+from symgrad.ops.operands import is_traced
+
+MANY = 1_000_000
+"""Tuples until which it is tabulated which items they are made of."""
+
+
+# ---- traced as if the user had written them
+
+
+@as_users
+def _mapped(function: Any, items: Any) -> Any:
+    return [function(*item) for item in items]
+
+
+@as_users
+def _filtered(keeps: Any, items: Any) -> Any:
+    return [item for item in items if keeps(item)]
+
+
+@as_users
+def _reduced(function: Any, items: Any, value: Any) -> Any:
+    for item in items:
+        value = function(value, item)
+    return value
+
+
+@as_users
+def _accumulated(function: Any, items: Any, value: Any) -> Any:
+    found = [value]
+    for item in items:
+        value = function(value, item)
+        found.append(value)
+    return found
+
+
+# ---- what to call instead
+
+
+def mapped(function: Any, *iterables: Any) -> Any:
+    """``map(function, x, ...)``"""
+    parts = _known(iterables)
+    if parts is None or not any(map(_is_traced, parts)):
+        return map(converted(function), *iterables)
+    return _mapped(function, Joined(parts, zip))
+
+
+def filtered(function: Any, iterable: Any) -> Any:
+    """``filter(function, x)``"""
+    if function is None or not (parts := _known([iterable])) or not _is_traced(parts[0]):
+        return filter(converted(function), iterable)
+    return _filtered(function, iterable)
+
+
+def reduced(function: Any, iterable: Any, *initial: Any) -> Any:
+    """``functools.reduce(function, x)``"""
+    first, rest = (initial, iterable) if initial else _headed(iterable)
+    return _reduced(function, rest, *first)
+
+
+def accumulated(iterable: Any, func: Any = operator.add, *, initial: Any = None) -> Any:
+    """``itertools.accumulate(x)``"""
+    if initial is None and not _is_traced(items_of(iterable)):
+        return itertools.accumulate(iterable, converted(func))
+    first, rest = ((initial,), iterable) if initial is not None else _headed(iterable)
+    return _accumulated(func, rest, *first)
+
+
+def _headed(iterable: Any) -> tuple[Sequence[Any], Any]:
+    """The first item, if there is one, and the others."""
+    if is_traced(iterable) or isinstance(iterable, (list, tuple, np.ndarray, range)):
+        return iterable[:1], iterable[1:]
+    iterator = iter(iterable)
+    return [*itertools.islice(iterator, 1)], iterator
+
+
+def pairs(iterable: Any) -> Any:
+    """``itertools.pairwise(x)``"""
+    if not _is_traced(items_of(iterable)):
+        return itertools.pairwise(iterable)
+    return Joined([part for x in (iterable[:-1], iterable[1:]) if (part := items_of(x))], zip)
+
+
+def sliced(iterable: Any, *bounds: Any) -> Any:
+    """``itertools.islice(x, start, stop, step)``"""
+    return iterable[slice(*bounds)] if is_traced(iterable) else itertools.islice(iterable, *bounds)
+
+
+def chained(*iterables: Any) -> Any:
+    """``itertools.chain(x, ...)``"""
+    shapes = {x.shape[1:] if is_traced(x) or isinstance(x, np.ndarray) else None for x in iterables}
+    arrays = len(shapes) == 1 and None not in shapes and any(map(is_traced, iterables))
+    return np.concatenate(iterables) if arrays else itertools.chain(*iterables)
+
+
+def tabulated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of itertools that goes over tuples of items: which these are does not depend on what they are."""
+
+    def tuples(*args: Any, **kwargs: Any) -> Any:
+        iterables, more = (args, ()) if function is itertools.product else (args[:1], args[1:])
+        parts = None if kwargs else _known(iterables)
+        if parts is None or not all(isinstance(part.length, int) for part in parts):
+            return function(*args, **kwargs)
+        ranges = [range(part.length) for part in parts]
+        table = np.array([*itertools.islice(function(*ranges, *more), MANY + 1)], int)
+        if not limit() <= len(table) <= MANY:
+            return function(*args)
+        columns = parts if function is itertools.product else parts * table.shape[1]
+        rows = [Rows(_values(part)[places]) for part, places in zip(columns, table.T, strict=True)]
+        return Joined(rows, zip)
+
+    return tuples
+
+
+def _values(part: Items) -> Any:
+    return np.array([*part]) if isinstance(part, Steps) else part.arrays[0]
+
+
+def _known(iterables: Sequence[Any]) -> list[Items] | None:
+    """What is known of iterables, if all of them are arrays, ranges, or lists of what can be stacked."""
+    parts = [items_of(x) for x in iterables]
+    known: list[Items] = [part for part in parts if isinstance(part, (Rows, Steps, Listed)) and part.can_be_sliced]
+    return known if known and len(known) == len(parts) else None
+
+
+def _is_traced(part: Items | None) -> bool:
+    if isinstance(part, Rows):
+        return is_traced(part.array)
+    return isinstance(part, Listed) and any(map(is_traced, part.values))
