@@ -101,7 +101,10 @@ class Rewriting(Graph):
 
     def _rewritten(self, node: Node) -> Node | None:
         entry = self.rules.of(node.op)
-        for procedure in entry.procedures:
+        if entry is None:
+            return None
+        procedures, rules = entry.meets(node)
+        for procedure in procedures:
             self._added = None
             result = procedure(self, node)
             if result is not None:
@@ -109,7 +112,7 @@ class Rewriting(Graph):
             if result is not None and result is not node:
                 self._note(procedure, node, result)
                 return result
-        for r in entry.candidates(node):
+        for r in entry.candidates(node, rules):
             self._added = None
             result = self.apply(r, node)
             if result is not None and result is not node:
