@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -376,12 +376,13 @@ def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
 
     @wraps(function)
     def kept(node: Node) -> _T:
-        if node.found is None:
-            node.found = {}
-        elif function in node.found:
-            return cast(_T, node.found[function])
-        found = node.found[function] = function(node)
-        return found
+        found = node.found
+        if found is None:
+            found = node.found = {}
+        if function not in found:
+            found[function] = function(node)
+        result: _T = found[function]
+        return result
 
     return kept
 
