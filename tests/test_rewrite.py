@@ -19,8 +19,9 @@ from symgrad.errors import ArgumentError, ConcreteValueError, DTypeError
 from symgrad.frontend.variable import Variable
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.pipeline import canonicalise, drop_dead, optimise, rules_of, simplify, specialise
-from symgrad.rewrite.engine import rewrite
+from symgrad.rewrite.engine import Rewriting, rewrite
 from symgrad.rewrite.rules import Rule, Rules, rule
+from tests.fuzz import generated, outcome
 
 TABLES = dict.fromkeys(table for tables in pipeline.TABLES.values() for table in tables)
 ALL_RULES = [r for table in TABLES for r in vars(table).values() if isinstance(r, Rule)]
@@ -241,11 +242,32 @@ def test_no_rule_that_matches_is_passed_over(stage, dtype):
             continue  # np.linalg has none
         for node in graph.nodes:
             entry = rules.of(node.op)
+            if entry is None:
+                continue
             filed = [each.rule for some in entry.by_input.values() for each in some]
             matching = {r for r in (*filed, *entry.repeated, *entry.general) if r.pattern.match(node)}
-            assert matching <= set(entry.candidates(node))
+            assert matching <= set(entry.candidates(node, entry.meets(node).rules))
             matches += len(matching)
     assert matches > 90
+
+
+def test_no_procedure_is_passed_over(monkeypatch):
+    """Those that are not met with the operators of a node's inputs would do nothing there."""
+    rewritten, results = Rewriting._rewritten, {}
+
+    def checked(graph, node):
+        entry = graph.rules.of(node.op)
+        met = entry.meets(node).procedures if entry else ()
+        for procedure in entry.procedures if entry else ():
+            if procedure not in met and len(node.inputs) > 1:  # of one input it may rely on the operator
+                results.setdefault(procedure.__name__, set()).add(procedure(graph, node))
+        return rewritten(graph, node)
+
+    monkeypatch.setattr(Rewriting, "_rewritten", checked)
+    for seed in range(20):
+        outcome(generated(seed))
+    assert len(results) > 15
+    assert [name for name, found in results.items() if found != {None}] == []
 
 
 def test_a_graph_that_no_rule_is_met_with_stays():

@@ -84,7 +84,8 @@ def calls_of(node: Node) -> int:
 
 def is_work(node: Node) -> bool:
     """Whether a node works on numbers, rather than looking at them in another way."""
-    return is_call(node) and not is_view(node)
+    op = node.op
+    return op not in SILENT and not (op.view and is_view(node))
 
 
 def traffic_of(node: Node) -> Any:

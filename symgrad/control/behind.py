@@ -33,8 +33,8 @@ def compute_behind(graph: Graph, numerics: str = "stable") -> Graph:
 
 def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
     instead: dict[Node, Made] = {}
-    items = items_of(graph.live)
-    for split in whole_loops(graph.live):
+    items = items_of(graph.live if graph.compound else ())
+    for split in whole_loops(graph.compound):
         part = kind(split)
         part.look()
         if part.made:

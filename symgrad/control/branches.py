@@ -93,8 +93,8 @@ class _Joined:
 
 def settle_branches(graph: Graph, numerics: str = "stable") -> Graph:
     """Of branches whose predicate is known the side that is taken; what both sides compute alike, outside of them."""
-    items, instead = items_of(graph.live), dict[Node, Made]()
-    for node in graph.live:
+    items, instead = items_of(graph.live if graph.compound else ()), dict[Node, Made]()
+    for node in graph.compound:
         if node.op is COND:
             branch = branch_of(node)
             side, known = _known_results(branch)

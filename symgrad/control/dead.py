@@ -19,7 +19,7 @@ def drop_dead_results(graph: Graph, numerics: str = "stable") -> Graph:
 
     It goes from the results upwards: what a loop does without, another one need not give.
     """
-    if not any(node.op in (SCAN, COND) for node in graph.live):
+    if not any(node.op in (SCAN, COND) for node in graph.compound):
         return graph
     items = items_of(graph.live)
     wanted, instead = set(graph.outputs), dict[Node, Made]()

@@ -121,7 +121,7 @@ def is_batched(node: Node) -> bool:
 def compute_ahead(graph: Graph, numerics: str = "stable") -> Graph:
     """What turns compute of slices alone, for all turns at once before the loop: products, and what is small."""
     instead: dict[Node, Made] = {}
-    for node, loop in whole_loops(graph.live):
+    for node, loop in whole_loops(graph.compound):
         known = _Known(Split(node, loop))
         if numerics == "stable" and (sums := known.sums()):
             loop = loop.rewritten(partial(copied, instead=sums))

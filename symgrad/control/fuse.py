@@ -41,7 +41,7 @@ def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
 
 def _fused(graph: Graph) -> Graph | None:
     """With all loops that can become one now; that may make the numbers of turns of others the same."""
-    loops = [loop_of(node) for node in graph.live if node.op is SCAN]
+    loops = [loop_of(node) for node in graph.compound if node.op is SCAN]
     if not loops:
         return None
     joined = [each for group in _groups(graph, loops) if (each := group.joined) is not None and each.saves]

@@ -22,7 +22,7 @@ from symgrad.rewrite.engine import Made, copied
 def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
     """Numbers, and arrays of one number, stand in the bodies of the loops and branches that read them."""
     instead: dict[Node, Made] = {}
-    for node in graph.live:
+    for node in graph.compound:
         if node.op in (SCAN, COND):
             known = {i: x for i, x in enumerate(_read_as_it_is(node)) if _is_known(x)}
             if known:
@@ -69,7 +69,7 @@ def _appended(graph: Graph, known: Node) -> Node:
 def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
     """What turns compute of what all turns read, once before the loop."""
     instead: dict[Node, Made] = {}
-    for node in graph.live:
+    for node in graph.compound:
         if node.op is SCAN:
             loop = opened(loop_of(node))
             if invariant := _invariant(loop):

@@ -57,7 +57,7 @@ class _Pair(NamedTuple):
 
 def _pairs(graph: Graph) -> list[_Pair]:
     """Such loops, each in one pair."""
-    loops = {node: loop_of(node) for node in graph.live if node.op is SCAN}
+    loops = {node: loop_of(node) for node in graph.compound if node.op is SCAN}
     users: dict[Node, list[Node]] = {}
     for node in graph.live if len(loops) > 1 else ():
         for x in node.inputs:

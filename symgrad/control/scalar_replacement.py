@@ -39,7 +39,7 @@ MOST = 250
 def replace_arrays(graph: Graph, is_python: Callable[[Node], bool]) -> Graph:
     """Loops over numbers instead of small arrays where that is faster; `is_python` says what Python can compute."""
     instead = dict[Node, Made]()
-    for node in graph.live:
+    for node in graph.compound:
         numbers = _numbers_of(opened(loop_of(node))) if node.op is SCAN else None
         if numbers is not None and numbers.pays(is_python):
             instead |= numbers.instead(node, items_of(graph.live).get(node, {}))

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -236,7 +236,7 @@ class Graph:
         self.turns: list[Any] = []  # what makes sizes of the places of turns that are being traced, the innermost last
         self.journal: dict[int, Any] | None = None  # in which writes into what is older are noted, if they are allowed
         self._interned: dict[tuple[Any, ...], Node] = {}
-        self._live: tuple[list[Node], list[Node]] = [], []  # for which outputs, and what they need
+        self._live: tuple[list[Node], ...] = [], [], []  # for which outputs, what they need, what of it is compound
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.nodes)} nodes>"
@@ -329,10 +329,18 @@ class Graph:
     @property
     def live(self) -> Sequence[Node]:
         """What the outputs need, themselves included, in creation order."""
-        outputs, nodes = self._live
-        if outputs != self.outputs:  # a stage asks for what the one before has asked for
-            outputs, nodes = self._live = [*self.outputs], reached(self.outputs)
-        return nodes
+        return self._up_to_date()[1]
+
+    @property
+    def compound(self) -> Sequence[Node]:
+        """Those of them with several results: all that hold regions do."""
+        return self._up_to_date()[2]
+
+    def _up_to_date(self) -> tuple[list[Node], ...]:
+        if self._live[0] != self.outputs:  # a stage asks for what the one before has asked for
+            nodes = reached(self.outputs)
+            self._live = [*self.outputs], nodes, [x for x in nodes if type(x.aval) is not Aval]
+        return self._live
 
     @property
     def dag(self) -> nx.DiGraph:
@@ -368,12 +376,13 @@ def per_node(function: Callable[[Node], _T]) -> Callable[[Node], _T]:
 
     @wraps(function)
     def kept(node: Node) -> _T:
-        if node.found is None:
-            node.found = {}
-        elif function in node.found:
-            return cast(_T, node.found[function])
-        found = node.found[function] = function(node)
-        return found
+        found = node.found
+        if found is None:
+            found = node.found = {}
+        if function not in found:
+            found[function] = function(node)
+        result: _T = found[function]
+        return result
 
     return kept
 
@@ -391,11 +400,18 @@ def results(graph: Graph) -> list[Node]:
 
 def reached(outputs: Iterable[Node]) -> list[Node]:
     """The nodes that `outputs` need, themselves included, in creation order."""
-    return needed(outputs, ())
+    seen = set(outputs)
+    stack = list(seen)
+    while stack:
+        for x in stack.pop().inputs:
+            if x not in seen:
+                seen.add(x)
+                stack.append(x)
+    return sorted(seen, key=_BY_ID)
 
 
 def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
-    """The nodes to evaluate for `outputs`, in creation order, where some values are given."""
+    """The same where some values are given."""
     seen = {y for y in outputs if y not in given}
     stack = list(seen)
     while stack:
@@ -403,7 +419,10 @@ def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
             if x not in seen and x not in given:
                 seen.add(x)
                 stack.append(x)
-    return sorted(seen, key=attrgetter("id"))
+    return sorted(seen, key=_BY_ID)
+
+
+_BY_ID = attrgetter("id")
 
 
 def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:

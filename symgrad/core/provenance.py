@@ -337,6 +337,8 @@ def _steps(raw: bytes) -> Iterator[_Step]:
 def _find_items(code: CodeType) -> Iterator[tuple[int, str]]:
     steps = list(_steps(_raw(code)))
     for k in range(1, len(steps)):
+        if not steps[k].opname.startswith("STORE"):
+            continue
         names, before = _stored_run(code, _raw(code), steps[k].offset), steps[k - 1]
         if len(names) < 2 or before.opname == "COPY" or before.opname.startswith("STORE"):
             continue

@@ -126,9 +126,9 @@ def with_nested(nodes: Sequence[Node]) -> Iterator[Node]:
     """Nodes, and those in their regions, however deep."""
     for node in nodes:
         yield node
-        for _, value in node.params:
-            if isinstance(value, Region):
-                yield from with_nested([*value.parameters, *value.nodes])
+        if type(node.aval) is not Aval:
+            for region in regions_of(node):
+                yield from with_nested([*region.parameters, *region.nodes])
 
 
 # ---- in and out of graphs

@@ -191,10 +191,11 @@ class Rows(int):
 
 def is_rows(size: Size) -> bool:
     """Whether a size is the length of a block."""
-    return isinstance(size, int) and 0 <= size - _FIRST_ROWS < MOST_ROWS
+    return isinstance(size, int) and _FIRST_ROWS <= size < _NO_ROWS
 
 
 _FIRST_ROWS, MOST_ROWS = 1 << 61, 64  # which no array has
+_NO_ROWS = _FIRST_ROWS + MOST_ROWS
 
 
 def symbols_of(size: Size) -> tuple[str, ...]:

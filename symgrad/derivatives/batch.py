@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.axes import Stack, signature_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, depends, moved_name, needed
+from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, moved_name, needed
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
@@ -21,7 +21,7 @@ from symgrad.derivatives.images import Image, chosen, not_whole, repeated, with_
 from symgrad.errors import GraphError, UnsupportedError
 from symgrad.frontend.variable import Variable, record
 from symgrad.ops.contract import spread
-from symgrad.ops.control import mentions, own_sizes
+from symgrad.ops.control import mentions, moving
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.known import is_constant
 
@@ -84,10 +84,7 @@ def _common_size(lifted: Mapping[Node, Node], places: Mapping[Node, int]) -> Siz
 def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node]:
     """What lies between the lifted nodes, where the graph is cut, and the outputs, in order."""
     nodes = needed(outputs, lifted)
-    affected = depends(nodes, lifted)
-    names = own_sizes([node for node in nodes if node in affected])
-    if names:
-        affected = depends(nodes, [*lifted, *(node for node in nodes if mentions(node, names))])
+    affected = moving(nodes, lifted)
     return [node for node in nodes if node in affected]
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
-
+from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
-from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import ADD
 from symgrad.ops.index import ADD_AT
 
@@ -49,7 +47,7 @@ def _terms(g: Node) -> Iterator[Node]:
 
 
 def _adds_to_zeros(x: Node) -> bool:
-    return x.op is ADD_AT and x.inputs[0].op is FULL and not np.any(x.inputs[0].inputs[0].constant)
+    return x.op is ADD_AT and is_zeros(x.inputs[0])
 
 
 def _sum(graph: Graph, total: Node, g: Node) -> Node:

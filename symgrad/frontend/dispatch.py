@@ -218,7 +218,7 @@ def _on_numbers(ufunc: np.ufunc) -> Callable[..., Any]:
     op = TABLE[ufunc]
 
     def call(*operands: Any) -> Any:
-        if any(type(x) is bool for x in operands) and all(type(x) is bool or _is_weak(x) for x in operands):
+        if bool in map(type, operands) and all(type(x) is bool or _is_weak(x) for x in operands):
             operands = tuple(int(x) if type(x) is bool else x for x in operands)
         return op(*operands)
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ class Layout:
     turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
     columns: frozenset[Node] = frozenset()
 
-    @property
+    @cached_property
     def row_bytes(self) -> Size:
         """What a row of a block takes of the cache."""
         streamed = [(x.aval, axis) for x in self.streamed if (axis := row_axis(x)) is not None]

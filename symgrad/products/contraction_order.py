@@ -133,7 +133,7 @@ def pairs_of_many(graph: Graph, node: Node) -> Variable | None:
     return in_order(graph, c, cheapest(c)[1])
 
 
-@procedure(*CONTRACTIONS, changes_nan=True)
+@procedure(*CONTRACTIONS, of={MULTIPLY, TRANSPOSE, *CONTRACTIONS}, changes_nan=True)
 def contraction_of_contraction(graph: Graph, node: Node) -> Variable | None:
     """Three operands, of which two have met, in the order that takes least."""
     if not any(_may_join(graph, x) for x in node.inputs):

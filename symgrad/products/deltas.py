@@ -238,11 +238,11 @@ def _read_as(x: Variable, term: str, wanted: str) -> Variable:
 # ---- procedures
 
 
-@procedure(*CONTRACTIONS, *ELEMENTWISE, SUM, MEAN, TRACE, DIAGONAL, TRANSPOSE, changes_nan=True)
+@procedure(*CONTRACTIONS, *ELEMENTWISE, SUM, MEAN, TRACE, DIAGONAL, TRANSPOSE, of=_READ, changes_nan=True)
 def known_operands(graph: Graph, node: Node) -> Variable | None:
     """What is computed of operands that are zero, or repeat their numbers, in known places."""
     contracted = node.op in CONTRACTIONS
-    if not any([_may_be_known(x, contracted) for x in node.inputs if x.op in _READ]) or node.aval.dtype.kind != "f":
+    if node.aval.dtype.kind != "f" or not any(_may_be_known(x, contracted) for x in node.inputs):
         return None
     c = _contraction(graph, node)
     if c is None or any(x.aval.dtype != node.aval.dtype and not x.aval.weak for x in c.operands):

@@ -106,7 +106,7 @@ def _thin_scales(graph: Graph, node: Node, *others: Node) -> list[Scaled]:
 # ---- small ones meet first
 
 
-@procedure(MULTIPLY, changes_nan=True)
+@procedure(MULTIPLY, of={MULTIPLY, DIVIDE}, changes_nan=True)
 def product_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) * w`` and ``(A / v) * w``."""
     for i, p in enumerate(node.inputs):
@@ -116,14 +116,14 @@ def product_of_product(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
-@procedure(DIVIDE, changes_nan=True)
+@procedure(DIVIDE, of={MULTIPLY, DIVIDE}, changes_nan=True)
 def quotient_of_product(graph: Graph, node: Node) -> Variable | None:
     """``(A * v) / w`` and ``(v / A) / w``."""
     p, w = node.inputs
     return next((y for f in _thin_scales(graph, p, w) if (y := f.divided(Variable(graph, w))) is not None), None)
 
 
-@procedure(NEGATIVE, changes_nan=True, exact=True)
+@procedure(NEGATIVE, of={MULTIPLY, DIVIDE}, changes_nan=True, exact=True)
 def negative_of_product(graph: Graph, node: Node) -> Variable | None:
     """``-(A * v)`` and ``-(v / A)``."""
     for f in _thin_scales(graph, node.inputs[0]):
@@ -134,7 +134,7 @@ def negative_of_product(graph: Graph, node: Node) -> Variable | None:
     return None
 
 
-@procedure(ADD, SUBTRACT, changes_nan=True)
+@procedure(ADD, SUBTRACT, of={MULTIPLY}, changes_nan=True)
 def common_factor(graph: Graph, node: Node) -> Variable | None:
     """``A * v + A * w``."""
     x, y = node.inputs
@@ -179,7 +179,7 @@ def _no_larger(result: Shape, place: Shape) -> bool:
     return n <= m if isinstance(n, int) and isinstance(m, int) else len(result) <= len(place)
 
 
-@procedure(SUM, SOLVE, *CONTRACTIONS, changes_nan=True)
+@procedure(SUM, SOLVE, *CONTRACTIONS, of={MULTIPLY, DIVIDE}, changes_nan=True)
 def numbers_leave(graph: Graph, node: Node) -> Variable | None:
     """``(c * A) @ B`` is ``c * (A @ B)``, and so for everything that sums products, or solves for them."""
     for i in range(node.op is SOLVE, len(node.inputs)):  # of a matrix to solve with the inverse would leave

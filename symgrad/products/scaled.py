@@ -35,7 +35,7 @@ def _arrays(node: Node) -> bool:
 # ---- scalars
 
 
-@procedure(MULTIPLY, DIVIDE, changes_nan=True)
+@procedure(MULTIPLY, DIVIDE, of={MULTIPLY, DIVIDE}, changes_nan=True)
 def scalars_meet(graph: Graph, node: Node) -> Variable | None:
     """``(a * X) * (b * Y)`` is ``(a * b) * (X * Y)``, and so for quotients and where the scalars are 0-d arrays."""
     if not all(x.op is MULTIPLY or x.op is DIVIDE for x in node.inputs) or not _arrays(node):
@@ -60,10 +60,10 @@ def _moderate(*parts: Scaled) -> bool:
 # ---- what is there already
 
 
-@procedure(MULTIPLY, changes_nan=True)
+@procedure(MULTIPLY, of={MULTIPLY, DIVIDE}, changes_nan=True)
 def product_from_parts(graph: Graph, node: Node) -> Variable | None:
     """``(x * y) * z`` where ``y * z`` is needed anyway, and ``(x / y) * z`` where ``z / y`` is."""
-    if not any(x.op is MULTIPLY or x.op is DIVIDE for x in node.inputs) or not _arrays(node):
+    if not _arrays(node):
         return None
     for inner, z in (node.inputs, node.inputs[::-1]):
         if inner is z or inner.op not in (MULTIPLY, DIVIDE) or not alone(graph, inner) or not _arrays(inner):
@@ -80,7 +80,7 @@ def product_from_parts(graph: Graph, node: Node) -> Variable | None:
 # ---- what is added twice
 
 
-@procedure(ADD, changes_nan=True)
+@procedure(ADD, of={ADD}, changes_nan=True)
 def added_twice(graph: Graph, node: Node) -> Variable | None:
     """``(x + a * y) + a * y``, as the two sides of a square leave it, is ``x + (2 * a) * y`` where `a` is small."""
     if not _arrays(node):

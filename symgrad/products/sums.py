@@ -53,11 +53,11 @@ def as_reduction(graph: Graph, total: Any, node: Node) -> Variable:
     return _restored(graph, total, node)
 
 
-@procedure(SUM, changes_nan=True)
+@procedure(SUM, of={SUM}, changes_nan=True)
 def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
     """One sum over the axes of two."""
     x = node.inputs[0]
-    if x.op is not SUM or not alone(graph, x) or dict(x.params).get("keepdims") or x.aval.dtype != node.aval.dtype:
+    if not alone(graph, x) or dict(x.params).get("keepdims") or x.aval.dtype != node.aval.dtype:
         return None
     inner, ndim = reduced_axes(x), len(x.inputs[0].aval.shape)
     left = [i for i in range(ndim) if i not in inner]
@@ -68,11 +68,11 @@ def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
 # ---- terms that cannot cancel
 
 
-@procedure(SUM, MEAN, changes_nan=True)
+@procedure(SUM, MEAN, of={ADD}, changes_nan=True)
 def sum_of_nonnegative(graph: Graph, node: Node) -> Variable | None:
     """``sum(x * x + y * y)`` is two products of vectors: where nothing is negative, nothing cancels."""
     x = node.inputs[0]
-    if x.op is not ADD or not alone(graph, x) or not plain(x, *x.inputs) or x.aval.dtype != node.aval.dtype:
+    if not alone(graph, x) or not plain(x, *x.inputs) or x.aval.dtype != node.aval.dtype:
         return None
     if not all(same_shape(y.aval.shape, x.aval.shape) and alone(graph, y) and _nonnegative(y) for y in x.inputs):
         return None

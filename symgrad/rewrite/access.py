@@ -22,7 +22,7 @@ def _key(node: Node) -> list[Any] | None:
     return None if any(item is Ellipsis for item in key) else key
 
 
-@procedure(GET, exact=True)
+@procedure(GET, of={GET}, exact=True)
 def index_of_index(graph: Graph, node: Node) -> Node | None:
     """``x[1:][0]`` is ``x[1]``, where nothing else needs ``x[1:]``."""
     x = node.inputs[0]
@@ -55,7 +55,7 @@ def _under(item: Slice | None, other: Any) -> list[Any] | None:
     return None if both is None else [both]
 
 
-@procedure(GET, exact=True)
+@procedure(GET, of={CONCATENATE, STACK}, exact=True)
 def index_of_joined(graph: Graph, node: Node) -> Node | None:
     """``np.concatenate([x, y])[0]`` is ``x[0]``, ``np.stack([x, y])[1]`` is y."""
     joined, key = node.inputs[0], _key(node)

@@ -19,12 +19,10 @@ from symgrad.rewrite.rules import procedure
 from symgrad.rewrite.structure import without
 
 
-@procedure(RESHAPE, changes_nan=True)
+@procedure(RESHAPE, of={BROADCAST_TO}, changes_nan=True)
 def repeat(graph: Graph, node: Node) -> Variable | None:
     """``reshape(broadcast_to(x[:, None], (n, 3, k)), (3 * n, k))`` repeats rows; the last axis goes first."""
     spread = node.inputs[0]
-    if spread.op is not BROADCAST_TO:
-        return None
     x, shape = spread.inputs[0], spread.aval.shape
     if len(x.aval.shape) != len(shape):
         return None

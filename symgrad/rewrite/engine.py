@@ -101,7 +101,10 @@ class Rewriting(Graph):
 
     def _rewritten(self, node: Node) -> Node | None:
         entry = self.rules.of(node.op)
-        for procedure in entry.procedures:
+        if entry is None:
+            return None
+        procedures, rules = entry.meets(node)
+        for procedure in procedures:
             self._added = None
             result = procedure(self, node)
             if result is not None:
@@ -109,7 +112,7 @@ class Rewriting(Graph):
             if result is not None and result is not node:
                 self._note(procedure, node, result)
                 return result
-        for r in entry.candidates(node):
+        for r in entry.candidates(node, rules):
             self._added = None
             result = self.apply(r, node)
             if result is not None and result is not node:
@@ -301,6 +304,8 @@ def in_bodies(step: Callable[[Graph, str], Graph], inner_first: bool = False) ->
 
     @wraps(step)
     def everywhere(graph: Graph, numerics: str = "stable") -> Graph:
+        if not graph.compound:
+            return step(graph, numerics)
         inside = lambda body: everywhere(body, numerics)
         if inner_first:
             return step(_with_bodies(graph, inside), numerics)
@@ -318,7 +323,7 @@ def _with_bodies(graph: Graph, step: Callable[[Graph], Graph]) -> Graph:
         after = step(region.body)
         return region if after is region.body else Region(after, after.inputs, after.outputs)
 
-    held = {node: map_regions(node, taken) for node in graph.live if type(node.aval) is not Aval}
+    held = {node: map_regions(node, taken) for node in graph.compound}
     instead = {node: _with_params(node, params) for node, params in held.items() if params != node.params}
     return copied(graph, instead) if instead else graph
 

@@ -23,13 +23,10 @@ _LARGEST_EXACT = 2**31
 _NEVER = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, BARRIER, FULL, BROADCAST_TO})
 
 
-@procedure(where=lambda op: op not in _NEVER, exact=True)
+@procedure(where=lambda op: op not in _NEVER, of={CONSTANT}, exact=True)
 def fold(graph: Graph, node: Node) -> Node | None:
     """An operation on constants is a constant, unless it would raise, warn or be larger than what it is made of."""
-    for x in node.inputs:  # of most nodes the first tells
-        if x.op is not CONSTANT:
-            return None
-    if not _worth_folding(node) or sizes_in(node.params):
+    if not all(x.op is CONSTANT for x in node.inputs) or not _worth_folding(node) or sizes_in(node.params):
         return None
     values = [x.constant for x in node.inputs]
     try:

@@ -20,9 +20,6 @@ NEAR = 6
 """So many factors away a number is looked for."""
 
 
-_PRODUCTS = frozenset({MULTIPLY, DIVIDE})
-
-
 class Factor(NamedTuple):
     """A number that multiplies, or divides."""
 
@@ -93,12 +90,10 @@ def _with(graph: Graph, x: Node, c: Factor, most: Mapping[int, float], depth: in
     return None
 
 
-@procedure(MULTIPLY, DIVIDE, changes_nan=True)
+@procedure(MULTIPLY, DIVIDE, of={MULTIPLY, DIVIDE}, changes_nan=True)
 def numbers_meet(graph: Graph, node: Node) -> Node | None:
     """``a * (b * x * y)`` is ``(a * b) * x * y``, and so is ``(a * x) * (b * y)``."""
     x, y = node.inputs
-    if x.op not in _PRODUCTS and y.op not in _PRODUCTS:
-        return None
     if node.aval.dtype.kind != "f" or node.aval.dtype.itemsize not in MODERATE:
         return None
     for i, part in ((1, x), (0, y))[: 1 + (node.op is MULTIPLY)]:

@@ -98,7 +98,7 @@ def logsoftmax_by_hand(x, axis=1, keepdims=True):
 # ---- the cross-entropy of scores from which the maximum was taken by hand
 
 
-@procedure(SUBTRACT, changes_nan=True)
+@procedure(SUBTRACT, of={SUM, LOG}, changes_nan=True)
 def cross_entropy_by_hand(graph: Graph, node: Node) -> Variable | None:
     """The maximum, or whatever was subtracted from each row, is a constant of the derivative."""
     for total, picked in (node.inputs, node.inputs[::-1]):

@@ -54,13 +54,14 @@ def leads(shape: Any, inner: Any) -> bool:
 
 
 _REPEATING = frozenset({BROADCAST_TO, FULL, RESHAPE, GET})
+_OF_PYTHON = frozenset({ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE})
 
 
 def _repeats(x: Node) -> bool:
     return x.op in _REPEATING or (x.op is CONSTANT and bool(x.aval.shape))
 
 
-@procedure(where=lambda op: op.elementwise or op is ASTYPE, exact=True)
+@procedure(where=lambda op: op.elementwise or op is ASTYPE, of={*_REPEATING, CONSTANT}, exact=True)
 def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     """An elementwise function of repeated numbers is computed once and repeated, if broadcasting does not do it."""
     if not any(map(_repeats, node.inputs)):
@@ -73,12 +74,12 @@ def take_bare_operands(graph: Graph, node: Node) -> Variable | Node | None:
     return graph.add(node.op, inputs, node.params)
 
 
-@procedure(where=lambda op: op.elementwise, exact=True)
+@procedure(where=lambda op: op.elementwise, of={CONSTANT, ASTYPE, *_OF_PYTHON}, exact=True)
 def number_as_python(graph: Graph, node: Node) -> Node | None:
     """``2.0`` for ``np.float64(2.0)``, where the dtype of the result does not depend on it."""
     inputs = list(node.inputs)
     for i, x in enumerate(node.inputs):
-        plain = None if x.aval.shape else _as_python(graph, x)
+        plain = None if x.aval.shape or x.aval.weak else _as_python(graph, x)
         if plain is not None:
             trial = [*inputs[:i], plain, *inputs[i + 1 :]]
             if all(y.aval.weak for y in trial):
@@ -101,7 +102,7 @@ def _as_python(graph: Graph, x: Node, depth: int = 4) -> Node | None:
         return graph.constant(number(x).item())
     if x.op is ASTYPE and x.inputs[0].aval.weak and x.inputs[0].aval.dtype == x.aval.dtype:
         return x.inputs[0]
-    if not depth or x.op not in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):
+    if not depth or x.op not in _OF_PYTHON:
         return None
     found = [y if y.aval.weak else _as_python(graph, y, depth - 1) for y in x.inputs]
     inputs = tuple([y for y in found if y is not None and y.aval.dtype.kind in "if"])
@@ -128,11 +129,11 @@ def full(graph: Graph, value: Node, aval: Aval) -> Node:
     return graph.add(FULL, (value,), (("dtype", aval.dtype), ("shape", aval.shape)))
 
 
-@procedure(SUM, MEAN)
+@procedure(SUM, MEAN, of={BROADCAST_TO, FULL})
 def reduce_bare_operand(graph: Graph, node: Node) -> Variable | None:
     """A sum over an axis along which numbers are repeated is a product, a mean is the number."""
     x = node.inputs[0]
-    if x.op not in (BROADCAST_TO, FULL) or node.aval.dtype.kind not in "fc":
+    if node.aval.dtype.kind not in "fc":
         return None
     shape = x.aval.shape
     plain = Variable(graph, bare(graph, x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import chain
@@ -95,13 +95,20 @@ def rule(
 
 
 def procedure(
-    *ops: Op, where: Callable[[Op], bool] | None = None, changes_nan: bool = False, exact: bool = False
+    *ops: Op,
+    where: Callable[[Op], bool] | None = None,
+    of: Collection[Op] = (),
+    changes_nan: bool = False,
+    exact: bool = False,
 ) -> Callable[[_F], _F]:
-    """Make a procedure of a function: it is met with some operators, or with those of which `where` holds."""
+    """Make a procedure of a function: it is met with some operators, or with those of which `where` holds.
+
+    With `of` only where an input is of one of these operators.
+    """
 
     def make(function: _F) -> _F:
         meets = frozenset(ops).__contains__ if where is None else where
-        vars(function).update(meets=meets, changes_nan=changes_nan, exact=exact)
+        vars(function).update(meets=meets, of=frozenset(of), changes_nan=changes_nan, exact=exact)
         return function
 
     return make
@@ -146,33 +153,41 @@ class Filed(NamedTuple):
     features: set[tuple[Op, Any]]
 
 
+class Met(NamedTuple):
+    """What is tried at nodes of one operator whose inputs are of some operators."""
+
+    procedures: Sequence[Procedure]
+    rules: Sequence[Filed]
+
+
 @dataclass
 class Entry:
     """The rules whose left side has one operator at its root."""
 
-    procedures: Sequence[Procedure] = field(default_factory=list)
+    procedures: Sequence[Procedure] = ()
     by_input: dict[Op, list[Filed]] = field(default_factory=dict)
-    met: dict[tuple[Op, ...], list[Filed]] = field(default_factory=dict)  # by the inputs' operators, as they come up
+    met: dict[tuple[Op, ...], Met] = field(default_factory=dict)  # by the inputs' operators, as they come up
     repeated: list[Rule] = field(default_factory=list)  # two inputs are the same
     general: list[Rule] = field(default_factory=list)
 
-    def __bool__(self) -> bool:
-        return bool(self.procedures or self.by_input or self.repeated or self.general)
+    def meets(self, node: Node) -> Met:
+        """What may apply by the operators of the inputs."""
+        ops = tuple([x.op for x in node.inputs])
+        ops = ops if len(ops) < 4 else tuple(dict.fromkeys(ops))  # of many inputs there are too many ways
+        met = self.met.get(ops)
+        if met is None:
+            procedures = [p for p in self.procedures if not (of := getattr(p, "of", ())) or not of.isdisjoint(ops)]
+            found = chain.from_iterable(self.by_input.get(op, ()) for op in dict.fromkeys(ops))
+            met = self.met[ops] = Met(procedures, [each for each in found if each.ops.issubset(ops)])
+        return met
 
-    def candidates(self, node: Node) -> list[Rule]:
-        filed = self._filed(tuple([x.op for x in node.inputs])) if self.by_input else []
+    def candidates(self, node: Node, filed: Sequence[Filed]) -> list[Rule]:
+        """The rules that are left once the features of a node are known."""
         found = features(node) if filed else set()
         rules = [each.rule for each in filed if each.features <= found]
         if self.repeated and len(set(node.inputs)) < len(node.inputs):
             rules += self.repeated
         return rules + self.general
-
-    def _filed(self, ops: tuple[Op, ...]) -> list[Filed]:
-        filed = self.met.get(ops)
-        if filed is None:
-            found = chain.from_iterable(self.by_input.get(op, ()) for op in dict.fromkeys(ops))
-            filed = self.met[ops] = [each for each in found if each.ops.issubset(ops)]
-        return filed
 
 
 class Rules:
@@ -180,20 +195,21 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule], procedures: Callable[[Op], Sequence[Procedure]]) -> None:
         self.procedures = procedures
-        self.entries: dict[Op, Entry] = {}
+        self.entries: dict[Op, Entry | None] = {}
         # the sort is stable: among equals the order of the tables decides
         for r in sorted(rules, key=lambda r: -len(r.pattern.made)):
             self._file(r)
 
-    def of(self, op: Op) -> Entry:
-        entry = self.entries.get(op)
-        if entry is None:
-            entry = self.entries[op] = Entry(self.procedures(op))
-        return entry
+    def of(self, op: Op) -> Entry | None:
+        """What is tried at an operator, None where nothing is."""
+        if op not in self.entries:
+            procedures = self.procedures(op)
+            self.entries[op] = Entry(procedures) if procedures else None
+        return self.entries[op]
 
     def _file(self, r: Rule) -> None:
         root = r.pattern.root
-        entry = self.of(root.op)
+        entry = self.entries[root.op] = self.of(root.op) or Entry()
         known = [x.op for x in root.inputs if x.op is not INPUT]
         special = [op for op in known if op is not CONSTANT] or known
         if special:

@@ -50,7 +50,7 @@ def everything_written(graph: Graph, node: Node) -> Variable | None:
     return np.broadcast_to(value.astype(aval.dtype), aval.shape)
 
 
-@procedure(SUM)
+@procedure(SUM, of={SET, ADD_AT})
 def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     """Along the axes of the sum it does not matter where a number is put."""
     x = node.inputs[0]
@@ -73,7 +73,7 @@ def sum_of_scattered(graph: Graph, node: Node) -> Variable | None:
     return np.reshape(Variable(graph, y), node.aval.shape)
 
 
-@procedure(ADD, SUBTRACT)
+@procedure(ADD, SUBTRACT, of={SET, ADD_AT})
 def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
     """``x + scattered`` is ``x`` with the numbers added in place."""
     pairs = [node.inputs] if node.op is SUBTRACT else [node.inputs, node.inputs[::-1]]
@@ -85,7 +85,7 @@ def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-@procedure(MULTIPLY, DIVIDE, NEGATIVE, changes_nan=True)
+@procedure(MULTIPLY, DIVIDE, NEGATIVE, of={SET, ADD_AT}, changes_nan=True)
 def scaled_scattered(graph: Graph, node: Node) -> Node | None:
     """A multiple of what was scattered: the numbers are scaled first."""
     for i, x in enumerate(node.inputs[:1] if node.op is DIVIDE else node.inputs):

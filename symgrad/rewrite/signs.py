@@ -18,6 +18,8 @@ NEAR = 6
 NEGATIVES, MINUSES, WHATEVER_IS_FREE = range(3)
 """What may change its sign: only what is an operation less, or also negative numbers, or whatever costs nothing."""
 
+_SIGNED = frozenset({NEGATIVE, MULTIPLY, DIVIDE})  # what may have a sign beside numbers, which are folded
+
 
 def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | None:
     """A value with the other sign, if that is no operation more, and nothing wraps around."""
@@ -48,19 +50,19 @@ def _opposite_number(graph: Graph, x: Node, change: int) -> Node | None:
     return graph.constant(-c)
 
 
-@procedure(NEGATIVE, exact=True)
+@procedure(NEGATIVE, of={*_SIGNED, CONSTANT}, exact=True)
 def sign_of_product(graph: Graph, node: Node) -> Node | None:
     """``-(-x)`` is `x`, ``-(a * x)`` is ``-a * x``, and ``-(-x / y)`` is ``x / y``."""
     (x,) = node.inputs
     return x.inputs[0] if x.op is NEGATIVE else _opposite(graph, x, WHATEVER_IS_FREE)
 
 
-@procedure(MULTIPLY, DIVIDE, exact=True)
+@procedure(MULTIPLY, DIVIDE, of=_SIGNED, exact=True)
 def signs_of_factors(graph: Graph, node: Node) -> Node | None:
     """``-x * -y`` is ``x * y``, and ``-x * (a * y)`` is ``x * (-a * y)``."""
+    x, y = node.inputs
     if not _is_float(node):
         return None
-    x, y = node.inputs
     free = WHATEVER_IS_FREE if node.op is MULTIPLY else MINUSES
     for a, one, b, other in (x, NEGATIVES, y, free), (y, NEGATIVES, x, WHATEVER_IS_FREE), (x, MINUSES, y, MINUSES):
         p = _opposite(graph, a, one)
@@ -70,7 +72,7 @@ def signs_of_factors(graph: Graph, node: Node) -> Node | None:
     return None
 
 
-@procedure(ADD, SUBTRACT, exact=True)
+@procedure(ADD, SUBTRACT, of={*_SIGNED, CONSTANT}, exact=True)
 def sign_of_term(graph: Graph, node: Node) -> Node | None:
     """``x + -a * y`` is ``x - a * y``, and ``x - -a * y`` is ``x + a * y``."""
     x, y = node.inputs
