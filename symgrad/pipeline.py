@@ -32,6 +32,7 @@ from symgrad.control.slices import slice_reads, slice_reads_within
 from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
+from symgrad.loops.column_order import keep_columns
 from symgrad.loops.tiling import nest
 from symgrad.ops.checkpoint import open_checkpoints
 from symgrad.products import contraction_lowering, contraction_order, deltas, factors, masks, scaled, sums
@@ -388,6 +389,13 @@ SCHEDULE = (
         takes="operations on arrays with several leading axes outside of loops",
         gives="operations on matrices, whose rows are these axes",
         why="loops cut the axes that the user's program has",
+    ),
+    Stage(
+        keep_columns,
+        level=2,
+        takes="arrays of few columns outside of loops",
+        gives="the same in the order of their columns",
+        why="in loops, buffers lie so already; nothing behind asks how arrays lie",
     ),
 )
 """What comes after that."""

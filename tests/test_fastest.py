@@ -560,6 +560,42 @@ def test_norms_of_rows_need_no_squares(axis, keepdims):
     assert ("linalg.norm" in operators(program)) == (axis in (0, None))
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1), (1, 2)])
+@pytest.mark.parametrize(("function", "ddof"), [(np.var, 0), (np.var, 1), (np.std, 0)])
+def test_a_variance_is_a_sum_of_squares(function, ddof, axis, keepdims):
+    x = array(5, 3, 4)
+    program = agrees(lambda x: function(x, axis=axis, ddof=ddof, keepdims=keepdims), x)
+    assert function.__name__ not in operators(program)
+
+
+def test_deviations_of_a_variance_are_those_of_the_program():
+    def normalised(x):
+        return (x - np.mean(x, axis=0)) / np.sqrt(np.var(x, axis=0) + 0.1)
+
+    assert operators(agrees(normalised, array(9, 4))).count("subtract") == 1
+    gradient = sg.grad(lambda x, w: np.sum(np.tanh(normalised(x)) * w)).compile(array(9, 4), array(4))
+    assert str(gradient.source).count("- x.sum(axis=0)") == 1
+
+
+def test_a_variance_without_freedom_stays():
+    assert "var" in operators(compiled(lambda x: np.var(x, axis=0, ddof=5), array(5, 3)))
+
+
+@pytest.mark.parametrize("a", [0.01, 0.5])
+@pytest.mark.parametrize("f", [lambda x, a: np.where(x > 0, x, a * x), lambda x, a: np.where(x >= 0, x, a * x)])
+def test_leaky_slopes_are_maxima(f, a):
+    x = np.array([-2.0, -0.0, 0.0, 3.0, -np.inf, np.inf, np.nan, -5e-324])
+    program = compiled(lambda x: f(x, a), x)
+    np.testing.assert_array_equal(program(x), f(x, a))
+    assert "where" not in operators(program)
+
+
+@pytest.mark.parametrize("a", [1.5, -0.1])
+def test_other_slopes_are_choices(a):
+    assert "where" in operators(agrees(lambda x: np.where(x > 0, x, a * x), array(8)))
+
+
 # ---- masks of where derivatives flow
 
 

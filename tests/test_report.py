@@ -133,7 +133,7 @@ def test_stages_are_those_that_run():
     last = ["choose_kept", "settle_branches", "hoist_invariants", "drop_dead_results", "drop_dead", "emit", "load"]
     assert names[1] == [*simpler, *last]
     assert names[2][: len(simpler)] == simpler
-    assert names[2][-5:] == ["nest", "coalesce_scatters", "collapse_batch", "emit", "load"]
+    assert names[2][-6:] == ["nest", "coalesce_scatters", "collapse_batch", "keep_columns", "emit", "load"]
 
 
 def test_stages_count_what_they_leave():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from symgrad.errors import ArgumentError, DTypeError, UnsupportedError
-from symgrad.ops.arguments import UNSET
+from symgrad.ops.arguments import UNSET, axis_tuple
 from symgrad.ops.define import implements
 from symgrad.ops.reduction import (
     as_divisor,
@@ -28,21 +28,24 @@ def _var_dtype(dtype):
 
 
 def _vjp_var(g, y, x, axis, ddof):
-    return g * 2 / _freedom(x, axis, ddof) * _centred(x, axis)
+    return g * 2 / freedom(x, axis, ddof) * centred(x, axis)
 
 
 def _vjp_std(g, y, x, axis, ddof):
     """Zero where all numbers are equal, as the derivative of the absolute value is."""
-    return g / (_freedom(x, axis, ddof) * np.where(y == 0, 1, y)) * _centred(x, axis)
+    return g / (freedom(x, axis, ddof) * np.where(y == 0, 1, y)) * centred(x, axis)
 
 
-def _freedom(x, axis, ddof):
+def freedom(x, axis, ddof):
+    """How many numbers along axes there are, less `ddof`."""
     n = count_along(x, axis) - ddof
     return max(n, 0) if isinstance(n, int) else n
 
 
-def _centred(x, axis):
-    return x - np.mean(x, axis=axis, keepdims=axis is not None)
+def centred(x, axis):
+    """Deviations from the mean along axes, which broadcasts by itself where they are the first ones."""
+    first = axis is None or axis_tuple("var", axis, x.ndim) == tuple(range(np.size(axis)))
+    return x - np.mean(x, axis=axis, keepdims=not first)
 
 
 VAR = reduction(np.var, _vjp_var, dtype=_var_dtype, defaults={"ddof": 0}, interval=(0, math.inf), quick=as_method)
@@ -63,7 +66,7 @@ def _squares(x, mask, mean, ddof, options):
     deviation = x - mean if mask is None else np.where(mask, x - mean, 0)
     total = np.sum(deviation * deviation, **options)
     if mask is None:
-        return total, _freedom(x, axis, ddof)
+        return total, freedom(x, axis, ddof)
     return total, as_divisor(np.count_nonzero(mask, **options) - ddof, total.dtype)
 
 
@@ -95,11 +98,11 @@ def _moment(function, op, root, skip_nan=False):
         elif chosen is None and mean is UNSET:
             return delivered(out, op(x, ddof=ddof, **options))
         _var_dtype(x.dtype)
-        total, freedom = _squares(x, chosen, mean, ddof, options)
+        total, count = _squares(x, chosen, mean, ddof, options)
         if skip_nan:
-            result = np.where(freedom > 0, total / np.maximum(freedom, 1), np.nan)
+            result = np.where(count > 0, total / np.maximum(count, 1), np.nan)
         else:
-            result = total / np.maximum(freedom, 0)
+            result = total / np.maximum(count, 0)
         return delivered(out, root(result))
 
 

@@ -18,6 +18,7 @@ from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.shapes import is_one, product, same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.moments import STD, VAR, centred, freedom
 from symgrad.ops.reduce import MEAN, SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import TRANSPOSE
@@ -63,6 +64,19 @@ def sum_of_sum(graph: Graph, node: Node) -> Variable | None:
     left = [i for i in range(ndim) if i not in inner]
     axes = (*inner, *(left[i] for i in reduced_axes(node)))
     return _restored(graph, SUM(Variable(graph, x.inputs[0]), axis=axes), node)
+
+
+@procedure(VAR, STD, changes_nan=True)
+def variance_of_deviations(graph: Graph, node: Node) -> Variable | None:
+    """``sum(d * d) / n``, as NumPy has it: the deviations from the mean are often there, and loops sum them."""
+    x, params = Variable(graph, node.inputs[0]), {**node.op.defaults, **dict(node.params)}
+    axis, ddof = params["axis"], params["ddof"]
+    count = freedom(x, axis, ddof)
+    if x.dtype != node.aval.dtype or x.dtype.kind != "f" or not (not ddof or (isinstance(count, int) and count > 0)):
+        return None
+    d = centred(x, axis)
+    variance = np.sum(d * d, axis=axis, keepdims=params["keepdims"]) / count
+    return variance if node.op is VAR else np.sqrt(variance)
 
 
 # ---- terms that cannot cancel

@@ -84,6 +84,21 @@ def choice_by_product(c, a=0.5, b=1.5):
     return np.where(c, a, b), (a - b) * c + b
 
 
+def _less_than_one(x, a):
+    return floating(x) and x.ndim > 0 and 0 < a <= 1
+
+
+@rule(exact=True, when=_less_than_one)
+def leaky(x, a=0.01):
+    """30 us to 10."""
+    return np.where(x > 0, x, a * x), np.maximum(x, a * x)
+
+
+@rule(exact=True, when=_less_than_one)
+def leaky_from_zero(x, a=0.01):
+    return np.where(x >= 0, x, a * x), np.maximum(x, a * x)
+
+
 # ---- fewer passes
 
 

@@ -1,0 +1,234 @@
+"""Arrays of few columns kept column by column, outside of blocks: ``x.T.copy().T``, which is ``x`` in another order.
+
+NumPy starts an inner loop for each row where rows of three numbers meet one row, or a number each, and where each is
+summed. Results lie in memory as operands do; so one copy of what comes in makes all loops long that follow. In blocks
+of rows, buffers lie so already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from symgrad.analysis.cost import likely_numbers
+from symgrad.core.graph import Aval, Graph, Node, is_view
+from symgrad.core.shapes import same_shape
+from symgrad.frontend.variable import Variable
+from symgrad.loops.buffer_allocation import GATHERED, SHORT
+from symgrad.loops.cost_model import CALL
+from symgrad.ops.contract import MATMUL, VECDOT
+from symgrad.ops.einsum import EINSUM, LETTERS
+from symgrad.ops.index import GET
+from symgrad.ops.index_expressions import EVERYTHING, Slice, taken_axis
+from symgrad.ops.moments import VAR
+from symgrad.ops.reduce import MAX, MEAN, MIN, SUM
+from symgrad.ops.reduction import reduced_axes
+from symgrad.ops.shape import TRANSPOSE
+from symgrad.products.pack_operands import COPY
+from symgrad.rewrite.engine import Made, copied
+
+# Seconds, of x86-64 servers.
+STARTED = 6e-9  # for an inner loop of an elementwise operation
+REDUCED = 15e-9  # and of a reduction
+DOT = 7e-9  # and of a product of two rows, which BLAS is called for
+COPIED = 1e-9  # for a number that is copied, or read against its order
+
+GAIN = 3
+"""How many times as much must be saved as copies cost: a longer program reads worse."""
+
+REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN, VAR})
+ANY_ORDER = frozenset({MATMUL, EINSUM})
+"""Operators that read operands in any order as fast."""
+
+
+class Narrow(NamedTuple):
+    """Arrays of few columns that are computed of each other.
+
+    Attributes
+    ----------
+    given : list of Node
+        What comes in, which is to be kept by columns.
+    made : list of Node
+        What is computed of it, and lies as it does.
+    """
+
+    given: list[Node]
+    made: list[Node]
+
+
+def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:
+    """The program with arrays of few columns kept column by column, where that saves more than copies cost."""
+    nodes = graph.live
+    if not any(_short_loops(x) > CALL for x in nodes):
+        return graph
+    groups = _groups(nodes)
+    chosen = [each for each, saved in zip(groups, _saved(groups, nodes, graph.outputs), strict=True) if saved > 0]
+    if not chosen:
+        return graph
+    given, made = ({x for each in chosen for x in each[i]} for i in range(2))
+    new = copied(graph, _instead(nodes, graph.outputs, given, made))
+    pairs = zip(graph.outputs, new.outputs, strict=True)
+    new.outputs = [new.add(COPY, (image,)) if y in made else image for y, image in pairs]
+    return new
+
+
+# ---- what belongs together
+
+
+def _is_narrow(x: Node) -> bool:
+    """Whether a value has rows of few numbers, and more than one of them."""
+    shape = x.aval.shape if type(x.aval) is Aval else ()
+    return len(shape) > 1 and type(shape[-1]) is int and 1 < shape[-1] < SHORT and likely_numbers(x) > shape[-1]
+
+
+def _carried(node: Node) -> list[Node]:
+    """The narrow inputs whose columns are columns of the result: it lies in memory as they do."""
+    if not _is_narrow(node):
+        return []
+    narrow = [x for x in node.inputs if _is_narrow(x)]
+    carries = node.op.elementwise or (narrow and _keeps_columns(node))
+    return narrow if carries else []
+
+
+def _keeps_columns(node: Node) -> bool:
+    """Whether rows are added, or some of the rows and columns are read where they are."""
+    if node.op in REDUCTIONS:
+        return node.inputs[0].aval.ndim - 1 not in reduced_axes(node)
+    return node.op is GET and len(node.inputs) == 1 and isinstance(dict(node.params)["key"][-1], Slice)
+
+
+def _groups(nodes: Sequence[Node]) -> list[Narrow]:
+    """Values together of which one is computed of another."""
+    leader: dict[Node, Node] = {}
+
+    def find(x: Node) -> Node:
+        while (y := leader.setdefault(x, x)) is not x:
+            leader[x] = x = leader[y]
+        return x
+
+    carried = {node: xs for node in nodes if (xs := _carried(node))}
+    for node, xs in carried.items():
+        for x in xs:
+            leader[find(x)] = find(node)
+    found: dict[Node, Narrow] = {}
+    for node in nodes:
+        if node in leader:
+            group = found.setdefault(find(node), Narrow([], []))
+            (group.made if node in carried else group.given).append(node)
+    return list(found.values())
+
+
+# ---- what it saves
+
+
+def _saved(groups: Sequence[Narrow], nodes: Sequence[Node], outputs: Sequence[Node]) -> list[float]:
+    """Seconds that long inner loops of each save, less what copies cost."""
+    of = {x: i for i, group in enumerate(groups) for x in (*group.given, *group.made)}
+    made = {x for group in groups for x in group.made}
+    saved = [-GAIN * sum(map(_copying, [x for x in group.given if not _is_free(x, outputs)])) for group in groups]
+    for node in nodes:
+        read = dict.fromkeys([x for x in node.inputs if x in of])
+        if read and (node in made or _reduces(node)):
+            saved[of[next(iter(read))]] += _short_loops(node)
+        elif not (is_view(node) or node.op in ANY_ORDER):
+            for x in read:
+                saved[of[x]] -= GAIN * COPIED * likely_numbers(x) * (x in made)
+    for y in outputs:
+        if y in made:
+            saved[of[y]] -= GAIN * _copying(y)
+    return saved
+
+
+def _copying(x: Node) -> float:
+    return CALL + COPIED * likely_numbers(x)
+
+
+def _reduces(node: Node) -> bool:
+    """Whether an operation sums narrow arrays row by row, or adds their rows."""
+    if node.op is VECDOT:
+        x, y = node.inputs
+        return _is_narrow(x) and same_shape(x.aval.shape, y.aval.shape)
+    if node.op not in REDUCTIONS or not _is_narrow(node.inputs[0]):
+        return False
+    return len(reduced_axes(node)) < node.inputs[0].aval.ndim
+
+
+def _short_loops(node: Node) -> float:
+    """Seconds in which an operation starts an inner loop for each row."""
+    if _reduces(node):
+        x = node.inputs[0]
+        return (DOT if node.op is VECDOT else REDUCED) * likely_numbers(x) / x.aval.shape[-1]
+    if not node.op.elementwise or not _is_narrow(node):
+        return 0.0
+    if all(not x.aval.shape or same_shape(x.aval.shape, node.aval.shape) for x in node.inputs):
+        return 0.0
+    return STARTED * likely_numbers(node) / node.aval.shape[-1]
+
+
+# ---- the program with columns
+
+
+def _is_free(x: Node, outputs: Collection[Node]) -> bool:
+    """Whether a value is as fast made by columns; callers get theirs in the order of C."""
+    return x not in outputs and (_is_product(x) or _is_gathered(x))
+
+
+def _is_product(x: Node) -> bool:
+    """BLAS makes products of matrices in any order."""
+    return x.op is MATMUL and all(y.aval.ndim == 2 for y in x.inputs)
+
+
+def _is_gathered(x: Node) -> bool:
+    """Whether rows of a table that is no larger are gathered, which are so short that columns are no slower."""
+    if x.op is not GET or len(x.inputs) != 2 or taken_axis(dict(x.params)["key"]) != 0:
+        return False
+    table = x.inputs[0]
+    if not x.aval.ndim == table.aval.ndim == 2 or x.aval.shape[1] >= GATHERED:
+        return False
+    return likely_numbers(table) <= likely_numbers(x)
+
+
+def _instead(
+    nodes: Sequence[Node], outputs: Collection[Node], given: Collection[Node], made: Collection[Node]
+) -> dict[Node, Made]:
+    """What is made in another way: what is free by columns, and what reads others by columns."""
+    free = {x for x in given if _is_free(x, outputs)}
+    packed = {x for x in given if x not in free}
+    members = {*given, *made}
+    reading = {x for x in nodes if (x in made or _reduces(x) or x.op is EINSUM) and members.intersection(x.inputs)}
+    return {**{x: _free(x) for x in free}, **{x: _reading(x, packed) for x in reading}}
+
+
+def _free(x: Node) -> Made:
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        first, other = (image[y] for y in x.inputs)
+        if x.op is MATMUL:
+            columns = graph.add(MATMUL, (_turned(graph, other), _turned(graph, first)))
+        else:
+            key = (EVERYTHING, dict(x.params)["key"][0])
+            columns = graph.add(GET, (_turned(graph, first), other), (("key", key),))
+        return Variable(graph, _turned(graph, columns))
+
+    return made
+
+
+def _turned(graph: Graph, x: Node) -> Node:
+    return x.inputs[0] if x.op is TRANSPOSE else graph.add(TRANSPOSE, (x,), (("axes", (1, 0)),))
+
+
+def _reading(x: Node, packed: Collection[Node]) -> Made:
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        inputs = tuple([_by_columns(graph, image[y]) if y in packed else image[y] for y in x.inputs])
+        if x.op is VECDOT:
+            term = LETTERS[: x.inputs[0].aval.ndim]
+            return EINSUM(*[Variable(graph, y) for y in inputs], subscripts=f"{term},{term}->{term[:-1]}")
+        return Variable(graph, graph.add(x.op, inputs, x.params))
+
+    return made
+
+
+def _by_columns(graph: Graph, x: Node) -> Node:
+    """The same numbers, those of a column beside each other in memory."""
+    last = x.aval.ndim - 1
+    packed = graph.add(COPY, (graph.add(TRANSPOSE, (x,), (("axes", (last, *range(last))),)),))
+    return graph.add(TRANSPOSE, (packed,), (("axes", (*range(1, last + 1), 0)),))
