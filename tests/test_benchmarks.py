@@ -21,6 +21,7 @@ import figures
 import firing
 import report
 import run
+import turns
 from cases import CASES
 from contestants import ByHand, FromSpecs, Symgrad
 from report import geometric_mean, ratio, table
@@ -206,3 +207,26 @@ def test_costs_are_measured(capsys):
     names = {line.split()[0] for line in lines}
     assert {"CALL", "SHARE", "WORD", "FAR", "FRESH", "FLOP", "SHORT_LOOP", "add", "exp"} <= names
     assert {name for name, value in vars(cost_model).items() if isinstance(value, float)} <= {*names, "SETUP"}  # calls
+
+
+def test_what_loops_take_to_compile_is_measured(monkeypatch):
+    monkeypatch.setattr(turns, "TURNS", (40, 80))
+    monkeypatch.setattr(turns, "REPEATS", 1)
+    monkeypatch.setattr(turns, "jax_if_there", lambda: None)
+    _, _, *rows = turns.compiling(turns.chosen(["thrown", "Euler"])).splitlines()  # Euler's steps are no size of its
+    assert [row.split("|")[1].strip() for row in rows] == ["thrown ball"] * 2
+    assert [row.split("|")[2].strip() for row in rows] == ["40", "80"]
+    assert all(int(row.split("|")[4]) > 50 for row in rows)
+
+
+def test_calls_and_operators_are_counted_once_for_each_time_they_run():
+    def loss(x, steps):
+        for h in steps:
+            x = x + h * (1 - x)
+        return x
+
+    def counted(n):
+        args = np.float64(0.5), np.full(n, 0.1)
+        return turns.operations(sg.compile(loss).compile(*args), args)
+
+    assert counted(200) - counted(100) == pytest.approx(100 * 3, abs=1)

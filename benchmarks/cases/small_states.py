@@ -241,10 +241,9 @@ def tracking_by_hand(noise, seen, move, shake, start, both):
         d_surprise = inverse.dot(d_weighted) + weighted
         d_spread = 0.5 * (inverse - np.outer(weighted, weighted)) - np.outer(inverse.dot(d_weighted), weighted)
         d_spread -= inverse.dot(d_gain).dot(gain.T)
-        d_covariance = d_covariance.copy()
         d_covariance[:2] += d_rows
         d_covariance[:2, :2] += d_spread
-        d_mean = d_mean.copy()
+        d_covariance = 0.5 * (d_covariance + d_covariance.T)  # or else rounding grows from turn to turn
         d_mean[:2] -= d_surprise
         d_error += d_spread[0, 0] + d_spread[1, 1]
         d_process += np.vdot(d_covariance, shake)
