@@ -82,6 +82,8 @@ class Symgrad(Contestant):
         import symgrad as sg
 
         loss = partial(case.model.loss, np)
+        if not case.model.wrt:
+            return sg.compile(lambda *args: (loss(*args), ()), **self.options)
         return sg.value_and_grad(loss, case.model.argnums, **self.options)
 
 
@@ -138,9 +140,20 @@ class Jax(Contestant):
         import jax.numpy as jnp
 
         loss = case.model.loss_of("jax", jnp)
-        # a new function each time, since jax remembers what it has traced
-        compiled = jax.jit(jax.value_and_grad(lambda *args: loss(*args), case.model.argnums))
+        compiled = jax.jit(self.derivative(case, lambda *args: loss(*args)))  # jax remembers what it has traced
         return lambda: jax.block_until_ready(compiled(*args))
+
+    @staticmethod
+    def derivative(case: Case, loss: Callable) -> Callable:
+        """Value and gradients, in the mode that there is."""
+        import jax
+
+        argnums = case.model.argnums
+        if not argnums:
+            return loss
+        if "jax" in case.model.forward:
+            return lambda *args: (loss(*args), jax.jacfwd(loss, argnums)(*args))
+        return jax.value_and_grad(loss, argnums)
 
 
 class Torch(Contestant):
@@ -160,7 +173,7 @@ class Torch(Contestant):
 
         def run() -> tuple:
             value = loss(*args)
-            return value.detach(), torch.autograd.grad(value, leaves)
+            return value.detach(), torch.autograd.grad(value, leaves) if leaves else ()
 
         return run
 
@@ -174,6 +187,8 @@ class Autograd(Contestant):
         import autograd.numpy as anp
 
         loss = case.model.loss_of("autograd", anp)
+        if not case.model.wrt:
+            return partial(loss, *args)
         return partial(autograd.value_and_grad(lambda *args: loss(*args), case.model.argnums), *args)
 
 

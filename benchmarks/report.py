@@ -4,9 +4,11 @@ import datetime
 import math
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from cases import CASES
 from cases.threads import cores
 from contestants import CONTESTANTS
 from timing import Measured
@@ -36,15 +38,37 @@ def progress(case: str, row: dict[str, Measured]) -> str:
     return f"{case}: {', '.join(times)}"
 
 
-def run_times(results: Results, names: list[str]) -> str:
-    """Time of symgrad, and how many times as long each peer takes."""
+def tables(results: Results, names: list[str]) -> list[list[list[str]]]:
+    """The rows of programs without loops, and of those with, where there are any."""
+    turns = {case.name: case.turns for case in CASES if case.name in results and case.turns}
+    straight = {case: row for case, row in results.items() if case not in turns}
+    looping = {case: row for case, row in results.items() if case in turns}
+    return [
+        *([run_times(straight, names, {})] if straight else []),
+        *([run_times(looping, names, turns)] if looping else []),
+    ]
+
+
+def run_times(results: Results, names: list[str], turns: Mapping[str, int]) -> list[list[str]]:
+    """Rows: time of symgrad, of a turn of it if there are turns, and how many times as long each peer takes.
+
+    At the end stands how many times as long as symgrad's compilation the first call of jax.jit takes.
+    """
     peers = [name for name in names if name != "symgrad"]
-    rows = [["case", "symgrad", *(CONTESTANTS[peer].title for peer in peers)]]
+    rows = [["case", "symgrad", *(["a turn"] if turns else []), *(CONTESTANTS[peer].title for peer in peers)]]
+    columns = []
     for case, row in results.items():
-        rows.append([case, duration(row["symgrad"].seconds), *(cell(row[peer], row["symgrad"]) for peer in peers)])
-    means = [[ratio(row[peer], row["symgrad"]) for row in results.values()] for peer in peers]
-    rows.append(["geometric mean", "", *(number(geometric_mean(column)) for column in means)])
-    return table(rows)
+        mine = row["symgrad"]
+        a_turn = [duration(mine.seconds and mine.seconds / turns[case])] if turns else []
+        rows.append([case, duration(mine.seconds), *a_turn, *(cell(row[peer], mine) for peer in peers)])
+        columns.append([ratio(row[peer], mine) for peer in peers])
+    if "jax" in peers:
+        rows[0].append("compile")
+        for i, row in enumerate(results.values()):
+            columns[i].append(compile_ratio(row))
+            rows[i + 1].append(number(columns[i][-1]))
+    means = [number(geometric_mean(column)) for column in zip(*columns, strict=True)]
+    return [*rows, ["geometric mean", *[""] * (len(rows[0]) - 1 - len(means)), *means]]
 
 
 def first_calls(results: Results) -> str:
@@ -52,11 +76,11 @@ def first_calls(results: Results) -> str:
     rows = [["case", "compile", "first call", "first call of jax.jit", "ratio to compile"]]
     ratios = []
     for case, row in results.items():
-        mine, jax = row["symgrad"], row.get("jax")
-        if mine.failed or not jax or jax.failed:
+        if (ratio := compile_ratio(row)) is None:
             continue
-        ratios.append(jax.first / mine.compile)
-        rows.append([case, *map(duration, (mine.compile, mine.first, jax.first)), number(ratios[-1])])
+        ratios.append(ratio)
+        mine, jax = row["symgrad"], row["jax"]
+        rows.append([case, *map(duration, (mine.compile, mine.first, jax.first)), number(ratio)])
     rows.append(["geometric mean", "", "", "", number(geometric_mean(ratios))])
     return table(rows)
 
@@ -76,6 +100,11 @@ def plain(results: Results) -> dict[str, dict[str, dict]]:
     return {case: {name: asdict(m) for name, m in row.items()} for case, row in results.items()}
 
 
+def read(plain: dict[str, dict[str, dict]]) -> Results:
+    """What `plain` made."""
+    return {case: {name: Measured(**m) for name, m in row.items()} for case, row in plain.items()}
+
+
 # ---- leaves
 
 
@@ -85,8 +114,14 @@ def ratio(peer: Measured, mine: Measured) -> float | None:
     return peer.seconds / mine.seconds
 
 
+def compile_ratio(row: Mapping[str, Measured]) -> float | None:
+    """How many times as long as symgrad's compilation the first call of jax.jit takes."""
+    mine, jax = row["symgrad"], row["jax"]
+    return None if mine.failed or jax.failed else jax.first / mine.compile
+
+
 def cell(peer: Measured, mine: Measured) -> str:
-    return "wrong" if peer.wrong else number(ratio(peer, mine))
+    return "wrong" if peer.wrong else peer.shown or number(ratio(peer, mine))
 
 
 def geometric_mean(values: list[float | None]) -> float | None:

@@ -9,7 +9,10 @@ In the column "from specs" is what symgrad compiles from shapes with symbols in 
 
 Each contestant runs in a process of its own. All must agree with float64 by hand, or the command fails. They take turns
 in rounds, and the figures are medians over the rounds; a measurement takes long enough for all cores to wake up.
-Numbers under a peer say how many times as long as symgrad it takes: above 1, symgrad is faster.
+Numbers under a peer say how many times as long as symgrad it takes: above 1, symgrad is faster. "> 60 s" stands where
+it had no result so soon, "refused" where it raised an error, nothing where nobody has written the program for it. Under
+"compile" is the first call of jax.jit beside symgrad's compilation. Loops have a table of their own, with the time of a
+turn, forward and back. `python benchmarks/figures.py results.json` puts the tables into the pages that quote them.
 """
 
 import argparse
@@ -33,7 +36,7 @@ def parsed():
     parser.add_argument("--optimize", type=int, default=2, help="level of symgrad (%(default)s)")
     parser.add_argument("--threads", type=int, help="cores that everybody may use; default: all")
     parser.add_argument(
-        "--patience", type=float, default=120, help="seconds a contestant may take to compile (%(default)s)"
+        "--patience", type=float, default=60, help="seconds a contestant may take for a first result (%(default)s)"
     )
     parser.add_argument("--memory", action="store_true", help="only show peak memory beyond arguments and results")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
@@ -71,12 +74,18 @@ def compare(cases, running, options):
     for case in cases:
         results[case.name] = measured = measure(case, running, options.seconds, options.rounds, summary)
         print(report.progress(case.name, measured), file=sys.stderr, flush=True)
-    tables = [report.run_times(results, list(running)), *([report.first_calls(results)] if "jax" in running else [])]
+        if options.json:
+            write(options.json, {"header": header, "versions": versions, "results": report.plain(results)})
+    tables = [report.table(rows) for rows in report.tables(results, list(running))]
+    tables += [report.first_calls(results)] if "jax" in running else []
     print(*tables, *report.reasons(results), sep="\n\n")
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"header": header, "versions": versions, "results": report.plain(results)}, file, indent=1)
     return not any(m.wrong for row in results.values() for m in row.values())
+
+
+def write(path, measured):
+    """After each case, so that what was measured is there when the rest is stopped."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(measured, file, indent=1)
 
 
 def main():

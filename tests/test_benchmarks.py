@@ -17,19 +17,22 @@ from optree import tree_leaves, tree_map
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import costs
+import figures
 import firing
+import report
 import run
+import turns
 from cases import CASES
 from contestants import ByHand, FromSpecs, Symgrad
 from report import geometric_mean, ratio, table
 from timing import TOLERANCE, Measured, compared
-from worker import Failed
+from worker import Failed, Late
 
 import symgrad as sg
 from symgrad.loops import cost_model
 
 ROOT = Path(__file__).parent.parent
-SMALL = {(case.model.loss, case.dtype): case for case in CASES}.values()  # of cases that differ in size only, the last
+SMALL = {(case.model.by_hand, case.dtype): case for case in CASES}.values()  # of cases of one program, the last
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
@@ -43,7 +46,7 @@ def test_symgrad_agrees_with_what_is_written_by_hand(case):
         assert error < TOLERANCE[case.dtype] / 10
 
 
-@pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in SMALL if case.model.wrt], ids=lambda case: case.name)
 def test_what_is_written_by_hand_has_the_slope_of_the_loss(case):
     """By a finite difference along a random direction: the reference of all does not lean on symgrad."""
     args, rng = case.args(small=True, dtype="float64"), np.random.default_rng(1)
@@ -80,6 +83,16 @@ def test_ratios_and_their_means_leave_out_what_is_wrong_or_failed():
     assert table([["a", "b"], ["1", "22"]]) == "| a | b  |\n|---|----|\n| 1 | 22 |"
 
 
+def test_turns_are_those_that_the_loop_has():
+    """The ball flies a little shorter than without air; an orbit is as long as its arguments say."""
+    case = next(case for case in CASES if case.name.startswith("thrown ball"))
+    height, speed, h = case.args()[0][1], case.args()[0][3], case.args()[2][0]
+    fall = (speed + np.sqrt(speed**2 + 2 * 9.81 * height)) / 9.81
+    assert 0.7 * fall < case.turns * h < fall
+    assert next(case for case in CASES if case.name == "orbit, steps=10000").turns == 10_000
+    assert next(case for case in CASES if case.name == "Rosenbrock, n=10").turns is None
+
+
 class Planted:
     """A worker that answers at once, with a gradient that may be wrong."""
 
@@ -90,7 +103,7 @@ class Planted:
 
     def begin(self, name):
         if self.failed:
-            raise Failed(self.failed)
+            raise self.failed
         case = next(case for case in CASES if case.name == name)
         value, gradients = ByHand().numbers(case.model.by_hand(*case.args()))
         return {"compile": 0.01, "first": 0.1, "numbers": [value, self.factor * gradients]}
@@ -106,12 +119,35 @@ class Planted:
 def test_the_command_fails_where_a_peer_disagrees(factor, capsys):
     cases = [case for case in CASES if case.name == "Rosenbrock, n=10"]
     options = SimpleNamespace(best=False, optimize=2, rounds=3, seconds=0.0, json=None)
-    workers = {"symgrad": Planted(1.0), "jax": Planted(factor), "torch": Planted(1.0, failed="took longer")}
+    late, refused = Planted(1.0, Late("> 60 s")), Planted(1.0, Failed("ValueError: no"))
+    workers = {"symgrad": Planted(1.0), "jax": Planted(factor), "torch": late, "autograd": refused}
     assert run.compare(cases, workers, options) == (factor == 1.0)
     printed = capsys.readouterr().out
-    assert "PyTorch failed: took longer" in printed
+    assert "PyTorch failed: > 60 s" in printed
     assert ("jax.jit disagrees: off by 1.0e-06" in printed) == (factor != 1.0)
-    assert "wrong" in printed if factor != 1.0 else "| geometric mean   |         | 1.00    |         |" in printed
+    right = "| 2 ms    | 1.00    | > 60 s  | refused  | 10.0    |" in printed
+    assert "wrong" in printed if factor != 1.0 else right
+
+
+def test_figures_are_put_into_pages():
+    """Rows are those that are shown, the means those of all, and no other table changes."""
+    fast, slow = Measured(seconds=2e-3, compile=0.1), Measured(seconds=5e-3, first=1.0)
+    names = "Rosenbrock, n=10", "Rosenbrock, n=1000", "thrown ball, turns=1000"
+    results = report.read(report.plain({name: {"symgrad": fast, "jax": slow} for name in names}))
+    rows = report.tables(results, ["symgrad", "jax"])
+    straight, looping = (figures.markdown(table, ("Rosenbrock, n=10", "thrown ball, turns=1000")) for table in rows)
+    row, means = "| Rosenbrock, n=10 | 2 ms | 2.50 | 10.0 |", "| **geometric mean** | | **2.50** | **10.0** |"
+    assert straight.splitlines()[2:] == [row, means]
+    assert looping.splitlines()[0] == "| | symgrad | a turn | `jax.jit` | compile |"
+
+    def page(straight, looping, date, programs):
+        other = "| | symgrad | of others |\n"
+        tables = f"{straight}\n\n{looping}\n"
+        return f"{other}\n## Figures\n\nOn {date}: all {programs} programs.\n\n{tables}\n## Next\n\n{other}"
+
+    before = page("| | symgrad | old |\n| a | b | c |", "| | symgrad | a turn |\n| a | b | c |", "2020-01-01", 7)
+    after = page(straight, looping, "2026-11-22", 3)
+    assert figures.renewed(before, [straight, looping], "2026-11-22", 3) == after
 
 
 def test_the_command_runs(tmp_path):
@@ -171,3 +207,26 @@ def test_costs_are_measured(capsys):
     names = {line.split()[0] for line in lines}
     assert {"CALL", "SHARE", "WORD", "FAR", "FRESH", "FLOP", "SHORT_LOOP", "add", "exp"} <= names
     assert {name for name, value in vars(cost_model).items() if isinstance(value, float)} <= {*names, "SETUP"}  # calls
+
+
+def test_what_loops_take_to_compile_is_measured(monkeypatch):
+    monkeypatch.setattr(turns, "TURNS", (40, 80))
+    monkeypatch.setattr(turns, "REPEATS", 1)
+    monkeypatch.setattr(turns, "jax_if_there", lambda: None)
+    _, _, *rows = turns.compiling(turns.chosen(["thrown", "Euler"])).splitlines()  # Euler's steps are no size of its
+    assert [row.split("|")[1].strip() for row in rows] == ["thrown ball"] * 2
+    assert [row.split("|")[2].strip() for row in rows] == ["40", "80"]
+    assert all(int(row.split("|")[4]) > 50 for row in rows)
+
+
+def test_calls_and_operators_are_counted_once_for_each_time_they_run():
+    def loss(x, steps):
+        for h in steps:
+            x = x + h * (1 - x)
+        return x
+
+    def counted(n):
+        args = np.float64(0.5), np.full(n, 0.1)
+        return turns.operations(sg.compile(loss).compile(*args), args)
+
+    assert counted(200) - counted(100) == pytest.approx(100 * 3, abs=1)

@@ -4,6 +4,7 @@ from cases import (
     classify,
     clusters,
     convolution,
+    descents,
     embeddings,
     fit,
     growth,
@@ -15,12 +16,13 @@ from cases import (
     pairwise,
     pointwise,
     recurrent,
+    small_states,
     transformer,
 )
 from cases.model import Case as Case, Model as Model
 
 _MODULES = (
     *(mixture, pointwise, options, growth, linear, fit, classify, embeddings, clusters, pairwise, loops),
-    *(recurrent, minors, transformer, convolution),
+    *(small_states, descents, recurrent, minors, transformer, convolution),
 )
 CASES = [case for module in _MODULES for case in module.CASES]

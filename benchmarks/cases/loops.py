@@ -1,4 +1,4 @@
-"""Python loops of many turns: explicit Euler steps on large arrays, an LSTM, an orbit, a particle that meets a wall."""
+"""Python loops of many turns: explicit Euler steps on large arrays, an LSTM, an orbit, a ball that meets the ground."""
 
 import math
 
@@ -10,6 +10,7 @@ from cases.threads import over_rows
 # ---- steps in time on large arrays
 
 STEPS, DT = 100, 0.05
+MOST = 100_000  # turns that a loop may have where one must say so
 BLOCK = 2048  # numbers whose states by hand stay in the cache
 
 
@@ -26,6 +27,17 @@ def growth_in_jax(rates, start, observed):
 
     x = jax.lax.fori_loop(0, STEPS, lambda _, x: x + DT * rates * x * (1 - x), start)
     return jnp.mean((x - observed) ** 2)
+
+
+def growth_in_pytensor(rates, start, observed):
+    import pytensor
+    import pytensor.tensor as pt
+
+    def step(x, rates):
+        return x + DT * rates * x * (1 - x)
+
+    x = pytensor.scan(step, outputs_info=start, non_sequences=[rates], n_steps=STEPS, strict=True, return_updates=False)
+    return pt.mean((x[-1] - observed) ** 2)
 
 
 def growth_by_hand(rates, start, observed):
@@ -83,6 +95,40 @@ def lstm_in_jax(params, x, y):
     zeros = jnp.zeros((x.shape[1], len(params["recur"])))
     (h, _), _ = jax.lax.scan(step, (zeros, zeros), x)
     return jnp.mean((h @ params["output"] - y) ** 2)
+
+
+def lstm_in_torch(params, x, y):
+    import torch
+
+    def gates(weights):  # PyTorch has the proposal before the last gate
+        i, f, o, g = weights.chunk(4, dim=-1)
+        return torch.cat((i, f, g, o), dim=-1)
+
+    zeros = torch.zeros((1, x.shape[1], len(params["recur"])), dtype=x.dtype)
+    bias = gates(params["bias"])
+    weights = [gates(params["input"]).T, gates(params["recur"]).T, bias, torch.zeros_like(bias)]
+    _, h, _ = torch.lstm(x, (zeros, zeros), weights, True, 1, 0.0, False, False, False)  # what torch.nn.LSTM calls
+    return torch.mean((h[0] @ params["output"] - y) ** 2)
+
+
+def lstm_in_pytensor(params, x, y):
+    import pytensor
+    import pytensor.tensor as pt
+
+    n = params["recur"].type.shape[0]
+
+    def step(x, h, c, weights, recur, bias):
+        z = x @ weights + h @ recur + bias
+        i, f, o = (pt.sigmoid(z[:, k * n : (k + 1) * n]) for k in range(3))
+        c = f * c + i * pt.tanh(z[:, 3 * n :])
+        return o * pt.tanh(c), c
+
+    zeros = pt.zeros((x.type.shape[1], n))
+    weights = [params[name] for name in ("input", "recur", "bias")]
+    h, _ = pytensor.scan(
+        step, sequences=x, outputs_info=[zeros, zeros], non_sequences=weights, strict=True, return_updates=False
+    )
+    return pt.mean((h[-1] @ params["output"] - y) ** 2)
 
 
 def lstm_by_hand(params, x, y):
@@ -160,6 +206,19 @@ def orbit_in_jax(start, end, dt):
     return (x - end[0]) ** 2 + (y - end[1]) ** 2
 
 
+def orbit_in_pytensor(start, end, dt):
+    import pytensor
+
+    def step(h, x, y, u, v):
+        cube = (x * x + y * y) ** 1.5
+        u, v = u - h * x / cube, v - h * y / cube
+        return x + h * u, y + h * v, u, v
+
+    state = [start[i] for i in range(4)]
+    x, y, _, _ = pytensor.scan(step, sequences=dt, outputs_info=state, strict=True, return_updates=False)
+    return (x[-1] - end[0]) ** 2 + (y[-1] - end[1]) ** 2
+
+
 def orbit_by_hand(start, end, dt):
     """On Python's floats."""
     x, y, u, v = start.tolist()
@@ -193,8 +252,8 @@ def orbit_example(rng, steps):
 # ---- a loop that ends when its values say so
 
 
-def particle(xp, start, aim, dt):
-    """How far from the aim a particle is that falls, and is slowed by the air, when it meets the ground."""
+def ball(xp, start, aim, dt):
+    """How far from the aim a ball is that falls, and is slowed by the air, when it meets the ground."""
     x, y, u, v = start
     h = dt[0]
     while y > 0:
@@ -207,7 +266,43 @@ def particle(xp, start, aim, dt):
     return (x - aim[0]) ** 2
 
 
-def particle_by_hand(start, aim, dt):
+def ball_in_jax(start, aim, dt):
+    import jax
+
+    def step(state):
+        x, y, u, v = state
+        speed = (u * u + v * v) ** 0.5
+        u, v = u - h * 0.1 * speed * u, v - h * (9.81 + 0.1 * speed * v)
+        return x + h * u, y + h * v, u, v
+
+    h = dt[0]
+    x, y, u, v = jax.lax.while_loop(lambda state: state[1] > 0, step, tuple(start))
+    return (x - y * u / v - aim[0]) ** 2
+
+
+def ball_in_pytensor(start, aim, dt):
+    import pytensor
+    from pytensor.scan.utils import until
+
+    def step(x, y, u, v, h):
+        speed = (u * u + v * v) ** 0.5
+        u, v = u - h * 0.1 * speed * u, v - h * (9.81 + 0.1 * speed * v)
+        x, y = x + h * u, y + h * v
+        return (x, y, u, v), until(y <= 0)
+
+    x, y, u, v = pytensor.scan(
+        step,
+        outputs_info=[start[i] for i in range(4)],
+        non_sequences=[dt[0]],
+        n_steps=MOST,
+        strict=True,
+        return_updates=False,
+    )
+    return (x[-1] - y[-1] * u[-1] / v[-1] - aim[0]) ** 2
+
+
+def flight(start, dt):
+    """Where the ball is behind the turn in which it meets the ground, and what derivatives need of each turn."""
     x, y, u, v = start.tolist()
     h, states = float(dt[0]), []
     while y > 0:
@@ -216,7 +311,12 @@ def particle_by_hand(start, aim, dt):
         u, v = u - h * 0.1 * speed * u, v - h * (9.81 + 0.1 * speed * v)
         x += h * u
         y += h * v
-    off = x - y * u / v - float(aim[0])
+    return (x, y, u, v), states
+
+
+def ball_by_hand(start, aim, dt):
+    (x, y, u, v), states = flight(start, dt)
+    h, off = float(dt[0]), x - y * u / v - float(aim[0])
     g = 2 * off
     g_x, g_y, g_u, g_v = g, -g * u / v, -g * y / v, g * y * u / (v * v)
     for u, v, speed in reversed(states):
@@ -228,17 +328,60 @@ def particle_by_hand(start, aim, dt):
     return np.float64(off * off), (np.array([g_x, g_y, g_u, g_v]),)
 
 
-def particle_example(rng, turns):
+def ball_example(rng, turns):
     start = np.array([0.0, 2.0, 8.0, 9.0]) + 0.1 * rng.normal(size=4)
     return start, np.array([7.5]), np.array([1.5 / turns])
 
 
 CASES = [
-    *cases("Euler steps", Model(growth, growth_example, growth_by_hand, wrt=2, peers={"jax": growth_in_jax}), "n=1e5",
-           small="n=50"),
-    *cases("LSTM", Model(lstm, lstm_example, lstm_by_hand, peers={"jax": lstm_in_jax}), "steps=1024 batch=16 hidden=64",
-           small="steps=40 batch=3 hidden=4"),
-    *cases("orbit", Model(orbit, orbit_example, orbit_by_hand, peers={"jax": orbit_in_jax}), "steps=10000",
-           small="steps=50"),
-    *cases("particle", Model(particle, particle_example, particle_by_hand), "turns=1000", small="turns=50"),
-]  # fmt: skip
+    *cases(
+        "Euler steps",
+        Model(
+            growth,
+            growth_example,
+            growth_by_hand,
+            wrt=2,
+            peers={"jax": growth_in_jax, "pytensor": growth_in_pytensor},
+            turns=lambda *_: STEPS,
+        ),
+        "n=1e5",
+        small="n=50",
+    ),
+    *cases(
+        "LSTM",
+        Model(
+            lstm,
+            lstm_example,
+            lstm_by_hand,
+            peers={"jax": lstm_in_jax, "torch": lstm_in_torch, "pytensor": lstm_in_pytensor},
+            turns=lambda params, x, y: len(x),
+        ),
+        "steps=1024 batch=16 hidden=64",
+        small="steps=40 batch=3 hidden=4",
+    ),
+    *cases(
+        "orbit",
+        Model(
+            orbit,
+            orbit_example,
+            orbit_by_hand,
+            peers={"jax": orbit_in_jax, "pytensor": orbit_in_pytensor},
+            turns=lambda start, end, dt: len(dt),
+        ),
+        "steps=10000",
+        small="steps=50",
+    ),
+    *cases(
+        "thrown ball",
+        Model(
+            ball,
+            ball_example,
+            ball_by_hand,
+            peers={"jax": ball_in_jax, "pytensor": ball_in_pytensor},
+            forward=("jax",),
+            turns=lambda start, aim, dt: len(flight(start, dt)[1]),
+        ),
+        "turns=1000",
+        small="turns=50",
+    ),
+]

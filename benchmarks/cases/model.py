@@ -22,16 +22,22 @@ class Model:
     by_hand : callable
         ``by_hand(*args)``: value and tuple of gradients, in the best NumPy that a careful person would write.
     wrt : int
-        How many arguments, from the first on, the loss is differentiated by.
+        How many arguments, from the first on, the loss is differentiated by; none where it differentiates inside.
     peers : mapping
-        Peers that have a better form of their own: name to ``loss(*args)``.
+        Peers that have a better form of their own: name to ``loss(*args)``; None where nobody has written it.
+    forward : tuple of str
+        Peers that have no reverse mode for it, and take its gradient in forward mode.
+    turns : callable or None
+        Of a loop: ``turns(*args)``, how many turns the time is that of.
     """
 
     loss: Callable
     example: Callable
     by_hand: Callable
     wrt: int = 1
-    peers: Mapping[str, Callable] = field(default_factory=dict)
+    peers: Mapping[str, Callable | None] = field(default_factory=dict)
+    forward: tuple[str, ...] = ()
+    turns: Callable[..., int] | None = None
 
     @property
     def argnums(self) -> tuple[int, ...]:
@@ -39,7 +45,10 @@ class Model:
 
     def loss_of(self, peer: str, xp: ModuleType) -> Callable:
         """The loss as this peer has it."""
-        return self.peers.get(peer) or partial(self.loss, xp)
+        loss = self.peers.get(peer, partial(self.loss, xp))
+        if loss is None:
+            raise NotImplementedError("nobody has written it")
+        return loss
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,11 @@ class Case:
         args = self.model.example(np.random.default_rng(0), **(self.small if small else self.sizes))
         rounded = tree_map(partial(floats_as, dtype=self.dtype), args)
         return rounded if dtype is None else tree_map(partial(floats_as, dtype=dtype), rounded)
+
+    @property
+    def turns(self) -> int | None:
+        """How many turns the loop has; None without one."""
+        return self.model.turns and self.model.turns(*self.args())
 
     def specs(self) -> list[tuple]:
         """The arguments as specs; see `specs_of`."""

@@ -183,6 +183,7 @@ CASES = [
             recurrent_example,
             recurrent_by_hand,
             peers={"jax": recurrent_in_jax, "torch": recurrent_in_torch, "pytensor": recurrent_in_pytensor},
+            turns=lambda params, x, y: len(x),
         ),
         "steps=100 batch=32 hidden=64",
         small="steps=4 batch=3 hidden=5 inputs=2 outputs=3",
