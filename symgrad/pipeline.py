@@ -198,6 +198,20 @@ OPTIMISE = (
         why="a derivative appends a loop beside the one that it needs more of",
     ),
     Stage(
+        in_bodies(join_branches),
+        level=1,
+        takes="branches on one predicate",
+        gives="one branch with the results of all",
+        why="a derivative appends a branch beside the one that it needs more of",
+    ),
+    Stage(
+        in_bodies(settle_branches),
+        level=1,
+        takes="branches of which both sides give what they are given",
+        gives="it as it is, which is not carried then",
+        why="before rules look at what a loop carries",
+    ),
+    Stage(
         in_bodies(drop_dead_results),
         level=0,
         takes="loops and branches with all that derivatives have appended",
@@ -245,13 +259,6 @@ OPTIMISE = (
         takes="loops, and loops that run backwards over what they kept of each turn",
         gives="fewer values kept: of a turn and its pullback simplified as one",
         why="which values are few and cheap is known once rules have been applied",
-    ),
-    Stage(
-        in_bodies(join_branches),
-        level=1,
-        takes="branches on one predicate",
-        gives="one branch with the results of all",
-        why="a derivative appends a branch beside the one that it needs more of",
     ),
     Stage(
         in_bodies(settle_branches),

@@ -257,9 +257,9 @@ class Body:
         if literal.weak or value.ndim == 0:
             return Expr(spell_number(value, literal.weak), 0, ())
         constants = self.scope.constants
-        if node not in constants:
-            constants[node] = self.names.fresh(f"c{len(constants) + 1}")
-        return Expr(Name(constants[node]), 0, ())
+        if literal not in constants:
+            constants[literal] = self.names.fresh(f"c{len(constants) + 1}")
+        return Expr(Name(constants[literal]), 0, ())
 
     # ---- statements
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.analysis.memory_profile import Step
 from symgrad.analysis.overflow import overflows_harmlessly
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, Literal, Node
 from symgrad.core.region import with_nested
 from symgrad.core.saving import loading
 from symgrad.core.text import prose
@@ -228,11 +228,11 @@ def _import_order(line: str) -> tuple[bool, str]:
 
 
 def _constants(
-    constants: Mapping[Node, str], functions: Iterable[str], standalone: bool
+    constants: Mapping[Literal, str], functions: Iterable[str], standalone: bool
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Arrays too large to be written out; lines that define the others, or say what is kept beside the source."""
-    texts = {name: spell_array(node.constant) for node, name in constants.items()}
-    kept = {name: node.constant for node, name in constants.items() if texts[name] is None}
+    texts = {name: spell_array(literal.value) for literal, name in constants.items()}
+    kept = {name: literal.value for literal, name in constants.items() if texts[name] is None}
     described = {name: f"{x.dtype}{list(x.shape)}" for name, x in kept.items()}
     if kept and standalone:
         lines = [loading(kept), *(f'    {name} = _constants["{name}"]  # {text}' for name, text in described.items())]

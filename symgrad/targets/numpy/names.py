@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from itertools import count
 
-from symgrad.core.graph import Node, Op
+from symgrad.core.graph import Literal, Node, Op
 from symgrad.core.text import CALLED, identifier
 from symgrad.spelling import Name
 from symgrad.targets.numpy import runtime
@@ -114,7 +114,7 @@ class Scope:
 
     names: Names
     threads: int | None = None  # how many may share a loop
-    constants: dict[Node, str] = field(default_factory=dict)  # arrays that stand before the function
+    constants: dict[Literal, str] = field(default_factory=dict)  # arrays that stand before the function
     functions: dict[Op, str] = field(default_factory=dict)  # of operators, which no package has
     called: set[str] = field(default_factory=set)  # functions of the runtime
     forms: dict[Op, str] = field(default_factory=dict)  # functions on Python floats that `math` does not have
