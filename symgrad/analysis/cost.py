@@ -11,7 +11,9 @@ from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes,
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, is_view, reached
 from symgrad.core.region import regions_of
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim, Size, evaluate, scope_of, symbols_of
+from symgrad.core.size_expressions import sympify
+from symgrad.core.size_scope import Sizes
+from symgrad.core.sizes import Dim, Size, evaluate, expression_of, scope_of, size_from, symbols_of
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.control import COND, SCAN, own_sizes
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -30,7 +32,8 @@ class Cost(NamedTuple):
     ----------
     flops : int or sympy.Expr
         Arithmetic operations on numbers; a function such as ``np.exp`` counts as one. Of a branch the dearer side
-        counts, and of a loop of which nothing but running tells the number of turns one turn.
+        counts, and of a loop of which nothing but running tells the number of turns one turn. Where turns have arrays
+        of other lengths each counts as one in the middle.
     bytes : int or sympy.Expr
         What the operations read and write, each on its own; a loop over blocks of rows reads what it is given once and
         writes its results once, the rest stays in the cache.
@@ -131,7 +134,15 @@ def magnitude(size: Any) -> int:
     """The size with a number of middling size for each symbol: the same in every call."""
     if not isinstance(size, Dim):
         return size
-    return evaluate(size, {name: COLUMNS if name in size.scope.columns else ASSUMED for name in symbols_of(size)})
+    return evaluate(size, {name: _assumed(name, size.scope) for name in symbols_of(size)})
+
+
+def _assumed(name: str, scope: Sizes) -> int:
+    """A number for a symbol; for the place of a turn that of one in the middle."""
+    if name not in scope.places:
+        return COLUMNS if name in scope.columns else ASSUMED
+    turns = scope.places[name].turns
+    return ASSUMED if turns is None else likely(turns) // 2
 
 
 def numbers(shape: Iterable[Size]) -> int:
@@ -206,7 +217,7 @@ def _is_shortened(size: Dim) -> bool:
 
 def _largest(totals: Iterable[Any]) -> Any:
     """The largest of some sums of sizes; of symbols the Max of those that are the largest for some sizes."""
-    distinct = list(dict.fromkeys(totals))
+    distinct = list(dict.fromkeys(map(_in_the_middle, totals)))
     symbols = sorted({name for total in distinct for name in symbols_of(total)})
     if not symbols:
         return max(distinct)
@@ -223,4 +234,16 @@ def _largest(totals: Iterable[Any]) -> Any:
 
 def as_expr(size: Any) -> Any:
     """A SymPy expression for a symbolic number."""
+    size = _in_the_middle(size)
     return size.expr.expand() if isinstance(size, Dim) else size
+
+
+def _in_the_middle(size: Any) -> Any:
+    """A number that the place of a turn tells, for a turn in the middle of all, or the only one that is known of."""
+    if not isinstance(size, Dim):
+        return size
+    expr, scope = size.expr, size.scope
+    while places := scope.places_in(expr):
+        turns = [1 if place.turns is None else expression_of(place.turns) for place in places]
+        expr = expr.xreplace({place.symbol: (n + 1) / sympify(2) for place, n in zip(places, turns, strict=True)})
+    return int(expr) if expr.is_number else size_from(expr, scope)

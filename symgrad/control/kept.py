@@ -124,8 +124,7 @@ class _Joint:
         for node in needed(made, own):
             read |= dict.fromkeys(x for x in node.inputs if x in own)
         lost = self.given.carry
-        free = own_sizes(primal) | ({self.pair.there.place_size} - {None})
-        return residuals([*read], primal, lost, shared - set(lost), free, self.forth.stacked)
+        return residuals([*read], primal, lost, shared - set(lost), own_sizes(primal), self.forth.stacked)
 
     # ---- the two loops
 

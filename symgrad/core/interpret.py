@@ -45,7 +45,7 @@ def values_of(
 
 def _symbols_in(aval: Aval, value: Any) -> dict[str, int]:
     """The symbols that are sizes of a value, and what they are."""
-    pairs = zip(aval.shape, np.shape(value), strict=True)
+    pairs = zip(aval.shape, np.shape(value) if type(value) is not list else (len(value),), strict=False)
     return {size.expr.name: number for size, number in pairs if isinstance(size, Dim) and size.expr.is_Symbol}
 
 

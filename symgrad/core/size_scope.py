@@ -157,10 +157,10 @@ class Sizes:
         if not isinstance(turns, Dim):
             return []
         own = _shift_for(turns.expr - symbol)
-        outer = [each for place in self._places_in(turns.expr) for each in place.shifts]
+        outer = [each for place in self.places_in(turns.expr) for each in place.shifts]
         return [own, *({**{s: larger.xreplace(own).expand() for s, larger in each.items()}, **own} for each in outer)]
 
-    def _places_in(self, expr: Expr) -> list[Place]:
+    def places_in(self, expr: Expr) -> list[Place]:
         """The places that an expression speaks of."""
         if not self.places:
             return []
@@ -169,7 +169,7 @@ class Sizes:
 
     def _shifts_of(self, expr: Expr) -> list[dict[Expr, Expr]]:
         """Symbols of an expression in terms of others that are at least 1, in each of the ways that are known."""
-        places = self._places_in(expr)
+        places = self.places_in(expr)
         downwards = [{p.symbol: p.most + 1 - p.symbol} for p in places if p.most is not None]
         all_downwards = [{s: x for shift in downwards for s, x in shift.items()}] if len(downwards) > 1 else []
         return [*self._shifts, *(shift for p in places for shift in p.shifts), *downwards, *all_downwards]
@@ -227,7 +227,7 @@ class Sizes:
         if not isinstance(size, Dim):
             return size >= 0
         answer = self.decide(operator.ge, size.expr)
-        bound = self.bound(size) if answer is None and not self._places_in(size.expr) else None
+        bound = self.bound(size) if answer is None and not self.places_in(size.expr) else None
         if bound is None:
             return answer is True
         margin = size_from(calculate(operator.sub, bound.symbol.expr, expression_of(bound.least)), self)

@@ -96,6 +96,9 @@ def _turned(
 
 
 def _stacked(rows, aval, sizes):
+    """An array, or the rows as they are where each has a shape of its own."""
+    if any(name not in sizes for n in aval.shape for name in symbols_of(n)):
+        return rows
     return np.array(rows, aval.dtype).reshape((len(rows), *at_sizes(aval.shape, sizes)))
 
 

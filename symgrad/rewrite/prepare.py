@@ -4,12 +4,13 @@ import numpy as np
 
 from symgrad.analysis.values import is_range
 from symgrad.core.graph import CONSTANT, Graph, Node
-from symgrad.core.shapes import is_one
+from symgrad.core.shapes import is_one, same_shape
 from symgrad.frontend.variable import Variable
-from symgrad.ops.elementwise import EXP, LOG, SUBTRACT
+from symgrad.ops.elementwise import ADD, EXP, LOG, SUBTRACT
 from symgrad.ops.gather import TAKE_ALONG
-from symgrad.ops.index import GET
+from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slot
+from symgrad.ops.known import sizes_in
 from symgrad.ops.marks import STOP
 from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
@@ -138,3 +139,28 @@ def _of(graph: Graph, node: Node, shifted: Node, held: Node) -> Node:
     if node is shifted:
         return held
     return graph.add(node.op, (_of(graph, node.inputs[0], shifted, held), *node.inputs[1:]), node.params)
+
+
+# ---- what a turn changes of an array that it carries
+
+
+@procedure(SET, exact=True)
+def add_in_place(graph: Graph, node: Node) -> Node | None:
+    """``x[i:] = x[i:] + v`` adds to a part that the turn bounds: the cotangent of x is as it was."""
+    base, value, *places = node.inputs
+    if value.op not in (ADD, SUBTRACT) or not _is_bounded_by_turn(node) or any(x.aval.shape for x in places):
+        return None
+    reads = [x.op is GET and x.inputs == (base, *places) and x.params == node.params for x in value.inputs]
+    at = reads.index(True) if any(reads) else None
+    if at is None or (at and value.op is SUBTRACT) or value.aval.dtype != base.aval.dtype:
+        return None
+    if not same_shape(value.aval.shape, value.inputs[at].aval.shape):
+        return None
+    more = Variable(graph, value.inputs[1 - at])
+    more = -more if value.op is SUBTRACT else more
+    return graph.add(ADD_AT, (base, more.node, *places), node.params)
+
+
+def _is_bounded_by_turn(node: Node) -> bool:
+    """Whether a place of a turn is a size in the key of a node."""
+    return any(size.scope.places_in(size.expr) for size in sizes_in(node.params))
