@@ -9,11 +9,13 @@ from heapq import heappop, heappush
 from itertools import chain
 
 from symgrad.analysis.cost import likely_numbers, likely_rows
-from symgrad.core.axes import AxisSignature
-from symgrad.core.graph import Node
+from symgrad.core.axes import AxisSignature, Label, Labels, signature_of
+from symgrad.core.graph import ITEM, Aval, Node, per_node
 from symgrad.core.sizes import Size, largest
+from symgrad.loops.masked_loops import keeps_what_is_done
 from symgrad.loops.row_gathers import row_signature
 from symgrad.loops.stencils import stencil_signature
+from symgrad.ops.control import SCAN, parted
 
 Place = tuple[Node, int]  # a value, and one of its axes
 Group = tuple[Node, list[Place]]  # an operation, and axes that it carries over or pairs
@@ -25,7 +27,7 @@ class Axis:
 
     With `stencils` slices such as ``x[1:]`` belong to it too; its size is then the largest of theirs. Where an axis
     meets itself, as the points do in a table of their distances, this is one way to cut the table, and `otherwise` has
-    the others.
+    the others. Of a loop over turns, which has several results, its place is its number among `axes_of_turns`.
     """
 
     size: Size
@@ -34,11 +36,11 @@ class Axis:
     otherwise: list[Axis] = field(default_factory=list)
 
     def signature(self, node: Node) -> AxisSignature:
-        return stencil_signature(node) if self.stencils else row_signature(node)
+        return stencil_signature(node) if self.stencils else _signature(node)
 
     def size_of(self, node: Node) -> Size:
         """How many rows a value has."""
-        return node.aval.shape[self.places[node]]
+        return node.aval.shape[self.places[node]] if self.stencils else self.size
 
 
 def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0) -> list[Axis]:
@@ -51,7 +53,7 @@ def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0) -> lis
     earlier: list[int] = []  # of each place one of the same axis, itself for the first
     groups: list[Group] = []
     for node in nodes:
-        signature = stencil_signature(node) if stencils else row_signature(node)
+        signature = stencil_signature(node) if stencils else _signature(node)
         first: dict[object, list[Place]] = {}
         for x, labels in zip((*node.inputs, node), (*signature.inputs, signature.result), strict=True):
             for i, label in enumerate(labels):
@@ -88,7 +90,7 @@ def _collected(places: Sequence[Place], groups: Iterable[Group], rows: int) -> A
 
 
 def _axis(places: dict[Node, int]) -> Axis:
-    node, i = next(iter(places.items()))
+    node, i = next((x, i) for x, i in places.items() if type(x.aval) is Aval)
     return Axis(node.aval.shape[i], places)
 
 
@@ -136,3 +138,72 @@ def _sized(axis: Axis) -> Axis:
     """As long as the longest of its values."""
     size = reduce(largest, dict.fromkeys(map(axis.size_of, axis.places)))
     return Axis(size, axis.places, True, list(map(_sized, axis.otherwise)))
+
+
+# ---- loops over turns
+
+
+def _signature(node: Node) -> AxisSignature:
+    """How axes flow, also through loops over turns."""
+    if node.op is SCAN:
+        return _signature_of_turns(node)
+    if node.op is ITEM and node.inputs[0].op is SCAN:
+        numbers = tuple(range(len(axes_of_turns(node.inputs[0]))))
+        return AxisSignature((numbers,), _labels_of_results(node.inputs[0])[dict(node.params)["index"]])
+    return row_signature(node)
+
+
+def _signature_of_turns(loop: Node) -> AxisSignature:
+    """What carries an axis of the turns, by its number."""
+    axes, params = axes_of_turns(loop), {**SCAN.defaults, **dict(loop.params)}
+    given = [_labels(x, axes) for x in params["body"].parameters]
+    carried, sliced = params["carried"], params["sliced"]
+    carry, slices, others = parted([*given[:carried], *given[carried + 1 :]], carried, sliced)
+    return AxisSignature(((), *carry, *[(None, *x) for x in slices], *others), tuple(range(len(axes))))
+
+
+def _labels_of_results(loop: Node) -> list[Labels]:
+    axes, params = axes_of_turns(loop), dict(loop.params)
+    results = [_labels(y, axes) for y in params["body"].results]
+    carried = params["carried"]
+    return [*results[:carried], *[(None, *y) for y in results[carried:]], *[()] * ("test" in params)]
+
+
+def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
+    """For each axis of a value in the body its number, None where it is none of them."""
+    labels: list[Label] = [None] * x.aval.ndim
+    for k, axis in enumerate(axes):
+        if x in axis.places:
+            labels[axis.places[x]] = k
+    return tuple(labels)
+
+
+@per_node
+def axes_of_turns(loop: Node) -> list[Axis]:
+    """The axes, by their places in the body of a loop, along which rows go through all turns by themselves.
+
+    No turn mixes rows. Where a test ends the loop it ends for each row when this is done.
+    """
+    params = {**SCAN.defaults, **dict(loop.params)}
+    body, carried = params["body"], params["carried"]
+    if params["test"] is not None and not keeps_what_is_done(loop):
+        return []
+    pairs = list(zip(body.parameters[:carried], body.results, strict=False))
+    found = [axis for axis in axes_of([*body.parameters, *body.nodes]) if not axis.otherwise]
+    return [axis for axis in found if _goes_through(axis, body.nodes, pairs)]
+
+
+def _goes_through(axis: Axis, nodes: Iterable[Node], pairs: Iterable[tuple[Node, Node]]) -> bool:
+    """Whether rows of all that a turn computes are made of these rows alone, and carried on as such."""
+    places = axis.places
+    if any(places.get(x) != places.get(y) for x, y in pairs):
+        return False
+    for node in nodes:
+        signature = signature_of(node) if type(node.aval) is Aval and node.op is not ITEM else _signature(node)
+        own = signature.result[places[node]] if node in places else None
+        if (node in places and own is None) or not all(
+            labels[places[x]] == own is not None if x in places else own is None or own not in labels
+            for x, labels in zip(node.inputs, signature.inputs, strict=True)
+        ):
+            return False
+    return True

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Any
 
 import numpy as np
 
 from symgrad.analysis.values import is_zeros
-from symgrad.core.axes import result_shape
-from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, Node, Params
+from symgrad.core.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Params
 from symgrad.core.provenance import UNKNOWN
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
 from symgrad.loops.halos import Extent, is_zero
@@ -20,6 +18,7 @@ from symgrad.loops.plan import Plan
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
 from symgrad.loops.row_gathers import adds_rows, numbering
 from symgrad.loops.stencils import Moved
+from symgrad.loops.turns import params_for, shape_of
 from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING
@@ -137,13 +136,12 @@ class Bodies:
             if axis is None or (extent is None and self.plan.is_row(node)):  # not at all for rows that no one reads
                 cuts.append(None)
                 continue
-            size = x.aval.shape[axis]
             if extent is None:
-                cuts.append(Cut(axis, Extent(size)))
+                cuts.append(Cut(axis, Extent(x.aval.shape[axis])))
             elif moved is not None and node.op is GET:
                 cuts.append(Cut(axis, extent, moved.by))
             elif moved is not None and i == 1:
-                cuts.append(Cut(axis, extent.moved(size, -moved.by)))
+                cuts.append(Cut(axis, extent.moved(x.aval.shape[axis], -moved.by)))
             else:
                 cuts.append(Cut(axis, extent))
         return cuts
@@ -234,11 +232,11 @@ class Bodies:
                 return self._window(body, twin, cut, self.extents[k][x])
             whole, there = next(key for key, known in body.inputs.items() if known is twin)  # of which x is a slice
             return self._fetch(body, whole, cut if there is None else Cut(there.axis, cut.extent, cut.by + there.by), k)
-        if x.op is CONSTANT and x.aval.shape == ():
-            return body.graph.add(CONSTANT, (), x.params, x.where)
+        if x.op in (CONSTANT, SIZE) and x.aval.shape == ():
+            return body.graph.add(x.op, (), x.params, x.where)
         known = body.inputs.get((x, cut))
         if known is None:
-            shape = self._cut_shape(x, cut.axis, cut.extent) if cut else x.aval.shape
+            shape = shape_of(x, cut.axis, self._length(cut.extent)) if cut else x.aval.shape
             params = (("aval", x.aval._replace(shape=shape)), ("name", f"x{len(body.inputs)}"))
             known = body.inputs[x, cut] = body.graph.add(INPUT, (), params, x.where)
             body.graph.inputs.append(known)
@@ -255,16 +253,11 @@ class Bodies:
         params = (("axis", cut.axis), ("by", cut.by), ("rows", rows))
         return body.graph.add(READ_ROWS, (x, start, stop, first), params, x.where)
 
-    def _cut_shape(self, x: Node, i: int, extent: Extent) -> tuple[Any, ...]:
-        return (*x.aval.shape[:i], self._length(extent), *x.aval.shape[i + 1 :])
-
     def _params(self, node: Node, extent: Extent | None) -> Params:
-        """The parameters for a block, with its shape for that of the result."""
+        """The parameters for a block."""
         if extent is None or not self.plan.is_row(node):
             return node.params
-        shapes = [key for key, change in node.op.axes.items() if change is result_shape]
-        shape = self._cut_shape(node, self.axis.places[node], extent)
-        return tuple((key, shape if key in shapes else value) for key, value in node.params)
+        return params_for(node, self.axis.places[node], self._length(extent))
 
     def _stored(self) -> set[Node]:
         """Rows that are wanted outside of the loop that computes them."""

@@ -15,11 +15,12 @@ from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.analysis.cost import likely
 from symgrad.analysis.liveness import last_users
 from symgrad.analysis.uses import users_of
-from symgrad.core.graph import INPUT, Graph, Node, is_view
+from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view
 from symgrad.core.shapes import product, same_shape
 from symgrad.core.sizes import Shape, Size, is_rows
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.row_access import WRITE_ROWS
+from symgrad.loops.turns import begun_with, given_to_turns
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.index import GET
@@ -68,6 +69,8 @@ class Layout:
         which they are copied before.
     columns : frozenset of Node
         Results whose rows lie last in memory, as in buffers.
+    unassigned : list of Buffer
+        What turns of loops hold, in memory that NumPy finds for them: as much as these.
     """
 
     buffers: list[Buffer] = field(default_factory=list)
@@ -77,20 +80,25 @@ class Layout:
     halo: int = 0
     turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
     columns: frozenset[Node] = frozenset()
+    unassigned: list[Buffer] = field(default_factory=list)
 
     @cached_property
     def row_bytes(self) -> Size:
         """What a row of a block takes of the cache."""
-        streamed = [(x.aval, axis) for x in self.streamed if (axis := row_axis(x)) is not None]
-        return nbytes_of_rows([*self.buffers, *(Buffer(_others(a.shape, axis), 0, a.dtype) for a, axis in streamed)])
+        streamed = [_buffer_like(x) for x in self.streamed if has_rows(x)]
+        return nbytes_of_rows([*self.buffers, *streamed, *self.unassigned])
 
 
 def row_axis(node: Node) -> int | None:
     """Which axis of a value of a block is that of the rows."""
-    for i, n in enumerate(node.aval.shape):
+    for i, n in enumerate(node.aval.shape if type(node.aval) is Aval else ()):
         if is_rows(n):
             return i
     return None
+
+
+def has_rows(node: Node) -> bool:
+    return row_axis(node) is not None
 
 
 def length_of(node: Node) -> int:
@@ -112,14 +120,16 @@ def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: 
     users = users_of(graph.nodes)
     destinations = {x: y for y in direct if (x := _destination(y, users, graph.outputs)) is not None}
     straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
-    wanted = _wanted(graph, order, users) - destinations.keys() - straight
+    wanted = _wanted(graph, order, users) - destinations.keys() - straight - begun_with(graph)
     columns = frozenset(by_columns if order.rows_last else ()) - destinations.keys()
     allocation = Allocation(graph, order)
     for node in graph.nodes:
         in_place = node in columns or (node in direct and order.is_plain(node))
         allocation.visit(node, node in wanted and not in_place)
-    streamed = [*graph.inputs, *direct]
-    return Layout(allocation.buffers, streamed, allocation.assignments, destinations, halo, order.turned, columns)
+    streamed, held = [*graph.inputs, *direct], [_buffer_like(x) for x in given_to_turns(graph) if has_rows(x)]
+    return Layout(
+        allocation.buffers, streamed, allocation.assignments, destinations, halo, order.turned, columns, held
+    )  # fmt: skip
 
 
 # ---- arrays that are put together
@@ -207,7 +217,8 @@ class Order:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        products = [x for x in graph.nodes if x.op is MATMUL and x.aval.ndim > 2]
+        self._arrays = [x for x in graph.nodes if type(x.aval) is Aval]
+        products = [x for x in self._arrays if x.op is MATMUL and x.aval.ndim > 2]
         self._repeated = _repeated(graph, products)
         self._stacked = any(row_axis(x) not in (None, x.aval.ndim - 2, x.aval.ndim - 1) for x in products)
         self._long_last = self._has_long_outside_of_short()
@@ -245,7 +256,7 @@ class Order:
 
     def _has_long_outside_of_short(self) -> bool:
         """Whether values of a block, but none that it is given, have a long axis and a last one that is too short."""
-        values = [x for x in self._graph.nodes if x.aval.ndim > 2 and row_axis(x) is not None and not is_view(x)]
+        values = [x for x in self._arrays if x.aval.ndim > 2 and row_axis(x) is not None and not is_view(x)]
         others = {x: [n for n in x.aval.shape if not is_rows(n)] for x in values}
         found = {x.op is INPUT for x, sizes in others.items() if _is_long_outside_of_short(sizes)}
         return found == {False}
@@ -253,7 +264,7 @@ class Order:
     def _mostly_short(self) -> bool:
         """Whether most values have short rows, and short inner loops take longer than copies to this order and back."""
         short = long = copied = 0
-        for node in self._graph.nodes:
+        for node in self._arrays:
             if row_axis(node) is None or node.aval.ndim < 2 or is_view(node):
                 continue
             last, size = likely(node.aval.shape[self.of(node)[-1]]), nbytes_of_row(node)
@@ -263,7 +274,7 @@ class Order:
                 short, long = (short + size, long) if last < SHORT else (short, long + size)
             if node.op is INPUT or node in self._graph.outputs:
                 copied += size
-        return short > long and LOOP * sum(map(_short_loops, self._graph.nodes)) > copied
+        return short > long and LOOP * sum(map(_short_loops, self._arrays)) > copied
 
     def _has_long_outside(self, node: Node) -> bool:
         """Whether a value that every block reads whole has a long axis outside of short ones."""
@@ -273,8 +284,8 @@ class Order:
     def _inputs_read(self, matters: Callable[[Node], bool]) -> set[Node]:
         """The inputs that some operation other than a product reads, through views or not, in an order that matters."""
         seen: set[Node] = set()
-        for node in reversed(self._graph.nodes):
-            if node.op is not INPUT and (not is_view(node) or node in seen) and node.op is not MATMUL:
+        for node in reversed(self._arrays):
+            if node.op not in (INPUT, ITEM, MATMUL) and (not is_view(node) or node in seen):
                 seen.update(filter(matters, node.inputs))
         return {x for x in self._graph.inputs if x in seen and x.aval.dtype != bool}  # np.positive takes numbers
 
@@ -289,7 +300,7 @@ def _has_rows_outside(node: Node) -> bool:
 
 def _short_loops(node: Node) -> float:
     """How many short inner loops an operation has for a row: one for all numbers where all operands lie alike."""
-    if is_view(node) or node.op is MATMUL:
+    if is_view(node) or node.op is MATMUL or node.op is ITEM:
         return 0.0
     largest = max((node, *node.inputs), key=nbytes_of_row)
     others = [n for n in largest.aval.shape if not is_rows(n)]
@@ -358,6 +369,12 @@ class Allocation:
     def _settled_order(self, node: Node) -> tuple[int, ...]:
         axes = (row_axis(node), *self._order.of(node))
         return tuple(axes.index(i) for i in range(len(axes)))
+
+
+def _buffer_like(node: Node) -> Buffer:
+    axis = row_axis(node)
+    assert axis is not None
+    return Buffer(_others(node.aval.shape, axis), 0, node.aval.dtype)
 
 
 def nbytes_of_rows(buffers: Iterable[Buffer]) -> Size:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from symgrad.analysis.cost import MANY_ROWS, flops_of, likely, likely_numbers
+from symgrad.analysis.cost import MANY_ROWS, flops_of, is_work, likely, likely_numbers, turns_of
 from symgrad.analysis.liveness import most_held
 from symgrad.analysis.memory_profile import nbytes
+from symgrad.analysis.values import number
 from symgrad.core.graph import Aval, Node, per_node
+from symgrad.core.region import regions_of
 from symgrad.loops import machine
 from symgrad.loops.buffer_allocation import SHORT
+from symgrad.ops.control import SCAN, UNBOUNDED
 
 # Of x86-64 servers with two cores; `python benchmarks/costs.py` measures another machine.
 CALL = 0.8e-6  # seconds for calling NumPy
@@ -22,6 +25,7 @@ FRESH = 4e-9  # for eight bytes of memory that the system gives anew
 KEPT = 64 << 20  # bytes: a program that holds more returns it to the system after each call
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 15e-9  # for starting an inner loop
+UNKNOWN_TURNS = 10  # that a loop is reckoned to have that a test ends
 
 
 class Figures(NamedTuple):
@@ -33,13 +37,16 @@ class Figures(NamedTuple):
     read: tuple[int, ...]  # bytes, of each input
     written: int
     largest: int  # of them
+    calls: int = 1
+    turn: tuple[Figures, ...] = ()  # of a loop what a turn does, with which all but `read` and `written` is reckoned
+    turns: int = 1
 
 
 def whole_seconds(nodes: Iterable[Node], scale: float) -> float:
     """The time of operations one after the other on whole arrays, `scale` times as large as sizes are assumed."""
     figures, cores, near = [figures_of(x) for x in nodes], machine.cores(), machine.cache_bytes()
     work = sum([f.kernel / (cores if f.spreads else 1) + f.short for f in figures])
-    return CALL * len(figures) + work * scale + sum([_traffic(f, scale, near) for f in figures])
+    return CALL * sum([f.calls for f in figures]) + work * scale + sum([_traffic(f, scale, near) for f in figures])
 
 
 def fresh_seconds(nodes: Sequence[Node], scale: float) -> float:
@@ -65,7 +72,12 @@ def block_seconds(nodes: Iterable[Node], scale: float, blocks: float, streamed: 
 
 def call_seconds(nodes: Sequence[Node]) -> float:
     """The time of calling NumPy for the operations on one block."""
-    return 1.3 * CALL * len(nodes)
+    return 1.3 * CALL * calls_of(nodes)
+
+
+def calls_of(nodes: Iterable[Node]) -> int:
+    """How often operations call NumPy."""
+    return sum([figures_of(x).calls for x in nodes])
 
 
 def kernel_seconds(nodes: Iterable[Node]) -> float:
@@ -77,9 +89,32 @@ def kernel_seconds(nodes: Iterable[Node]) -> float:
 def figures_of(node: Node) -> Figures:
     numbers = {x: likely_numbers(x) for x in (*node.inputs, node)}
     *read, written = [_bytes(x, n) for x, n in numbers.items()]
-    return Figures(
-        _kernel(node, numbers), _spreads(node), _short(node, numbers), tuple(read), written, max(written, *read, 0)
-    )
+    largest = max(written, *read, 0)
+    if node.op is SCAN:
+        return _of_turns(node, Figures(0.0, False, 0.0, tuple(read), written, largest))
+    return Figures(_kernel(node, numbers), _spreads(node), _short(node, numbers), tuple(read), written, largest)
+
+
+def _of_turns(loop: Node, figures: Figures) -> Figures:
+    """The figures of a loop over turns."""
+    turn, turns = tuple(map(figures_of, work_of_turn(loop))), likely_turns(loop)
+    kernel, short = (turns * sum(parts) for parts in ([f.kernel for f in turn], [f.short for f in turn]))
+    calls = turns * sum([f.calls for f in turn])
+    return figures._replace(kernel=kernel, short=short, calls=calls, turn=turn, turns=turns)
+
+
+def work_of_turn(loop: Node) -> list[Node]:
+    return [x for region in regions_of(loop) for x in region.nodes if is_work(x)]
+
+
+def likely_turns(loop: Node) -> int:
+    """How many turns a loop has; where nothing but running tells, few."""
+    return UNKNOWN_TURNS if number(loop.inputs[0]) == UNBOUNDED else likely(turns_of(loop))
+
+
+def numbers_made(node: Node) -> int:
+    """How many numbers an operation makes: a loop in all its turns."""
+    return likely_turns(node) * sum(map(numbers_made, work_of_turn(node))) if node.op is SCAN else likely_numbers(node)
 
 
 def _bytes(x: Node, numbers: int) -> int:
@@ -105,6 +140,8 @@ def _spreads(node: Node) -> bool:
 
 def _traffic(figures: Figures, scale: float, near: int) -> float:
     """The time that memory takes beyond what the kernel does, where so many bytes are near."""
+    if figures.turn:
+        return figures.turns * sum([_traffic(f, scale, near) for f in figures.turn])
     if figures.largest * scale <= 2 * near:  # all of it is in the cache
         return 0.0
     written = figures.written * scale

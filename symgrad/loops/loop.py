@@ -7,14 +7,15 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.core.graph import SIZE, Aval, Graph, Node, Op
 from symgrad.core.interpret import interpret
-from symgrad.core.region import Region
+from symgrad.core.region import Region, with_nested
 from symgrad.core.sizes import Dim, Rows, Size, evaluate, symbols_of
 from symgrad.loops.buffer_allocation import Layout
 from symgrad.loops.halos import Extent
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS
 from symgrad.loops.rows_of_block import rows_of_block
+from symgrad.ops.control import own_sizes
 from symgrad.ops.create import FULL
 
 
@@ -114,14 +115,16 @@ class Block(Region):
 
     @property
     def symbols(self) -> tuple[Dim, ...]:
-        """The symbols on which it depends which rows a block has."""
-        moved = [dict(x.params)["by"] for x in self.graph.nodes if x.op in (READ_ROWS, WRITE_ROWS)]
-        tables = [size for x in self.graph.nodes if x.op is FULL for size in x.aval.shape]
+        """The symbols that it takes to run it: on which it depends which rows a block has, and what has such sizes."""
+        nodes = list(with_nested(self.graph.nodes))
+        moved = [dict(x.params)["by"] for x in nodes if x.op in (READ_ROWS, WRITE_ROWS)]
+        tables = [size for x in nodes if x.op is FULL for size in x.aval.shape]
+        numbers = [dict(x.params)["value"] for x in nodes if x.op is SIZE]
         extents = [size for extent in self.bounds for size in extent.sizes]
-        sizes = [self.size, self.layout.row_bytes, *extents, *moved, *tables]
-        return tuple(
-            {s: size.scope.symbol(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}.values()
-        )
+        sizes = [self.size, self.layout.row_bytes, *extents, *moved, *tables, *numbers]
+        found = {s: size.scope.symbol(s) for size in sizes if isinstance(size, Dim) for s in symbols_of(size)}
+        own = own_sizes(nodes)
+        return tuple([symbol for name, symbol in found.items() if name not in own])
 
 
 def _evaluate(*xs: Any, body: Block, symbols: tuple[int, ...]) -> tuple[Any, ...]:

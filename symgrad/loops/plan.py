@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from symgrad.analysis.cost import likely_numbers
 from symgrad.core.axes import AxisSignature, Label
-from symgrad.core.graph import Node, is_view
+from symgrad.core.graph import ITEM, Node, is_view
 from symgrad.core.sizes import largest, same
 from symgrad.loops.axes import Axis
 from symgrad.ops.checkpoint import BARRIER
@@ -130,7 +130,7 @@ def _postpone(plan: Plan, nodes: Sequence[Node], outputs: Collection[Node]) -> N
     """
     latest: dict[Node, int] = {}
     for node in reversed(nodes):
-        if plan.is_row(node) and node not in outputs and latest.get(node, 0) > plan.loop[node]:
+        if plan.is_row(node) and node.op is not ITEM and node not in outputs and latest.get(node, 0) > plan.loop[node]:
             made_of = [x for x, cut in plan.reads(node) if plan.has_rows(x, cut)]
             stored = [x for x in made_of if not plan.is_made_again(x)]
             if len(stored) <= 1 and not any(likely_numbers(x) > likely_numbers(node) for x in stored):
@@ -161,3 +161,10 @@ def views_read_outside(plan: Plan, nodes: Sequence[Node], whole: Collection[Node
             found.add(node)
             read.update(node.inputs)
     return found
+
+
+def partly_whole(plan: Plan, nodes: Sequence[Node]) -> set[Node]:
+    """What has several results, and these, where not all that are read are made of blocks."""
+    items = [node for node in nodes if node.op is ITEM]
+    whole = {node.inputs[0] for node in items if not plan.is_row(node)}
+    return {x for node in items if node.inputs[0] in whole for x in (node, node.inputs[0])}

@@ -23,15 +23,18 @@ from symgrad.loops.cost_model import (
     SETUP,
     block_seconds,
     call_seconds,
+    calls_of,
     fresh_seconds,
     kernel_seconds,
+    numbers_made,
     whole_seconds,
 )
 from symgrad.loops.loop import LOOP, Block
-from symgrad.loops.plan import Plan, plan_for, views_read_outside
+from symgrad.loops.plan import Plan, partly_whole, plan_for, views_read_outside
 from symgrad.loops.row_gathers import NARROW
 from symgrad.loops.rows_of_block import rows_of_block
 from symgrad.loops.stencils import Moved, moved_of
+from symgrad.loops.turns import stacks_of_turns
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import taken_axis
 from symgrad.ops.shape import TRANSPOSE
@@ -104,7 +107,7 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
     nodes, work = graph.live, _work(graph)
     axes = [axis for axis in (*_with_stencils(nodes), *axes_of(nodes, rows=FEWEST_ROWS)) if _has_many_rows(axis)]
     along = [[x for x in work if not axis.places.keys().isdisjoint((x, *x.inputs))] for axis in axes]
-    weights = [sum(likely_numbers(x) for x in axis.places if is_work(x)) for axis in axes]
+    weights = [sum(numbers_made(x) for x in axis.places if is_work(x)) for axis in axes]
     promising = []
     for axis, touched, weight in zip(axes, along, weights, strict=True):
         if not weight or weight < max(weights) / 2:
@@ -169,12 +172,15 @@ class Division:
     def _plan(self) -> Plan:
         """The plan without loops that save nothing by themselves, and without views that are read outside of them."""
         plan = plan_for(self.nodes, self.graph.outputs, self.axis)
+        never = partly_whole(plan, self.nodes)
+        if any(x in plan.loop for x in never):
+            plan = plan_for(self.nodes, self.graph.outputs, self.axis, never)
         work: list[list[Node]] = [[] for _ in range(plan.loops)]
         for x, k in plan.loop.items():
             work[k] += [x] * is_work(x)
         scale = rows_scale(self.axis.size)
         idle = [plan.loops > 1 and _at_most_saved(each, scale) <= 0 for each in work]
-        whole = set() if all(idle) else {x for x, k in plan.loop.items() if idle[k]}
+        whole = never if all(idle) else never | {x for x, k in plan.loop.items() if idle[k]}
         whole |= views_read_outside(plan, self.nodes, whole)
         return plan_for(self.nodes, self.graph.outputs, self.axis, whole) if whole else plan
 
@@ -244,7 +250,8 @@ class Division:
         cut = {
             x: twin for (x, cut), twin in body.inputs.items() if cut
         }  # once, though stencils read it again and again
-        streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs)))
+        stacks = stacks_of_turns(body.graph) * 2  # which are written and read
+        streamed = total * sum(map(nbytes_of_row, (*cut.values(), *body.graph.outputs, *stacks)))
         scale = rows_scale(self.axis.size) * (1 + self.made.halo(k) / rows)
         return block_seconds(work, scale, max(1.0, total / rows), streamed, cores if rows < total else 1)
 
@@ -275,7 +282,7 @@ class Division:
         cores = min(machine.cores(), machine.USUAL_CORES)
         many = self._whole / self._seconds_of_all(cores)
         few = call_seconds(self._in_loops) + SETUP * len(self.blocks)
-        if many * CALL * len(self._in_loops) >= few:
+        if many * CALL * calls_of(self._in_loops) >= few:
             return True
         note(reasons.NotAlong(self.axis.size, "with few rows loops would lose more than they gain with many"))
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,16 +28,18 @@ from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import spell_key
 from symgrad.spelling import ATOM, Call, Code, Name, call, several
-from symgrad.targets.numpy.body import Body, Expr
+from symgrad.targets.numpy.body import Expr
+from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.expressions import ONE_THREAD, written_into
 from symgrad.targets.numpy.extents import Extents
 from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
+COUNTS = "tk"  # of turns: i and j are the rows of the block
 NAMED = 24  # so many buffers have names of their own
 
 
-class BlockBody(Body):
+class BlockBody(Control):
     """Writes what is computed of one block: large values into buffers, partial sums to the sums."""
 
     def __init__(
@@ -44,7 +47,7 @@ class BlockBody(Body):
     ) -> None:
         graph = block.graph
         scope.names.hints.update(graph.names)
-        super().__init__(graph.outputs, scope, nested=True, quick=True)
+        super().__init__(graph.outputs, replace(scope, counts=COUNTS), nested=True, quick=True)
         self.block, self.layout = block, block.layout
         self.extents = Extents(self.names, block)
         self.cut = {x: (name, cut) for x, name, cut in zip(graph.inputs, inputs, block.cuts, strict=True)}
@@ -93,13 +96,22 @@ class BlockBody(Body):
         if node in self.cut:
             self.take(node)
         elif is_new(node) and (node in self.layout.assignments or node in self.layout.destinations):
-            self.begin(node)
+            self.begin_array(node)
         elif is_new(node) and any(map(self.is_table, self.uses[node])):
             self.pending[node] = Expr(self.expression(node).code, 0, ())  # not in the loop, but where the sum begins
         elif node.op is WRITE_ROWS:
             self.put(node)
         else:
             super().visit(node)
+
+    def like(self, outputs: Sequence[Node], scope: Scope) -> Control:
+        return Control(outputs, scope, self.nested, self.quick)
+
+    def assign_items(self, node: Node) -> None:
+        super().assign_items(node)
+        for item in self.items[node].values():
+            if item in self.joins:
+                self.written.append(self.stored(item, self.name(item), [item]))
 
     def is_table(self, node: Node) -> bool:
         """Whether a value is a sum of rows that are added under an index array."""
@@ -118,7 +130,7 @@ class BlockBody(Body):
         self.tables[name] = self.code(base).text
         self.names.given(node, name)
 
-    def begin(self, node: Node) -> None:
+    def begin_array(self, node: Node) -> None:
         """A new array that pieces are put into: in a buffer, or right where the result is."""
         y = self.layout.destinations.get(node)
         if y is None:

@@ -122,6 +122,7 @@ class Scope:
     floats: bool = True  # whether loops over numbers run on Python floats
     sizes: Collection[str] = ()  # the symbols that are mentioned
     depth: int = 0  # how many loops stand around
+    counts: str = "tijk"  # what turns are counted by, from the outermost loop inwards
 
 
 def plural(name: str) -> str:

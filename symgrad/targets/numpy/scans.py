@@ -23,7 +23,6 @@ from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite,
 from symgrad.targets.numpy.structured import Move, Structured, Together
 
 FEW = 2  # arrays whose rows stand beside a count in the head of a loop
-COUNTS = "tijk"  # what turns are counted by, from the outermost loop inwards
 NEGATIONS = (TABLE[np.logical_not], TABLE[np.invert])
 START, NEXT = Code("0"), Code("1")
 
@@ -116,8 +115,9 @@ class Loop(Stacks):
         """What turns are counted by: in each loop of a nest by another name; as sizes of a turn call it."""
         if self.place is not None:
             return Name(self.place)
-        hint, names, depth = self.part.hint(self.part.given[self.carried]), self.outer.names, self.outer.scope.depth
-        usual = COUNTS[depth] if depth < len(COUNTS) else f"{COUNTS[-1]}{depth}"
+        hint, names = self.part.hint(self.part.given[self.carried]), self.outer.names
+        depth, counts = self.outer.scope.depth, self.outer.scope.counts
+        usual = counts[depth] if depth < len(counts) else f"{counts[-1]}{depth}"
         return Name(names.fresh(hint) if hint else names.local(usual))
 
     def _covers(self, array: Node) -> bool:
@@ -287,8 +287,8 @@ class Loop(Stacks):
             name = joint.rows[joint.items.index(of)]
             return names.temporary() if name is None else names.fresh(name)
         if name is None and isinstance(array, Name):
-            one = singular(array.text)
-            name = one if one and one not in RESERVED else f"{array.text}_{self.count.text}"
+            one, stem = singular(array.text), array.text.rstrip("_")
+            name = one if one and one not in RESERVED else f"{stem}_{self.count.text}"
         return names.fresh(name or "row")
 
     def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:

@@ -1,0 +1,72 @@
+"""Loops over turns inside of loops over blocks: what their turns compute of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from symgrad.analysis.aliases import roots_of, stays_in_place
+from symgrad.core.axes import result_shape
+from symgrad.core.graph import INPUT, ITEM, Graph, Node, Params
+from symgrad.core.region import Region, map_regions
+from symgrad.core.sizes import Shape, Size
+from symgrad.loops.axes import axes_of_turns
+from symgrad.ops.control import SCAN
+
+
+def params_for(node: Node, place: int, rows: Size) -> Params:
+    """The parameters of a node for so many rows: with its shape for that of the result, or with turns of these rows."""
+    if node.op is SCAN:
+        return _with_turns(node, axes_of_turns(node)[place].places, rows)
+    shapes = [key for key, change in node.op.axes.items() if change is result_shape]
+    return tuple([(k, shape_of(node, place, rows) if k in shapes else value) for k, value in node.params])
+
+
+def shape_of(node: Node, place: int, rows: Size) -> Shape:
+    """The shape of a value with so many rows."""
+    shape = node.aval.shape
+    return (*shape[:place], rows, *shape[place + 1 :])
+
+
+def _with_turns(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
+    params = {**SCAN.defaults, **dict(loop.params)}
+    body, test = params["body"], params["test"]
+    if test is None:
+        return map_regions(loop, lambda region: _of_rows(region, places, rows))
+    before, behind = params["carried"] + 1, params["carried"] + 1 + params["sliced"]
+    alike = zip(test.parameters, [*body.parameters[:before], *body.parameters[behind:]], strict=True)
+    of_test = {x: places[y] for x, y in alike if y in places}
+    return map_regions(loop, lambda region: _of_rows(region, places if region is body else of_test, rows))
+
+
+def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
+    """The region for values that have so many rows, along the axes that `places` says."""
+    graph, image = Graph(), {}
+    for i, x in enumerate(region.parameters):
+        aval = x.aval._replace(shape=shape_of(x, places[x], rows)) if x in places else x.aval
+        image[x] = graph.add(INPUT, (), (("aval", aval), ("name", f"x{i}")), x.where)
+    for node in region.nodes:
+        params = params_for(node, places[node], rows) if node in places else node.params
+        image[node] = graph.add(node.op, tuple([image[x] for x in node.inputs]), params, node.where)
+    region.label(graph, image)
+    return Region(graph, [image[x] for x in region.parameters], [image[y] for y in region.results])
+
+
+# ---- the memory of turns
+
+
+def begun_with(graph: Graph) -> set[Node]:
+    """What loops over turns begin with or read: they may keep it, in lists and as results."""
+    roots = roots_of(graph.nodes, stays_in_place)
+    return {roots[x] for node in graph.nodes if node.op is SCAN for x in node.inputs}
+
+
+def given_to_turns(graph: Graph) -> list[Node]:
+    """What turns are given and give: about what they hold at a time."""
+    bodies = [dict(node.params)["body"] for node in graph.nodes if node.op is SCAN]
+    return [x for body in bodies for x in (*body.parameters, *body.results)]
+
+
+def stacks_of_turns(graph: Graph) -> list[Node]:
+    """What all turns leave behind."""
+    items = [x for x in graph.nodes if x.op is ITEM and x.inputs[0].op is SCAN]
+    return [x for x in items if dict(x.params)["index"] >= dict(x.inputs[0].params)["carried"]]
