@@ -887,3 +887,19 @@ def test_a_branch_that_needs_another_by_way_of_something_else_stays():
 
     graph = traced(f, 0.3)
     assert join_branches(graph) is graph
+
+
+def test_what_is_the_same_in_each_turn_is_repeated_and_not_stacked():
+    def f(xs, a):
+        (h, _), ys = sg.scan(lambda c, x: ((np.tanh(c[0] + x), c[1]), (a * 2, 3.0, np.sum(a), c[1])), (xs[0], a), xs)
+        return h, *ys
+
+    args = XS, XS[1] + 2
+    graph = traced(f, *args)
+    after = optimise(graph, 1)
+    same(graph, after, args)
+    assert [results(node) for node in loops(after)] == [3]  # arrays that are results are the caller's to write into
+    assert all(y.flags.writeable for y in sg.compile(f)(*args))
+    ones = sg.grad(lambda x: sg.scan(lambda t, x: (t + x, None), 0.0, x)[0]).compile("float64[n]", optimize=1)
+    assert loops(ones.graph) == []
+    np.testing.assert_array_equal(ones(XS[0]), 1)

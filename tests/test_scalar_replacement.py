@@ -201,7 +201,14 @@ def test_numbers_are_called_as_the_array_is():
     def f(position, xs):
         for x in xs:
             position = np.array([position[1] + x[0], position[0] - x[1]])
-        return position
+        end, path = sg.scan(lambda s, x: (s[::-1] * x + s[0], s), np.zeros(2), xs)
+        return position, end, path
 
     source = sg.compile(f).compile(S, XS).source
-    assert "position_0 = " in source and "position_1 = " in source
+    for line in (
+        "position_2 = np.array([position_0, position_1])",
+        "end = np.array([end_0, end_1])",  # of floats: np.array makes them NumPy's
+        "path = np.stack([path_0, path_1], axis=1)",
+    ):
+        assert line in source
+    assert "np.float64(" not in source

@@ -76,7 +76,12 @@ def label(graph: Graph, arrays: Graph, numbers: Mapping[Node, Any]) -> None:
         name = moved_name(arrays.names, arrays.names[x], {}) if x in arrays.names else None
         if name is not None:
             for place in np.ndindex(array.shape):
-                graph.label(array[place].node, "_".join([name, *map(str, place)]))
+                graph.label(array[place].node, numbered(name, place))
+
+
+def numbered(name: str, place: Iterable[int]) -> str:
+    """What a number of an array is called."""
+    return "_".join([name, *map(str, place)])
 
 
 def _array_of(graph: Graph, nodes: Sequence[Node], shape: Sequence[Any]) -> np.ndarray:

@@ -6,15 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import number
-from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, loop_of, opened, stand_in, with_sources
+from symgrad.control.opened import (
+    Appended,
+    Opened,
+    Read,
+    image_of,
+    instead_of,
+    items_of,
+    loop_of,
+    opened,
+    stand_in,
+    with_sources,
+)
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline, map_regions
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
 from symgrad.ops.create import FULL
 from symgrad.rewrite.engine import Made, copied
+from symgrad.rewrite.repetition import full
 
 # ---- into bodies
 
@@ -67,14 +81,14 @@ def _appended(graph: Graph, known: Node) -> Node:
 
 
 def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
-    """What turns compute of what all turns read, once before the loop."""
+    """What turns compute of what all turns read, once before the loop; if it is stacked, repeated instead."""
     instead: dict[Node, Made] = {}
     for node in graph.compound:
         if node.op is SCAN:
             loop = opened(loop_of(node))
             if invariant := _invariant(loop):
                 instead |= instead_of(_hoisted(loop, invariant), node, {})
-    return copied(graph, instead) if instead else graph
+    return _with_repeated(copied(graph, instead) if instead else graph)
 
 
 def _invariant(loop: Opened) -> list[Node]:
@@ -106,3 +120,34 @@ def _hoisted(loop: Opened, invariant: Sequence[Node]) -> Appended:
         return {x: body[x] for x in invariant}
 
     return with_sources(after.rewritten(lambda graph: copied(graph, turn)).without_unread(), made)
+
+
+# ---- out of stacks
+
+
+def _with_repeated(graph: Graph) -> Graph:
+    """What is the same in each turn repeated, rather than stacked by the turns."""
+    instead: dict[Node, Made] = {}
+    for node, items in items_of(graph.live).items():
+        loop = opened(loop_of(node)) if node.op is SCAN else None
+        if loop is not None and loop.test is None:
+            first, source = len(loop.carried), {x.value: x.source for x in loop.others}
+            for j, y in enumerate(loop.stacked, first):
+                item = items.get(j)
+                if item is None or not (y in source or y.op is CONSTANT):
+                    continue
+                if not y.aval.shape or item not in graph.outputs:  # of an array it would be a view
+                    instead[item] = _repeated(source.get(y, y), item)
+    return copied(graph, instead) if instead else graph
+
+
+def _repeated(x: Node, item: Node) -> Made:
+    """How a value outside, or a constant, is repeated for all turns."""
+
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        value = Variable(graph, image[x] if x in image else _appended(graph, x))
+        if value.shape:
+            return np.broadcast_to(value, item.aval.shape)
+        return Variable(graph, full(graph, value.node, item.aval))
+
+    return made

@@ -6,15 +6,15 @@ takes arrays apart and puts them together again is several times as fast on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.control.elements import compute, is_few, label, nodes_of, stand_ins
+from symgrad.control.elements import compute, is_few, label, nodes_of, numbered, stand_ins
 from symgrad.control.opened import Carried, Opened, Read, instead_of, items_of, loop_of, opened, with_sources
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
 from symgrad.core.region import with_nested
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
@@ -42,7 +42,7 @@ def replace_arrays(graph: Graph, is_python: Callable[[Node], bool]) -> Graph:
     for node in graph.compound:
         numbers = _numbers_of(opened(loop_of(node))) if node.op is SCAN else None
         if numbers is not None and numbers.pays(is_python):
-            instead |= numbers.instead(node, items_of(graph.live).get(node, {}))
+            instead |= numbers.instead(node, graph)
     return copied(graph, instead) if instead else graph
 
 
@@ -74,22 +74,29 @@ class _Numbers(NamedTuple):
         calls = sum(CALLS.get(x.op, 1.0) for x in _carried_on(self.arrays) if _has_arrays(x))
         return len(_carried_on(loop)) + STORED * stored < CALL * calls
 
-    def instead(self, node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+    def instead(self, node: Node, graph: Graph) -> dict[Node, Made]:
         """How the loop over numbers is made, and of its results those of the other."""
         parts = [x for x in self.numbers.inputs if isinstance(x, Part)]
         appended = with_sources(self.numbers, lambda graph, image: {x: x.made(graph, image) for x in parts})
-        counts = [int(np.prod(y.aval.shape)) for y in self.arrays.results]
-        first = [0, *np.cumsum(counts).tolist()]
-        whole = {x: first[i] for i, x in items.items() if i == len(counts) or not self.arrays.results[i].aval.shape}
-        made = {x: _joined(node, x, range(*first[i : i + 2])) for i, x in items.items() if x not in whole}
+        items, shapes = items_of(graph.live)[node], [y.aval.shape for y in self.arrays.results]
+        first = [0, *np.cumsum([len([*np.ndindex(shape)]) for shape in shapes]).tolist()]
+        whole = {x: first[i] for i, x in items.items() if i == len(shapes) or not shapes[i]}
+        rest = {i: x for i, x in items.items() if x not in whole}
+        names = {x: moved_name(graph.names, graph.names[x], {}) for x in rest.values() if x in graph.names}
+        made = {x: _joined(node, x, first[i], shapes[i], names.get(x)) for i, x in rest.items()}
         return instead_of(appended, node, whole) | made
 
 
-def _joined(node: Node, item: Node, numbers: Sequence[int]) -> Made:
-    """How an array, or a stack of arrays, is made of numbers, or stacks of them."""
+def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: str | None) -> Made:
+    """How an array of such a shape, or a stack of such arrays, is made of numbers, or stacks of them."""
 
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-        each = [Variable(graph, graph.add(ITEM, (image[node],), (("index", i),))) for i in numbers]
+        each = []
+        for i, place in enumerate(np.ndindex(shape), first):
+            number = graph.add(ITEM, (image[node],), (("index", i),))
+            each.append(Variable(graph, number))
+            if name is not None:
+                graph.label(number, numbered(name, place))
         joined: Variable = np.stack(each, axis=each[0].ndim)
         return joined if joined.ndim == item.aval.ndim else joined.reshape(item.aval.shape)
 

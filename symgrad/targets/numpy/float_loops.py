@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, Node
 from symgrad.core.region import Region
+from symgrad.ops.join import STACK
 from symgrad.spelling import ATOM, Call, Code, Name, call, spell_number
 from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.scalars import BOOL, EXCEPT, ScalarBody, may_raise
@@ -45,10 +46,14 @@ class FloatLoop(Loop):
     def write(self) -> None:
         super().write()
         for i, item in self.items.items():
-            if i < self.carried and not item.aval.weak and not item.aval.shape:
+            if i < self.carried and not item.aval.weak and not item.aval.shape and not self._is_for_an_array(item):
                 name = self.outer.name(item)
                 kind = "np.bool_" if item.aval.dtype == BOOL else "np.float64"
                 self.outer.written.append(Assign((name,), call(kind, [name.text])))
+
+    def _is_for_an_array(self, item: Node) -> bool:
+        """Whether a number goes into arrays alone, which make it NumPy's."""
+        return item not in self.outer.outputs and all(user.op is STACK for user in self.outer.uses[item])
 
     def makes(self, item: Node) -> bool:
         return not self.is_tried and not item.aval.shape
