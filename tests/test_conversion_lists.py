@@ -299,3 +299,27 @@ def test_a_list_that_a_loop_has_filled_is_not_changed():
 
     with pytest.raises(sg.errors.UnsupportedError, match=r"changed behind it(?s:.*)x = x \+ \[y\]"):
         sg.grad(f)(np.ones(20))
+
+
+def test_the_number_of_items_alone_is_asked_for():
+    def count(xs):
+        return len([x for x in xs if x > 0]) * xs[0]
+
+    def turns(x):
+        found, x = halved(x)
+        return (len(found) + 1) * x
+
+    agrees(count, np.random.default_rng(2).normal(size=20))
+    agrees(turns, 9.0)
+
+
+def test_two_lists_may_be_multiplied_as_arrays():
+    def f(xs):
+        a, b = [], []
+        for x in xs:
+            if x > 0:
+                a.append(x)
+                b.append(x * x)
+        return np.sum(np.array(a) * np.array(b))
+
+    agrees(f, np.random.default_rng(2).normal(size=20))
