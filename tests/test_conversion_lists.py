@@ -253,7 +253,35 @@ def extended(xs):
     return found[-1] * np.sum(found)
 
 
-ALONG = [total, rows, largest, below, by_lambdas, of_a_dict, of_neighbours, of_pairs, folded, mapped, chained, extended]
+def by_key(xs):
+    nearest = min(xs, key=lambda x: (x - 0.3) ** 2)
+    place = max(range(len(xs)), key=lambda i: xs[i])
+    return nearest * xs[place] * max(xs * xs, default=0.0)
+
+
+def in_order(xs):
+    t = 0.0
+    for i, x in enumerate(sorted(xs, key=lambda x: -abs(x))):
+        t += x * (i + 1)
+    return t * sorted(xs, reverse=True)[1] + sorted([xs[0], 2 * xs[1], xs[2]])[0]
+
+
+ALONG = [
+    by_key,
+    in_order,
+    total,
+    rows,
+    largest,
+    below,
+    by_lambdas,
+    of_a_dict,
+    of_neighbours,
+    of_pairs,
+    folded,
+    mapped,
+    chained,
+    extended,
+]
 
 
 @pytest.mark.parametrize("f", ALONG)
@@ -299,3 +327,40 @@ def test_a_list_that_a_loop_has_filled_is_not_changed():
 
     with pytest.raises(sg.errors.UnsupportedError, match=r"changed behind it(?s:.*)x = x \+ \[y\]"):
         sg.grad(f)(np.ones(20))
+
+
+def test_the_number_of_items_alone_is_asked_for():
+    def count(xs):
+        return len([x for x in xs if x > 0]) * xs[0]
+
+    def turns(x):
+        found, x = halved(x)
+        return (len(found) + 1) * x
+
+    agrees(count, np.random.default_rng(2).normal(size=20))
+    agrees(turns, 9.0)
+
+
+def test_two_lists_may_be_multiplied_as_arrays():
+    def f(xs):
+        a, b = [], []
+        for x in xs:
+            if x > 0:
+                a.append(x)
+                b.append(x * x)
+        return np.sum(np.array(a) * np.array(b))
+
+    agrees(f, np.random.default_rng(2).normal(size=20))
+
+
+def test_what_is_equal_stays_in_its_order():
+    x = np.round(np.random.default_rng(0).normal(size=40), 0)
+
+    def places(x, reverse):
+        found = sorted(range(len(x)), key=lambda i: x[i], reverse=reverse)
+        return np.array(found), max(range(len(x)), key=lambda i: x[i]), min(range(len(x)), key=lambda i: x[i])
+
+    for reverse in (False, True):
+        given = sg.compile(places)(x, reverse)
+        for y, z in zip(given, places(x, reverse), strict=True):
+            np.testing.assert_array_equal(y, z)

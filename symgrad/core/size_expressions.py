@@ -101,6 +101,11 @@ def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
     return cast(int, eval(_code(expr), {"min": min, "max": max}, {name: int(values[name]) for name in names(expr)}))
 
 
+def computed(expr: Expr, numbers: Mapping[str, Any], smallest: Any, largest: Any) -> Any:
+    """The same of anything that is computed with as ints are."""
+    return eval(_code(expr), {"min": smallest, "max": largest}, dict(numbers))
+
+
 @lru_cache(REMEMBERED)
 def _code(expr: Expr) -> CodeType:
     return compile(source(expr), "<size>", "eval")

@@ -12,7 +12,7 @@ from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, Op
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.region import Region, closed
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import Dim, Size, largest
+from symgrad.core.sizes import Dim, Size, is_counted, largest
 from symgrad.errors import GraphError, ShapeError
 from symgrad.frontend.variable import Variable, freeze, lift
 from symgrad.ops.control import COND, PLACE, SCAN, within
@@ -185,6 +185,8 @@ def recorded(
     inputs = (bound, *(carry[i] for i in changed), *(x.node for x in slices_of), *(x for _, x in others))
     items = _items(graph, SCAN, inputs, params)
     last = items.pop() if tested else None
+    if last is not None and is_counted(turns):
+        graph.counts[str(turns)] = last.node
     final = [Variable(graph, x) for x in carry]
     for i, item in zip(changed, items, strict=False):
         final[i] = item
@@ -197,7 +199,13 @@ def _turns(graph: Graph, length: Any, tested: bool) -> Size:
     """By which size the stacks of a loop are known."""
     if not tested and not isinstance(length, Variable):
         return length if isinstance(length, Dim) else int(length)
-    return graph.sizes.turns()
+    if tested:
+        return graph.sizes.turns()
+    found = lift(graph, length), graph.body  # loops of one length have stacks of one
+    if found not in graph.lengths:
+        graph.lengths[found] = graph.sizes.turns()
+    size: Dim = graph.lengths[found]
+    return size
 
 
 def places(start: Any, stop: Any, step: int = 1) -> Any:

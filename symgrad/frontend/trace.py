@@ -32,7 +32,7 @@ from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.runtime import converted
 from symgrad.frontend.interception import held, inside
 from symgrad.frontend.reach import reads
-from symgrad.frontend.variable import Variable
+from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.masks import Selected
 
 
@@ -109,7 +109,7 @@ def trace(
     """
     bound = bind(function, args, kwargs or {}, name)
     graph = Graph()
-    sizes = Sizes(values, lift=lambda dim: Variable(graph, graph.size(dim)))
+    sizes = Sizes(values, lift=lambda dim: Variable(graph, lift(graph, dim)))
     graph.sizes = sizes
     where = definition(function)
     arguments = _Traced(graph, bound.arguments, sizes, where, function)
@@ -242,7 +242,7 @@ def _as_result(graph: Graph, x: Any) -> Any:
     if isinstance(x, Variable):
         return Variable(graph, x.node)  # as it is now: a later write is not part of the program
     if isinstance(x, Dim):
-        return Variable(graph, graph.size(x))
+        return Variable(graph, lift(graph, x))
     if isinstance(x, Selected):
         raise x.refusal()
     numeric = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"

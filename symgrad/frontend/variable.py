@@ -14,7 +14,8 @@ import numpy as np
 from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, is_view
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.shapes import product
-from symgrad.core.sizes import Dim
+from symgrad.core.size_expressions import computed, symbol
+from symgrad.core.sizes import Dim, symbols_of
 from symgrad.errors import (
     DTypeError,
     GraphError,
@@ -361,7 +362,7 @@ def lift(graph: Graph, x: Any) -> Node:
             )
         return x.node
     if isinstance(x, Dim):
-        return graph.size(x)
+        return _size(graph, x)
     if isinstance(x, (bool, int, float, complex, *ARRAYS)):
         if isinstance(x, ARRAYS) and x.dtype.kind not in "biufc":
             raise no_operand(x)
@@ -369,3 +370,12 @@ def lift(graph: Graph, x: Any) -> Node:
     if isinstance(x, (list, tuple)):
         return lift(graph, as_input(x))
     raise no_operand(x)
+
+
+def _size(graph: Graph, size: Dim) -> Node:
+    """A symbolic size as a number of the program; what only running tells, by what tells it."""
+    if not graph.counts or graph.counts.keys().isdisjoint(symbols_of(size)):
+        return graph.size(size)
+    nodes = {name: graph.counts.get(name, graph.size(Dim(symbol(name), size.scope))) for name in symbols_of(size)}
+    numbers = {name: Variable(graph, node) for name, node in nodes.items()}
+    return lift(graph, computed(size.expr, numbers, np.minimum, np.maximum))

@@ -17,6 +17,7 @@ from symgrad.frontend.conversion.branches import both, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.lists import Listing
+from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import check_length
 from symgrad.frontend.interception import length_of
 from symgrad.ops.operands import is_traced
@@ -41,6 +42,11 @@ def _smallest(*args: Any, **kwargs: Any) -> Any:
 
 def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args: Any, **kwargs: Any) -> Any:
     """The first of the best, as Python has it: each of the numbers is compared with the best so far."""
+    if kwargs.keys() == {"key"} and kwargs["key"] is not None and args:
+        items = args[0] if len(args) == 1 else args
+        return iteration.best(better, items, kwargs["key"]) if _are_there(items) else plain(*args, **kwargs)
+    if kwargs.keys() == {"default"} and is_traced(args[0]) and args[0].shape and not is_counted(args[0].shape[0]):
+        kwargs = {}
     if kwargs or not args:
         return plain(*args, **kwargs)
     if len(args) == 1 and is_traced(args[0]) and args[0].ndim == 1 and _is_long(args[0].shape[0]):
@@ -93,10 +99,20 @@ def _total(items: Any, /, start: Any = 0) -> Any:
     return builtins.sum(items, start)
 
 
-def _ordered(items: Any, /, **kwargs: Any) -> Any:
-    if is_traced(items) and items.ndim == 1 and not kwargs:
-        return list(np.sort(items))
-    return builtins.sorted(items, **kwargs)
+def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
+    """Numbers in order: a long array gives a list as a loop does that fills one."""
+    if type(items) in (list, tuple, range) and len(items) and all(map(is_numeric, items)):
+        like = next(filter(is_traced, (*items, *[converted(key)(x) for x in items[:1] if key])), None)
+        items = items if like is None else np.array([*items], like=like)
+    if not is_traced(items) or items.ndim != 1:
+        return builtins.sorted(items, key=key, reverse=reverse)
+    found = iteration.ordered(items, key, bool(reverse)) if key or reverse else np.sort(items)
+    return Listing(found.graph, found.node) if _is_long(found.shape[0]) else list(found)
+
+
+def _are_there(items: Any) -> bool:
+    """Whether there is an item, of something that may be cut."""
+    return (is_traced(items) and items.ndim > 0) or (type(items) in (list, tuple, range) and len(items) > 0)
 
 
 def _listed(items: Any = (), /) -> Any:

@@ -47,6 +47,16 @@ def _accumulated(function: Any, items: Any, value: Any) -> Any:
     return found
 
 
+@as_users
+def _best(better: Any, key: Any, items: Any, best: Any) -> Any:
+    most = key(best)
+    for item in items:
+        value = key(item)
+        if better(value, most):
+            best, most = item, value
+    return best
+
+
 # ---- what to call instead
 
 
@@ -77,6 +87,19 @@ def accumulated(iterable: Any, func: Any = operator.add, *, initial: Any = None)
         return itertools.accumulate(iterable, converted(func))
     first, rest = ((initial,), iterable) if initial is not None else _headed(iterable)
     return _accumulated(func, rest, *first)
+
+
+def best(better: Callable[[Any, Any], Any], items: Any, key: Any) -> Any:
+    """``max(x, key=f)``, or of the smallest: the first of those that are."""
+    (first,), rest = _headed(items)
+    return _best(better, key, rest, first)
+
+
+def ordered(values: Any, key: Any = None, reverse: bool = False) -> Any:
+    """``sorted(x, key=f)`` of an array: what is equal stays in its order."""
+    keys = values if key is None else np.array(_mapped(key, Joined([Rows(values)], zip)), like=values)
+    order = np.argsort(keys[::-1] if reverse else keys, kind="stable")
+    return values[values.shape[0] - 1 - order[::-1]] if reverse else values[order]
 
 
 def _headed(iterable: Any) -> tuple[Sequence[Any], Any]:

@@ -46,6 +46,10 @@ class Listing(Variable):
     def copy(self, *_: Any) -> Listing:
         return Listing(self.graph, self.node)
 
+    def copied(self, order: str = "C", array: bool = False) -> Any:
+        """The array of it."""
+        return Variable(self.graph, self.node).copied(order, array)
+
     def _changed(self, *_: Any) -> Any:
         raise UnsupportedError(
             "a list that a loop has filled is changed behind it",
@@ -158,7 +162,9 @@ def _last(before: Any, item: Pending) -> Any:
 def _compressed(rows: Variable, there: Variable) -> Variable:
     """The rows that are there."""
     order = np.argsort(np.logical_not(there), kind="stable")
-    _, (found,), _ = repeat(rows.graph, lambda _, t, __: ((), (rows[order[t]],)), (), np.sum(there))
+    turn = lambda carry, t, _: ((carry[0] + 1,), (rows[order[t]],))
+    (count,), (found,), _ = repeat(rows.graph, turn, (0,), np.sum(there))
+    rows.graph.counts[str(found.shape[0])] = count.node  # also where none of the rows is asked for
     return found
 
 

@@ -115,9 +115,11 @@ class Merging:
 
     def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:
         """The same for one node of each side."""
-        self._then.append(then)
-        self._other.append(other)
-        at = len(self._then) - 1
+        pairs = [*zip(self._then, self._other, strict=True)]
+        at = pairs.index((then, other)) if name.startswith(".") and (then, other) in pairs else len(pairs)
+        if at == len(pairs):
+            self._then.append(then)
+            self._other.append(other)
 
         def chosen() -> Any:
             result = self._results[at]

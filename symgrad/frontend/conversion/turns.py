@@ -214,7 +214,8 @@ class Turns:
         init = [promoted(graph, leaf.node, leaf.aval) for leaf in leaves if leaf.node and leaf.aval]
         length = UNBOUNDED if self._items is None else self._items.length
         rows = [appended.rows() for appended in lists]
-        results += [y for ys in rows for y in ys]
+        stacked = [*dict.fromkeys(y for ys in rows for y in ys)]
+        results += stacked
         turn = Turn(seeds, self.place, self.slices, results, self._test())
         final, stacks, _ = recorded(graph, turn, init, length, self._cut(length), {"place": self._at.name})
         rest, shared = iter(final), self._shared(slots)
@@ -224,8 +225,7 @@ class Turns:
         for root, slot in self._memory.values():
             root.rebind(slot.result(rest, ()).node)
         for appended, ys in zip(lists, rows, strict=True):
-            values[appended.name] = appended.behind(stacks[: len(ys)])
-            stacks = stacks[len(ys) :]
+            values[appended.name] = appended.behind([stacks[stacked.index(y)] for y in ys])
         return self._own | values
 
     def _shared(self, slots: Sequence[Slot]) -> set[int]:
