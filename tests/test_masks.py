@@ -462,3 +462,25 @@ def test_nothing_flows_to_terms_that_are_both_zero(optimize):
         gradient = sg.grad(f, optimize=optimize)(x)
     share = 1 / (1 + np.exp(1.0 - x.sum()))
     np.testing.assert_allclose(gradient, 1 + share, rtol=1e-12)
+
+
+def test_what_is_infinite_is_left_out_where_it_ends():
+    """Each factor may be infinite: a mask at each would be as many passes, and the next factor asked for another."""
+
+    def f(x):
+        t = 1 / x
+        return np.sum(np.where(x > 0, t * (1 + t * (2 + t * (3 + t * np.sin(t)))), 0))
+
+    x = np.array([0.0, 2.0, -1.0, 0.5])
+    with np.errstate(all="ignore"):
+        for level in (0, 1, 2):
+            gradient = sg.grad(f).compile(x, optimize=level)
+            np.testing.assert_array_equal(gradient(x)[[0, 2]], 0)
+            np.testing.assert_allclose(gradient(x)[[1, 3]], slope(x[[1, 3]]), rtol=1e-12)
+    assert sum(node.op.name == "where" for node in gradient.graph.nodes) == 1
+
+
+def slope(x):
+    t = 1 / x
+    by_t = 1 + 4 * t + 9 * t**2 + 4 * t**3 * np.sin(t) + t**4 * np.cos(t)
+    return -by_t * t * t

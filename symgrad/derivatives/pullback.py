@@ -224,8 +224,6 @@ class _Pullback:
                 "Write it in terms of real and imaginary parts.",
                 node.where,
             )
-        if g is not None and g.valid is not None and len(self.needed.intersection(node.inputs)) > 1:
-            g = Cotangent(g.settled(), g.mask)  # once, rather than for each input
         if node.op.partials is not None and g is not None:
             pairs = self.through_partials(node, node.op.partials, g)
         elif node.op.vjp is not None:
@@ -306,13 +304,26 @@ class _Pullback:
         if node.op.silent is not None and all(map(self.may_blow, node.inputs)):
             sounds = np.not_equal(self.primal(node), node.op.silent)
             g = Cotangent(g.value, both(g.mask, sounds), both(g.valid, sounds))
-        for x, p in zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True):
-            if x in self.needed and x.aval.differentiable and p is not None:
-                if isinstance(p, Unknown):
-                    raise _unknown(node, p)
-                if isinstance(p, Variable) and p.node in given:  # a product converts it again
-                    p = self.primal(given[p.node])
-                yield x, self.times(g, p).unbroadcast(x.aval)
+        pairs = zip(node.inputs, partials if isinstance(partials, tuple) else (partials,), strict=True)
+        wanted = [(x, p) for x, p in pairs if x in self.needed and x.aval.differentiable and p is not None]
+        g = self.cleaned(g, [p for _, p in wanted])
+        for x, p in wanted:
+            if isinstance(p, Unknown):
+                raise _unknown(node, p)
+            if isinstance(p, Variable) and p.node in given:  # a product converts it again
+                p = self.primal(given[p.node])
+            yield x, self.times(g, p).unbroadcast(x.aval)
+
+    def cleaned(self, g: Cotangent, partials: Sequence[Any]) -> Cotangent:
+        """The cotangent with zeros where it may hold anything, once rather than in each product with a partial.
+
+        Those with partials that may be infinite are cleaned in any case.
+        """
+        if g.valid is None:
+            return g
+        found = [p.node for p in partials if isinstance(p, Variable)]
+        again = sum(self.may_blow(p) for p in found)
+        return Cotangent(g.settled(), g.mask) if again + 1 < len(partials) else g
 
     def times(self, g: Cotangent, p: Any) -> Cotangent:
         """g * p, where a partial ``np.where(mask, p, 0)`` narrows the mask instead."""
