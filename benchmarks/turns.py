@@ -113,7 +113,7 @@ def operations(program, args):
     lines = program.profile(*args).lines
     written = Counter()
     for statement in ast.walk(ast.parse("\n".join(line.text for line in lines))):
-        if isinstance(statement, ast.stmt):
+        if isinstance(statement, ast.stmt) and not isinstance(statement, ast.For):  # which is entered in each turn
             written[statement.lineno] += sum(isinstance(node, COUNTED) for node in own(statement))
     return sum(line.calls * written[i] for i, line in enumerate(lines, 1))
 

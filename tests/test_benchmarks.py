@@ -229,4 +229,4 @@ def test_calls_and_operators_are_counted_once_for_each_time_they_run():
         args = np.float64(0.5), np.full(n, 0.1)
         return turns.operations(sg.compile(loss).compile(*args), args)
 
-    assert counted(200) - counted(100) == pytest.approx(100 * 3, abs=1)
+    assert counted(400) - counted(300) == 100 * 3
