@@ -237,7 +237,7 @@ def test_nothing_of_a_collected_function_stays_behind():
 
 
 def test_a_function_that_keeps_compiling_warns_once():
-    f = sg.compile(lambda x, n: sum(x[0] for _ in range(n)))
+    f = sg.compile(lambda x, n: np.sum([x[0]] * n))
     with pytest.warns(RecompilationWarning, match=rf"compiled {TOO_MANY} times: n has had {TOO_MANY} values") as caught:
         for n in range(1, 40):
             f(X, n)
