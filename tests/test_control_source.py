@@ -523,3 +523,48 @@ def test_only_what_may_raise_is_written_once_more_with_numpy(rate, twice):
     source = gradient.source(x, 0.6, 40)
     assert ("try:" in source) is twice
     assert source.count("x_ = float(x)") <= 1
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_loop_asks_for_its_turns_before_it_takes_the_name_of_what_it_makes(level):
+    def f(x):
+        n = 1
+        for _ in range(21):
+            m = 7
+            for _ in range(n):
+                m = abs(m) // 2
+            n = m
+        return n * x
+
+    assert sg.compile(f, optimize=level)(1.0) == f(1.0) == 7.0
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_the_name_of_what_is_carried_on_is_not_taken_by_another_value(level):
+    def f(x):
+        order, total = np.argsort(x), 0.0
+        for r in x:
+            v = np.tanh(x) * r
+            total = np.sum(v) + 0.5 * total
+            v = x[order] * 1.0
+        return np.sum(v * x) + total
+
+    x = np.array([0.3, -0.2, 0.7])
+    np.testing.assert_allclose(sg.compile(f, optimize=level, loops=1)(x), f(x))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_what_goes_on_under_two_names_is_read_before_its_own_has_the_next_value(level):
+    def f(a, b, c):
+        for _ in range(20):
+            a, c, b = b, b, 0.5 * a + np.sin(c)
+        return a + 2 * b + 3 * c
+
+    def shifted(u, v):
+        for _ in range(20):
+            u, v = v.copy(), 0.5 * u
+            v[:2] = u[1:]
+        return u, v
+
+    assert_runs(f, 1.0, 2.0, 3.0, levels=[level])
+    assert_runs(shifted, np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25, 4.0]), levels=[level])

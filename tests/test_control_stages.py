@@ -903,3 +903,30 @@ def test_what_is_the_same_in_each_turn_is_repeated_and_not_stacked():
     ones = sg.grad(lambda x: sg.scan(lambda t, x: (t + x, None), 0.0, x)[0]).compile("float64[n]", optimize=1)
     assert loops(ones.graph) == []
     np.testing.assert_array_equal(ones(XS[0]), 1)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_loop_runs_over_what_a_branch_gives(level):
+    def f(x, s):
+        if s > 1:
+            x = 2 * x
+        total = 0.0
+        for r in x:
+            total = total + s * np.sin(r)
+        return total
+
+    x = np.array([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(sg.grad(f, optimize=level, loops=1)(x, 0.5), 0.5 * np.cos(x))
+    np.testing.assert_allclose(sg.grad(f, optimize=level, loops=1)(x, 1.5), 3.0 * np.cos(2 * x))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_loop_goes_backwards_along_what_another_one_has_carried_to_its_end(level):
+    def f(a):
+        total, sums = sg.scan(lambda c, r: (c + r * a, np.sum(c)), np.zeros(3), a)
+        last, products = sg.scan(lambda c, r: (0.5 * c + np.sin(r), r * c), 0.5, total, reverse=True)
+        return last + np.sum(products) + np.sum(sums)
+
+    a = np.array([0.3, -0.2, 0.7])
+    np.testing.assert_allclose(sg.compile(f, optimize=level)(a), f(a))
+    sg.check_grads(f, (a,), order=1)

@@ -363,3 +363,127 @@ def test_what_python_would_not_find_spoils_the_result():
     n, y = sg.compile(f)(-2.0)
     assert n == 2.0 * 2**63
     assert np.isnan(y)
+
+
+# ---- arrays that have several names
+
+
+def kept_by_a_loop(u, s, doubled=False):
+    v = u
+    for _ in range(20):
+        s = 0.9 * s
+        if doubled:
+            v = 2 * v
+    v[0] = s
+    return u, v
+
+
+def two_names_one_of_which_a_function_reads(u, s):
+    w = v = u
+    reads = lambda: np.sum(w)
+    n = 0
+    while n < 2 or (n < 4 and u[0] < s):
+        n += 1
+        w += s
+    return u, v, reads()
+
+
+def a_function_in_a_turn(u, s):
+    a, b = s, 2 * s
+    for _ in range(4):
+        reads = lambda: s  # noqa: B023
+        for _ in range(4):
+            s = b
+        a += s
+    return a, u * reads()
+
+
+def two_names_in_a_loop(u, s):
+    v, w, total = u, u[1:], 0.0
+    for i in range(20):
+        u[i % 3] += s
+        other, v = v, v
+        w, total = w, total + w[0] + other[2]
+    return u, v, w, total
+
+
+NAMES = [kept_by_a_loop, two_names_in_a_loop, two_names_one_of_which_a_function_reads, a_function_in_a_turn]
+
+
+@pytest.mark.parametrize("f", NAMES)
+def test_names_of_one_array_remain_such(f):
+    program = lambda x, s: f(x + 0, s)
+    x = np.array([0.1, 0.2, 0.3])
+    wanted, found = program(x, 0.5), sg.compile(program, loops=1)(x, 0.5)
+    for y, z in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-12)
+
+
+def swapped(u, s):
+    v, w = 2 * u, u
+    for _ in range(19):
+        u, v = v, u
+    return v, w
+
+
+def perhaps_no_turn(u, s):
+    v = u
+    while v[0] < s:
+        v = 2 * v
+    return v, u
+
+
+def changed_by_a_branch(u, s):
+    v = u
+    for _ in range(20):
+        if s > 1:
+            v = 2 * v
+    return v, u
+
+
+def the_last_row(u, s):
+    rows, last = np.outer(u, u), u
+    for row in rows:
+        last = row
+    return last, rows
+
+
+@pytest.mark.parametrize("f", [swapped, perhaps_no_turn, changed_by_a_branch, the_last_row])
+@pytest.mark.parametrize("into", [0, 1])
+def test_what_may_be_another_name_is_not_written_into(f, into):
+    def program(x, s, written=False):
+        both = f(x + 0, s)
+        if written:
+            both[into][0] = 7.0
+        return both
+
+    x = np.array([0.1, 0.2, 0.3])
+    for y, z in zip(sg.compile(program, loops=1)(x, 0.5), program(x, 0.5), strict=True):
+        np.testing.assert_allclose(y, z)
+    if f is not the_last_row or into == 0:
+        with pytest.raises(sg.errors.WriteError, match=r"another name|a slice of an array that the loop runs over"):
+            sg.compile(program, loops=1)(x, 0.5, True)
+
+
+def test_an_array_of_one_name_is_written_into_behind_a_loop():
+    def f(x, s):
+        x = x + 0
+        while x[0] < s:
+            x = 2 * x
+        x[0] = 7.0
+        return np.sum(x)
+
+    assert sg.compile(f)(np.array([0.1, 0.2]), 0.5) == 7 + 1.6
+
+
+def test_a_name_that_a_function_reads_may_be_bound_in_the_loop():
+    def f(x):
+        k = 0
+        while k < 2 or (k < 4 and x[0] > 0.1):
+            k += 1
+            reads = lambda: np.sum(u)  # noqa: B023
+            u = k * x
+        return reads() + np.sum(u)
+
+    x = np.array([0.3, -0.2, 0.7])
+    np.testing.assert_allclose(sg.compile(f)(x), f(x))

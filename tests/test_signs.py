@@ -121,3 +121,9 @@ def test_no_number_of_a_small_integer_type_changes_its_sign():
 
     x = np.zeros(3, np.int8)
     np.testing.assert_array_equal(sg.compile(f)(x), f(x))
+
+
+def test_complex_numbers_have_no_sign():
+    turned = lambda x, s: np.abs(x * np.exp(-(1j * s * 2.0)) - 2j * s * x)
+    x = np.array([1.0, -2.0])
+    np.testing.assert_allclose(sg.compile(turned)(x, 0.5), turned(x, 0.5))

@@ -58,22 +58,32 @@ class _Pair(NamedTuple):
 def _pairs(graph: Graph) -> list[_Pair]:
     """Such loops, each in one pair."""
     loops = {node: loop_of(node) for node in graph.compound if node.op is SCAN}
+    if len(loops) < 2:
+        return []
     users: dict[Node, list[Node]] = {}
-    for node in graph.live if len(loops) > 1 else ():
+    for node in graph.live:
         for x in node.inputs:
             users.setdefault(x, []).append(node)
     pairs: list[_Pair] = []
     taken: set[Node] = set()
     for node, back in loops.items():
-        kept = [x for x in back.slices_of if x.op is ITEM and users[x] == [node] and x not in graph.outputs]
-        makers = dict.fromkeys(x.inputs[0] for x in kept)
-        there = next((loops[x] for x in makers if x in loops and _run_alike(loops[x], back)), None)
+        kept = {x: _stack(x, loops) for x in back.slices_of if users[x] == [node] and x not in graph.outputs}
+        makers = dict.fromkeys(x.inputs[0] for x, number in kept.items() if number is not None)
+        there = next((loops[x] for x in makers if _run_alike(loops[x], back)), None)
         if there is None or back.test is not None or not taken.isdisjoint((node, there.node)):
             continue
-        numbers = {x: dict(x.params)["index"] - len(there.starts) for x in kept if x.inputs[0] is there.node}
+        numbers = {x: i for x, i in kept.items() if i is not None and x.inputs[0] is there.node}
         pairs.append(_Pair(there, back, numbers))
         taken |= {node, there.node}
     return pairs
+
+
+def _stack(x: Node, loops: Mapping[Node, Loop]) -> int | None:
+    """The number of a value among the stacks of the loop that fills it."""
+    if x.op is not ITEM or x.inputs[0] not in loops:
+        return None
+    number: int = dict(x.params)["index"] - len(loops[x.inputs[0]].starts)
+    return None if number < 0 else number  # it may be an array that is carried to the end
 
 
 def _run_alike(there: Loop, back: Loop) -> bool:

@@ -39,7 +39,7 @@ def _opposite(graph: Graph, x: Node, change: int, depth: int = NEAR) -> Node | N
 
 
 def _is_float(x: Node) -> bool:
-    return x.aval.weak or x.aval.dtype.kind == "f"
+    return x.aval.dtype.kind == "f" or (x.aval.weak and x.aval.dtype.kind != "c")
 
 
 def _opposite_number(graph: Graph, x: Node, change: int) -> Node | None:

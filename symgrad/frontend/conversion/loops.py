@@ -139,7 +139,7 @@ class Loop(Construct):
         assert self._run is not None
         self._run.abandon(local)
         self._run = None
-        return self._begin({**local, **self._entry})
+        return self._begin(local)
 
     def _begin(self, local: dict[str, Any]) -> bool:
         assert self.graph is not None
@@ -148,7 +148,7 @@ class Loop(Construct):
 
     def _turn(self, local: dict[str, Any]) -> bool:
         assert self.turns is not None
-        self.give(self._entry | self.turns.begin({**local, **self._entry}))
+        self.give(self._entry | self.turns.begin(local, self._entry))
         return True
 
     def _traced(self, local: dict[str, Any]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from symgrad.core import tree
@@ -15,10 +16,12 @@ from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.jumps import label
 from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
-from symgrad.frontend.conversion.state import Held, is_same
+from symgrad.frontend.conversion.state import Held, Run, is_same
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import TurnPlace
+
+_SHARED = "a loop may have made it another name of an array: which one is written into is not known"
 
 
 class Unstable(Exception):
@@ -42,6 +45,10 @@ class Leaf(NamedTuple):
     resized: Resized | None = None  # how its shape changes, which is then a part of that of the node
 
 
+Out = tuple[Any, Node | None, Leaf]
+"""What a turn has made of a leaf, and its node if it is traced."""
+
+
 class Slot:
     """A name, a place in a container, or memory, that a turn changes."""
 
@@ -52,7 +59,7 @@ class Slot:
     def take(self, before: Held, like: Held) -> None:
         """Carry what it is before the loop, of the structure of `like`."""
         self.before, self.structure = before, like.structure
-        self.outs: list[tuple[Any, Node | None, Leaf]] = []
+        self.outs: list[Out] = []
         self.results: list[Node] = []
         pairs = zip(like.leaves, like.nodes, strict=True)
         self.leaves = [self._leaf(x, node, before.bound) for x, node in pairs]
@@ -110,14 +117,22 @@ class Slot:
 
     def result(self, final: Iterator[Variable], shared: Collection[int]) -> Any:
         """The value behind the loop, of what is carried in the end; `shared` arrays may have several names."""
-        outs = iter(self.outs)
-        return tree.unflatten(
-            self.structure,
-            [
-                leaf.before if leaf.node is None else _behind(leaf, next(final), next(outs)[0], shared)
-                for leaf in self.leaves
-            ],
-        )
+        changing = zip(self.outs, self.arrays, strict=True)
+        leaves = [x.before if x.node is None else self._behind(*next(changing), final, shared) for x in self.leaves]
+        return tree.unflatten(self.structure, leaves)
+
+    def _behind(self, out: Out, stand_in: Variable, finals: Iterator[Variable], shared: Collection[int]) -> Any:
+        (value, _, leaf), final = out, next(finals)
+        if value is stand_in and self.before.bound:
+            return leaf.before  # the same array, which may have other names
+        if leaf.resized is not None:
+            final = leaf.resized.read(final, leaf.resized.turns)
+        if is_traced(value):
+            final.as_array(value.writes_in_place)
+            final.lock(value.locked)
+            if id(value.owner) in shared:
+                _lock(final, _SHARED)
+        return final
 
     def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:
         assert leaf.aval is not None and leaf.node is not None
@@ -142,17 +157,37 @@ class Slot:
         return any(x.was_written for x in self.arrays)
 
 
-def _behind(leaf: Leaf, final: Variable, out: Any, shared: Collection[int]) -> Variable:
-    if leaf.resized is not None:
-        final = leaf.resized.read(final, leaf.resized.turns)
-    final.as_array(is_traced(out) and out.writes_in_place)
-    if is_traced(out) and id(out.owner) in shared:
-        for x in (final, out.owner):
-            if not x.locked:
-                x.lock("a loop may have made it another name of an array: which one is written into is not known")
-    return final
+def _lock(x: Any, reason: str) -> None:
+    """Refuse to write into an array, where that is not refused already."""
+    if is_traced(x) and not x.owner.locked:
+        x.owner.lock(reason)
 
 
 def shown(x: Held) -> str:
     """A value in a message."""
     return "not bound" if not x.bound else tree.written(x.structure, [described(y) for y in x.leaves])
+
+
+def shared_by(slots: Sequence[Slot], run: Run, sure: bool) -> set[int]:
+    """The arrays that may have other names behind the loop; those that were there before are locked.
+
+    Such are the value of two names, stand for what was there before, or are left as they were by no turn, where it
+    is not `sure` that there is one.
+    """
+    carried = [x for slot in slots for x in zip(slot.outs, slot.arrays, strict=True)]
+    originals = {id(x): leaf.before for (_, _, leaf), x in carried}
+    changed = [(x, leaf.before) for (x, _, leaf), y in carried if is_traced(x) and x is not y and x.writes_in_place]
+    count = Counter(id(x.owner) for x, _ in changed)
+    shared = set()
+    for x, before in changed:
+        owner = x.owner
+        original = originals.get(id(owner), owner if owner.is_older(run.since) else None)
+        kept = None if sure or not is_traced(before) or not run.has_other_names(before.owner) else before
+        if count[id(owner)] > 1 or original is not None or kept is not None:
+            shared.add(id(owner))
+            _lock(original, _SHARED)
+            _lock(kept, _SHARED)
+    for (_, _, leaf), x in carried:
+        if x.locked:
+            _lock(leaf.before, x.locked)
+    return shared

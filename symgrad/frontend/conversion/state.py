@@ -132,6 +132,7 @@ class Contents:
     """What the containers hold that can be reached from some values."""
 
     def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
         self.found: dict[int, tuple[Any, dict[Any, Any], str]] = {}
         waiting = [(name, x) for name, x in values.items() if not name.startswith(CONSTRUCT)]
         seen = set()
@@ -153,6 +154,12 @@ class Contents:
                 old, new = before.get(key, UNDEFINED), now.get(key, UNDEFINED)
                 if old is not new and not is_same(old, new):
                     yield Place(x, key, _path(x, key, name)), old, new
+
+    def holders(self, root: Memory) -> int:
+        """How many names, and items of lists and dicts, are an array with this memory."""
+        items = (x for holder, own, _ in self.found.values() if type(holder) is not CellType for x in own.values())
+        leaves = tree.flatten([x for x in (*self.values.values(), *items) if is_traced(x) or type(x) is tuple])[0]
+        return sum(is_traced(x) and x.owner is root for x in leaves)
 
     def restore(self) -> None:
         """Let all hold what they held."""
@@ -258,6 +265,10 @@ class Run:
         for root, before in self._journal.values():
             root.set_content(before)
         return Snapshot(values, places, memory)
+
+    def has_other_names(self, root: Memory) -> bool:
+        """Whether an array that was there before has more than one name."""
+        return self._contents.holders(root) > 1
 
     def check(self) -> None:
         """Raise if what has begun since has been left by an exception."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import CellType
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from symgrad.frontend.bodies import Turn, promoted, recorded
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.resized import is_of_turn
-from symgrad.frontend.conversion.slots import Slot, Unstable, shown
+from symgrad.frontend.conversion.slots import Slot, Unstable, shared_by, shown
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
@@ -42,6 +42,7 @@ class Turns:
         self._at = TurnPlace(graph, UNBOUNDED if items is None else items.length, exact=not flags)
         self._names = {name: self._slot(name, held(x)) for name, x in entry.items()}
         self._places: dict[tuple[int, Any], tuple[Place, Slot]] = {}
+        self._cells: dict[tuple[int, Any], tuple[Place, str]] = {}  # that hold what a name holds
         self._memory: dict[int, tuple[Any, Slot]] = {}
         self._lists: dict[int, tuple[Appended, Slot | None]] = {}  # and what stands for the last item
         # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
@@ -59,12 +60,13 @@ class Turns:
 
     # ---- a turn
 
-    def begin(self, local: dict[str, Any]) -> dict[str, Any]:
+    def begin(self, local: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
         """Stand-ins for the names that are carried; those in memory and in containers are put there."""
         self._passes += 1
         if self._passes > MOST:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
-        self._run = Run(self.graph, local)
+        self._left = {name: local.get(name) for name in entry}
+        self._run = Run(self.graph, {**local, **entry})
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
@@ -74,10 +76,13 @@ class Turns:
             root.set_content(slot.seeds[0])
         for place, slot in self._places.values():
             place.put(slot.stand_ins())
+        given = self._own | values
+        for place, name in self._cells.values():
+            place.put(given[name])
         for appended, last in self._lists.values():
             appended.begin([last.stand_ins()] if last is not None else [])
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
-        return self._own | values
+        return given
 
     def item(self, targets: Sequence[str]) -> Any:
         """The item of the turn."""
@@ -122,7 +127,7 @@ class Turns:
         for appended, _ in self._lists.values():
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
                 raise Unstable(appended.name, "a list of arrays of one shape", "one of arrays of another shape")
-        self.stable = stable and not self._at.is_first
+        self.stable = stable & self._other_names() and not self._at.is_first
         self._at.is_first = False
 
     def _keeps(self, name: str, now: Any) -> bool:
@@ -150,6 +155,17 @@ class Turns:
                 raise Unstable(slot.name, "an array", "an array that is written into")
         return not written
 
+    def _other_names(self) -> bool:
+        """Whether no name that is carried is one more of an array that is written into; such names keep it."""
+        slots = [slot for name, slot in self._names.items() if name not in self._own]
+        slots += [slot for _, slot in self._places.values()]
+        found = [s for s in slots if any(is_traced(x) and id(x.owner) in self._memory for x in s.before.leaves)]
+        for slot in found:
+            if self._names.get(slot.name) is not slot or not is_traced(slot.before.value):
+                raise Unstable(slot.name, "an array", "an array that is written into")
+            self._own[slot.name] = slot.before.value
+        return not found
+
     def _settle_memory(self, after: Snapshot, local: Mapping[str, Any]) -> bool:
         stable = True
         for key, (root, before, now) in after.memory.items():
@@ -172,12 +188,23 @@ class Turns:
                 continue
             if not (before.bound and now.bound):
                 raise Unstable(place.name, shown(before), shown(now))
-            if key not in self._places:
+            if (name := self._name_in(place, before, now, after)) is not None:
+                stable &= key in self._cells
+                self._cells[key] = place, name
+            elif key not in self._places:
                 stable = False
                 self._places[key] = place, self._slot(place.name, before)
             else:
                 stable &= self._places[key][1].settle(now)
         return stable
+
+    def _name_in(self, place: Place, before: Held, now: Held, after: Snapshot) -> str | None:
+        """The name of which a cell holds the value: a function that is defined here reads it."""
+        if not isinstance(place.holder, CellType):
+            return None
+        alike = [name for name, x in after.names.items() if x.value is now.value]
+        held_before = ((name, x) for name in alike for x in (self._names[name].before.value, self._left[name]))
+        return next((name for name, x in held_before if x is before.value), None)
 
     def _is_list(self, place: Place) -> bool:
         """Whether it is an item of a list that has a name, which behind the loop is that of another object."""
@@ -218,21 +245,17 @@ class Turns:
         results += stacked
         turn = Turn(seeds, self.place, self.slices, results, self._test())
         final, stacks, _ = recorded(graph, turn, init, length, self._cut(length), {"place": self._at.name})
-        rest, shared = iter(final), self._shared(slots)
+        rest, shared = iter(final), shared_by(slots, self._run, isinstance(length, int) and length > 0)
         values = {name: self._names[name].result(rest, shared) for name in names}
         for place, slot in self._places.values():
             place.put(slot.result(rest, shared))
+        for place, name in self._cells.values():
+            place.put((self._own | values)[name])
         for root, slot in self._memory.values():
             root.rebind(slot.result(rest, ()).node)
         for appended, ys in zip(lists, rows, strict=True):
             values[appended.name] = appended.behind([stacks[stacked.index(y)] for y in ys])
         return self._own | values
-
-    def _shared(self, slots: Sequence[Slot]) -> set[int]:
-        """The arrays that are the value of more than one name behind a turn, or that were there before."""
-        arrays = [x for slot in slots for x, _, _ in slot.outs if is_traced(x) and x.writes_in_place]
-        count = Counter(id(x.owner) for x in arrays)
-        return {id(x.owner) for x in arrays if count[id(x.owner)] > 1 or x.is_older(self._run.since)}
 
     def _cut(self, length: Any) -> list[Any]:
         """The arrays that are sliced, of the length of the loop."""

@@ -216,7 +216,7 @@ class Loop(Stacks):
             return False
         old = outer.passed.get(name, ())
         others = [y for y in self.node.inputs if y is not x]
-        return not any(r in old for y in others for r in outer.read(y).reads)
+        return not any(r in old for reads in (self.asked, *(outer.read(y).reads for y in others)) for r in reads)
 
     def _started(self, x: Node, code: Code) -> Code:
         """What is carried in the beginning."""

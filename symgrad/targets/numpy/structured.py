@@ -186,6 +186,7 @@ class Structured(Body):
         free = all(self._is_done_with(old, node) for old in self.passed.get(name, ()))
         if free:
             self.names.rename(result, name)
+            self.passed.setdefault(name, []).append(result)
         return free
 
     def keep_name(self, node: Node) -> None:
@@ -214,7 +215,7 @@ class Structured(Body):
         """What waits goes where it belongs: nothing is overwritten that others read; those in a circle go at once."""
         for move in self.joint:
             self._append_tuple(move)
-        later = [move for move in self.waiting if self.goes.get(move.node, move.name) != move.name]
+        later = [move for move in self.waiting if self._has_another_name(move)]
         left = [move for move in self.waiting if move not in later and not self._is_there(move)]
         while left:
             free = [move for move in left if not any(self._reads(x, move) for x in left if x is not move)]
@@ -240,6 +241,11 @@ class Structured(Body):
         appended = call(f"{move.target.text}.append", [f"({', '.join(texts)})"])
         self.written.append(Evaluate(appended, reads=[r for expr in exprs for r in expr.reads]))
         self.kept = {each.node for each in self.waiting}
+
+    def _has_another_name(self, move: Move) -> bool:
+        """Whether a result has another name in the end as well, from which it is assigned then."""
+        name = self.goes.get(move.node, move.name)
+        return name != move.name and (move.node in self.pending or self.names.of(move.node) == name)
 
     def _is_there(self, move: Move) -> bool:
         return move.node not in self.pending and self.names.of(move.node) == move.name
