@@ -212,3 +212,14 @@ def test_numbers_are_called_as_the_array_is():
     ):
         assert line in source
     assert "np.float64(" not in source
+
+
+def test_turns_may_compute_with_sizes():
+    def f(s, xs):
+        for x in xs:
+            s = s * 0.5 + x * s[::-1] / xs.shape[0]
+        return np.sum(s**2)
+
+    compiled = sg.grad(f).compile("float64[2]", "float64[n, 2]")
+    assert runs_on_numbers(compiled)
+    np.testing.assert_allclose(compiled(S, XS), sg.grad(f).compile(S, XS, optimize=0)(S, XS), rtol=1e-12)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from symgrad.analysis.values import number
 from symgrad.control.opened import instead_of, items_of, stand_in
@@ -12,22 +11,8 @@ from symgrad.core.graph import Graph, Node
 from symgrad.core.region import Region, inline
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND
+from symgrad.ops.control_parts import Branch, branch_of
 from symgrad.rewrite.engine import Made, copied
-
-
-class Branch(NamedTuple):
-    """A branch by its parts."""
-
-    pred: Node
-    operands: Sequence[Node]
-    then: Region
-    other: Region
-
-
-def branch_of(node: Node) -> Branch:
-    """A node that is a branch, by its parts."""
-    params = dict(node.params)
-    return Branch(node.inputs[0], node.inputs[1:], params["then"], params["other"])
 
 
 def join_branches(graph: Graph, numerics: str = "stable") -> Graph:

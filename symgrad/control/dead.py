@@ -6,11 +6,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
-from symgrad.control.opened import Opened, Read, instead_of, items_of, loop_of, opened
+from symgrad.control.opened import Opened, Read, instead_of, items_of, opened
 from symgrad.core.graph import CONSTANT, ITEM, Graph, Node, needed
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.sizes import same
 from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.rewrite.engine import Made, copied
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from symgrad.control.opened import stand_in
-from symgrad.core.graph import ITEM, Aval, Graph, Node, moved_name
+from symgrad.core.graph import ITEM, SIZE, Aval, Graph, Node, moved_name
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.shapes import product
 from symgrad.frontend.bodies import promoted
@@ -123,6 +123,8 @@ def _made(graph: Graph, node: Node, inputs: Sequence[Any]) -> Any:
 def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
     """What an operator makes, as an array or as one number; None if it does not work number by number."""
     op, params = node.op, dict(node.params)
+    if op is SIZE:
+        return _array_of(graph, [graph.size(params["value"])], ())
     if not inputs:
         value = np.zeros(node.aval.shape) if op is EMPTY else np.asarray(op.evaluate(**params))
         return _array_of(graph, [graph.constant(x) for x in value.flat], value.shape)

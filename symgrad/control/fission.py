@@ -14,17 +14,7 @@ import numpy as np
 
 from symgrad.analysis.cost import likely, numbers
 from symgrad.analysis.uses import users_of
-from symgrad.control.opened import (
-    Appended,
-    Opened,
-    Read,
-    image_of,
-    instead_of,
-    loop_of,
-    opened,
-    stand_in,
-    with_sources,
-)
+from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, opened, stand_in, with_sources
 from symgrad.control.places import known_size, turns_of
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline
@@ -32,6 +22,7 @@ from symgrad.core.sizes import Size, same
 from symgrad.derivatives.batch import batch
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.determinants import SLOGDET
 from symgrad.ops.elementwise import ADD
 from symgrad.ops.linalg import CHOLESKY, INV, SOLVE

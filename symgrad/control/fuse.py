@@ -10,22 +10,11 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from symgrad.control.opened import (
-    Carried,
-    Given,
-    Loop,
-    Opened,
-    Read,
-    Turn,
-    instead_of,
-    items_of,
-    loop_of,
-    stand_in,
-    turn_in,
-)
+from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
 from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import Graph, Node
 from symgrad.ops.control import PLACE, SCAN
+from symgrad.ops.control_parts import Given, Loop, loop_of
 from symgrad.rewrite.engine import Made, copied
 
 

@@ -17,7 +17,6 @@ from symgrad.control.opened import (
     image_of,
     instead_of,
     items_of,
-    loop_of,
     opened,
     stand_in,
     with_sources,
@@ -26,6 +25,7 @@ from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline, map_regions
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import FULL
 from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.repetition import full

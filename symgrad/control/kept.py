@@ -9,19 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from symgrad.control.opened import (
-    Carried,
-    Given,
-    Loop,
-    Opened,
-    Read,
-    Turn,
-    instead_of,
-    items_of,
-    loop_of,
-    stand_in,
-    turn_in,
-)
+from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
 from symgrad.core.graph import ITEM, Graph, Node, depends, needed
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import same
@@ -29,6 +17,7 @@ from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import NUMBER, SCAN, own_sizes
+from symgrad.ops.control_parts import Given, Loop, loop_of
 from symgrad.rewrite.engine import Made, copied
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,52 +11,9 @@ from symgrad.core.provenance import Where
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import Size
 from symgrad.frontend.variable import Variable, freeze
-from symgrad.ops.control import SCAN, mentions, parted
+from symgrad.ops.control import SCAN, mentions
+from symgrad.ops.control_parts import Given, Loop
 from symgrad.rewrite.engine import Made
-
-# ---- as it stands in a program
-
-
-class Given(NamedTuple):
-    """What a turn is given, by what it is."""
-
-    carry: Sequence[Node]
-    place: Node
-    slices: Sequence[Node]
-    others: Sequence[Node]
-
-
-class Loop(NamedTuple):
-    """A loop: its inputs by what they are, and its parameters."""
-
-    node: Node
-    length: Node
-    starts: Sequence[Node]
-    slices_of: Sequence[Node]
-    others: Sequence[Node]
-    body: Region
-    test: Region | None
-    turns: Size | None
-    reverse: bool
-    checkpoint: int | str | None
-    place_size: str | None
-
-    @property
-    def given(self) -> Given:
-        """The parameters of its body."""
-        n, m = len(self.starts), len(self.starts) + 1 + len(self.slices_of)
-        parameters = self.body.parameters
-        return Given(parameters[:n], parameters[n], parameters[n + 1 : m], parameters[m:])
-
-
-def loop_of(node: Node) -> Loop:
-    """A node that is a loop, by its parts."""
-    params = dict(node.params)
-    starts, slices_of, others = parted(node.inputs[1:], params["carried"], params.get("sliced", 0))
-    body, test, turns = params["body"], params.get("test"), params.get("turns")
-    how = params.get("reverse", False), params.get("checkpoint"), params.get("place")
-    return Loop(node, node.inputs[0], starts, slices_of, others, body, test, turns, *how)
-
 
 # ---- one turn in a graph
 

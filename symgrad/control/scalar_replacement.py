@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.control.elements import compute, is_few, label, nodes_of, numbered, stand_ins
-from symgrad.control.opened import Carried, Opened, Read, instead_of, items_of, loop_of, opened, with_sources
+from symgrad.control.opened import Carried, Opened, Read, instead_of, items_of, opened, with_sources
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
 from symgrad.core.region import with_nested
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.reduce import SUM

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.control.opened import Opened, Read, image_of, instead_of, items_of, loop_of, opened, stand_in, with_sources
+from symgrad.control.opened import Opened, Read, image_of, instead_of, items_of, opened, stand_in, with_sources
 from symgrad.control.places import indexed, items_of_key, length_of, line_of, places_of
 from symgrad.control.writes import Filled, Start, with_stacked_writes
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
 from symgrad.rewrite.engine import Made, copied, replaced_within

@@ -20,7 +20,8 @@ from symgrad.derivatives.totals import added
 from symgrad.errors import NotDifferentiableError
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable, freeze
-from symgrad.ops.control import SCAN, parted
+from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 
@@ -87,7 +88,7 @@ class _Backward(Loop):
             made,
             self.turns,
             not self.reverse,
-            place_size=self.params.get("place"),
+            place_size=self.parts.place_size,
         ).recorded(graph, {x: as_number(graph, slot, x) for x, slot in slots.items()})
         results = fixed | {i: item(graph, backward, k) for k, i in enumerate([*live, *summed, *stacked])}
         return {i + 1: g for i, g in results.items() if i in self.active}
@@ -150,23 +151,24 @@ def _through_mirrored(
     graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
 ) -> dict[int, Node]:
     """The same for a loop that runs downwards until a test fails: as one that runs upwards over reversed slices."""
-    params, (length, *inputs) = dict(node.params), node.inputs
-    n, sliced = params["carried"], params.get("sliced", 0)
+    loop = loop_of(node)
+    assert loop.test is not None
+    length, carry, arrays, others = loop.length, loop.starts, loop.slices_of, loop.others
+    n, sliced = len(carry), len(arrays)
     flipped = lambda x: Variable(graph, x)[::-1].node
-    carry, arrays, others = parted(inputs, n, sliced)
     if not all(length.op in (CONSTANT, SIZE) and same_shape(x.aval.shape[:1], (number_of(length),)) for x in arrays):
         raise NotDifferentiableError(
             "a loop runs downwards over a part of an array until a test fails",
             "Slice the array before the loop, and run over all of the slice.",
             node.where,
         )
-    if "place" in params:
+    if loop.place_size is not None:
         raise NotDifferentiableError(
             "a loop that runs downwards until a test fails has slices in it that are bounded by the turn",
             "Let the slices be of one size, or run upwards.",
             node.where,
         )
-    region = params["body"]
+    region = loop.body
     seeds = [graph.seed(x.aval) for x in region.parameters]
     turn, bound = seeds[n], graph.seed(length.aval)
     place: Any = Variable(graph, bound) - (Variable(graph, turn) + 1)
@@ -174,10 +176,10 @@ def _through_mirrored(
     body = Region(graph, [*seeds, bound], appended(graph, region, given).results)
     of_test = [*given[: n + 1], *given[n + 1 + sliced :]]
     free = [*seeds[: n + 1], *seeds[n + 1 + sliced :], bound]
-    test = Region(graph, free, appended(graph, params["test"], of_test).results)
+    test = Region(graph, free, appended(graph, loop.test, of_test).results)
     changed = {"body": body, "test": test, "reverse": False}
     upwards = graph.add(
-        SCAN, (length, *carry, *map(flipped, arrays), *others, length), freeze(SCAN, {**params, **changed})
+        SCAN, (length, *carry, *map(flipped, arrays), *others, length), freeze(SCAN, {**dict(node.params), **changed})
     )
     turned = {i: g if i < n else flipped(g) for i, g in cotangents.items()}
     found = through_loop(graph, upwards, turned, active, back, {})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.core.graph import ITEM, Aval, Node, Op, needed
-from symgrad.core.region import Region, closed, cut, mark
+from symgrad.core.region import Region, closed, cut, mark, regions_of
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import symbols_of
 from symgrad.derivatives.images import Image, chosen
@@ -23,7 +23,8 @@ from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import branch, repeat
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import CHECKPOINT, region_of
-from symgrad.ops.control import COND, SCAN, parted, within
+from symgrad.ops.control import COND, SCAN, within
+from symgrad.ops.control_parts import branch_of, loop_of
 from symgrad.ops.custom import CUSTOM
 
 if TYPE_CHECKING:
@@ -60,10 +61,9 @@ def _results_differ(node: Node, given: Sequence[bool]) -> Any:
 
 
 def _branches_differ(node: Node, given: Sequence[bool]) -> list[bool]:
-    params = dict(node.params)
     if given[0]:
         return [True] * len(node.aval)
-    sides = [differing(params[side], given[1:]) for side in ("then", "other")]
+    sides = [differing(side, given[1:]) for side in regions_of(node)]
     return [a or b for a, b in zip(*sides, strict=True)]
 
 
@@ -77,12 +77,11 @@ class _Ends(NamedTuple):
 
 def _ends_of(node: Node, given: Sequence[bool]) -> _Ends:
     """What differs at one turn makes more differ at the next, until nothing is added."""
-    params = {**SCAN.defaults, **dict(node.params)}
-    body, test = params["body"], params["test"]
-    carry, slices, others = map(list, parted(given[1:], params["carried"], params["sliced"]))
+    loop = loop_of(node)
+    carry, slices, others = map(list, loop.parted(given[1:]))
     while True:
-        going = given[0] or (test is not None and differing(test, [*carry, False, *others])[0])
-        results = differing(body, [*carry, False, *slices, *others])
+        going = given[0] or (loop.test is not None and differing(loop.test, [*carry, False, *others])[0])
+        results = differing(loop.body, [*carry, False, *slices, *others])
         more = [a or b or going for a, b in zip(carry, results, strict=False)]
         if more == carry:
             return _Ends(carry, results[len(carry) :], going)
@@ -118,8 +117,7 @@ def ruled(call: Call) -> list[Image]:
 
 def branched(call: Call) -> list[Image]:
     """One of two branches where all inputs take the same; else both, and of each input the result of its own."""
-    batching, (pred, *operands), params = call.batching, call.inputs, dict(call.node.params)
-    then, other = params["then"], params["other"]
+    batching, (pred, *operands), (_, _, other, then) = call.batching, call.inputs, branch_of(call.node)
     if pred.axis is not None:
         taken = pred.at(0)
         sides = [batching.under(m).region(r, operands) for m, r in ((taken, then), (~taken, other))]
@@ -157,13 +155,11 @@ class _Loop:
     """A loop that is batched."""
 
     def __init__(self, call: Call) -> None:
-        params = {**SCAN.defaults, **dict(call.node.params)}
-        self.batching, self.node, self.graph = call.batching, call.node, call.batching.graph
-        self.body, self.test, self.reverse = params["body"], params["test"], params["reverse"]
-        self.checkpoint, self.turns, self.length = params["checkpoint"], params["turns"], call.inputs[0]
-        self.place = params["place"]
-        inputs = [self.entering(x) for x in call.inputs[1:]]
-        self.carry, self.slices, self.others = parted(inputs, params["carried"], params["sliced"])
+        self.batching, self.loop, self.graph = call.batching, loop_of(call.node), call.batching.graph
+        self.length, *inputs = call.inputs
+        self.test: Any = self.loop.test
+        self.how = (self.loop.reverse, self.loop.checkpoint, self.loop.turns, self.loop.place_size)
+        self.carry, self.slices, self.others = self.loop.parted([self.entering(x) for x in inputs])
         self.ends = _ends_of(call.node, call.batched)
         self.init = _placed(self.batching, self.carry, self.ends.carry)
         self.slices_of = [self.sliced(x) for x in self.slices]
@@ -180,7 +176,8 @@ class _Loop:
 
     def sliced(self, x: Image) -> Variable:
         """An array to be sliced; a ragged one by a loop that has as many turns, by symbol and so for each input."""
-        if not (self.ends.going and self.turns is not None and same_shape(x.value.shape[:1], (self.turns,))):
+        turns = self.loop.turns
+        if not (self.ends.going and turns is not None and same_shape(x.value.shape[:1], (turns,))):
             x.check_whole()
         return x._replace(ragged=False).at(1)
 
@@ -188,7 +185,7 @@ class _Loop:
         """What a turn carries on, with a first axis more where it differs, and the images of what it stacks."""
         images = [Image(x, None if of.axis is None else 0) for x, of in zip(slices, self.slices, strict=True)]
         state = _images(carry, self.ends.carry)
-        results = batching.region(self.body, [*state, Image(place, None), *images, *self.others])
+        results = batching.region(self.loop.body, [*state, Image(place, None), *images, *self.others])
         n = len(state)
         return _placed(batching, results[:n], self.ends.carry), results[n:]
 
@@ -207,7 +204,7 @@ class _Loop:
             raise UnsupportedError(
                 "vmap: the test of a loop that ends at other turns for other inputs reads the number of the turn",
                 "Count the turns in what is carried: (i + 1, ...).",
-                self.node.where,
+                self.loop.node.where,
             )
         place = Variable(self.graph, self.graph.constant(0)) if place is None else place
         state = _images(carry, self.ends.carry)
@@ -233,10 +230,7 @@ class _Loop:
             self.length.value,
             self.slices_of,
             None if self.test is None else test,
-            self.reverse,
-            self.checkpoint,
-            self.turns,
-            self.place,
+            *self.how,
         )
         counted = [] if turns is None else [Image(turns, None)]
         return [*_images(final, self.ends.carry), *_images(stacks, stacked, 1), *counted]
@@ -265,14 +259,12 @@ class _Loop:
             self.length.value if length is None else np.max(length, initial=0),
             self.slices_of,
             (lambda carry, place: np.any(carry[n])) if tested else None,
-            self.reverse,
-            self.checkpoint,
-            self.turns,
-            self.place,
+            *self.how,
         )
         stacked = [x._replace(ragged=True) for x in _images(stacks, self.ends.stacks, 1)]
         if stacked:
-            batching.ragged.update(symbols_of(self.turns))
+            assert self.loop.turns is not None
+            batching.ragged.update(symbols_of(self.loop.turns))
         return [*_images(final[:n], self.ends.carry), *stacked, *_images(final[n + 1 :], [True] * len(final[n + 1 :]))]
 
     def bound(self) -> Variable | None:

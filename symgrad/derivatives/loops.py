@@ -11,7 +11,8 @@ from symgrad.core.region import Region, closed
 from symgrad.core.sizes import Size
 from symgrad.derivatives.bodies import appended, images
 from symgrad.frontend.variable import freeze
-from symgrad.ops.control import SCAN, parted, within
+from symgrad.ops.control import SCAN, within
+from symgrad.ops.control_parts import Loop as Parts, loop_of
 
 _NONE: Mapping[Node, Node] = MappingProxyType({})
 
@@ -58,17 +59,16 @@ class Loop:
     """A loop, whose body is appended to the graph on stand-ins."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
-        self.graph, self.node = graph, node
-        self.params = dict(node.params)
+        self.graph, self.node, self.parts = graph, node, loop_of(node)
         self.length, *self.inputs = node.inputs
-        region, n = self.params["body"], self.params["carried"]
-        stand_ins = [graph.seed(x.aval) for x in region.parameters]
-        self.body = appended(graph, region, stand_ins, self.params.get("place"))
-        *carry, self.place = self.body.parameters[: n + 1]
-        self.stand_ins = [*carry, *self.body.parameters[n + 1 :]]  # for the inputs
-        self.carry, self.slices, self.others = parted(self.stand_ins, n, self.params.get("sliced", 0))
-        self.tested, self.reverse = "test" in self.params, self.params.get("reverse", False)
-        self.turns = _turns(graph, node)
+        n = len(self.parts.starts)
+        stand_ins = [graph.seed(x.aval) for x in self.parts.body.parameters]
+        self.body = appended(graph, self.parts.body, stand_ins, self.parts.place_size)
+        *carry, self.place = stand_ins[: n + 1]
+        self.stand_ins = [*carry, *stand_ins[n + 1 :]]  # for the inputs
+        self.carry, self.slices, self.others = self.parts.parted(self.stand_ins)
+        self.tested, self.reverse = self.parts.test is not None, self.parts.reverse
+        self.turns = _turns(graph, self.parts)
 
     def bound(self, stand_ins: Iterable[Node]) -> dict[Node, Node]:
         """Stand-ins, each with what it stands for; of what is carried it is that in the beginning."""
@@ -99,8 +99,8 @@ class Loop:
     ) -> Node:
         """The loop once more, with further stand-ins for what it carries and reads, which are bound, and results."""
         test: Sequence[Node] = ()
-        if self.tested:
-            test = appended(self.graph, self.params["test"], [*self.carry, self.place, *self.others]).results
+        if self.parts.test is not None:
+            test = appended(self.graph, self.parts.test, [*self.carry, self.place, *self.others]).results
         return Turns(
             self.length,
             {**self.bound(self.carry), **carry},
@@ -111,19 +111,17 @@ class Loop:
             self.turns,
             self.reverse,
             test,
-            self.params.get("checkpoint"),
-            self.params.get("place"),
+            self.parts.checkpoint,
+            self.parts.place_size,
         ).recorded(self.graph, {})
 
 
-def _turns(graph: Graph, node: Node) -> Size:
+def _turns(graph: Graph, loop: Parts) -> Size:
     """By which size the stacks of a loop are known."""
-    params, length = dict(node.params), node.inputs[0]
-    turns: Size | None = params.get("turns")
-    if turns is not None:
-        return turns
-    known = "test" not in params and length.op in (CONSTANT, SIZE)
-    return number_of(length) if known else graph.sizes.turns()
+    if loop.turns is not None:
+        return loop.turns
+    known = loop.test is None and loop.length.op in (CONSTANT, SIZE)
+    return number_of(loop.length) if known else graph.sizes.turns()
 
 
 def number_of(length: Node) -> Size:

@@ -85,7 +85,8 @@ class _Nest(Loop):
         self.sources = [graph.seed(x.aval) for x in node.inputs[: start + 1]] + [*self.others]
         self.weights = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items() if i >= n}
         self.count = self.number_of_turns()
-        self.sizes = sizes_of_segments(self.params["checkpoint"], self.count)
+        assert self.parts.checkpoint is not None
+        self.sizes = sizes_of_segments(self.parts.checkpoint, self.count)
         self.results = self.level(
             0, [*self.sources[1 : n + 1], *[graph.constant(np.float64(0))] * bool(self.weights)], 0, None
         )
@@ -123,9 +124,9 @@ class _Nest(Loop):
             made = [x.node for x in as_checkpoint(graph, cut(graph, inner, since))]
         length = self.turns_of(start, most, size)
         test: Sequence[Node] = ()
-        if self.tested:
+        if self.parts.test is not None:
             given = [*carry[: len(self.carry)], self.place_of(at), *self.others]
-            test = appended(graph, self.params["test"], given).results
+            test = appended(graph, self.parts.test, given).results
         turns = length if type(length) is int and not self.tested else graph.sizes.turns()
         loop = Turns(lift(graph, length), dict(zip(carry, values, strict=True)), turn, {}, {}, made, turns, False, test)
         node = loop.recorded(graph, {})

@@ -15,7 +15,8 @@ from symgrad.core.sizes import Size, largest
 from symgrad.loops.masked_loops import keeps_what_is_done
 from symgrad.loops.row_gathers import row_signature
 from symgrad.loops.stencils import stencil_signature
-from symgrad.ops.control import SCAN, parted
+from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 
 Place = tuple[Node, int]  # a value, and one of its axes
 Group = tuple[Node, list[Place]]  # an operation, and axes that it carries over or pairs
@@ -155,18 +156,15 @@ def _signature(node: Node) -> AxisSignature:
 
 def _signature_of_turns(loop: Node) -> AxisSignature:
     """What carries an axis of the turns, by its number."""
-    axes, params = axes_of_turns(loop), {**SCAN.defaults, **dict(loop.params)}
-    given = [_labels(x, axes) for x in params["body"].parameters]
-    carried, sliced = params["carried"], params["sliced"]
-    carry, slices, others = parted([*given[:carried], *given[carried + 1 :]], carried, sliced)
+    axes, given = axes_of_turns(loop), loop_of(loop).given
+    carry, slices, others = ([_labels(x, axes) for x in part] for part in (given.carry, given.slices, given.others))
     return AxisSignature(((), *carry, *[(None, *x) for x in slices], *others), tuple(range(len(axes))))
 
 
 def _labels_of_results(loop: Node) -> list[Labels]:
-    axes, params = axes_of_turns(loop), dict(loop.params)
-    results = [_labels(y, axes) for y in params["body"].results]
-    carried = params["carried"]
-    return [*results[:carried], *[(None, *y) for y in results[carried:]], *[()] * ("test" in params)]
+    axes, parts = axes_of_turns(loop), loop_of(loop)
+    results, carried = [_labels(y, axes) for y in parts.body.results], len(parts.starts)
+    return [*results[:carried], *[(None, *y) for y in results[carried:]], *[()] * (parts.test is not None)]
 
 
 def _labels(x: Node, axes: Sequence[Axis]) -> Labels:
@@ -184,11 +182,11 @@ def axes_of_turns(loop: Node) -> list[Axis]:
 
     No turn mixes rows. Where a test ends the loop it ends for each row when this is done.
     """
-    params = {**SCAN.defaults, **dict(loop.params)}
-    body, carried = params["body"], params["carried"]
-    if params["test"] is not None and not keeps_what_is_done(loop):
+    parts = loop_of(loop)
+    body = parts.body
+    if parts.test is not None and not keeps_what_is_done(loop):
         return []
-    pairs = list(zip(body.parameters[:carried], body.results, strict=False))
+    pairs = list(zip(parts.given.carry, body.results, strict=False))
     found = [axis for axis in axes_of([*body.parameters, *body.nodes]) if not axis.otherwise]
     return [axis for axis in found if _goes_through(axis, body.nodes, pairs)]
 

@@ -8,6 +8,7 @@ from symgrad.core.graph import Node, is_view
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
 from symgrad.ops.choice import WHERE
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.define import TABLE
 from symgrad.ops.reduce import ANY
 
@@ -20,8 +21,9 @@ def keeps_what_is_done(loop: Node) -> bool:
     Then it may end earlier for some of its rows: as soon as the mask is false for them. It stacks nothing, since it
     would stack that for fewer turns.
     """
-    params = dict(loop.params)
-    body, test, carried = params["body"], params["test"], params["carried"]
+    parts = loop_of(loop)
+    body, test, carried = parts.body, parts.test, len(parts.starts)
+    assert test is not None
     (going,) = test.results
     if going.op is not ANY or going.aval.shape != () or len(body.results) > carried:
         return False

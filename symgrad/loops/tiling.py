@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from symgrad.analysis.cost import is_work, likely, likely_numbers, likely_rows, rows_scale
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, moved_name
+from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, moved_name
 from symgrad.core.provenance import Where
 from symgrad.core.recording import note
 from symgrad.core.shapes import is_one
@@ -304,7 +304,7 @@ class Division:
             if k < self.plan.loops:
                 self._add_loop(new, image, k)
         new.outputs = [image[y] for y in self.graph.outputs]
-        self._label(new, image)
+        new.take_names(self.graph.names, image)
         return new
 
     def _add_loop(self, new: Graph, image: dict[Node, Node], k: int) -> None:
@@ -326,10 +326,3 @@ class Division:
         packed = new.add(COPY, (new.add(TRANSPOSE, (x,), (("axes", order),), where),), (), where)
         back = tuple(map(order.index, range(len(order))))
         return new.add(TRANSPOSE, (packed,), (("axes", back),), where)
-
-    def _label(self, new: Graph, image: dict[Node, Node]) -> None:
-        for x, name in self.graph.names.items():
-            if x in image and image[x].op is not CONSTANT:
-                moved_to = moved_name(self.graph.names, name, image)
-                if moved_to is not None:
-                    new.label(image[x], moved_to)

@@ -11,6 +11,7 @@ from symgrad.core.region import Region, map_regions
 from symgrad.core.sizes import Shape, Size
 from symgrad.loops.axes import axes_of_turns
 from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 
 
 def params_for(node: Node, place: int, rows: Size) -> Params:
@@ -28,14 +29,11 @@ def shape_of(node: Node, place: int, rows: Size) -> Shape:
 
 
 def _with_turns(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
-    params = {**SCAN.defaults, **dict(loop.params)}
-    body, test = params["body"], params["test"]
-    if test is None:
-        return map_regions(loop, lambda region: _of_rows(region, places, rows))
-    before, behind = params["carried"] + 1, params["carried"] + 1 + params["sliced"]
-    alike = zip(test.parameters, [*body.parameters[:before], *body.parameters[behind:]], strict=True)
+    parts = loop_of(loop)
+    given, own = parts.given, [] if parts.test is None else parts.test.parameters
+    alike = zip(own, [*given.carry, given.place, *given.others], strict=False)
     of_test = {x: places[y] for x, y in alike if y in places}
-    return map_regions(loop, lambda region: _of_rows(region, places if region is body else of_test, rows))
+    return map_regions(loop, lambda region: _of_rows(region, places if region is parts.body else of_test, rows))
 
 
 def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
@@ -62,11 +60,11 @@ def begun_with(graph: Graph) -> set[Node]:
 
 def given_to_turns(graph: Graph) -> list[Node]:
     """What turns are given and give: about what they hold at a time."""
-    bodies = [dict(node.params)["body"] for node in graph.nodes if node.op is SCAN]
+    bodies = [loop_of(node).body for node in graph.nodes if node.op is SCAN]
     return [x for body in bodies for x in (*body.parameters, *body.results)]
 
 
 def stacks_of_turns(graph: Graph) -> list[Node]:
     """What all turns leave behind."""
     items = [x for x in graph.nodes if x.op is ITEM and x.inputs[0].op is SCAN]
-    return [x for x in items if dict(x.params)["index"] >= dict(x.inputs[0].params)["carried"]]
+    return [x for x in items if dict(x.params)["index"] >= len(loop_of(x.inputs[0]).starts)]

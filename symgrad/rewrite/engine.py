@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.analysis.uses import shared_values
 from symgrad.analysis.values import raises_at_zero
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, moved_name, reached
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, reached
 from symgrad.core.provenance import Where
 from symgrad.core.recording import note_rewrites
 from symgrad.core.region import Region, map_regions, parameters_like
@@ -366,15 +366,9 @@ def known(graph: Graph, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     return next((node for node in found if node is not None and not alone(graph, node)), None)
 
 
-def _finished(new: Graph, old: Graph, image: dict[Node, Node]) -> Graph:
+def _finished(new: Graph, old: Graph, image: Mapping[Node, Node]) -> None:
     """Carry over what is not a node."""
     new.provenance = None
     new.inputs = [image[x] for x in old.inputs]
     new.outputs = [image[y] for y in old.outputs]
-    for node, name in old.names.items():
-        if node not in image or image[node].op is CONSTANT or image[node] not in new:
-            continue
-        moved = moved_name(old.names, name, image)
-        if moved is not None:
-            new.label(image[node], moved)
-    return new
+    new.take_names(old.names, image)

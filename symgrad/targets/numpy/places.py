@@ -8,9 +8,10 @@ from functools import lru_cache
 from symgrad.analysis.aliases import roots_of
 from symgrad.analysis.liveness import last_users
 from symgrad.core.graph import INPUT, ITEM, Node, reached
-from symgrad.core.region import Region
+from symgrad.core.region import Region, regions_of
 from symgrad.core.shapes import same_shape
 from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
 from symgrad.ops.index import ADD_AT, SET
 
@@ -57,13 +58,12 @@ def _base(node: Node) -> tuple[Node | None, Node]:
 
 
 def _origin_in_loop(loop: Node, i: int) -> int | None:
-    params = dict(loop.params)
-    return 1 + i if i < params["carried"] and origins(params["body"])[i] == i else None
+    parts = loop_of(loop)
+    return 1 + i if i < len(parts.starts) and origins(parts.body)[i] == i else None
 
 
 def _origin_in_branch(branch: Node, i: int) -> int | None:
-    params = dict(branch.params)
-    sides = {origins(params[side])[i] for side in ("then", "other")}
+    sides = {origins(side)[i] for side in regions_of(branch)}
     origin = sides.pop()
     return None if sides or origin is None else 1 + origin
 

@@ -16,6 +16,7 @@ from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import WHERE
 from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.define import flat
 from symgrad.ops.elementwise import POWER, RECIPROCAL
 from symgrad.ops.index import ADD_AT, GET, SET
@@ -90,10 +91,9 @@ def _has_numbers(node: Node) -> bool:
 
 def _moves_numbers(loop: Node) -> bool:
     """Whether rows, stacks and what is carried are numbers, but for arrays that are assigned into."""
-    params = {**SCAN.defaults, **dict(loop.params)}
-    body, carried = params["body"], params["carried"]
-    rows = body.parameters[carried + 1 :][: params["sliced"]]
-    if any(x.aval.shape for x in (*rows, *body.results[carried:])):
+    body, given = loop_of(loop).body, loop_of(loop).given
+    carried = len(given.carry)
+    if any(x.aval.shape for x in (*given.slices, *body.results[carried:])):
         return False
     arrays = [i for i in range(carried) if body.results[i].aval.shape]
     return not arrays or all(origins(body)[i] == i for i in arrays)

@@ -12,7 +12,8 @@ from symgrad.core.graph import ITEM, SIZE, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
 from symgrad.ops.choice import MAXIMUM
-from symgrad.ops.control import SCAN, UNBOUNDED, parted
+from symgrad.ops.control import SCAN, UNBOUNDED
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, BOTH, COMPARE, NOT, SUM, Code, Name, call, several, tested
 from symgrad.targets.numpy.body import LONGEST
@@ -37,25 +38,22 @@ class Loop(Stacks):
 
     def __init__(self, outer: Structured, node: Node, twin: Loop | None = None) -> None:
         self.twin = twin  # the same loop in another form, of which it has the names
-        params = {**SCAN.defaults, **dict(node.params)}
+        loop = loop_of(node)
         self.outer, self.node, self.items = outer, node, outer.items[node]
-        self.carried, self.reverse, self.symbol = params["carried"], params["reverse"], str(params.get("turns"))
-        self.place = params["place"]
-        self.length, *inputs = node.inputs
-        self.carry, self.slices, others = parted(inputs, self.carried, params["sliced"])
+        self.carried, self.reverse, self.symbol = len(loop.starts), loop.reverse, str(loop.turns)
+        self.place, self.length, self.carry, self.slices = loop.place_size, loop.length, loop.starts, loop.slices_of
         self.asked: Sequence[Node] = ()  # what the number of turns is computed of
         self.bound, self.arrays = self._bound(), [outer.named(x) for x in self.slices]
-        self.others = list(map(self._given, others))
+        self.others = list(map(self._given, loop.others))
         outer.comment(node)
-        graph = params["body"].body
+        graph = loop.body.body
         self.results, self.last = graph.outputs[: self.carried], self.items.get(len(graph.outputs))
         behind = range(self.carried, len(graph.outputs))
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
-        self.part = self._part(params["body"], [*self.results, *self.stacked.values()])
+        self.part = self._part(loop.body, [*self.results, *self.stacked.values()])
         self.lists = {x for x in self.stacked if self._is_for_loops(x)}
         self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
-        test = params["test"]
-        self.test = None if test is None else self._part(test, test.body.outputs)
+        self.test = None if loop.test is None else self._part(loop.test, loop.test.body.outputs)
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
         self.names: list[Name] = []  # of what is carried
         self.taken: dict[Node, Code] = {}  # what rows are called

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import CONSTANT, SIZE, Node
 from symgrad.ops.control import SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.spelling import Code, Name, call, spell_dtype, spell_param
 from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.names import plural
@@ -138,9 +139,7 @@ class Stacks:
 def takes_rows_of(user: Node, x: Node) -> bool:
     if user.op is not SCAN:
         return False
-    params = {**SCAN.defaults, **dict(user.params)}
-    first = 1 + params["carried"]
-    return user.inputs[first : first + params["sliced"]].count(x) == user.inputs.count(x)
+    return loop_of(user).slices_of.count(x) == user.inputs.count(x)
 
 
 def _dtype(item: Node) -> list[str]:

@@ -1,0 +1,74 @@
+"""Branches and loops by their parts: what each input is for, and the regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from symgrad.core.graph import Node
+from symgrad.core.region import Region
+from symgrad.core.sizes import Size
+
+_T = TypeVar("_T")
+
+
+class Branch(NamedTuple):
+    """A branch by its parts."""
+
+    pred: Node
+    operands: Sequence[Node]
+    other: Region
+    then: Region
+
+
+def branch_of(node: Node) -> Branch:
+    """A node that is a branch, by its parts."""
+    return Branch(node.inputs[0], node.inputs[1:], *dict(node.params).values())
+
+
+class Given(NamedTuple):
+    """What a turn is given, by what it is."""
+
+    carry: Sequence[Node]
+    place: Node
+    slices: Sequence[Node]
+    others: Sequence[Node]
+
+
+class Loop(NamedTuple):
+    """A loop: its inputs by what they are, and its parameters."""
+
+    node: Node
+    length: Node
+    starts: Sequence[Node]
+    slices_of: Sequence[Node]
+    others: Sequence[Node]
+    body: Region
+    test: Region | None
+    turns: Size | None
+    reverse: bool
+    checkpoint: int | str | None
+    place_size: str | None
+
+    @property
+    def given(self) -> Given:
+        """The parameters of its body."""
+        n, parameters = len(self.starts), self.body.parameters
+        carry, slices, others = self.parted([*parameters[:n], *parameters[n + 1 :]])
+        return Given(carry, parameters[n], slices, others)
+
+    def parted(self, values: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T], Sequence[_T]]:
+        """Values for the inputs behind the length: for what is carried, for what is sliced, and for others."""
+        n = len(self.starts)
+        behind = n + len(self.slices_of)
+        return values[:n], values[n:behind], values[behind:]
+
+
+def loop_of(node: Node) -> Loop:
+    """A node that is a loop, by its parts."""
+    params: dict[str, Any] = {**node.op.defaults, **dict(node.params)}
+    length, *inputs = node.inputs
+    n = params["carried"]
+    behind = n + params["sliced"]
+    names = ("body", "test", "turns", "reverse", "checkpoint", "place")
+    return Loop(node, length, inputs[:n], inputs[n:behind], inputs[behind:], *[params[name] for name in names])
