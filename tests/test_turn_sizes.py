@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.region import Region, with_late_assignments
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import largest, smallest
 from symgrad.errors import SymbolicSizeError, SymgradError
@@ -14,6 +15,7 @@ MATRIX = RNG.normal(size=(N, N))
 LOWER = np.tril(0.2 * MATRIX) + 2 * np.eye(N)
 POSITIVE = MATRIX @ MATRIX.T + N * np.eye(N)
 VECTOR = RNG.normal(size=N)
+SPECS = ("float64[n, n]", "float64[n]")
 
 
 def forward_substitution(L, b):
@@ -328,3 +330,30 @@ def test_programs_with_places_are_written_and_read():
     assert sg.to_json(sg.from_json(text)) == text
     with pytest.raises(SymgradError, match="place"):
         sg.from_json(text.replace('["i", 20]', '["i in []: pass", 20]'))
+
+
+def test_elimination_keeps_columns_and_writes_in_place():
+    source = gradients(elimination, (POSITIVE,)).source(POSITIVE)
+    assert source.count("A.copy()") == 1  # before the loop: it is the caller's
+    assert "d_A[k + 1:, k] += " in source
+
+
+def test_costs_are_those_of_a_turn_in_the_middle():
+    exact, general = (sg.compile(forward_substitution).compile(*x).cost for x in ((LOWER, VECTOR), SPECS))
+    (n,) = general.flops.free_symbols
+    assert general.flops.subs(n, N) == exact.flops
+    assert general.bytes.subs(n, N) == exact.bytes
+
+
+def test_an_assignment_waits_for_what_reads_the_array_before_it():
+    graph = sg.Graph()
+    x = graph.input("x", "float64[3]")
+    y = x.copy()
+    for i in range(2000):
+        y[0] = y[1] + i
+    late = (x * 2)[2]
+    order = with_late_assignments(Region(graph, [x.node], [y.node, late.node]).nodes)
+    made = [node.op.assigns for node in order]
+    assert not made[1] and made[-1] and len(order) == len(set(order))
+    places = {node: i for i, node in enumerate(order)}
+    assert all(places.get(x, -1) < places[node] for node in order for x in node.inputs)

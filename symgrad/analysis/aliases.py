@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterable
 
 from symgrad.core.graph import Node, is_view
 from symgrad.core.shapes import same_shape
+from symgrad.ops.index import GET
 from symgrad.ops.marks import STOP
 from symgrad.ops.shape import RESHAPE
 
 
 def shares_memory(node: Node) -> bool:
-    """Whether a value has no memory of its own, or hardly ever: a view, or the same value under a mark."""
-    return is_view(node) or node.op is STOP
+    """Whether a value has no memory of its own, or hardly ever: a view, or the same value under a mark.
+
+    A number that is read at a place is one of its own.
+    """
+    return node.op is STOP or (is_view(node) and not (node.op is GET and not node.aval.shape))
 
 
 def memory_of(node: Node) -> Node:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from symgrad.analysis.aliases import memory_of
 from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
 from symgrad.core.graph import ITEM, Graph, Node, depends, needed
 from symgrad.core.region import Region, inline
@@ -18,6 +19,7 @@ from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import NUMBER, SCAN, own_sizes
 from symgrad.ops.control_parts import Given, Loop, loop_of
+from symgrad.products.pack_operands import COPY
 from symgrad.rewrite.engine import Made, copied
 
 
@@ -150,8 +152,15 @@ class _Joint:
         places = {x: len(turn.updates) + turn.stacked.index(x) for x in self.kept if x in turn.stacked}
         new = [x for x in self.kept if x not in places]
         places |= {x: len(turn.updates) + len(turn.stacked) + k for k, x in enumerate(new)}
-        stacked = [*turn.stacked, *(promoted(self.graph, x, x.aval._replace(weak=False)) for x in new)]
+        stacked = [*turn.stacked, *(self.in_own_memory(x) for x in new)]
         return _opened(self.graph, loop, given, turn._replace(stacked=stacked)), places
+
+    def in_own_memory(self, x: Node) -> Node:
+        """A value to be kept: a copy of a part of an array that turns write into, so that they need not copy it all."""
+        root = memory_of(x)
+        if root is not x and (root in self.given.carry or root.op.assigns):
+            return self.graph.add(COPY, (x,), (), x.where)
+        return promoted(self.graph, x, x.aval._replace(weak=False))
 
     def loop_back(self, places: Mapping[Node, int]) -> Opened:
         """The loop that runs backwards, its turn in a graph of its own; it slices the stacks of what is kept."""

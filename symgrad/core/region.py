@@ -50,7 +50,9 @@ class Region:
         """It as a graph of its own, whose inputs are the parameters, to be shown or written down."""
         body = Graph()
         body.inputs = parameters_like(body, self.parameters)
-        image = inline(body, self, body.inputs)
+        image = dict(zip(self.parameters, body.inputs, strict=True))
+        for node in with_late_assignments(self.nodes):
+            image[node] = body.rebuild(node, tuple([image[x] for x in node.inputs]), node.where)
         body.outputs = [image[y] for y in self.results]
         self.label(body, image)
         return body
@@ -85,6 +87,27 @@ class Region:
     @cached_property
     def _hash(self) -> int:  # of what regions of equal keys have in common, and costs less
         return hash((len(self.parameters), len(self.nodes), tuple([y.op for y in self.results])))
+
+
+def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:
+    """Nodes in an order in which what assigns stands before the first that reads it, and no earlier.
+
+    Until then others may read what it was before: it can be assigned in place.
+    """
+    waiting = dict.fromkeys(x for x in nodes if x.op.assigns)
+    if not waiting:
+        return nodes
+    ordered: list[Node] = []
+    for node in (*(x for x in nodes if x not in waiting), *waiting.copy()):
+        stack = [node] if node in waiting or not node.op.assigns else []
+        while stack:
+            before = next((x for x in stack[-1].inputs if x in waiting), None)
+            if before is not None:
+                stack.append(before)
+                continue
+            ordered.append(stack.pop())
+            waiting.pop(ordered[-1], None)
+    return ordered
 
 
 def _depth_first(results: Sequence[Node], given: Collection[Node]) -> Iterator[Node]:

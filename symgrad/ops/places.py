@@ -10,6 +10,7 @@ from symgrad.core.text import identifier, not_called
 from symgrad.ops.choice import MAXIMUM, MINIMUM, WHERE
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ADD, MULTIPLY, NEGATIVE, SUBTRACT
+from symgrad.ops.known import sizes_in
 
 EXACT = {
     ADD: operator.add, SUBTRACT: operator.sub, MULTIPLY: operator.mul, NEGATIVE: operator.neg,
@@ -115,3 +116,8 @@ def _size_of(graph, node):
         calculate = next(found, None) if condition.inputs == tuple(operands) else None
     sizes = [_size_of(graph, x) for x in operands] if calculate else [None]
     return calculate(*sizes) if all(size is not None for size in sizes) else None
+
+
+def is_bounded_by_turn(node):
+    """Whether the place of a turn is a size among the parameters of a node, as in the key of a slice."""
+    return any(size.scope.places_in(size.expr) for size in sizes_in(node.params))

@@ -13,6 +13,7 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import EVERYTHING, Slice, Slot, composed, indexed_shape
+from symgrad.ops.places import is_bounded_by_turn
 from symgrad.ops.reduce import SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.rewrite.engine import alone
@@ -21,9 +22,21 @@ from symgrad.rewrite.rules import procedure
 
 def _scattered(node: Node) -> bool:
     """Whether a value is an array of zeros with numbers written or added to places of which none is hit twice."""
-    if (node.op is not SET and node.op is not ADD_AT) or len(node.inputs) < 3 or not is_zeros(node.inputs[0]):
+    if (node.op is not SET and node.op is not ADD_AT) or not is_zeros(node.inputs[0]):
         return False
+    if len(node.inputs) < 3:
+        return is_bounded_by_turn(node)
     return node.op is ADD_AT or hits_once(node)
+
+
+def _scattered_one_by_one(graph: Graph, node: Node) -> list[Node] | None:
+    """What was written or added to zeros, the last first, where nothing else needs what it was on the way."""
+    found = [node]
+    while found[-1].op is ADD_AT and not is_zeros(found[-1].inputs[0]):
+        if not alone(graph, found[-1].inputs[0]):
+            return None
+        found.append(found[-1].inputs[0])
+    return found if _scattered(found[-1]) else None
 
 
 # ---- procedures
@@ -78,10 +91,13 @@ def sum_with_scattered(graph: Graph, node: Node) -> Node | None:
     """``x + scattered`` is ``x`` with the numbers added in place."""
     pairs = [node.inputs] if node.op is SUBTRACT else [node.inputs, node.inputs[::-1]]
     for x, y in pairs:
-        if _scattered(y) and x.aval.dtype == y.aval.dtype and same_shape(x.aval.shape, y.aval.shape):
-            value = Variable(graph, y.inputs[1])
-            value = -value if node.op is SUBTRACT else value
-            return graph.add(ADD_AT, (x, value.node, *y.inputs[2:]), y.params)
+        parts = _scattered_one_by_one(graph, y)
+        if parts and x.aval.dtype == y.aval.dtype and same_shape(x.aval.shape, y.aval.shape):
+            for part in reversed(parts):
+                value = Variable(graph, part.inputs[1])
+                value = -value if node.op is SUBTRACT else value
+                x = graph.add(ADD_AT, (x, value.node, *part.inputs[2:]), part.params)
+            return x
     return None
 
 
