@@ -204,6 +204,10 @@ def choice_by_inverse(c, x, y):
     return np.where(~c, x, y), np.where(c, y, x)
 
 
+def _of_arrays(c, d, x, y):
+    return truths(c=c, d=d) and c.ndim > 0 and d.ndim > 0
+
+
 @rule(exact=True, c=BOOLEAN)
 def choice_in_first(c, x, y, z):
     return np.where(c, np.where(c, x, y), z), np.where(c, x, z)
@@ -212,6 +216,22 @@ def choice_in_first(c, x, y, z):
 @rule(exact=True, c=BOOLEAN)
 def choice_in_second(c, x, y, z):
     return np.where(c, x, np.where(c, y, z)), np.where(c, x, z)
+
+
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays)
+def choice_if_both(c, d, x, y):
+    """Choices take long, above all between numbers that have no pattern."""
+    return np.where(c, np.where(d, x, y), y), np.where(c & d, x, y)
+
+
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays)
+def choice_if_first_alone(c, d, x, y):
+    return np.where(c, np.where(d, x, y), x), np.where(c & ~d, y, x)
+
+
+@rule(exact=True, c=BOOLEAN, d=BOOLEAN, alone=True, when=_of_arrays)
+def choice_if_either(c, d, x, y):
+    return np.where(c, x, np.where(d, x, y)), np.where(c | d, x, y)
 
 
 @rule(exact=True, c=BOOLEAN, when=truths)
