@@ -71,21 +71,41 @@ def test_a_list_may_have_stayed_empty(f, x):
     agrees(f, x)
 
 
-def test_items_of_other_structures_are_appended_turn_by_turn():
+def test_items_of_other_kinds_are_appended_turn_by_turn():
     def f(xs):
         pairs = []
-        for x in xs:
-            pairs.append((x, x * x))
+        for i, x in enumerate(xs):
+            pairs.append((i, x * x))
         return sum(a * b for a, b in pairs)
 
     agrees(f, np.arange(1.0, 25.0))
 
 
+def test_a_list_of_lists_of_one_number_has_columns():
+    def f(xs):
+        rows = []
+        for x in xs:
+            rows.append([x * x])
+        return np.sum(np.array(rows) - xs)
+
+    agrees(f, np.arange(1.0, 25.0), bits=False)
+
+
+def test_the_last_item_alone_is_asked_for():
+    def f(x):
+        found = [x]
+        while abs(found[-1]) < 100:
+            found.append(1.5 * found[-1] + 1)
+        return found[-1]
+
+    agrees(f, 1.0)
+
+
 def test_an_item_of_another_turn_is_refused():
     def f(x):
-        found = [x, x]
+        found = [x, x, x, x]
         while abs(found[-1]) < 100:
-            found.append(found[-1] + found[-2])
+            found.append(found[-1] + found[-4])
         return found[-1]
 
     with pytest.raises(sg.errors.UnsupportedError, match=r"an item is read that another turn(?s:.*)previous = x"):
@@ -266,7 +286,53 @@ def in_order(xs):
     return t * sorted(xs, reverse=True)[1] + sorted([xs[0], 2 * xs[1], xs[2]])[0]
 
 
+def recurrence(xs):
+    found = [xs[0], xs[1], 0.5]
+    for x in xs[2:]:
+        found.append(0.5 * found[-1] - 0.3 * found[-2] + 0.1 * found[-3] + x)
+        if x > 0:
+            found.append(found[-1] * found[-2])
+    return np.sum(np.array(found)) * found[-2]
+
+
+def of_pairs_and_rows(xs):
+    path, rows = [(0.0 * xs[0], xs[0])], []
+    for x in xs:
+        t, y = path[-1]
+        path.append((t + 0.1, 0.9 * y + x))
+        rows.append([x, x * t])
+        rows.append([y, 2.0 * t])
+    first, last = path[0], path[-1]
+    total = 0.0
+    for (t, y), row in zip(path, rows, strict=False):
+        total += t * y * row[1]
+    return total + np.sum(np.array(rows) @ np.array([1.0, 3.0])) + len(first + last) * last[1]
+
+
+def held_elsewhere(xs):
+    history, body = {"x": [], "y": [1.0]}, Record()
+    for x in xs:
+        history["x"].append(x * x)
+        history["y"].append(history["y"][-1] * 0.9 + x)
+        body.add(x**3)
+    return np.sum(np.array(history["x"]) * np.array(body.found)) + history["y"][-1] + len(history["y"])
+
+
+class Record:
+    def __init__(self):
+        self.found = []
+
+    def add(self, x):
+        if x > 0:
+            self.found.append(x)
+        else:
+            self.found.append(-x)
+
+
 ALONG = [
+    recurrence,
+    of_pairs_and_rows,
+    held_elsewhere,
     by_key,
     in_order,
     total,

@@ -258,7 +258,6 @@ READS = {
     "as an array": lambda stack: np.sum(stack),
     "as a result": lambda stack: stack,
     "number by number": lambda stack: stack * 2,
-    "for its length": lambda stack: stack.shape[0] * 1.0,
     "for zeros of its length": lambda stack: np.sum(np.ones(stack.shape)),
     "in a loop": lambda stack: sg.fori_loop(0, 2, lambda i, s: s + stack[i], 0.0),
     "in a loop of another length": lambda stack: sg.scan(lambda c, x: (c + x, None), 0.0, stack)[0],
@@ -272,6 +271,12 @@ def test_a_stack_of_other_lengths_is_refused(name):
     assert caught.value.fact == (
         "vmap: what a loop stacks that ends at other turns for other inputs has not one length"
     )
+
+
+def test_the_length_of_a_stack_is_a_number_of_its_own_for_each():
+    f = lambda x: stacked_until(x, lambda stack: stack.shape[0] * 1.0)
+    x = np.array([0.3, 4.0, 20.0])
+    np.testing.assert_array_equal(evaluated(sg.vmap(f), x), x * [64 * 6, 4 * 2, 0])
 
 
 def test_a_stack_of_one_length_is_an_array():

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
 from symgrad.core.provenance import Where
 from symgrad.core.region import Region, inline
-from symgrad.core.sizes import Size
+from symgrad.core.sizes import Size, is_counted
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import SCAN, mentions
 from symgrad.ops.control_parts import Given, Loop
@@ -145,7 +145,7 @@ class Opened:
         params |= {"checkpoint": self.checkpoint, "place": self.place_size}
         if self.test is not None:
             params["test"] = Region(self.graph, [*carry, self.place, *reads], [self.test])
-        if self.stacked:
+        if self.stacked or is_counted(self.turns):  # of which there may be other arrays
             params["turns"] = self.turns
         return graph.add(SCAN, tuple([image[x] for x in self.inputs]), freeze(SCAN, params))
 

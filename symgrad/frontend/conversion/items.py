@@ -11,6 +11,7 @@ import numpy as np
 
 from symgrad.core.sizes import smallest
 from symgrad.frontend.bodies import places
+from symgrad.frontend.conversion.lists import Table
 from symgrad.ops.operands import ARRAYS, is_traced
 
 LONG = 200  # items of a list from which on arrays are stacked to be looped over
@@ -84,7 +85,7 @@ class Rows(Items):
         return [self.array]
 
     def item(self, t: Any, slices: Sequence[Any]) -> Any:
-        return slices[0]
+        return self.array.row(slices[0]) if type(self.array) is Table else slices[0]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.array)

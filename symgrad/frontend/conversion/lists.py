@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from symgrad.core import tree
 from symgrad.core.graph import Graph, Node
+from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
-from symgrad.frontend.conversion.state import ELSEWHERE, UNDEFINED, Held, Pending, Unread, held, is_of_a_loop
+from symgrad.frontend.conversion.merging import is_numeric
+from symgrad.frontend.conversion.state import ELSEWHERE, Held, Pending, Place, Unread, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.operands import is_traced
+
+LAST = 3
+"""Items before the one that is appended which a turn may read: of a recurrence of so many terms."""
 
 
 class Listing(Variable):
@@ -60,6 +66,31 @@ class Listing(Variable):
     __mul__ = __rmul__ = __imul__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
 
 
+class Table(Listing):
+    """A list of lists, or of tuples, of which all have as many numbers or arrays of one kind."""
+
+    __slots__ = ()
+    __hash__ = Variable.__hash__
+
+    def __getitem__(self, key: Any) -> Any:
+        x = super().__getitem__(key)
+        return Table(x.graph, x.node) if type(key) is slice else self.row(x)
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(self.shape[0]))
+
+    def copy(self, *_: Any) -> Table:
+        return Table(self.graph, self.node)
+
+    def row(self, x: Variable) -> Listing:
+        """An item, of the row that it is."""
+        return Listing(x.graph, x.node)
+
+    def _joined(self, parts: Sequence[Any]) -> Table:
+        x = super()._joined(parts)
+        return Table(x.graph, x.node)
+
+
 def _rows(other: Any) -> list[Any]:
     if isinstance(other, Listing):
         return [other]
@@ -73,28 +104,35 @@ class Appended:
 
     Attributes
     ----------
+    homes : list of Place
+        Where it is held, but for a name.
     new : list of Held
         What the turn has appended: an item, or rows of several.
     last : Held
-        The last item that is there behind the turn; of a list that no turn has an item of, not bound.
+        The last items behind the turn, as many as `first` has.
     """
 
-    def __init__(self, graph: Graph, name: str, items: list[Any]) -> None:
-        self.graph, self.name, self.items = graph, name, items
+    def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place]) -> None:
+        self.graph, self.name, self.items, self.homes = graph, name, items, homes
         self.before = list(items)
         self.new: list[Held] = []
-        self.last = held(UNDEFINED)
+        self.last = held(())
         self._there: list[Any] = []
-        self._kinds: list[tuple[bool, bool]] = []
+        self._kinds: list[tuple[bool, bool, str]] = []
         self._marks = 0
 
     @property
-    def first(self) -> Held | None:
-        """The last item before the loop, where it is known."""
-        return None if not self.before or isinstance(self.before[-1], Unread) else held(self.before[-1])
+    def first(self) -> Held:
+        """The last items before the loop, as far as they are known and alike."""
+        found = list[Any]()
+        for x in reversed(self.before[-LAST:]):
+            if isinstance(x, Unread) or (found and _kind(x) != _kind(found[0])):
+                break
+            found.insert(0, x)
+        return held(tuple(found))
 
     def begin(self, last: Sequence[Any]) -> None:
-        """Let the list be as in the middle of the loop: `last` is what stands for its last item, if there is one."""
+        """Let the list be as in the middle of the loop: `last` are what stands for its last items, if there are any."""
         self.items[:] = [ELSEWHERE, ELSEWHERE, *last]
         self._marks = len(self.items)
 
@@ -102,13 +140,21 @@ class Appended:
         """Look at what was appended; whether that is all that has happened, and as many items as in the turn before."""
         kept = len(self.items) >= self._marks and self.items[0] is self.items[1] is ELSEWHERE
         items = [x if isinstance(x, Pending) else Pending(x, None, False) for x in self.items[self._marks :]]
-        kinds = [(x.there is not None, x.many) for x in items]
-        same = not self._kinds or self._kinds == kinds
-        self.new, self._there, self._kinds = [held(x.value) for x in items], [x.there for x in items], kinds
-        if not (kept and same and items and all(len(x.leaves) == 1 for x in self.new)):
+        values = [_as_row(x.value) for x in items]
+        if not kept or not items or any(x is None for x in values):
             return False
-        self.last = held(reduce(_last, items, self.items[2] if self._marks == 3 else UNDEFINED))
-        return True
+        kinds = [(x.there is not None, x.many, x.form or _form(x.value)) for x in items]
+        same = not self._kinds or self._kinds == kinds
+        self.new, self._there, self._kinds = [held(x) for x in values], [x.there for x in items], kinds
+        window = self.items[2 : self._marks]
+        for item in items:
+            window = _shifted(window, item)
+        self.last = held(tuple(window))
+        return same and {form for _, _, form in kinds} | {_form(x) for x in self._known} == {kinds[0][2]}
+
+    @property
+    def _known(self) -> list[Any]:
+        return [x for x in self.before if not isinstance(x, Unread)]
 
     def rows(self) -> list[Node]:
         """What a turn appends, and for what may not be there whether it is."""
@@ -126,37 +172,67 @@ class Appended:
         if any(x is not None for x in self._there):
             truths = [
                 next(there) if x is not None else np.full(y.shape[: 1 + many], True, like=y)
-                for x, y, (_, many) in zip(self._there, values, self._kinds, strict=True)
+                for x, y, (_, many, _) in zip(self._there, values, self._kinds, strict=True)
             ]
             found = self._joined(truths)
+        form = self._kinds[0][2]
         if is_of_a_loop(self.graph, self.items):
             if is_counted(rows.shape[0]):
                 raise _of_other_length(self.name)
-            self.items[:] = [*self.before, Pending(rows, found, True)]
+            self.items[:] = [*self.before, Pending(rows, found, True, form)]
             return self.items
         if found is not None:
             rows = _compressed(rows, found)
         if self.before:
-            rows = np.concatenate([np.stack(self.before), rows])
+            rows = np.concatenate([np.stack([_as_row(x) for x in self.before]), rows])
         self.items[:] = [ELSEWHERE]
-        return Listing(self.graph, rows.node)
+        return (Table if form else Listing)(self.graph, rows.node)
 
     def _joined(self, stacks: Sequence[Variable]) -> Variable:
         """What the turns append one after the other."""
         if len(stacks) == 1 and not self._kinds[0][1]:
             return stacks[0]
-        blocks = [y if many else y[:, None] for y, (_, many) in zip(stacks, self._kinds, strict=True)]
+        blocks = [y if many else y[:, None] for y, (_, many, _) in zip(stacks, self._kinds, strict=True)]
         both: Variable = np.concatenate(blocks, axis=1) if blocks[1:] else blocks[0]
         return np.reshape(both, (-1, *both.shape[2:]))
 
 
-def _last(before: Any, item: Pending) -> Any:
-    """The last item behind one that is appended."""
-    value, there = item.value, item.there
-    if item.many:
-        at = -1 if there is None else there.shape[0] - 1 - np.argmax(there[::-1])
-        value, there = value[at], None if there is None else np.any(there)
-    return value if there is None or before is UNDEFINED else np.where(there, value, before)
+def _kind(item: Any) -> Any:
+    """What items have in common that can be carried alike."""
+    found = held(item)
+    return found.structure, [np.shape(x) if is_numeric(x) else x for x in found.leaves]
+
+
+def _form(item: Any) -> str:
+    """How an item is made of what its row has; "" of a number or an array."""
+    return "" if tree.is_leaf(item) else str(held(item).structure)
+
+
+def _as_row(item: Any) -> Any:
+    """A number or an array, or that of a list or a tuple of those, which are all of one kind; None of anything else."""
+    if tree.is_leaf(item):
+        return item if is_numeric(item) else None
+    like = next(filter(is_traced, held(item).leaves), None)
+    if type(item) not in (list, tuple) or like is None or not all(tree.is_leaf(x) and is_numeric(x) for x in item):
+        return None
+    avals = [lift(like.graph, x).aval for x in item]
+    alike = all(x.dtype == avals[0].dtype and same_shape(x.shape, avals[0].shape) for x in avals)
+    return np.array(item, like=like) if alike else None
+
+
+def _shifted(window: list[Any], item: Pending) -> list[Any]:
+    """The last items behind one that is appended, or several."""
+    if item.many and window:
+        there = item.there
+        rows = item.value if there is None else item.value[np.argsort(np.logical_not(there), kind="stable")]
+        count = rows.shape[0] if there is None else np.sum(there)
+        both = np.concatenate([np.stack(window, like=rows), rows])
+        return [both[count + i] for i in range(len(window))]
+    new = [*window, item.value][1:] if window else []
+    if item.there is None or not window:
+        return new
+    plain = all(map(tree.is_leaf, [*window, item.value]))
+    return [np.where(item.there, y, x) if plain else ELSEWHERE for x, y in zip(window, new, strict=True)]
 
 
 def _compressed(rows: Variable, there: Variable) -> Variable:

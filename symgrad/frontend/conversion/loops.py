@@ -216,7 +216,8 @@ class For(Loop):
     def may_be_traced(self) -> bool:
         if self._items is None or not self._items.can_be_sliced:
             return False
-        return bool(self.flags) or self._items.length >= FEW
+        fills = any(type(x) is list for x in self._entry.values())  # perhaps in some turns only
+        return fills or bool(self.flags) or self._items.length >= FEW
 
     def is_large(self, nodes: int) -> bool:
         few = current().loops != "auto" or self._items is None or self._items.length < FEW

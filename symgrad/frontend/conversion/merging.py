@@ -108,10 +108,10 @@ class Merging:
         if then.bound and other.bound and not any(isinstance(x.value, Pending) for x in (then, other)):
             return self.pick(place.name, then, other)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
-        many = any(side.many for side in sides)
+        many, form = any(side.many for side in sides), max(side.form for side in sides)
         value = self.pick("item", *(held(side.value) for side in sides))
         there = self.pick(".there", *(held(_there(side, sides, many)) for side in sides))
-        return lambda: Pending(value(), there(), many)
+        return lambda: Pending(value(), there(), many, form)
 
     def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:
         """The same for one node of each side."""

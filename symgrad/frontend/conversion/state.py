@@ -64,12 +64,14 @@ class Pending(Unread):
     there : Variable or None
         Whether it is there; of rows one truth for each. None where all are.
     many : bool
+    form : str
+        How items are made of rows, if they are lists or tuples.
     """
 
-    __slots__ = ("many", "there", "value")
+    __slots__ = ("form", "many", "there", "value")
 
-    def __init__(self, value: Any, there: Any, many: bool) -> None:
-        self.value, self.there, self.many = value, there, many
+    def __init__(self, value: Any, there: Any, many: bool, form: str = "") -> None:
+        self.value, self.there, self.many, self.form = value, there, many, form
 
 
 def check_length(x: Any) -> None:
@@ -253,6 +255,11 @@ class Run:
     def pending(self) -> bool:
         """Whether something was appended of which one turn does not know whether it is there."""
         return self._journal.pending
+
+    def homes(self, x: Any) -> list[Place]:
+        """The places in containers that held it, the same object."""
+        found = self._contents.found.values()
+        return [Place(c, key, _path(c, key, name)) for c, items, name in found for key, y in items.items() if y is x]
 
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
         """What has changed, which is taken back; names are set by the caller."""

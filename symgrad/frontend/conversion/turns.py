@@ -44,7 +44,7 @@ class Turns:
         self._places: dict[tuple[int, Any], tuple[Place, Slot]] = {}
         self._cells: dict[tuple[int, Any], tuple[Place, str]] = {}  # that hold what a name holds
         self._memory: dict[int, tuple[Any, Slot]] = {}
-        self._lists: dict[int, tuple[Appended, Slot | None]] = {}  # and what stands for the last item
+        self._lists: dict[int, tuple[Appended, Slot]] = {}  # and what stands for the last items
         # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
         self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
         self._passes = 0
@@ -80,7 +80,7 @@ class Turns:
         for place, name in self._cells.values():
             place.put(given[name])
         for appended, last in self._lists.values():
-            appended.begin([last.stand_ins()] if last is not None else [])
+            appended.begin(last.stand_ins())
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
         return given
 
@@ -182,8 +182,7 @@ class Turns:
         for key, (place, before, now) in after.places.items():
             if id(place.holder) in self._lists:
                 continue
-            if not before.bound and self._is_list(place):
-                self._append_to(place)
+            if not before.bound and self._append_to(place):
                 stable = False
                 continue
             if not (before.bound and now.bound):
@@ -206,16 +205,19 @@ class Turns:
         held_before = ((name, x) for name in alike for x in (self._names[name].before.value, self._left[name]))
         return next((name for name, x in held_before if x is before.value), None)
 
-    def _is_list(self, place: Place) -> bool:
-        """Whether it is an item of a list that has a name, which behind the loop is that of another object."""
-        return isinstance(place.holder, list) and any(s.before.value is place.holder for s in self._names.values())
-
-    def _append_to(self, place: Place) -> None:
-        name = next(name for name, slot in self._names.items() if slot.before.value is place.holder)
-        appended = Appended(self.graph, name, place.holder)
-        first = appended.first
-        last = self._slot(f".last of {name}", first) if first is not None else None
-        self._lists[id(place.holder)] = appended, last
+    def _append_to(self, place: Place) -> bool:
+        """Whether it is an item of a list that has a name or a place, which behind the loop has another object."""
+        items = place.holder
+        if not isinstance(items, list):
+            return False
+        names = [name for name, slot in self._names.items() if slot.before.value is items]
+        homes = self._run.homes(items)
+        if not names and not homes:
+            return False
+        name = names[0] if names else homes[0].name
+        appended = Appended(self.graph, name, items, homes)
+        self._lists[id(items)] = appended, self._slot(f".last of {name}", appended.first)
+        return True
 
     def _name_of(self, root: Any, local: Mapping[str, Any]) -> str:
         found = [name for name, slot in self._names.items() for x in slot.before.leaves if x is root]
@@ -228,11 +230,12 @@ class Turns:
         """Record the loop: the values of names behind it; containers and memory are set."""
         graph = self.graph
         lists = [appended for appended, _ in self._lists.values()]
-        other = {*self._own, *(appended.name for appended in lists)}
-        names = [name for name in self._names if name not in other]
+        filled = [appended.items for appended in lists]
+        names = [name for name, slot in self._names.items() if not any(slot.before.value is x for x in filled)]
+        names = [name for name in names if name not in self._own]
         slots = [self._names[name] for name in names]
         slots += [slot for _, slot in (*self._places.values(), *self._memory.values())]
-        slots += [last for _, last in self._lists.values() if last is not None]
+        slots += [last for _, last in self._lists.values()]
         leaves = [leaf for slot in slots for leaf in slot.carried]
         seeds = [seed for slot in slots for seed in slot.seeds]
         avals = [leaf.aval for leaf in leaves]
@@ -254,7 +257,10 @@ class Turns:
         for root, slot in self._memory.values():
             root.rebind(slot.result(rest, ()).node)
         for appended, ys in zip(lists, rows, strict=True):
-            values[appended.name] = appended.behind([stacks[stacked.index(y)] for y in ys])
+            made = appended.behind([stacks[stacked.index(y)] for y in ys])
+            values |= {name: made for name, slot in self._names.items() if slot.before.value is appended.items}
+            for home in appended.homes:
+                home.put(made)
         return self._own | values
 
     def _cut(self, length: Any) -> list[Any]:
@@ -275,7 +281,7 @@ class Turns:
         return None if goes_on is None else goes_on.node
 
 
-def _settle_list(appended: Appended, last: Slot | None, appends: bool) -> bool:
+def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
     if not appends:
         raise Unstable(appended.name, "a list to which a turn appends", "changed in another way")
-    return last is None or last.settle(appended.last)
+    return last.settle(appended.last)
