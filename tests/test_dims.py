@@ -755,3 +755,41 @@ def test_of_many_extremes_nothing_is_distributed():
     assert distributed(many) == many
     n, m = symbols[:2]
     assert distributed(n + m - sympy.Max(n, m)) == sympy.Min(n, m)
+
+
+def test_multiples_are_what_sympy_makes_of_them():
+    """Products, texts, values and comparisons do not tell whether SymPy was asked."""
+    sizes = Sizes()
+    n, m = sizes.symbol("n"), sizes.symbol("m")
+    by_sympy = Dim(n.expr * 6, sizes)
+    for size in (2 * n * 3, 4 * n + 2 * n, by_sympy):
+        assert (str(size), size.multiple, symbols_of(size), evaluate(size, {"n": 5})) == ("6 * n", (6, "n"), ("n",), 30)
+        assert same(size, by_sympy)
+        assert size == 6 * n
+    assert not same(n, m)
+    assert not same(2 * n, n)
+    assert not same(n, 1)
+    assert (0 * n, -1 * n, str(n * m)) == (0, -n, str(m * n))
+
+
+def test_what_is_known_of_symbols_tells_that_they_are_the_same():
+    sizes = Sizes({"n": 3, "m": 3})
+    n, m = sizes.symbol("n"), sizes.symbol("m")
+    assert not same(n, m)
+    assert [int(n), int(m)] == [3, 3]
+    assert same(n, m)
+
+
+def test_a_loop_needs_no_sympy():
+    """Its number of turns is a symbol where only running tells it."""
+    code = """
+import sys
+import symgrad as sg
+
+def f(x):
+    return sg.while_loop(lambda x: x < 20, lambda x: x + 0.1 * x * x, x) ** 2
+
+sg.grad(f)(0.5)
+print("sympy" in sys.modules)
+"""
+    assert fresh_process(code, PYTHONPATH=":".join(sys.path)) == "False\n"

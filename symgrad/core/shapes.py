@@ -182,6 +182,8 @@ def slice_indices(size: Size, start: Any, stop: Any, step: Any) -> Indices:
         indices = slice(start, stop, step).indices(cast(int, size))
         length = len(range(*indices))
         return (*indices, size if length == size else length)
+    if start is None and stop is None and step in (1, -1):
+        return None, None, step, size
     if step == 0:
         raise ValueError("slice step cannot be zero")
     forward = step > 0

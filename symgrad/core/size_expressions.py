@@ -1,7 +1,7 @@
 """Symbolic sizes as SymPy sees them: integer arithmetic and Python source.
 
-SymPy is slow, both to import and to compute with, so it is imported at the first symbol, and everything computed with
-it is remembered.
+SymPy is slow, both to import and to compute with, so it is imported when more is asked of a symbol than a multiple of
+it, and everything computed with it is remembered.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from types import CodeType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -25,6 +25,33 @@ def symbol(name: str) -> Expr:
     from sympy import Symbol
 
     return Symbol(name, integer=True, positive=True)
+
+
+class Multiple(NamedTuple):
+    """So many times a symbol: all that loops ask of the size that is their number of turns."""
+
+    number: int
+    symbol: str
+
+    @property
+    def expr(self) -> Expr:
+        """In SymPy."""
+        return self.number * symbol(self.symbol)
+
+    def __str__(self) -> str:
+        return self.symbol if self.number == 1 else f"{self.number} * {self.symbol}"
+
+
+def as_multiple(expr: Expr) -> Multiple | None:
+    """An expression as a positive multiple of the symbol of a size, where it is one."""
+    if expr.is_Symbol:
+        return None if place_name(expr) else Multiple(1, expr.name)
+    if not expr.is_Mul or len(expr.args) != 2:
+        return None
+    number, rest = expr.args
+    if not (number.is_Integer and number > 0 and rest.is_Symbol) or place_name(rest):
+        return None
+    return Multiple(int(number), rest.name)
 
 
 @lru_cache(REMEMBERED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from symgrad.core import size_expressions
 from symgrad.core.size_bounds import decide, extreme, least, solved
-from symgrad.core.size_expressions import calculate, sympify
+from symgrad.core.size_expressions import Multiple, calculate, sympify
 from symgrad.core.sizes import Dim, Size, evaluate, expression_of, no_number, size_from, symbols_of
 from symgrad.core.text import is_name, not_called
 from symgrad.errors import ArgumentError
@@ -109,7 +109,7 @@ class Sizes:
         if name not in self._symbols:
             if not is_name(name) or name in ("min", "max", "_"):
                 raise ArgumentError(f"{name!r} cannot be the name of a size", "Use a Python name such as n or batch.")
-            self._symbols[name] = Dim(size_expressions.symbol(self._free(not_called(name))), self)
+            self._symbols[name] = Dim(Multiple(1, self._free(not_called(name))), self)
         return self._symbols[name]
 
     @property
@@ -129,14 +129,14 @@ class Sizes:
         """An int argument as a symbol, of which the number is at hand: at least 1, as sizes are."""
         symbol = self._free(not_called(name))
         self.values = {**(self.values or {}), symbol: number}
-        return self._symbols.setdefault(symbol, Dim(size_expressions.symbol(symbol), self))
+        return self._symbols.setdefault(symbol, Dim(Multiple(1, symbol), self))
 
     def place(self, name: str, turns: Size | None, taken: Collection[str] = ()) -> Dim:
         """The place of the turns of a loop of which there are so many.
 
         Loops of as many turns may have one; a number is added to names that are `taken` or stand for something else.
         """
-        taken = {dim.expr.name for dim in self._symbols.values()}.union(taken)
+        taken = self._called().union(taken)
         taken |= {name for name, place in self.places.items() if not _is_same(place.turns, turns)}
         names = chain([name], map(f"{name}_{{}}".format, count(2)))
         free = next(each for each in names if each not in taken)
@@ -174,9 +174,13 @@ class Sizes:
         all_downwards = [{s: x for shift in downwards for s, x in shift.items()}] if len(downwards) > 1 else []
         return [*self._shifts, *(shift for p in places for shift in p.shifts), *downwards, *all_downwards]
 
+    def _called(self) -> set[str]:
+        """The names of the symbols, which may be others than those under which they were asked for."""
+        return {name for dim in self._symbols.values() for name in symbols_of(dim)}
+
     def _free(self, name: str) -> str:
         """The name, or a longer one where another size has it: ``np_`` is the symbol of a size called ``np``."""
-        taken = {dim.expr.name for dim in self._symbols.values()} | self.places.keys()
+        taken = self._called() | self.places.keys()
         while name in taken:
             name += "_"
         return name
@@ -244,6 +248,11 @@ class Sizes:
         own, more = _shift_for(margin), _shift_for(margin.xreplace(together).expand())
         together = {**more, **{s: larger.xreplace(more).expand() for s, larger in together.items()}}
         self._shifts += [own, together] if together != own else [own]
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is known of its symbols but that they are at least 1."""
+        return not (self.pinned or self.assumed or self.places)
 
     def decide(self, op: Callable[[Any, Any], Any], expr: Expr) -> bool | None:
         """Whether ``op(expr, 0)`` wherever the program runs; None where that is unknown or differs."""

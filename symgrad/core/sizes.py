@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.core import size_expressions
 from symgrad.core.provenance import internal
 from symgrad.core.size_bounds import conditions, distributed
-from symgrad.core.size_expressions import calculate, sympify
+from symgrad.core.size_expressions import Multiple, as_multiple, calculate, sympify
 from symgrad.errors import SymbolicSizeError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Dim:
 
     Parameters
     ----------
-    expr : sympy.Expr
+    expr : sympy.Expr or Multiple
         An integer expression over symbols that are positive integers.
     scope : Sizes
         Where the symbols come from; knows their values, if there are any.
@@ -59,19 +59,28 @@ class Dim:
     (n * (n - 1) // 2, 2, True)
     """
 
-    __slots__ = ("expr", "scope")
+    __slots__ = ("_expr", "multiple", "scope")
 
-    def __init__(self, expr: Expr, scope: Sizes) -> None:
-        self.expr = expr
+    def __init__(self, expr: Expr | Multiple, scope: Sizes) -> None:
+        self._expr: Expr | None = None if isinstance(expr, Multiple) else expr
+        self.multiple: Multiple | None = expr if isinstance(expr, Multiple) else as_multiple(expr)
         self.scope = scope
 
+    @property
+    def expr(self) -> Expr:
+        """The size in SymPy."""
+        if self._expr is None:
+            assert self.multiple is not None
+            self._expr = self.multiple.expr
+        return self._expr
+
     def __repr__(self) -> str:
-        return size_expressions.source(self.expr)
+        return str(self.multiple) if self.multiple else size_expressions.source(self.expr)
 
     def __hash__(self) -> int:
         """In a dict or a set of the user's it is the number that it is: those hold ints."""
         if internal(sys._getframe(1).f_code):
-            return hash(self.expr)
+            return hash(self.multiple or self.expr)
         return hash(self.scope.pin(self))
 
     # Integer arithmetic; see _calculate for what is not.
@@ -200,7 +209,9 @@ _NO_ROWS = _FIRST_ROWS + MOST_ROWS
 
 def symbols_of(size: Size) -> tuple[str, ...]:
     """The names of the symbols in a size, sorted."""
-    return size_expressions.names(size.expr) if isinstance(size, Dim) else ()
+    if not isinstance(size, Dim):
+        return ()
+    return (size.multiple.symbol,) if size.multiple else size_expressions.names(size.expr)
 
 
 def renamed(size: Dim, name: Callable[[str], str]) -> str:
@@ -216,7 +227,11 @@ def is_counted(x: object) -> bool:
 
 def evaluate(size: Size, values: Mapping[str, int]) -> int:
     """The number that a size is where its symbols have these values."""
-    return size_expressions.evaluate(size.expr, values) if isinstance(size, Dim) else size
+    if not isinstance(size, Dim):
+        return size
+    if size.multiple:
+        return size.multiple.number * int(values[size.multiple.symbol])
+    return size_expressions.evaluate(size.expr, values)
 
 
 def scope_of(*sizes: Size) -> Sizes:
@@ -253,11 +268,21 @@ def _calculate(op: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         a, b = _plain(a), _plain(b)
         if op in _SHIFTS and type(b) is int and b >= 0:
             op, b = _SHIFTS[op], 2**b
+        if op is operator.mul and (found := _multiplied(a, b)) is not None:
+            return found
         if op in _EXACT or (op is operator.pow and type(b) is int and b >= 0):
             return size_from(calculate(op, expression_of(a), expression_of(b)), scope_of(a, b))
     elif not all(issubclass(type(x), (Dim, int, float, complex, np.generic, np.ndarray)) for x in (a, b)):
         return NotImplemented
     return op(_lifted(a), _lifted(b))
+
+
+def _multiplied(a: Size, b: Size) -> Size | None:
+    """A product of a number and a multiple of a symbol, for which SymPy need not be there."""
+    number, size = (a, b) if isinstance(b, Dim) else (b, a)
+    if not isinstance(number, int) or number < 1 or not isinstance(size, Dim) or not size.multiple:
+        return None
+    return size if number == 1 else Dim(size.multiple._replace(number=number * size.multiple.number), size.scope)
 
 
 _EXACT = frozenset({operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod})
@@ -311,6 +336,8 @@ def _compare(op: Callable[[Any, Any], Any], sign: str, a: Dim, b: Any) -> Any:
     """The answer for every value of the symbols where there is one; else they are pinned."""
     if not _is_size(b) and not issubclass(type(b), (float, np.floating)):
         return NotImplemented
+    if isinstance(b, Dim) and _written_alike(a, b):
+        return op(0, 0)
     pinned, right = a, b
     if _is_size(b):
         # What cancels in the difference need not be pinned.
@@ -336,9 +363,17 @@ def same(a: Size, b: Size) -> bool:
         return True
     if isinstance(a, int) and isinstance(b, int):
         return a == b
+    if (alike := _written_alike(a, b)) or (alike is False and scope_of(a, b).is_free):
+        return alike
     if expression_of(a) == expression_of(b):
         return True
     return scope_of(a, b).decide(operator.eq, calculate(operator.sub, expression_of(a), expression_of(b))) is True
+
+
+def _written_alike(a: Size, b: Size) -> bool | None:
+    """Whether numbers or multiples of symbols are the same, for which SymPy need not be there; None of other sizes."""
+    x, y = (size.multiple if isinstance(size, Dim) else size for size in (a, b))
+    return None if x is None or y is None else x == y
 
 
 def at_most(a: Size, b: Size) -> bool:

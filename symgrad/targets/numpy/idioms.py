@@ -153,7 +153,7 @@ def multiple_over(x, y, a=2.5):
 def norm_of_rows(graph: Graph, node: Node) -> Variable | None:
     """Products without an array of squares, which take more the shorter the rows are: of 3 numbers 263 us to 38."""
     x, params = Variable(graph, node.inputs[0]), {**NORM.defaults, **dict(node.params)}
-    if params["axis"] is None or params["axis"] % x.ndim != x.ndim - 1 or not floating(x):
+    if not isinstance(params["axis"], int) or params["axis"] % x.ndim != x.ndim - 1 or not floating(x):
         return None
     squares = np.vecdot(x, x)
     return np.sqrt(squares[..., None] if params["keepdims"] else squares)
