@@ -17,7 +17,7 @@ from symgrad.rewrite.engine import Made, copied
 
 def join_branches(graph: Graph, numerics: str = "stable") -> Graph:
     """One branch of several on one predicate, where no other value stands between them."""
-    nodes = [node for node in graph.live if node.op is COND]
+    nodes = [node for node in graph.compound if node.op is COND]
     if len({node.inputs[0] for node in nodes}) == len(nodes):
         return graph
     needs = Needs(graph, nodes, {node: node.inputs[0] for node in nodes})

@@ -128,7 +128,7 @@ def _hoisted(loop: Opened, invariant: Sequence[Node]) -> Appended:
 def _with_repeated(graph: Graph) -> Graph:
     """What is the same in each turn repeated, rather than stacked by the turns."""
     instead: dict[Node, Made] = {}
-    for node, items in items_of(graph.live).items():
+    for node, items in items_of(graph.live if graph.compound else ()).items():
         loop = opened(loop_of(node)) if node.op is SCAN else None
         if loop is not None and loop.test is None:
             first, source = len(loop.carried), {x.value: x.source for x in loop.others}
