@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from symgrad.analysis.cost import note_columns
-from symgrad.control.behind import accumulate_behind, compute_behind
+from symgrad.control.behind import accumulate_behind, compute_again_behind, compute_behind
 from symgrad.control.branches import join_branches, settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
@@ -294,6 +294,13 @@ OPTIMISE = (
         takes="loops that compute small things to stack them",
         gives="stacks of what these are made of, and these for all turns at once",
         why="it is known what is stacked",
+    ),
+    Stage(
+        in_bodies(compute_again_behind),
+        level=2,
+        takes="loops that stack what a few operations make of other stacks",
+        gives="these operations for all turns at once, behind loops",
+        why="all stacks are there that will be",
     ),
     Stage(
         in_bodies(drop_dead_results),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.control.behind import accumulate_behind, compute_behind
+from symgrad.control.behind import accumulate_behind, compute_again_behind, compute_behind
 from symgrad.control.branches import join_branches, settle_branches
 from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
@@ -713,6 +713,27 @@ def test_what_is_added_up_alone_is_made_behind_the_loop():
     after = optimise(graph)
     same(graph, after, args)
     assert inside(after) == ["multiply", "add", "linalg.solve", "add"]
+
+
+@pytest.mark.parametrize(
+    "turn, left",
+    [
+        (lambda h, x: (np.cos(h) + x, (h, h * x + 1, np.sqrt(h * x + 4) / x)), 1),
+        (lambda h, x: (np.cos(h) + x, (h, np.sum(h * x))), 2),  # not number by number
+        (lambda h, x: (np.cos(h) + x, (h, h > x)), 2),  # a truth, which another rounding could change
+        (lambda h, x: (np.cos(h) + x, (h + 1, h * x)), 2),  # h itself is not stacked
+        (lambda h, x: (np.cos(h) + x, (h, np.exp(np.exp(np.exp(-np.exp(h) * x))))), 2),  # takes longer than to stack it
+    ],
+)
+def test_what_a_few_operations_make_of_other_stacks_is_not_stacked(turn, left):
+    xs = np.abs(RNG.standard_normal((40, 3))) + 0.1
+    graph = traced(lambda xs: sg.scan(turn, xs[0], xs), xs)
+    after = compute_again_behind(graph)
+    same(graph, after, (xs,))
+    (loop,) = loops(drop_dead_results(after))
+    assert results(loop) == 1 + left
+    few = traced(lambda xs: sg.scan(turn, xs[0], xs), xs[:5])
+    assert compute_again_behind(few) is few
 
 
 def test_sums_of_a_loop_that_keeps_nothing_stay_in_it():

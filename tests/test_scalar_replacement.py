@@ -87,7 +87,17 @@ def matrices(s, p, xs):
     return np.sum(m * m) + np.sum(ms[1:] * ms[:-1])
 
 
-PROGRAMS = [runge_kutta, bouncing, falling, assigned, contracted, chosen, matrices]
+def reduced(s, p, xs):
+    def turn(m, x):
+        m = m * 0.5 + np.array([[x[0], s[1]], [np.sin(x[1]), x[0] * s[0]]])
+        y = np.mean(m, axis=0) * np.sum(m, axis=1, keepdims=True) - (np.mean(m) > 0).astype(float)
+        return y, np.sum(y, axis=1)
+
+    m, ys = sg.scan(turn, np.zeros((2, 2)), xs)
+    return np.mean(m * p) + np.sum(ys)
+
+
+PROGRAMS = [runge_kutta, bouncing, falling, assigned, contracted, chosen, matrices, reduced]
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
@@ -159,6 +169,18 @@ def test_truths_are_counted_and_not_added():
 
     for x, y in zip(sg.compile(f)(S, XS), sg.compile(f, optimize=0)(S, XS), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-14)
+
+
+def test_extremes_are_those_of_numpy():
+    def f(s, xs):
+        turn = lambda s, x: (0.5 * s[::-1] + x, (np.max(s), np.min(np.outer(s, x), axis=0)))
+        return sg.scan(turn, s, xs)[1]
+
+    compiled = sg.compile(f).compile(S, XS)
+    assert runs_on_numbers(compiled)
+    for xs in (XS, np.where(XS > 1.5, np.nan, XS)):
+        for x, y in zip(compiled(S, xs), sg.compile(f, optimize=0)(S, xs), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-14)
 
 
 def test_where_python_would_raise_there_are_the_infinities_of_numpy():

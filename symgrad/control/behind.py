@@ -31,6 +31,11 @@ def compute_behind(graph: Graph, numerics: str = "stable") -> Graph:
     return _behind(graph, _Maps)
 
 
+def compute_again_behind(graph: Graph, numerics: str = "stable") -> Graph:
+    """What turns stack although a few operations make it of what else they stack, for all turns at once."""
+    return _behind(graph, _Again)
+
+
 def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
     instead: dict[Node, Made] = {}
     items = items_of(graph.live if graph.compound else ())
@@ -41,6 +46,9 @@ def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
             instead |= part.instead(items[split.node])
     return copied(graph, instead) if instead else graph
 
+
+STORED = 50.0
+"""Nanoseconds that a turn takes to stack a value."""
 
 MANY = 3
 """How many operations on small arrays take clearly longer than to stack one, and to read it again."""
@@ -54,6 +62,7 @@ class _Behind:
 
     def __init__(self, split: Split) -> None:
         self.node, self.loop, self.turns = split.node, split.loop, split.turns
+        self.is_long = split.is_long
         self.room, self.much = split.room, 2 * split.kept
         self.slices = {x.value: x.source for x in self.loop.sliced}
         self.fixed = {x.value for x in self.loop.others}
@@ -276,3 +285,38 @@ class _Maps(_Behind):
             return Variable(graph, z)
 
         return made
+
+
+# ---- what is cheaper made again than stacked
+
+
+class _Again(_Maps):
+    """Stacks that a few operations make of others, and of slices, of all turns at once."""
+
+    def look(self) -> None:
+        if not self.is_long:
+            return
+        n, paid = len(self.loop.carried), set[Node]()
+        kept: dict[Node, None] = {}
+        for y in sorted(self.loop.stacked, key=lambda y: y.id):
+            there = {*self.slices, *kept}
+            nodes = [] if y in self.slices else [x for x in needed([y], there) if not self.is_fixed(x)]
+            if nodes and all(map(_is_plain, nodes)) and sum(_time(x) for x in nodes if x not in paid) <= STORED:
+                paid.update(nodes)
+                leaves = {x for node in nodes for x in node.inputs if x in there}
+                self.made[n + self.loop.stacked.index(y)] = self.map(y, sorted(leaves, key=lambda x: x.id))
+            else:
+                kept[y] = None
+        self.stacked = [y for j, y in enumerate(self.loop.stacked, n) if j not in self.made]
+
+
+def _is_plain(x: Node) -> bool:
+    """Whether an operation is done again with the same result: of truths another rounding could make others."""
+    avals: list[Any] = [y.aval for y in (x, *x.inputs)]
+    floats = all(type(aval) is Aval and (aval.dtype.kind == "f" or aval.weak) for aval in avals)
+    return bool(x.inputs) and floats and (x.op.elementwise or x.op.view)
+
+
+def _time(x: Node) -> float:
+    """The nanoseconds that an operation takes for the numbers of a turn, where it is done for all turns at once."""
+    return 0.0 if x.op.view else (1.0 + x.op.nanoseconds) * numbers(x.aval.shape)

@@ -17,13 +17,16 @@ from symgrad.core.graph import ITEM, SIZE, Aval, Graph, Node, moved_name
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.shapes import product
 from symgrad.frontend.bodies import promoted
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.choice import MAXIMUM, MINIMUM
 from symgrad.ops.control import COND
 from symgrad.ops.create import EMPTY, FULL
-from symgrad.ops.elementwise import ADD, MULTIPLY
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, decode
 from symgrad.ops.join import CONCATENATE, STACK
-from symgrad.ops.reduce import SUM
+from symgrad.ops.reduce import MAX, MEAN, MIN, SUM
+from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 
 FEW = 16
@@ -31,6 +34,9 @@ FEW = 16
 
 MOVES = frozenset((BROADCAST_TO, CONCATENATE, RESHAPE, STACK, TRANSPOSE))
 """Operators that move numbers, of which NumPy does not ask what they are."""
+
+REDUCTIONS = {SUM: ADD, MEAN: ADD, MAX: MAXIMUM, MIN: MINIMUM}
+"""What floats are joined by; truths are counted instead."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -128,7 +134,7 @@ def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
     if not inputs:
         value = np.zeros(node.aval.shape) if op is EMPTY else np.asarray(op.evaluate(**params))
         return _array_of(graph, [graph.constant(x) for x in value.flat], value.shape)
-    if op.elementwise:
+    if op.elementwise or op is ASTYPE:
         rows = zip(*map(nodes_of, np.broadcast_arrays(*inputs)), strict=True)
         return _array_of(graph, [graph.add(op, row, node.params) for row in rows], node.aval.shape)
     if op is FULL:
@@ -137,10 +143,22 @@ def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
         return None
     if op in (SET, ADD_AT):
         return _written(node, *inputs)
-    adds = op is SUM or op.contracts
-    moves = op in MOVES or op is GET
     alike = node.aval.dtype.kind == "f" and all(x.aval.dtype == node.aval.dtype for x in node.inputs)
-    return op.evaluate(*inputs, **params) if moves or (adds and alike) else None  # truths are counted, not added
+    if op in REDUCTIONS:
+        return _reduced(graph, node, *inputs) if alike and params.keys() <= {"axis", "keepdims"} else None
+    return op.evaluate(*inputs, **params) if op in MOVES or op is GET or (op.contracts and alike) else None
+
+
+def _reduced(graph: Graph, node: Node, array: np.ndarray) -> np.ndarray:
+    axes, op = reduced_axes(node), REDUCTIONS[node.op]
+    rows = np.moveaxis(array, axes, range(len(axes))).reshape(product([array.shape[i] for i in axes]), -1)
+    result, *others = map(nodes_of, rows)
+    for row in others:
+        result = [graph.add(op, pair) for pair in zip(result, row, strict=True)]
+    if node.op is MEAN:
+        count = graph.constant(float(len(rows)))
+        result = [graph.add(DIVIDE, (x, count)) for x in result]
+    return _array_of(graph, result, node.aval.shape)
 
 
 def _is_known(key: Sequence[Any]) -> bool:

@@ -33,8 +33,8 @@ CALLS = {GET: 0.2, SUM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
 STORED = 3
 """How many operations take the time of a number in a list that becomes an array, and of that a list again."""
 
-MOST = 250
-"""Operations of a turn, which one may have to read."""
+MOST = 600
+"""Operations of a turn, which one may have to read; rules have still to find those that are needless."""
 
 
 def replace_arrays(graph: Graph, is_python: Callable[[Node], bool]) -> Graph:
