@@ -430,3 +430,20 @@ def test_what_is_equal_stays_in_its_order():
         given = sg.compile(places)(x, reverse)
         for y, z in zip(given, places(x, reverse), strict=True):
             np.testing.assert_array_equal(y, z)
+
+
+def test_a_recursion_that_a_value_ends_is_refused():
+    def halved_until_small(x):
+        return x if abs(x) < 0.5 else halved_until_small(0.5 * x)
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"halved_until_small calls itself(?s:.*)Write a while loop"):
+        sg.grad(halved_until_small)(4.0)
+
+
+def test_a_recursion_that_ends_by_itself_is_traced():
+    def power(x, n):
+        if n == 0:
+            return 1.0
+        return x * power(x, n - 1) if x > 0 else -power(x, n - 1)
+
+    agrees(lambda x: power(x, 6), 1.3)
