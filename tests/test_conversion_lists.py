@@ -385,13 +385,47 @@ def test_a_line_of_a_comprehension_is_named():
         sg.grad(f)(np.ones(20))
 
 
-def test_a_list_that_a_loop_has_filled_is_not_changed():
+def appends(found):
+    found.append(1.0)
+
+
+def adds(found):
+    found += [1.0]  # other names of the list would see it
+
+
+def cuts(found):
+    found[2:4] = [0.0]
+
+
+@pytest.mark.parametrize("change", [appends, adds, cuts])
+def test_a_list_that_a_loop_has_filled_is_not_changed(change):
     def f(xs):
         found = [x * x for x in xs]
-        found.append(1.0)
+        change(found)
         return sum(found)
 
     with pytest.raises(sg.errors.UnsupportedError, match=r"changed behind it(?s:.*)x = x \+ \[y\]"):
+        sg.grad(f)(np.ones(20))
+
+
+def test_what_is_made_of_a_list_is_another_one():
+    def f(xs):
+        found = [x * x for x in xs]
+        part, whole = found[1:], found.copy()
+        part[0], whole[1] = 5.0, 7.0
+        found[2] = xs[0]
+        return sum(found) * sum(part) + len(whole + [1.0]) * whole[1]  # noqa: RUF005
+
+    agrees(f, np.random.default_rng(2).normal(size=20), bits=False)
+
+
+def test_an_item_of_a_list_of_lists_is_not_written_into():
+    def f(xs):
+        rows = [[x, x * x] for x in xs]
+        rows[0][1] = 5.0
+        return sum(rows[0])
+
+    with pytest.raises(sg.errors.WriteError, match="an item of a list of lists"):
         sg.grad(f)(np.ones(20))
 
 
@@ -430,3 +464,20 @@ def test_what_is_equal_stays_in_its_order():
         given = sg.compile(places)(x, reverse)
         for y, z in zip(given, places(x, reverse), strict=True):
             np.testing.assert_array_equal(y, z)
+
+
+def test_a_recursion_that_a_value_ends_is_refused():
+    def halved_until_small(x):
+        return x if abs(x) < 0.5 else halved_until_small(0.5 * x)
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"halved_until_small calls itself(?s:.*)Write a while loop"):
+        sg.grad(halved_until_small)(4.0)
+
+
+def test_a_recursion_that_ends_by_itself_is_traced():
+    def power(x, n):
+        if n == 0:
+            return 1.0
+        return x * power(x, n - 1) if x > 0 else -power(x, n - 1)
+
+    agrees(lambda x: power(x, 6), 1.3)

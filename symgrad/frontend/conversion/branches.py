@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, SEED, SIZE, Node, is_view
+from symgrad.core.provenance import internal, user_frame
+from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.merging import Merging, merged
 from symgrad.frontend.conversion.state import UNDEFINED, Run, Snapshot
@@ -40,6 +44,8 @@ class Branch(Construct):
         self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
         self._run = Run(self._test.graph, local, branch=True)
         self._since = self._run.since
+        if self._run.depth > DEEP:
+            _check_recursion()
         return True
 
     def _turns(self, local: dict[str, Any]) -> bool:
@@ -55,6 +61,24 @@ class Branch(Construct):
         settle()
         self.give(self._entry | values)
         return True
+
+
+DEEP = 30
+"""Branches in branches from which on a function that calls itself in each of them will not end."""
+
+
+def _check_recursion() -> None:
+    """Raise if a function calls itself again and again."""
+    frames, frame = Counter[CodeType](), user_frame()
+    while frame is not None:
+        frames[frame.f_code] += not internal(frame.f_code)
+        frame = frame.f_back
+    code, times = frames.most_common(1)[0]
+    if times >= DEEP:
+        raise UnsupportedError(
+            f"{code.co_name} calls itself where a traced value decides whether it does",
+            "Write a while loop: both sides of a branch are traced, whatever the value is.",
+        )
 
 
 # ---- expressions

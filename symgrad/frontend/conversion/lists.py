@@ -38,7 +38,10 @@ class Listing(Variable):
     def __radd__(self, other: Any) -> Any:
         return self._joined([*_rows(other), self])
 
-    __iadd__ = __add__
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) is slice:  # which may make it shorter or longer
+            self._changed()
+        super().__setitem__(key, value)
 
     def _joined(self, parts: Sequence[Any]) -> Listing:
         x = np.concatenate(parts)
@@ -62,7 +65,7 @@ class Listing(Variable):
             "Make another one: x = x + [y], x = x[::-1], x = sorted(x); in nested loops append as often in each turn.",
         )
 
-    append = extend = insert = remove = pop = clear = reverse = __delitem__ = _changed
+    append = extend = insert = remove = pop = clear = reverse = __delitem__ = __iadd__ = _changed
     __mul__ = __rmul__ = __imul__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
 
 
@@ -84,7 +87,7 @@ class Table(Listing):
 
     def row(self, x: Variable) -> Listing:
         """An item, of the row that it is."""
-        return Listing(x.graph, x.node)
+        return Listing(x.graph, x.node, "it is an item of a list of lists that a loop has filled")
 
     def _joined(self, parts: Sequence[Any]) -> Table:
         x = super()._joined(parts)

@@ -231,6 +231,7 @@ class Journal(dict[int, tuple[Memory, Node]]):
     def __init__(self, outer: Any, branch: bool, contents: Contents) -> None:
         super().__init__()
         self.outer, self.branch, self.contents = outer, branch, contents
+        self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
 
 
@@ -260,6 +261,11 @@ class Run:
         """The places in containers that held it, the same object."""
         found = self._contents.found.values()
         return [Place(c, key, _path(c, key, name)) for c, items, name in found for key, y in items.items() if y is x]
+
+    @property
+    def depth(self) -> int:
+        """In how many it is, this one included."""
+        return self._journal.depth
 
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
         """What has changed, which is taken back; names are set by the caller."""
