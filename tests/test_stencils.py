@@ -379,3 +379,16 @@ def test_no_rows_at_all(tiny_blocks):
     for n in (1, 2, 3):
         for found, expected in zip(program(line(n)), f(line(n)), strict=True):
             np.testing.assert_allclose(found, expected)
+
+
+def test_what_is_negative_is_subtracted(tiny_blocks):
+    """Rather than made negative in a pass of its own, and added."""
+
+    def roughness(x):
+        return np.sum(np.sin(x[:, 1:] - x[:, :-1])) + np.sum(np.cos(x[1:] - x[:-1]))
+
+    x = np.random.default_rng(0).normal(size=(40, 6))
+    gradient = sg.grad(roughness).compile(x)
+    assert "[:, :-1] -= " in gradient.source
+    assert "np.multiply(-1.0" not in gradient.source
+    np.testing.assert_allclose(gradient(x), sg.grad(roughness).compile(x, optimize=0)(x), rtol=1e-12, atol=1e-12)

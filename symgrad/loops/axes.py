@@ -137,7 +137,7 @@ def _consistent(grown: dict[Node, int], among: Mapping[Place, Sequence[Group]]) 
 
 def _sized(axis: Axis) -> Axis:
     """As long as the longest of its values."""
-    size = reduce(largest, dict.fromkeys(map(axis.size_of, axis.places)))
+    size = reduce(largest, dict.fromkeys([x.aval.shape[i] for x, i in axis.places.items()]))
     return Axis(size, axis.places, True, list(map(_sized, axis.otherwise)))
 
 

@@ -23,7 +23,8 @@ from symgrad.loops.row_access import WRITE_ROWS
 from symgrad.loops.turns import begun_with, given_to_turns
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.create import EMPTY, FULL
-from symgrad.ops.index import GET
+from symgrad.ops.elementwise import NEGATIVE
+from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING, indexed_shape
 
 SHORT = 32  # an axis that is too short to be the inner loop of NumPy's kernels
@@ -119,7 +120,8 @@ def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: 
     order = Order(graph)
     users = users_of(graph.nodes)
     destinations = {x: y for y in direct if (x := _destination(y, users, graph.outputs)) is not None}
-    straight = {x for x in graph.nodes if x not in graph.outputs and _is_put_straight(x, users)}
+    kept = {*graph.outputs, *graph.names}  # what has a name is written down under it
+    straight = {x for x in graph.nodes if x not in kept and _is_put_straight(x, users)}
     wanted = _wanted(graph, order, users) - destinations.keys() - straight - begun_with(graph)
     columns = frozenset(by_columns if order.rows_last else ()) - destinations.keys()
     allocation = Allocation(graph, order)
@@ -160,7 +162,11 @@ def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
     if len(users[node]) != 1:
         return False
     (put,) = users[node]
-    return put.op is WRITE_ROWS and put.inputs[1] is node and put.inputs[0] is not node and goes_straight(put, node)
+    if put.op not in (WRITE_ROWS, ADD_AT) or put.inputs[1] is not node or put.inputs[0] is node:
+        return False
+    if put.op is ADD_AT or dict(put.params)["adds"]:
+        return node.op is NEGATIVE and (put.op is WRITE_ROWS or len(put.inputs) == 2)  # which is subtracted
+    return goes_straight(put, node)
 
 
 def goes_straight(put: Node, value: Node) -> bool:
