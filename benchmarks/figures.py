@@ -1,6 +1,6 @@
 """Put the tables of `run.py` into README.md and docs/benchmarks.md, with the date.
 
-    python benchmarks/run.py --rounds 5 --json results.json
+    python benchmarks/run.py --json results.json
     python benchmarks/figures.py results.json             several files, where it was measured in parts
 
 The page has all programs, the README those of `SHOWN`; the means are those of all. What the text says of single figures
@@ -17,6 +17,10 @@ import report
 ROOT = Path(__file__).parent.parent
 PEERS = "numpy jax torch autograd pytensor".split()
 TITLES = {"case": "", "NumPy by hand": "by hand", "jax.jit": "`jax.jit`"}  # shorter, in the pages
+TABLE = re.compile(r"^\| \| symgrad \|.*\n(?:\|.*\n)*", re.MULTILINE)
+LOOPS = """\
+Loops, as Python's own `for` and `while`: *a turn* is one forward and one back. "> 60 s" says that there was no result
+so soon, "refused" that there was an error; a mean is that of who had a result."""
 SHOWN = (
     "Gaussian mixture, d=20 k=25 n=10000",
     "elementwise, n=1e5, float64",
@@ -49,10 +53,13 @@ def markdown(rows: list[list[str]], shown: tuple[str, ...] | None = None) -> str
 
 
 def renewed(page: str, tables: list[str], date: str, programs: int) -> str:
-    """The page with these tables in the place of those of its section, in their order."""
+    """The page with these tables in the place of those of its section, in their order; one of loops is added."""
     before, heading, after = page.partition("\n## Figures\n")
     section, following, rest = after.partition("\n## ")
-    there = re.findall(r"^\| \| symgrad \|.*\n(?:\|.*\n)+", section, re.MULTILINE)
+    there = TABLE.findall(section)
+    if len(there) + 1 == len(tables):
+        section = section.replace(there[-1], f"{there[-1]}\n{LOOPS}\n\n| | symgrad |\n")
+        there = TABLE.findall(section)
     for old, new in zip(there, tables, strict=True):
         section = section.replace(old, new + "\n")
     section = re.sub(r"\b20\d\d-\d\d-\d\d\b", date, section)
@@ -67,6 +74,8 @@ def main(files: list[str]) -> None:
     results = report.read({case: row for each in measured for case, row in each["results"].items()})
     date = measured[-1]["header"].partition(",")[0]
     rows = report.tables(results, ["symgrad", *(peer for peer in PEERS if peer in next(iter(results.values())))])
+    if len(rows) != 2:
+        sys.exit("Measure programs without loops and with.")
     for name, shown in ("README.md", SHOWN), ("docs/benchmarks.md", None):
         page = ROOT / name
         tables = [markdown(each, shown) for each in rows]

@@ -130,7 +130,9 @@ def geometric_mean(values: list[float | None]) -> float | None:
 
 
 def number(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}" if value >= 20 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value is None:
+        return ""
+    return f"{value:.{0 if value >= 20 else 1 if value >= 10 else 2}f}" if value >= 0.1 else f"{value:.1g}"
 
 
 def duration(seconds: float | None) -> str:

@@ -145,6 +145,9 @@ def test_figures_are_put_into_pages():
         tables = f"{straight}\n\n{looping}\n"
         return f"{other}\n## Figures\n\nOn {date}: all {programs} programs.\n\n{tables}\n## Next\n\n{other}"
 
+    old = page("| | symgrad | old |\n| a | b |", "Text.", "2020-01-01", 7)
+    added = page(straight, f"{figures.LOOPS}\n\n{looping}\n\nText.", "2026-11-22", 3)
+    assert figures.renewed(old, [straight, looping], "2026-11-22", 3) == added
     before = page("| | symgrad | old |\n| a | b | c |", "| | symgrad | a turn |\n| a | b | c |", "2020-01-01", 7)
     after = page(straight, looping, "2026-11-22", 3)
     assert figures.renewed(before, [straight, looping], "2026-11-22", 3) == after

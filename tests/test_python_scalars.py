@@ -88,3 +88,22 @@ def test_derivatives_of_python_arithmetic_at_poles(level):
     assert sg.grad(lambda s: s**0.5, optimize=level)(0.0) == np.inf
     assert sg.grad(lambda s: np.where(s == 0, 1.0, np.sin(s) / s), optimize=level)(0.0) == 0
     assert sg.grad(lambda s: np.arctan(np.reciprocal(s) ** 2), optimize=level)(-0.5) == pytest.approx(16 / 17)
+
+
+@LEVELS
+def test_an_integer_that_a_branch_begins_anew_stays_one(level):
+    """In loops over floats, too: a constant that is a result of a branch is not there to calculate with floats."""
+
+    def f(x):
+        streak, total = 0, 0
+        while x > 1e-3:
+            if streak == 3:
+                x, streak = x * 0.25, 0
+            else:
+                x, streak = x * 0.5, streak + 1
+            total = total + streak
+        return x, streak, total
+
+    found = sg.compile(f, optimize=level)(5.0)
+    assert found == f(5.0)
+    assert [isinstance(x, (int, np.integer)) for x in found] == [False, True, True]

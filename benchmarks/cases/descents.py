@@ -12,7 +12,7 @@ import numpy as np
 from cases.model import Case, Model
 
 MODES = "reverse", "forward"
-TOLERANCE, FIRST_STEP, DT = 1e-5, 1e-3, 0.1
+TOLERANCE, FIRST_STEP, DT = 1e-5, 1e-3, 0.4
 
 
 def descent(f, slope, x):

@@ -193,10 +193,10 @@ class ScalarBody(Control):
 
     def _is_among_floats(self, node: Node) -> bool:
         """Whether an integer is there to calculate with floats, for which it is one."""
+        if node.aval.dtype == FLOAT or node in self.outputs:
+            return node.aval.dtype == FLOAT
         users = self.uses[node]
-        return node.aval.dtype == FLOAT or all(
-            user.op.elementwise and any(x.aval.dtype == FLOAT for x in user.inputs) for user in users
-        )
+        return all(user.op.elementwise and any(x.aval.dtype == FLOAT for x in user.inputs) for user in users)
 
     def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
         return {y: (self.result(y), self.result(y)) for y in outputs}
