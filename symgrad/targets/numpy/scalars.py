@@ -193,9 +193,10 @@ class ScalarBody(Control):
 
     def _is_among_floats(self, node: Node) -> bool:
         """Whether an integer is there to calculate with floats, for which it is one."""
-        users = self.uses[node]
-        return node.aval.dtype == FLOAT or all(
-            user.op.elementwise and any(x.aval.dtype == FLOAT for x in user.inputs) for user in users
+        if node.aval.dtype == FLOAT:
+            return True
+        return node not in self.outputs and all(
+            user.op.elementwise and any(x.aval.dtype == FLOAT for x in user.inputs) for user in self.uses[node]
         )
 
     def results(self, outputs: Sequence[Node]) -> dict[Node, tuple[Code, Code]]:
