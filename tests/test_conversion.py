@@ -407,7 +407,23 @@ def two_names_in_a_loop(u, s):
     return u, v, w, total
 
 
-NAMES = [kept_by_a_loop, two_names_in_a_loop, two_names_one_of_which_a_function_reads, a_function_in_a_turn]
+def two_names_written_into(u, s):
+    v = u
+    for _ in range(20):
+        v[1:] *= 0.5
+        for _ in range(4):
+            u[0] += s
+        v = u
+    return u, v
+
+
+NAMES = [
+    kept_by_a_loop,
+    two_names_in_a_loop,
+    two_names_written_into,
+    two_names_one_of_which_a_function_reads,
+    a_function_in_a_turn,
+]
 
 
 @pytest.mark.parametrize("f", NAMES)
