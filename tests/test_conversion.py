@@ -503,3 +503,17 @@ def test_a_name_that_a_function_reads_may_be_bound_in_the_loop():
 
     x = np.array([0.3, -0.2, 0.7])
     np.testing.assert_allclose(sg.compile(f)(x), f(x))
+
+
+def test_a_loop_that_cannot_be_traced_says_so_where_python_asks_for_its_test():
+    def f(x):
+        k, y = 0, x
+        while k < 2 or (k < 4 and np.sum(y) > 1):
+            k += 1
+            y = np.append(y, y)
+        return np.sum(y)
+
+    with pytest.raises(
+        sg.errors.UnsupportedError, match=r"y is float64\[2\] where .*, and float64\[4\] where it"
+    ):
+        sg.compile(f, loops=1)(np.array([0.1, 0.2]))
