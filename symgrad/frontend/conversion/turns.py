@@ -67,6 +67,7 @@ class Turns:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._left = {name: local.get(name) for name in entry}
         self._run = Run(self.graph, {**local, **entry})
+        self.graph.journal.repeated = True  # type: ignore[union-attr]
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
