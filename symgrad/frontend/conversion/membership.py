@@ -23,7 +23,7 @@ def inside(x: Any, y: Any) -> Any:
     return x in y
 
 
-_COLLECTIONS = (list, tuple, set, frozenset, dict, type({}.keys()), type({}.values()))
+_COLLECTIONS: tuple[type, ...] = (list, tuple, set, frozenset, dict, type({}.keys()), type({}.values()))
 
 
 def outside(x: Any, y: Any) -> Any:
