@@ -568,3 +568,18 @@ def test_what_goes_on_under_two_names_is_read_before_its_own_has_the_next_value(
 
     assert_runs(f, 1.0, 2.0, 3.0, levels=[level])
     assert_runs(shifted, np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25, 4.0]), levels=[level])
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_an_integer_that_is_given_on_remains_one(level):
+    def f(x, k):
+        y = 0.0
+        while y < 3:
+            n = k + 1
+            for _ in range(k % 4):
+                n, x = 2, 0.5 * x
+            k = n
+            y += 1
+        return x * n, n
+
+    assert_runs(lambda x: f(x, 3), 1.5, levels=[level])

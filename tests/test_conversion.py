@@ -407,7 +407,23 @@ def two_names_in_a_loop(u, s):
     return u, v, w, total
 
 
-NAMES = [kept_by_a_loop, two_names_in_a_loop, two_names_one_of_which_a_function_reads, a_function_in_a_turn]
+def two_names_written_into(u, s):
+    v = u
+    for _ in range(20):
+        v[1:] *= 0.5
+        for _ in range(4):
+            u[0] += s
+        v = u
+    return u, v
+
+
+NAMES = [
+    kept_by_a_loop,
+    two_names_in_a_loop,
+    two_names_written_into,
+    two_names_one_of_which_a_function_reads,
+    a_function_in_a_turn,
+]
 
 
 @pytest.mark.parametrize("f", NAMES)
@@ -487,3 +503,51 @@ def test_a_name_that_a_function_reads_may_be_bound_in_the_loop():
 
     x = np.array([0.3, -0.2, 0.7])
     np.testing.assert_allclose(sg.compile(f)(x), f(x))
+
+
+def test_a_loop_that_cannot_be_traced_says_so_where_python_asks_for_its_test():
+    def f(x):
+        k, y = 0, x
+        while k < 2 or (k < 4 and np.sum(y) > 1):
+            k += 1
+            y = np.append(y, y)
+        return np.sum(y)
+
+    with pytest.raises(sg.errors.UnsupportedError, match=r"y is float64\[2\] where .*, and float64\[4\] where it"):
+        sg.compile(f, loops=1)(np.array([0.1, 0.2]))
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [{3, 5}, frozenset({3}), {3: 0.5, 7: 0.1}, {3: 0.5}.keys(), {1: 3}.values(), range(3, 30, 4), range(9, 2, -3)],
+)
+def test_the_count_of_a_loop_is_looked_for_in_a_collection(collection):
+    def f(x):
+        for i in range(40):
+            if i in collection:
+                x = 2 * x
+            if i not in collection:
+                x = x + 0.1
+        return x
+
+    value, operators = traced(f, 1.5)
+    assert value == f(1.5)
+    assert "scan" in operators
+
+
+@pytest.mark.filterwarnings("ignore::symgrad.errors.FrozenRandomWarning")
+@pytest.mark.parametrize("new", [np.random.default_rng, np.random.RandomState])
+def test_random_numbers_are_drawn_in_each_turn_or_not_at_all(new):
+    def f(x, rising=False):
+        rng = new(0)
+        total = 0.0 * x
+        if rising:
+            while total < 3:
+                total = total + abs(rng.normal()) * x
+        for _ in range(40):
+            total = total + rng.normal() * x
+        return total
+
+    assert sg.compile(f)(1.5) == f(1.5)
+    with pytest.raises(sg.errors.UnsupportedError, match="normal draws random numbers in a loop or a branch"):
+        sg.compile(f)(1.5, True)

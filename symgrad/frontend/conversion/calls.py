@@ -18,13 +18,14 @@ from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.merging import is_numeric
-from symgrad.frontend.conversion.state import check_length
+from symgrad.frontend.conversion.state import check_draw, check_length
 from symgrad.frontend.interception import length_of
 from symgrad.ops.operands import is_traced
 
 
 def called(function: Any) -> Any:
     """What to call instead of a function."""
+    check_draw(function)
     try:
         instead = _INSTEAD.get(function)
     except TypeError:  # it has no hash

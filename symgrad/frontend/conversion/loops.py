@@ -46,6 +46,7 @@ class Loop(Construct):
         self.turns: Turns | None = None
         self.count = 0
         self._error: BaseException | None = None
+        self._failure: BaseException | None = None  # why turns could not be traced, and run as in Python
         self._entry: dict[str, Any] = {}
         self._run: Run | None = None  # what turns in Python do, as long as that may be taken back
         self._plain = self.graph is None  # for good
@@ -162,10 +163,11 @@ class Loop(Construct):
 
     def _failed(self, local: dict[str, Any], error: BaseException) -> bool:
         if not self.is_known():
-            raise error.refusal() if isinstance(error, Unstable) else error
+            raise _refused(error)
         if isinstance(error, SymgradError):
             error.forget()
         self.turns, self._error, self._plain, self.count = None, None, True, 0
+        self._failure = error
         self.restart()
         more = self.next({**local, **self._entry})
         self.give(self._entry)
@@ -177,6 +179,10 @@ class Loop(Construct):
 
     def restart(self) -> None:
         """Begin anew."""
+
+
+def _refused(error: BaseException) -> BaseException:
+    return error.refusal() if isinstance(error, Unstable) else error
 
 
 class For(Loop):
@@ -282,15 +288,21 @@ class While(Loop):
         self._over = known is False
         if is_traced(known):
             self._asks = True
-            return self._plain and bool(known)  # of a loop that could not be traced: says so
+            return self._plain and self._truth(known)
         return known is True
+
+    def _truth(self, value: Any) -> bool:
+        """Of what Python asks for; where that is traced, why the loop is not."""
+        if is_traced(value) and self._failure is not None:
+            raise _refused(self._failure)
+        return bool(value)
 
     def next(self, local: dict[str, Any]) -> bool:
         if self.turns is None and self.count:
             flags = [truth(local.get(flag, False)) for flag in self.flags]
             self._asks |= any(map(is_traced, flags))
             if self._plain:
-                return not any(map(bool, flags)) and super().next(local)
+                return not any(map(self._truth, flags)) and super().next(local)
             if self._asks or self.count > limit():
                 return self._back(local)
         return super().next(local)

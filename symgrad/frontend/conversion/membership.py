@@ -15,9 +15,15 @@ def inside(x: Any, y: Any) -> Any:
     """``x in y``"""
     if is_traced(y) and y.shape:
         return np.any(y == x)
-    if type(y) in (list, tuple) and (_is_unknown(x) or any(map(_is_unknown, y))):
+    if isinstance(y, range) and _is_unknown(x):
+        first, last = (y.start, y.stop - 1) if y.step > 0 else (y.stop + 1, y.start)
+        return np.logical_and(np.logical_and(x >= first, x <= last), (x - y.start) % y.step == 0)
+    if type(y) in _COLLECTIONS and (_is_unknown(x) or any(map(_is_unknown, y))):
         return reduce(lambda found, item: either(found, lambda: item is x or item == x), y, False)
     return x in y
+
+
+_COLLECTIONS: tuple[type, ...] = (list, tuple, set, frozenset, dict, type({}.keys()), type({}.values()))
 
 
 def outside(x: Any, y: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from random import Random
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -232,6 +233,7 @@ class Journal(dict[int, tuple[Memory, Node]]):
         super().__init__()
         self.outer, self.branch, self.contents = outer, branch, contents
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
+        self.repeated = False  # whether it is of a turn that stands for many
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
 
 
@@ -336,3 +338,21 @@ def raised(error: Any) -> Any:
             )
         journal = journal.outer
     return error
+
+
+def check_draw(function: Any) -> None:
+    """Raise if random numbers are drawn where one turn is traced for all, or both sides of a branch."""
+    graph = tracing.get()
+    if graph is None or not graph.body or not isinstance(getattr(function, "__self__", None), _GENERATORS):
+        return
+    journal: Any = graph.journal
+    while journal is not None and not (journal.branch or journal.repeated):
+        journal = journal.outer
+    if journal is not None or graph.journal is None:
+        raise UnsupportedError(
+            f"{function.__name__} draws random numbers in a loop or a branch that is traced once",
+            "Draw them before it, an array of them, or pass them as an argument.",
+        )
+
+
+_GENERATORS = (np.random.Generator, np.random.RandomState, Random)

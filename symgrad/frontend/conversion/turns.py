@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import CellType
 from typing import Any
 
@@ -67,6 +67,7 @@ class Turns:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._left = {name: local.get(name) for name in entry}
         self._run = Run(self.graph, {**local, **entry})
+        self.graph.journal.repeated = True  # type: ignore[union-attr]
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
@@ -116,14 +117,14 @@ class Turns:
         for x in self._slices_of:
             if id(x.owner) in after.memory:
                 raise Unstable(self._name_of(x.owner, local), "what the loop runs over", "written into")
-        kept = [*self._own]
+        kept, carried = [*self._own], [*self._memory]
         stable = all([_settle_list(*found) for found in lists]) & self._arrays()
         for name in kept:
             stable &= self._keeps(name, after.names[name].value)
         for name, slot in self._names.items():
             if name not in self._own and name not in kept:
                 stable &= slot.settle(after.names[name])
-        stable &= self._settle_places(after) & self._settle_memory(after, local)
+        stable &= self._settle_places(after) & self._settle_memory(after, carried, local)
         for appended, _ in self._lists.values():
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
                 raise Unstable(appended.name, "a list of arrays of one shape", "one of arrays of another shape")
@@ -166,15 +167,13 @@ class Turns:
             self._own[slot.name] = slot.before.value
         return not found
 
-    def _settle_memory(self, after: Snapshot, local: Mapping[str, Any]) -> bool:
+    def _settle_memory(self, after: Snapshot, carried: Collection[int], local: Mapping[str, Any]) -> bool:
+        """Whether this turn began with stand-ins for all memory that it changes, and ends with what they are."""
         stable = True
         for key, (root, before, now) in after.memory.items():
             if key not in self._memory:
-                stable = False
-                slot = self._slot(self._name_of(root, local), held(Variable(self.graph, before)))
-                self._memory[key] = root, slot
-            else:
-                stable &= self._memory[key][1].settle(held(Variable(self.graph, now)))
+                self._memory[key] = root, self._slot(self._name_of(root, local), held(Variable(self.graph, before)))
+            stable &= key in carried and self._memory[key][1].settle(held(Variable(self.graph, now)))
         return stable
 
     def _settle_places(self, after: Snapshot) -> bool:
