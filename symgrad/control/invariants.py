@@ -23,6 +23,7 @@ from symgrad.control.opened import (
 )
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline, map_regions
+from symgrad.core.sizes import is_counted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
 from symgrad.ops.control_parts import loop_of
@@ -130,7 +131,7 @@ def _with_repeated(graph: Graph) -> Graph:
     instead: dict[Node, Made] = {}
     for node, items in items_of(graph.live if graph.compound else ()).items():
         loop = opened(loop_of(node)) if node.op is SCAN else None
-        if loop is not None and loop.test is None:
+        if loop is not None and loop.test is None and not is_counted(loop.turns):  # which the loop itself tells
             first, source = len(loop.carried), {x.value: x.source for x in loop.others}
             for j, y in enumerate(loop.stacked, first):
                 item = items.get(j)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 from symgrad.core.sizes import Dim
@@ -25,6 +26,9 @@ def over(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _steps(*args: Any) -> Items:
+    for x in args:
+        if is_traced(x) and (x.shape or x.dtype.kind not in "iub"):
+            index(x)  # which it is not
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     return Steps(start, stop, step)
 

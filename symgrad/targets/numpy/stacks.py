@@ -122,11 +122,9 @@ class Stacks:
         outer, turns = self.outer, self.total
         lists = list(filter(self.is_listed, self.stacked)) if self.test else []
         code: Code | None = call("len", [outer.name(lists[0]).text]) if lists else turns
-        if self.test is None and self.length.op not in (SIZE, CONSTANT):
-            code = call("max", [self.bound.text, "0"])
         if code is None:
             return []
-        names = [self.symbol] * (self.symbol in outer.scope.sizes)
+        names = [self.symbol] * (self.symbol in outer.scope.sizes and self.test is not None)
         if self.last and not self.total:
             if outer.hint(self.last) is None:
                 outer.pending[self.last] = Expr(code, 0, tuple(lists[:1]))

@@ -15,7 +15,9 @@ import numpy as np
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node
 from symgrad.core.region import Region
+from symgrad.core.sizes import is_counted
 from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD
 from symgrad.spelling import ATOM, Code, Name, call, several
 from symgrad.targets.numpy.body import Body, Expr, place_of
@@ -79,8 +81,14 @@ class Structured(Body):
         self.together: dict[Node, Together] = {}  # those that are one list
         self.is_part = False  # whether results go elsewhere than to the caller
         self.floats: dict[Node, Name] = {}  # numbers of NumPy's as Python's, for loops
+        self.lengths = _lengths(self.nodes, scope.sizes)
         self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
         self.lent: set[Node] = set()  # the memory of such arrays
+
+    def visit(self, node: Node) -> None:
+        super().visit(node)
+        for symbol in self.lengths.pop(node, ()):
+            self.written.append(Assign((Name(symbol),), call("max", [self.named(node).text, "0"]), reads=(node,)))
 
     # ---- regions
 
@@ -352,3 +360,14 @@ class Structured(Body):
         """The parameter that a result is, with numbers assigned, if nothing reads what it was before."""
         first = place_of_origin(node, self.last_use)
         return first if first.op is INPUT and first is not node else None
+
+
+def _lengths(nodes: Sequence[Node], sizes: Collection[str]) -> dict[Node, list[str]]:
+    """The lengths of loops that arrays are as long as, with their symbols."""
+    found: dict[Node, list[str]] = {}
+    for node in nodes if sizes else ():
+        loop = loop_of(node) if node.op is SCAN else None
+        if loop is not None and loop.test is None and is_counted(loop.turns) and str(loop.turns) in sizes:
+            symbols = found.setdefault(loop.length, [])
+            symbols += [str(loop.turns)] * (str(loop.turns) not in symbols)
+    return found
