@@ -11,7 +11,7 @@ from itertools import chain
 from symgrad.analysis.cost import likely_numbers, likely_rows
 from symgrad.core.axes import AxisSignature, Label, Labels, signature_of
 from symgrad.core.graph import ITEM, Aval, Node, per_node
-from symgrad.core.sizes import Size, is_counted, largest
+from symgrad.core.sizes import Size, largest
 from symgrad.loops.masked_loops import keeps_what_is_done
 from symgrad.loops.row_gathers import row_signature
 from symgrad.loops.stencils import stencil_signature
@@ -186,8 +186,6 @@ def axes_of_turns(loop: Node) -> list[Axis]:
     body = parts.body
     if parts.test is not None and not keeps_what_is_done(loop):
         return []
-    if is_counted(parts.turns) and (parts.slices_of or len(body.results) > len(parts.starts)):
-        return []  # how much memory a row takes is known behind it
     pairs = list(zip(parts.given.carry, body.results, strict=False))
     found = [axis for axis in axes_of([*body.parameters, *body.nodes]) if not axis.otherwise]
     return [axis for axis in found if _goes_through(axis, body.nodes, pairs)]

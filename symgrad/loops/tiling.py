@@ -12,7 +12,7 @@ from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, moved_name
 from symgrad.core.provenance import Where
 from symgrad.core.recording import note
 from symgrad.core.shapes import is_one
-from symgrad.core.sizes import Dim
+from symgrad.core.sizes import Dim, is_counted
 from symgrad.loops import machine, reasons
 from symgrad.loops.axes import Axis, axes_of
 from symgrad.loops.blockwise import blockwise
@@ -165,7 +165,9 @@ class Division:
         self.made = Bodies(graph, self.nodes, self.plan)
         self.bodies = self.made.bodies
         self.results: list[dict[Node, int]] = []  # of each loop, and which of its outputs they are
-        self.blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
+        blocks = [self._block(k) for k in range(self.plan.loops)] if self._is_cut() else []
+        # how long a stack is that turns fill within is not known before
+        self.blocks = [] if any(is_counted(block.layout.row_bytes) for block in blocks) else blocks
         self.seconds = self._seconds_of_all(machine.cores())
         self.saved = self._saved() if self.blocks else 0.0
 
