@@ -36,7 +36,7 @@ FEW = 16
 MOVES = frozenset((BROADCAST_TO, CONCATENATE, RESHAPE, STACK, TRANSPOSE))
 """Operators that move numbers, of which NumPy does not ask what they are."""
 
-REDUCTIONS = {
+REDUCTIONS: dict[Any, Any] = {
     **{SUM: ADD, MEAN: ADD, MAX: MAXIMUM, MIN: MINIMUM},
     **{ANY: TABLE[np.logical_or], ALL: TABLE[np.logical_and]},
 }
