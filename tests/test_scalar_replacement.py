@@ -171,9 +171,10 @@ def test_truths_are_counted_and_not_added():
         np.testing.assert_allclose(x, y, rtol=1e-14)
 
 
-def test_extremes_are_those_of_numpy():
+def test_extremes_and_whether_any_or_all_are_true_are_as_in_numpy():
     def f(s, xs):
-        turn = lambda s, x: (0.5 * s[::-1] + x, (np.max(s), np.min(np.outer(s, x), axis=0)))
+        some = lambda s, x: np.where(np.any(s > x), 1.5, 0.25) * np.where(np.all(s < 1), 0.5, 2.0)
+        turn = lambda s, x: (0.5 * s[::-1] * some(s, x) + x, (np.max(s), np.min(np.outer(s, x), axis=0)))
         return sg.scan(turn, s, xs)[1]
 
     compiled = sg.compile(f).compile(S, XS)

@@ -21,11 +21,12 @@ from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import MAXIMUM, MINIMUM
 from symgrad.ops.control import COND
 from symgrad.ops.create import EMPTY, FULL
+from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, decode
 from symgrad.ops.join import CONCATENATE, STACK
-from symgrad.ops.reduce import MAX, MEAN, MIN, SUM
+from symgrad.ops.reduce import ALL, ANY, MAX, MEAN, MIN, SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 
@@ -35,8 +36,11 @@ FEW = 16
 MOVES = frozenset((BROADCAST_TO, CONCATENATE, RESHAPE, STACK, TRANSPOSE))
 """Operators that move numbers, of which NumPy does not ask what they are."""
 
-REDUCTIONS = {SUM: ADD, MEAN: ADD, MAX: MAXIMUM, MIN: MINIMUM}
-"""What floats are joined by; truths are counted instead."""
+REDUCTIONS: dict[Any, Any] = {
+    **{SUM: ADD, MEAN: ADD, MAX: MAXIMUM, MIN: MINIMUM},
+    **{ANY: TABLE[np.logical_or], ALL: TABLE[np.logical_and]},
+}
+"""What numbers are joined by, if the result is of their dtype; a sum of truths is not."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -143,7 +147,7 @@ def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
         return None
     if op in (SET, ADD_AT):
         return _written(node, *inputs)
-    alike = node.aval.dtype.kind == "f" and all(x.aval.dtype == node.aval.dtype for x in node.inputs)
+    alike = node.aval.dtype.kind in "fb" and all(x.aval.dtype == node.aval.dtype for x in node.inputs)
     if op in REDUCTIONS:
         return _reduced(graph, node, *inputs) if alike and params.keys() <= {"axis", "keepdims"} else None
     return op.evaluate(*inputs, **params) if op in MOVES or op is GET or (op.contracts and alike) else None

@@ -124,7 +124,7 @@ def laid_out(graph: Graph, direct: Collection[Node], halo: int = 0, by_columns: 
     straight = {x for x in graph.nodes if x not in kept and _is_put_straight(x, users)}
     wanted = _wanted(graph, order, users) - destinations.keys() - straight - begun_with(graph)
     columns = frozenset(by_columns if order.rows_last else ()) - destinations.keys()
-    allocation = Allocation(graph, order)
+    allocation = Allocation(graph.nodes, order.kind)
     for node in graph.nodes:
         in_place = node in columns or (node in direct and order.is_plain(node))
         allocation.visit(node, node in wanted and not in_place)
@@ -253,6 +253,14 @@ class Order:
         others = list(self.of(node))
         return others == sorted(others) and row_axis(node) == self.place(node)
 
+    def kind(self, node: Node) -> tuple[Buffer, tuple[int, ...]]:
+        """The buffer for a value, rows first, and the order of the value's axes there."""
+        others, row = self.of(node), row_axis(node)
+        assert row is not None
+        axes = (row, *others)
+        shape = tuple([node.aval.shape[i] for i in others])
+        return Buffer(shape, self.place(node), node.aval.dtype), tuple([axes.index(i) for i in range(len(axes))])
+
     def is_packed(self, node: Node) -> bool:
         """Whether a block of an input is copied in this order first."""
         return node in self._packed
@@ -329,15 +337,18 @@ def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
 
 
 class Allocation:
-    """Gives buffers to values in the order of their making, those that nobody reads any more first."""
+    """Gives buffers to values in the order of their making, those that nobody reads any more first.
 
-    def __init__(self, graph: Graph, order: Order) -> None:
-        self._order = order
+    `kind` says which kind of buffer a value needs, and in which order its axes lie there.
+    """
+
+    def __init__(self, nodes: Sequence[Node], kind: Callable[[Node], tuple[Buffer, tuple[int, ...]]]) -> None:
+        self._kind = kind
         self.buffers: list[Buffer] = []
         self.assignments: dict[Node, Assignment] = {}
         self._free: dict[Buffer, list[int]] = {}
-        self._roots = roots_of(graph.nodes, stays_in_place)
-        self._last = last_users(graph.nodes, self._roots)
+        self._roots = roots_of(nodes, stays_in_place)
+        self._last = last_users(nodes, self._roots)
 
     def visit(self, node: Node, wants: bool) -> None:
         if wants:
@@ -349,16 +360,12 @@ class Allocation:
                 self._free[self.buffers[number]].append(number)
 
     def _settled(self, node: Node) -> Assignment:
-        others = self._order.of(node)
-        row = row_axis(node)
-        assert row is not None
-        buffer = Buffer(tuple(node.aval.shape[i] for i in others), self._order.place(node), node.aval.dtype)
+        buffer, order = self._kind(node)
         free = self._free.setdefault(buffer, [])
         if not free:
             free.append(len(self.buffers))
             self.buffers.append(buffer)
-        axes = (row, *others)
-        return Assignment(free.pop(), tuple(axes.index(i) for i in range(len(axes))))
+        return Assignment(free.pop(), order)
 
     def _overwritten(self, node: Node) -> Assignment | None:
         """The assignment of an operand that nobody reads afterwards, if number by number it can become the result."""
@@ -368,13 +375,9 @@ class Allocation:
             taken = self.assignments.get(x)
             alone = all(y is x or self._roots[y] is not x for y in node.inputs)
             fits = same_shape(x.aval.shape, node.aval.shape) and x.aval.dtype == node.aval.dtype
-            if taken and alone and fits and self._last[x] is node and taken.order == self._settled_order(node):
+            if taken and alone and fits and self._last[x] is node and taken.order == self._kind(node)[1]:
                 return taken
         return None
-
-    def _settled_order(self, node: Node) -> tuple[int, ...]:
-        axes = (row_axis(node), *self._order.of(node))
-        return tuple(axes.index(i) for i in range(len(axes)))
 
 
 def _buffer_like(node: Node) -> Buffer:

@@ -11,6 +11,7 @@ from symgrad.core.graph import ITEM, Node, is_view
 from symgrad.core.sizes import largest, same
 from symgrad.loops.axes import Axis
 from symgrad.ops.checkpoint import BARRIER
+from symgrad.ops.control import own_sizes
 
 Cut = tuple[int | None, ...]  # for each input of a node along which axis the node takes blocks of it; None: whole
 
@@ -164,7 +165,10 @@ def views_read_outside(plan: Plan, nodes: Sequence[Node], whole: Collection[Node
 
 
 def partly_whole(plan: Plan, nodes: Sequence[Node]) -> set[Node]:
-    """What has several results, and these, where not all that are read are made of blocks."""
+    """What has several results, and these, where not all that are read are made of blocks.
+
+    So is a loop of which the number of turns is a size that another one defines by running.
+    """
     items = [node for node in nodes if node.op is ITEM]
-    whole = {node.inputs[0] for node in items if not plan.is_row(node)}
+    whole = {node.inputs[0] for node in items if not plan.is_row(node) or own_sizes([node.inputs[0]])}
     return {x for node in items if node.inputs[0] in whole for x in (node, node.inputs[0])}

@@ -58,9 +58,9 @@ def _spell_full(node, value):
     return call("np.full", [text, value.text, *_dtype_unless(node.inputs[0].aval.dtype, dtype)])
 
 
-def spell_empty(node):
-    """A new array like a value."""
-    shape, dtype = node.aval.shape, node.aval.dtype
+def spell_empty(aval):
+    """A new array of a shape and dtype."""
+    shape, dtype = aval.shape, aval.dtype
     return call("np.empty", [spell_param(shape[0] if len(shape) == 1 else shape), *_dtype_unless(float, dtype)])
 
 
@@ -70,7 +70,7 @@ EMPTY = operator(
     arrays=0,
     infer=lambda shape, dtype, tag: Aval(shape, dtype),
     axes={"shape": result_shape},
-    spell=spell_empty,
+    spell=lambda node: spell_empty(node.aval),
     cheap=True,
 )
 """A new array that something is written to everywhere, under an identity of its own."""

@@ -53,7 +53,6 @@ class BlockBody(Control):
         self.cut = {x: (name, cut) for x, name, cut in zip(graph.inputs, inputs, block.cuts, strict=True)}
         self.joins = {y: (name, join) for y, name, join in zip(graph.outputs, results, block.joins, strict=True)}
         self.views = {x for x, name in zip(graph.inputs, inputs, strict=True) if name in views}
-        self.residents: dict[int, Node] = {}
         self.tables: dict[str, str] = {}  # sums of rows by their names, and how they begin
         kept = {length_of(x) for x in self.layout.assignments}
         self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
@@ -134,7 +133,7 @@ class BlockBody(Control):
         """A new array that pieces are put into: in a buffer, or right where the result is."""
         y = self.layout.destinations.get(node)
         if y is None:
-            self.vacate(self.layout.assignments[node], node)
+            self.vacate(self.layout.assignments[node].buffer, node)
         memory = self.place(y) if y else self.target(node)
         assert memory is not None, f"{node} has no place"
         self.assign(node, self.name(node), memory, ())
@@ -189,7 +188,7 @@ class BlockBody(Control):
         block = Code(f"{name}[{self.slices(cut.axis, length_of(x), cut.by)}]")
         assignment = self.layout.assignments.get(x)
         if assignment is not None:
-            self.vacate(assignment, x)
+            self.vacate(assignment.buffer, x)
             block = call("np.positive", [block.text]).into(self.buffer(assignment, x))
         self.written.append(Assign((self.name(x),), block, note=self.note(x.aval), makes=x))
         if x in self.joins:
@@ -205,17 +204,8 @@ class BlockBody(Control):
     def expression(self, node: Node) -> Expr:
         assignment = self.layout.assignments.get(node)
         if assignment is not None:
-            self.vacate(assignment, node)
+            self.vacate(assignment.buffer, node)
         return super().expression(node)
-
-    def vacate(self, assignment: Assignment, node: Node) -> None:
-        """Expressions that wait must read a buffer before it is overwritten; those inside of the node's come first."""
-        resident = self.residents.get(assignment.buffer)
-        if resident is not None:
-            waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
-            for x in [x for x, reads in waiting if any(self.roots[r] is resident for r in reads)]:
-                self.flush(x)
-        self.residents[assignment.buffer] = node
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         if node.op is READ_ROWS:

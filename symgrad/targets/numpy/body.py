@@ -333,7 +333,7 @@ class Body:
     def join(self, node: Node) -> None:
         """A new array, and what is joined written into it."""
         name = self.name(node)
-        self.assign(node, name, spell_empty(node), ())
+        self.assign(node, name, spell_empty(node.aval), ())
         for x, key in zip(node.inputs, places_of(node), strict=True):
             place = Code(f"{name.text}[{index_expressions.spell_key(key, ())}]")
             expr = self.read(x)

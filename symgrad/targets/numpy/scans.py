@@ -8,16 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import ITEM, SIZE, Node
+from symgrad.core.graph import ITEM, SIZE, Aval, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
 from symgrad.ops.choice import MAXIMUM
 from symgrad.ops.control import SCAN, UNBOUNDED
 from symgrad.ops.control_parts import loop_of
+from symgrad.ops.create import spell_empty
 from symgrad.ops.define import TABLE
 from symgrad.spelling import ATOM, BOTH, COMPARE, NOT, SUM, Code, Name, call, several, tested
 from symgrad.targets.numpy.body import LONGEST
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
+from symgrad.targets.numpy.memory_of_turns import allocated
 from symgrad.targets.numpy.names import RESERVED, singular
 from symgrad.targets.numpy.stacks import Stacks
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
@@ -132,6 +134,8 @@ class Loop(Stacks):
         for i in range(self.carried):
             names.append(self._begin_carry(i) if i != self.flag else Name(outer.names.temporary()))
         stacks = [self._begin_stack(item) for item in self.stacked]
+        if outer.quick and self.twin is None:
+            self._begin_memory()
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
@@ -150,6 +154,15 @@ class Loop(Stacks):
         outer.written.append(Suite(laid_out_head(head), turn, makes=self.node, reads=self.node.inputs))
         outer.written += self._behind()
         self._borrow()
+
+    def _begin_memory(self) -> None:
+        """The arrays in which turns compute what is large."""
+        made = allocated(self.part.nodes, self.part.outputs)
+        names = [Name(self.outer.names.fresh(f"s{i + 1}")) for i in range(len(made.buffers))]
+        for name, buffer in zip(names, made.buffers, strict=True):
+            aval = Aval(buffer.shape, buffer.dtype)
+            self.outer.written.append(Assign((name,), spell_empty(aval), note=self.outer.note(aval)))
+        self.part.memory = {x: names[each.buffer] for x, each in made.assignments.items()}
 
     # ---- what is carried
 

@@ -6,7 +6,7 @@ result is computed into its name at once where nothing reads the old value any m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD
 from symgrad.spelling import ATOM, Code, Name, call, several
 from symgrad.targets.numpy.body import Body, Expr, place_of
+from symgrad.targets.numpy.expressions import written_into
 from symgrad.targets.numpy.names import Scope
 from symgrad.targets.numpy.places import IN_PLACE, place_of_origin, updatable
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
@@ -84,6 +85,8 @@ class Structured(Body):
         self.lengths = _lengths(self.nodes, scope.sizes)
         self.borrowed: set[Node] = set()  # results of loops and branches that may be arrays which these were given
         self.lent: set[Node] = set()  # the memory of such arrays
+        self.memory: dict[Node, Name] = {}  # of a turn: arrays that are there in which it computes values
+        self.residents: dict[Hashable, Node] = {}  # of such arrays what they hold
 
     def visit(self, node: Node) -> None:
         super().visit(node)
@@ -158,9 +161,28 @@ class Structured(Body):
     # ---- names
 
     def may_nest(self, node: Node) -> bool:
+        if node in self.memory:
+            return False
         if self.is_part and node in self.kept:
             return self.nested and not self.uses[node]
         return super().may_nest(node)
+
+    def expression(self, node: Node) -> Expr:
+        if node in self.memory:
+            self.vacate(self.memory[node].text, node)
+        return super().expression(node)
+
+    def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
+        return written_into(node, inputs, self.memory[node]) if node in self.memory else super().spell(node, inputs)
+
+    def vacate(self, memory: Hashable, node: Node) -> None:
+        """Expressions that wait must read memory before it is overwritten; those inside of the node's come first."""
+        resident = self.residents.get(memory)
+        if resident is not None:
+            waiting = [(x, expr.reads) for x, expr in self.pending.items() if expr.reads and x not in node.inputs]
+            for x in [x for x, reads in waiting if any(self.roots[r] is resident for r in reads)]:
+                self.flush(x)
+        self.residents[memory] = node
 
     def is_returned(self, node: Node) -> bool:
         return not self.is_part and super().is_returned(node)
