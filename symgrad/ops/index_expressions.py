@@ -30,6 +30,11 @@ class Slice(NamedTuple):
     def __hash__(self):
         return tuple.__hash__(self)
 
+    def __repr__(self):
+        """As Python writes it."""
+        parts = ["" if x is None else repr(x) for x in self]
+        return ":".join(parts if parts[2] else parts[:2])
+
     def __str__(self):
         start, stop, step = ("" if x is None else str(x) for x in self)
         return f"{start}:{stop}" + (f":{step}" if step else "")
