@@ -457,6 +457,13 @@ def changed_by_a_branch(u, s):
     return v, u
 
 
+def equal_numbers_of_another_array(u, s):
+    v = w = 2 * u
+    if s > 1:
+        v = 2 * u
+    return v, w
+
+
 def the_last_row(u, s):
     rows, last = np.outer(u, u), u
     for row in rows:
@@ -464,7 +471,9 @@ def the_last_row(u, s):
     return last, rows
 
 
-@pytest.mark.parametrize("f", [swapped, perhaps_no_turn, changed_by_a_branch, the_last_row])
+@pytest.mark.parametrize(
+    "f", [swapped, perhaps_no_turn, changed_by_a_branch, equal_numbers_of_another_array, the_last_row]
+)
 @pytest.mark.parametrize("into", [0, 1])
 def test_what_may_be_another_name_is_not_written_into(f, into):
     def program(x, s, written=False):

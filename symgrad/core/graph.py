@@ -370,14 +370,15 @@ class Graph:
 
 def moved_name(names: Mapping[Node, Any], name: Any, image: Mapping[Node, Node]) -> Any:
     """A name for the image of a node: a pattern goes with the image of its node, or is written out if that has none."""
-    pattern = "{}"
+    pattern, passed = "{}", set()
     while not isinstance(name, str):
         template, of = name
         if of in image:
             return (pattern.format(template), image[of])
         pattern, name = pattern.format(template), names.get(of)
-        if name is None:
+        if name is None or of in passed:  # two that are called after each other have no name
             return None
+        passed.add(of)
     return pattern.format(name)
 
 

@@ -149,8 +149,10 @@ class Merging:
         nx, ny = nx or lift(self._graph, x), ny or lift(self._graph, y)
         if not same_shape(nx.aval.shape, ny.aval.shape):
             raise _of_two_shapes(name, nx, ny)
-        if nx is ny:
+        if nx is ny and not (is_traced(x) and is_traced(y) and x.owner is not y.owner):
             return lambda: x
+        if nx is ny:  # of two arrays, of which one is meant that is written into
+            return self._locking(lambda: Variable(self._graph, nx), x, y)
         return self._locking(self.node(name, nx, ny), x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from random import Random
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -343,7 +342,7 @@ def raised(error: Any) -> Any:
 def check_draw(function: Any) -> None:
     """Raise if random numbers are drawn where one turn is traced for all, or both sides of a branch."""
     graph = tracing.get()
-    if graph is None or not graph.body or not isinstance(getattr(function, "__self__", None), _GENERATORS):
+    if graph is None or not graph.body or not type(getattr(function, "__self__", None)).__module__.startswith(_RANDOM):
         return
     journal: Any = graph.journal
     while journal is not None and not (journal.branch or journal.repeated):
@@ -355,4 +354,5 @@ def check_draw(function: Any) -> None:
         )
 
 
-_GENERATORS = (np.random.Generator, np.random.RandomState, Random)
+_RANDOM = ("numpy.random", "random")
+"""The modules of generators, which take a while to import."""
