@@ -56,10 +56,10 @@ def test_a_program_is_listed_node_by_node():
         str(scaled.trace("float64[n]"))
         == f"""
 scaled(x: float64[n]):
-x = input                    float64[n]      test_show.py:{line}
-h = tanh(x)                  float64[n]      test_show.py:{line + 2}
-%2 = index(h, key=(1:,))     float64[n - 1]  test_show.py:{line + 3}
-%4 = multiply(%2, n)         float64[n - 1]  test_show.py:{line + 3}
+x = input                 float64[n]      test_show.py:{line}
+h = tanh(x)               float64[n]      test_show.py:{line + 2}
+%2 = index(h, key=(1:,))  float64[n - 1]  test_show.py:{line + 3}
+%4 = multiply(%2, n)      float64[n - 1]  test_show.py:{line + 3}
 return {{'h': h, 'k': 2, 'y': [%4]}}
 """.strip("\n")
     )
