@@ -127,9 +127,9 @@ def test_passes_are_rewrites_as_well():
 
 def test_stages_are_those_that_run():
     names = [[x.name for x in reported(optimize=level).stages] for level in (0, 1, 2)]
-    first = ["open_checkpoints", "fuse_loops", "drop_dead_results"]
-    assert names[0] == [*first, "drop_dead", "emit", "load"]
-    simpler = [*first, "know_constants", "simplify", "collect", "reuse_values"]
+    first, branches = ["open_checkpoints", "fuse_loops"], ["join_branches", "settle_branches"]
+    assert names[0] == [*first, "drop_dead_results", "drop_dead", "emit", "load"]
+    simpler = [*first, *branches, "drop_dead_results", "know_constants", "simplify", "collect", "reuse_values"]
     last = ["choose_kept", "settle_branches", "hoist_invariants", "drop_dead_results", "drop_dead", "emit", "load"]
     assert names[1] == [*simpler, *last]
     assert names[2][: len(simpler)] == simpler

@@ -20,8 +20,8 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import canonical, refuse
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.operands import Array, as_input
-from symgrad.ops.spellings import DIVISIONS, infix_spelling, prefix_spelling, scalar_call
-from symgrad.spelling import Code, infix as spell_infix
+from symgrad.ops.spellings import DIVISIONS, infix_of_floats, infix_spelling, prefix_spelling, scalar_call
+from symgrad.spelling import Code
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
 """What runs instead of a NumPy function when an argument is a Variable: an Op, or a function written with others."""
@@ -151,7 +151,7 @@ def elementwise(
 
     if infix is not None and spell is None:
         spell = infix_spelling(infix, display_name(function))
-        scalar = scalar or (lambda node, a, b: spell_infix(infix, a, b))
+        scalar = scalar or infix_of_floats(infix)
     if prefix is not None:
         spell = prefix_spelling(prefix)
         scalar = scalar or spell

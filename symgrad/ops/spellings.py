@@ -39,9 +39,26 @@ def infix_spelling(symbol: str, name: str) -> Callable[..., Code]:
             return Truth(code.text, test=spell_infix(symbol, a, b)) if is_truth else code
         if symbol == "**" and node.inputs[0].aval.dtype == bool:
             return call(f"np.{name}", [a.text, b.text])  # ** 2 is np.square, which gives int8
+        if symbol in CONNECTIVES and _joins_truths(node):
+            both = spell_infix(symbol, a, b)
+            return Truth(both.text, both.level, test=spell_infix(CONNECTIVES[symbol], tested(a), tested(b)))
         return signed(symbol, a, b) if node.aval.dtype.kind == "f" else spell_infix(symbol, a, b)
 
     return spell
+
+
+CONNECTIVES = {"&": "and", "|": "or"}
+
+
+def infix_of_floats(symbol: str) -> Callable[..., Code]:
+    word = CONNECTIVES.get(symbol)
+    if word is None:
+        return lambda node, a, b: spell_infix(symbol, a, b)
+    return lambda node, a, b: spell_infix(word if _joins_truths(node) else symbol, a, b)
+
+
+def _joins_truths(node: Node) -> bool:
+    return not node.aval.shape and all(x.aval.dtype == bool for x in node.inputs)
 
 
 def connective_spelling(word: str, name: str) -> Callable[..., Code]:

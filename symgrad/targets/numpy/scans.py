@@ -364,5 +364,5 @@ class Loop(Stacks):
         value = tested(expr.code)
         if before and isinstance(before[-1], Assign) and before[-1].makes is result:
             *before, last = before
-            value = last.parts[-1]
+            value = tested(last.parts[-1])
         return [*(before if any(type(x) is not Verbatim for x in before) else ()), Evaluate(value)]
