@@ -492,7 +492,7 @@ def test_an_argument_of_any_name_is_not_hidden_by_a_loop(optimize):
     np.testing.assert_allclose(sg.compile(f, optimize=optimize)(*args), f(*args), rtol=1e-13)
 
 
-def test_tests_of_numbers_are_written_with_the_words_of_python():
+def test_tests_of_numbers_are_written_with_the_words_of_python(usual_sizes):
     def f(x, k, n):
         s = 0.0
         for i in range(n):
@@ -511,7 +511,7 @@ def test_tests_of_numbers_are_written_with_the_words_of_python():
 
 
 @pytest.mark.parametrize(("rate", "twice"), [(lambda x: x - 0.1 * x * x, False), (lambda x: 1 / x, True)])
-def test_only_what_may_raise_is_written_once_more_with_numpy(rate, twice):
+def test_only_what_may_raise_is_written_once_more_with_numpy(rate, twice, usual_sizes):
     def f(x, k, n):
         for i in range(n):
             x = x + 0.01 * rate(x) if i % 2 == 0 and x < k else x
