@@ -209,7 +209,7 @@ def test_where_python_would_raise_there_are_the_infinities_of_numpy():
         lambda s, x: (np.float32(0.5) * s, None),
     ],
 )
-def test_arrays_stay_arrays(turn):
+def test_arrays_stay_arrays(turn, usual_sizes):
     start = np.ones(4, np.float32) if turn(np.ones(4, np.float32), XS[0])[0].dtype == np.float32 else np.arange(4.0)
     f = lambda s, xs: sg.scan(turn, s, xs)[0]
     compiled = sg.compile(f).compile(start, XS)
@@ -220,7 +220,7 @@ def test_arrays_stay_arrays(turn):
     np.testing.assert_allclose(compiled(start, XS), expected, rtol=1e-6)
 
 
-def test_numbers_are_called_as_the_array_is():
+def test_numbers_are_called_as_the_array_is(usual_sizes):
     def f(position, xs):
         for x in xs:
             position = np.array([position[1] + x[0], position[0] - x[1]])
