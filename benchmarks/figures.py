@@ -19,7 +19,7 @@ PEERS = "numpy jax torch autograd pytensor".split()
 TITLES = {"case": "", "NumPy by hand": "by hand", "jax.jit": "`jax.jit`"}  # shorter, in the pages
 TABLE = re.compile(r"^\| \| symgrad \|.*\n(?:\|.*\n)*", re.MULTILINE)
 LOOPS = """\
-Loops, as Python's own `for` and `while`: *a turn* is one forward and one back. "> 60 s" says that there was no result
+Loops, as Python's own `for` and `while`: *a turn* is one forward and one back. "> 12 s" says that there was no result
 so soon, "refused" that there was an error; a mean is that of who had a result."""
 SHOWN = (
     "Gaussian mixture, d=20 k=25 n=10000",
