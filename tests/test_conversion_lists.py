@@ -481,3 +481,34 @@ def test_a_recursion_that_ends_by_itself_is_traced():
         return x * power(x, n - 1) if x > 0 else -power(x, n - 1)
 
     agrees(lambda x: power(x, 6), 1.3)
+
+
+# ---- names that are not Python's
+
+
+def tail(values):
+    """Reads what it is given only in part."""
+    return list(values)[-1]
+
+
+def test_functions_with_names_of_pythons_are_the_users(monkeypatch):
+    monkeypatch.setitem(globals(), "any", tail)
+
+    def of_the_module(x):
+        return any(3 * v for v in x)
+
+    all = tail
+
+    def of_a_closure(x):
+        return all(np.sin(v) for v in x)
+
+    def of_its_own(x):
+        sum = tail
+        return sum(np.arange(1.0, 4.0)[i:] * v for i in range(2) for v in x)[0]
+
+    def an_argument(x, all=tail):
+        return all(v / 2 for v in x)
+
+    x = -np.arange(1.0, 21.0)  # of which the last is neither a truth nor the sum
+    for f in (of_the_module, of_a_closure, of_its_own, an_argument):
+        agrees(f, x)

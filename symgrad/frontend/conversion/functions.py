@@ -84,8 +84,9 @@ def _made(f: FunctionType) -> CodeType | None:
     source = source_of(code, f.__globals__)
     if source is None:
         return None
+    shadowed = {*f.__globals__, *code.co_freevars}
     try:
-        new = compiled(source._replace(definition=lowered(source.definition)), code, (RUNTIME,))
+        new = compiled(source._replace(definition=lowered(source.definition, shadowed)), code, (RUNTIME,))
     except (Unconvertible, SyntaxError):  # Python nests twenty blocks
         return None
     if RUNTIME not in new.co_freevars:

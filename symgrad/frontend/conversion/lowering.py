@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from symgrad.frontend.conversion.comprehensions import (
@@ -70,10 +70,11 @@ _ITERABLES = ("range", "zip", "enumerate", "reversed")
 _OWN = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr)
 
 
-def lowered(definition: Definition, loop: str = "For") -> Definition:
+def lowered(definition: Definition, shadowed: Collection[str], loop: str = "For") -> Definition:
     """A definition that does the same by the runtime module, of which `loop` runs each `for`.
 
-    It is changed in place; a lambda with a comprehension becomes a function.
+    It is changed in place; a lambda with a comprehension becomes a function. Names that are `shadowed` where it stands
+    are not those of Python's functions.
 
     Raises
     ------
@@ -84,13 +85,13 @@ def lowered(definition: Definition, loop: str = "For") -> Definition:
     _check(body)
     if isinstance(definition, ast.Lambda):
         if has_comprehension(definition.body):
-            return lowered(_function(definition))
-        definition.body = _Lowering({}, {}).visit(definition.body)
+            return lowered(_function(definition), shadowed)
+        definition.body = _Lowering({}, {}, {*shadowed, *parameters(definition)}).visit(definition.body)
         return definition
     straight = without_jumps(definition.body)
     own = {*parameters(definition), *bound(straight.body)}
     states = Liveness(straight.body, own, captured(straight.body)).states
-    definition.body = _Lowering(states, straight.flags, loop).block(straight.body)
+    definition.body = _Lowering(states, straight.flags, {*shadowed, *own}, loop).block(straight.body)
     return definition
 
 
@@ -111,12 +112,16 @@ class _Lowering(ast.NodeTransformer):
     """Of the statements and expressions of one function."""
 
     def __init__(
-        self, states: Mapping[ast.stmt, State], flags: Mapping[ast.stmt, list[str]], loop: str = "For"
+        self,
+        states: Mapping[ast.stmt, State],
+        flags: Mapping[ast.stmt, list[str]],
+        shadowed: Collection[str],
+        loop: str = "For",
     ) -> None:
-        self._states, self._flags, self._loop, self._count = states, flags, loop, 0
-        self._before: list[ast.stmt] | None = (
-            None  # definitions that the statement at hand needs; None where none may be
-        )
+        self._states, self._flags, self._shadowed, self._loop = states, flags, shadowed, loop
+        self._count = 0
+        # definitions that the statement at hand needs; None where none may be
+        self._before: list[ast.stmt] | None = None
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         return [new for statement in body for new in self._several(statement)]
@@ -132,7 +137,7 @@ class _Lowering(ast.NodeTransformer):
         assert self._before is not None
         self._count += 1
         definition.name = f"{CONSTRUCT}{self._count}.{kind}"  # looked into by no loop
-        self._before.append(lowered(definition, loop))  # type: ignore[arg-type]
+        self._before.append(lowered(definition, self._shadowed, loop))  # type: ignore[arg-type]
         return ast.copy_location(ast.Name(definition.name, ast.Load()), definition)
 
     # ---- statements
@@ -187,7 +192,7 @@ class _Lowering(ast.NodeTransformer):
         node.decorator_list = [self.visit(x) for x in node.decorator_list]
         self._defaults(node.args)
         with suppress(Unconvertible):
-            lowered(node)
+            lowered(node, self._shadowed)
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
@@ -245,7 +250,8 @@ class _Lowering(ast.NodeTransformer):
         """Let a function that takes all items of a generator have a list of them, or of what it makes of them alone."""
         given = node.args[0] if node.args else None
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if not isinstance(given, (ast.GeneratorExp, ast.ListComp)) or name not in (*TAKERS, *TRUTHS):
+        is_known = name in (*TAKERS, *TRUTHS) and name not in self._shadowed
+        if not is_known or not isinstance(given, (ast.GeneratorExp, ast.ListComp)):
             return
         body = SUM if name == "sum" and not node.args[1:] and is_ragged(given) else TRUTHS.get(name, LIST)
         if found := self._listed(given, body):
