@@ -119,13 +119,16 @@ def pairs(iterable: Any) -> Any:
 
 def sliced(iterable: Any, *bounds: Any) -> Any:
     """``itertools.islice(x, start, stop, step)``"""
-    return iterable[slice(*bounds)] if is_traced(iterable) else itertools.islice(iterable, *bounds)
+    if not is_traced(iterable):
+        return itertools.islice(iterable, *bounds)
+    itertools.islice((), *[x for x in bounds if not is_traced(x)])  # which refuses what would count from the end
+    return iterable[slice(*bounds)]
 
 
 def chained(*iterables: Any) -> Any:
     """``itertools.chain(x, ...)``"""
-    shapes = {x.shape[1:] if is_traced(x) or isinstance(x, np.ndarray) else None for x in iterables}
-    arrays = len(shapes) == 1 and None not in shapes and any(map(is_traced, iterables))
+    kinds = {(x.shape[1:], x.dtype) if is_traced(x) or isinstance(x, np.ndarray) else None for x in iterables}
+    arrays = len(kinds) == 1 and None not in kinds and any(map(is_traced, iterables))
     return np.concatenate(iterables) if arrays else itertools.chain(*iterables)
 
 
