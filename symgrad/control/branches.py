@@ -46,30 +46,26 @@ class _Joined:
     """Several branches on one predicate as one."""
 
     def __init__(self, nodes: Sequence[Node], items: Mapping[Node, Mapping[int, Node]]) -> None:
-        branches = {node: branch_of(node) for node in nodes}
-        count = 0
-        self.results: dict[Node, int] = {}  # of all the results of one
-        for node, branch in branches.items():
-            self.results |= {x: count + i for i, x in items[node].items()}
-            count += len(branch.then.results)
-        every = dict.fromkeys(x for branch in branches.values() for x in branch.operands)
-        operands = [x for x in every if x not in self.results]
-        self.inputs = nodes[0].inputs[0], *operands
-        self.sides = {side: self._side(branches, side, operands) for side in ("other", "then")}
+        self.items = {node: items[node] for node in nodes}
+        every = [x for each in self.items.values() for x in each.values()]
+        self.results = {x: i for i, x in enumerate(every)}  # by their numbers among those of the one
+        read = dict.fromkeys(x for node in nodes for x in branch_of(node).operands)
+        self.operands = [x for x in read if x not in self.results]
+        self.inputs = nodes[0].inputs[0], *self.operands
+        self.sides = {side: self._side(side) for side in ("other", "then")}
 
-    def _side(self, branches: Mapping[Node, Branch], side: str, operands: Sequence[Node]) -> Region:
+    def _side(self, side: str) -> Region:
         graph = Graph()
-        given = [stand_in(graph, x.aval, x.where) for x in operands]
-        image, found = dict(zip(operands, given, strict=True)), list[Node]()
-        for node, branch in branches.items():
+        given = [stand_in(graph, x.aval, x.where) for x in self.operands]
+        image = dict(zip(self.operands, given, strict=True))
+        for node, items in self.items.items():
+            branch = branch_of(node)
             region: Region = getattr(branch, side)
             graph.provenance = node.where
             own = inline(graph, region, [image[x] for x in branch.operands])
             region.label(graph, own)
-            before = len(found)
-            found += [own[y] for y in region.results]
-            image |= {x: found[i] for x, i in self.results.items() if before <= i < len(found)}
-        return Region(graph, given, found)
+            image |= {x: own[region.results[i]] for i, x in items.items()}
+        return Region(graph, given, [image[x] for x in self.results])
 
     def appended(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
         """The one branch in another graph."""
