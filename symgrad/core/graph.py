@@ -411,18 +411,11 @@ def results(graph: Graph) -> list[Node]:
 
 def reached(outputs: Iterable[Node]) -> list[Node]:
     """The nodes that `outputs` need, themselves included, in creation order."""
-    seen = set(outputs)
-    stack = list(seen)
-    while stack:
-        for x in stack.pop().inputs:
-            if x not in seen:
-                seen.add(x)
-                stack.append(x)
-    return sorted(seen, key=_BY_ID)
+    return needed(outputs, ())
 
 
 def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
-    """The same where some values are given."""
+    """The nodes to evaluate for `outputs`, in creation order, where some values are given."""
     seen = {y for y in outputs if y not in given}
     stack = list(seen)
     while stack:
@@ -430,10 +423,7 @@ def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
             if x not in seen and x not in given:
                 seen.add(x)
                 stack.append(x)
-    return sorted(seen, key=_BY_ID)
-
-
-_BY_ID = attrgetter("id")
+    return sorted(seen, key=attrgetter("id"))
 
 
 def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:

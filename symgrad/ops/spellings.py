@@ -19,7 +19,7 @@ from symgrad.spelling import (
     signed,
     spell_param,
     tested,
-)  # fmt: skip
+)
 
 
 def scalar_call(node: Node, *xs: Code) -> Code:
