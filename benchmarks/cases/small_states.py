@@ -152,37 +152,35 @@ def tracking(xp, noise, seen, move, shake, start, both):
 
     The state has a place and a velocity; ``both`` is the 2 x 2 identity, ``start`` the first covariance.
     """
-    process, error = xp.exp(noise[0]), xp.exp(noise[1])
-    mean, covariance, loss = 0 * start[0], start, 0 * noise[0]
+    process, error = xp.exp(noise[0]) * shake, xp.exp(noise[1]) * both
+    mean, covariance, total = 0 * start[0], start, 0 * noise[0]
     for place in seen:
-        mean = move @ mean
-        covariance = move @ covariance @ move.T + process * shake
-        surprise = place - mean[:2]
-        spread = covariance[:2, :2] + error * both
-        gain = xp.linalg.solve(spread, covariance[:2])
-        weighted = xp.linalg.solve(spread, surprise)
-        mean = mean + weighted @ covariance[:2]
-        covariance = covariance - covariance[:, :2] @ gain
-        loss = loss + 0.5 * (surprise @ weighted + xp.log(xp.linalg.det(spread)))
-    return loss / seen.shape[0]
+        mean, covariance, loss = followed(xp, place, mean, covariance, process, error, move)
+        total = total + loss
+    return total / seen.shape[0]
+
+
+def followed(xp, place, mean, covariance, process, error, move):
+    """The state behind one turn, and minus the log likelihood of the place that is seen."""
+    mean = move @ mean
+    covariance = move @ covariance @ move.T + process
+    surprise = place - mean[:2]
+    spread = covariance[:2, :2] + error
+    gain = xp.linalg.solve(spread, covariance[:2])
+    weighted = xp.linalg.solve(spread, surprise)
+    loss = 0.5 * (surprise @ weighted + xp.log(xp.linalg.det(spread)))
+    return mean + weighted @ covariance[:2], covariance - covariance[:, :2] @ gain, loss
 
 
 def tracking_in_jax(noise, seen, move, shake, start, both):
     import jax
     import jax.numpy as jnp
 
-    process, error = jnp.exp(noise)
+    process, error = jnp.exp(noise[0]) * shake, jnp.exp(noise[1]) * both
 
     def step(state, place):
-        mean, covariance = state
-        mean = move @ mean
-        covariance = move @ covariance @ move.T + process * shake
-        surprise = place - mean[:2]
-        spread = covariance[:2, :2] + error * both
-        gain = jnp.linalg.solve(spread, covariance[:2])
-        weighted = jnp.linalg.solve(spread, surprise)
-        state = mean + weighted @ covariance[:2], covariance - covariance[:, :2] @ gain
-        return state, 0.5 * (surprise @ weighted + jnp.log(jnp.linalg.det(spread)))
+        mean, covariance, loss = followed(jnp, place, *state, process, error, move)
+        return (mean, covariance), loss
 
     _, losses = jax.lax.scan(step, (0 * start[0], start), seen)
     return jnp.mean(losses)
@@ -192,22 +190,11 @@ def tracking_in_pytensor(noise, seen, move, shake, start, both):
     import pytensor
     import pytensor.tensor as pt
 
-    def step(place, mean, covariance, noise, move, shake, both):
-        process, error = pt.exp(noise[0]), pt.exp(noise[1])
-        mean = move @ mean
-        covariance = move @ covariance @ move.T + process * shake
-        surprise = place - mean[:2]
-        spread = covariance[:2, :2] + error * both
-        gain = pt.linalg.solve(spread, covariance[:2])
-        weighted = pt.linalg.solve(spread, surprise)
-        loss = 0.5 * (surprise @ weighted + pt.log(pt.linalg.det(spread)))
-        return mean + weighted @ covariance[:2], covariance - covariance[:, :2] @ gain, loss
-
     *_, losses = pytensor.scan(
-        step,
+        lambda *given: followed(pt, *given),
         sequences=seen,
         outputs_info=[0 * start[0], start, None],
-        non_sequences=[noise, move, shake, both],
+        non_sequences=[pt.exp(noise[0]) * shake, pt.exp(noise[1]) * both, move],
         strict=True,
         return_updates=False,
     )
