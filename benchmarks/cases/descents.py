@@ -239,18 +239,33 @@ def landings(start, charges, up, place, velocity):
     return descent_by_hand(landing_by_hand(charges, place, velocity), tuple(start.tolist()))[1]
 
 
-def bowl(x):
-    """Both descents are down the same bowl, since neither place moves the other."""
-    return x[0] * x[0] + x[1] * x[1], (2 * x[0], 2 * x[1])
+def squares(x):
+    return x[0] * x[0] + x[1] * x[1]
+
+
+def best_by_hand(x, start):
+    """Where the inner descent ends, whose slope a person sees."""
+    xx = squares(x)
+    return descent_by_hand(lambda y: (squares(y) - xx, (2 * y[0], 2 * y[1])), start)[0]
+
+
+def worst_by_hand(start):
+    """The slope is that of x alone: a place of x moves where the inner descent ends by nothing."""
+
+    def worst(x):
+        return squares(x) - squares(best_by_hand(x, start)), (2 * x[0], 2 * x[1])
+
+    return descent_by_hand(worst, start)
 
 
 def saddle_by_hand(start):
-    (a, b), _ = descent_by_hand(bowl, tuple(start.tolist()))
-    return np.float64(2 * (a + b)), ()
+    start = tuple(start.tolist())
+    x, _ = worst_by_hand(start)
+    return np.float64(sum(x) + sum(best_by_hand(x, start))), ()
 
 
-def bowls(start):
-    return descent_by_hand(bowl, tuple(start.tolist()))[1]
+def outer_turns(start):
+    return worst_by_hand(tuple(start.tolist()))[1]
 
 
 # ---- cases
@@ -296,5 +311,5 @@ def in_all_modes(title, *parts):
 
 CASES = [
     *in_all_modes("particle", particle, particle_in_jax, particle_example, particle_by_hand, landings),
-    *in_all_modes("saddle", saddle, saddle_in_jax, saddle_example, saddle_by_hand, bowls),
+    *in_all_modes("saddle", saddle, saddle_in_jax, saddle_example, saddle_by_hand, outer_turns),
 ]
