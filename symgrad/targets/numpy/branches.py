@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from symgrad.analysis.values import number
 from symgrad.core.graph import Node
-from symgrad.spelling import CHOICE, EITHER, NOT, OR, Code, Name, Truth, infix, tested
+from symgrad.spelling import CHOICE, EITHER, OR, Code, Name, Truth, infix, negated, tested
 from symgrad.targets.numpy.body import LONGEST, Expr
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
@@ -18,7 +18,7 @@ def write_branch(body: Structured, node: Node) -> None:
     items = body.items[node]
     given = [body.named(x) for x in operands]
     condition = body.read(pred)
-    test = tested(condition.code)
+    test, reads = tested(condition.code), (*condition.reads, *operands)
     body.consumed(node)
     parts = [_part(body, node, side, operands) for side in ("then", "other")]
     names, rebound = _names(body, node, parts)
@@ -41,14 +41,12 @@ def write_branch(body: Structured, node: Node) -> None:
             if item.aval.dtype == bool and not is_condition:
                 code = _as_truth(code, test, (then, other), sides)
         if len(code.text) <= LONGEST:
-            reads = [r for x in node.inputs for r in body.read(x).reads]
-            body.offer(item, Expr(code, condition.depth + 1, tuple(reads)))
+            body.offer(item, Expr(code, condition.depth + 1, reads))
             return
     first, second = [_without_idle_remarks(part.end()) for part in parts]
-    text = test.text if first else f"not {test.at(NOT)}"
+    text = (test if first else negated(test)).text
     if first or second:
         first, others = (first, _others(second)) if first else (second, [])
-        reads = [*condition.reads, *operands]
         body.write_down(node, Suite([f"if {text}:"], first, others, makes=node, reads=reads))
 
 
