@@ -52,6 +52,13 @@ class Negative(Code):
 
 
 @dataclass(slots=True, kw_only=True)
+class Not(Code):
+    """``not x``"""
+
+    operand: Code
+
+
+@dataclass(slots=True, kw_only=True)
 class Truth(Code):
     """A truth of NumPy's, and how it reads where it is only tested: as one of Python's."""
 
@@ -107,6 +114,16 @@ def call(function: str, arguments: Sequence[str]) -> Call:
 def tested(code: Code) -> Code:
     """A truth where it is only tested."""
     return code.test if isinstance(code, Truth) else code
+
+
+def negated(test: Code) -> Code:
+    """What holds where a test does not."""
+    return test.operand if isinstance(test, Not) else not_(test)
+
+
+def not_(x: Code) -> Not:
+    """``not x``, which is True or False."""
+    return Not(f"not {x.at(NOT)}", NOT, operand=x)
 
 
 def several(names: Sequence[str]) -> Code:

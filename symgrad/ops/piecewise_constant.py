@@ -11,12 +11,12 @@ from symgrad.ops.arguments import refuse_given
 from symgrad.ops.define import elementwise, flat, implements, operator
 from symgrad.ops.operands import as_input
 from symgrad.ops.spellings import connective_of_floats, connective_spelling
-from symgrad.spelling import NOT, Code, Truth, call, tested
+from symgrad.spelling import Truth, call, not_, tested
 
 
 def _scalar_not(node, x):
     """~True is -2."""
-    return Code(f"not {x.at(NOT)}", NOT)
+    return not_(x)
 
 
 def _not(node, x):

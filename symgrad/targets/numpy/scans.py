@@ -16,7 +16,7 @@ from symgrad.ops.control import SCAN, UNBOUNDED
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import spell_empty
 from symgrad.ops.define import TABLE
-from symgrad.spelling import ATOM, BOTH, COMPARE, NOT, SUM, Code, Name, call, several, tested
+from symgrad.spelling import ATOM, BOTH, COMPARE, SUM, Code, Name, call, negated, several, tested
 from symgrad.targets.numpy.body import LONGEST
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.memory_of_turns import allocated
@@ -314,7 +314,7 @@ class Loop(Stacks):
         head = runs if not self.is_while else f"while {runs or 'True'}:"
         if condition is None:
             return head, []
-        stop = Suite([f"if not {condition.at(NOT)}:"], [BREAK])
+        stop = Suite([f"if {negated(condition).text}:"], [BREAK])
         return head, [*tests, stop]
 
     def _runs(self, rows: Sequence[Code]) -> str:
