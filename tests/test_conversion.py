@@ -59,6 +59,17 @@ def test_random_programs_traced(seed):
         np.testing.assert_array_equal(given, f(x, xs.copy()))
 
 
+@pytest.mark.parametrize("seed", [*range(5), 5046, 5161, 5176])
+def test_random_programs_at_every_level(seed):
+    f = written(Writer(seed).function(), f"<random {seed}>")
+    rng = np.random.default_rng(seed)
+    x, xs = float(rng.normal()), rng.normal(size=4)
+    wanted, (_, slope) = f(x, xs.copy()), sg.value_and_grad(f, optimize=0, loops=3)(x, xs)
+    for level in (0, 1, 2):
+        assert sg.compile(f, optimize=level, loops=3)(x, xs) == pytest.approx(wanted, rel=1e-12)
+        assert sg.value_and_grad(f, optimize=level, loops=3)(x, xs) == pytest.approx((wanted, slope), rel=1e-10)
+
+
 # ---- each construct
 
 

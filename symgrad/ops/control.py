@@ -12,7 +12,7 @@ from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import is_name
 from symgrad.errors import GraphError
 from symgrad.ops.define import operator
-from symgrad.spelling import ATOM, Code
+from symgrad.spelling import Code, call
 
 UNBOUNDED = -1
 """The length of a loop that its test alone ends."""
@@ -204,7 +204,7 @@ NUMBER = operator(
     infer=lambda x: Aval((), x.dtype, True),
     vjp=lambda g, y, x: (g,),
     batch=lambda batched, x: x,
-    spell=lambda node, x: Code(f"{x.at(ATOM)}.item()"),
+    spell=lambda node, x: call(type(node.aval.dtype.type().item()).__name__, [x.text]),
     scalar=lambda node, x: x,
     signature=aligned,
     linear=True,

@@ -68,7 +68,7 @@ class FloatLoop(Loop):
         if _is_python(x):
             return code
         if x.op is CONSTANT:
-            return spell_number(x.constant.item(), True)
+            return _spelled(x)
         name = self.outer.floats.get(x)
         if name is None:
             name = Name(self.outer.names.fresh(f"{code.text}_" if isinstance(code, Name) else "number"))
@@ -87,7 +87,7 @@ class FloatLoop(Loop):
 
     def _started(self, x: Node, code: Code) -> Code:
         if x.op is CONSTANT and not x.aval.shape:
-            return spell_number(x.constant if x.aval.weak else np.asarray(x.constant).item(), True)
+            return _spelled(x)
         return code if _is_python(x) else _converted(x, code)
 
     def _row(self, x: Node, array: Code) -> Code:
@@ -106,6 +106,11 @@ def _body(outputs: Sequence[Node], scope: Scope) -> ScalarBody:
 
 def _is_python(x: Node) -> bool:
     return bool(x.aval.weak or x.aval.shape)
+
+
+def _spelled(constant: Node) -> Code:
+    """A number as one of Python's."""
+    return spell_number(np.asarray(constant.constant).item(), True)
 
 
 def _converted(x: Node, code: Code) -> Code:
