@@ -124,6 +124,20 @@ def newton(a):
             return x
 
 
+def bisection(x):
+    low, high = -3.0, 3.0
+    while True:
+        middle = 0.5 * (low + high)
+        if high - low < 1e-3:
+            break
+        if middle**3 + middle > x:
+            high = middle
+        else:
+            low = middle
+    rest = x - middle**3 - middle
+    return middle + rest / (3 * middle**2 + 1)
+
+
 def breaks(xs):
     total = 0.0
     for i, x in enumerate(xs):
@@ -279,6 +293,7 @@ NUMBERS = [
     member,
     until_small,
     newton,
+    bisection,
     asks_for_none,
     only_inside,
 ]

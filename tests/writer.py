@@ -106,10 +106,16 @@ class Writer:
             f"{k} < 4 and ({self.test()})",
             f"not {k} >= 5",
             f"{k} < 3 or ({k} < 5 and ({self.test()}))",
+            "True",
         )
-        self.lines += [f"{indent}{start}", f"{indent}while {self.random.choice(tests)}:", f"{indent}    {k} += 1"]
+        test = self.random.choice(tests)
+        self.lines += [f"{indent}{start}", f"{indent}while {test}:", f"{indent}    {k} += 1"]
+        if test == "True":
+            ends = self.random.choice((f"{k} > 4", f"{k} > 4 or ({self.test()})"))
+            self.lines += [f"{indent}    if {ends}:", f"{indent}        break"]
         self.block(indent + "    ", self.loops)
-        self.otherwise(indent, loop)
+        if test != "True":
+            self.otherwise(indent, loop)
 
     def otherwise(self, indent, loop):
         if self.random.random() < 0.25:

@@ -111,10 +111,12 @@ class _Jumps:
                     statement.orelse, rest = [*statement.orelse, *rest], []
                 elif not falls(statement.orelse):
                     statement.body, rest = [*statement.body, *rest], []
+            left = _leaves(statement)  # before flags take the place of what ends a `while True`
             done += self.statement(statement, loop)
-            if rest and flags and not _leaves(statement):
+            left = left and _leaves(statement)
+            if rest and flags and not left:
                 return [*done, self.guarded(flags, self.block(rest, loop), rest[0])]
-            if not rest or _leaves(statement):
+            if not rest or left:
                 break
         return done
 
