@@ -59,7 +59,7 @@ def test_random_programs_traced(seed):
         np.testing.assert_array_equal(given, f(x, xs.copy()))
 
 
-@pytest.mark.parametrize("seed", [*range(5), 5046, 5161, 5176])
+@pytest.mark.parametrize("seed", [*range(5), 5046, 5161, 5176, 6011, 6300])
 def test_random_programs_at_every_level(seed):
     f = written(Writer(seed).function(), f"<random {seed}>")
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ A branch that ends with a jump takes what follows into the other one; so most pr
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -45,15 +46,31 @@ class Straight(NamedTuple):
 
 def without_jumps(body: list[ast.stmt]) -> Straight:
     """The body of a function, which returns at its end only."""
-    jumps, end = _Jumps(), body[-1]
-    if not any(isinstance(n, ast.Return) for s in body if not isinstance(s, ast.Return) for n in within([s])):
-        first = next((i for i, s in enumerate(body) if isinstance(s, ast.Return)), len(body))
-        return Straight([*jumps.block(body[:first], None), *body[first : first + 1]], jumps.flags)
+    jumps, body = _Jumps(), reachable(body)
+    end = body[-1]
+    before = body[:-1] if isinstance(end, ast.Return) else body
+    if not any(isinstance(n, ast.Return) for n in within(before)):
+        return Straight([*jumps.block(before, None), *body[len(before) :]], jumps.flags)
     if falls(body):
         body = [*body, ast.copy_location(ast.Return(None), end)]
     body = [assign(RETURNED, ast.Constant(False), body[0]), *jumps.block(body, None)]
     result = ast.fix_missing_locations(ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), end))
     return Straight([*body, result], jumps.flags)
+
+
+def reachable(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Statements without what stands behind a jump, here and within."""
+    kept: list[ast.stmt] = []
+    for statement in body:
+        if not isinstance(statement, SCOPES):
+            parts = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
+            for part, name in itertools.product(parts, ("body", "orelse", "finalbody")):
+                if hasattr(part, name):
+                    setattr(part, name, reachable(getattr(part, name)))
+        kept.append(statement)
+        if _leaves(statement):
+            break
+    return kept
 
 
 def falls(body: Sequence[ast.stmt]) -> bool:
@@ -111,12 +128,10 @@ class _Jumps:
                     statement.orelse, rest = [*statement.orelse, *rest], []
                 elif not falls(statement.orelse):
                     statement.body, rest = [*statement.body, *rest], []
-            left = _leaves(statement)  # before flags take the place of what ends a `while True`
             done += self.statement(statement, loop)
-            left = left and _leaves(statement)
-            if rest and flags and not left:
+            if rest and flags:
                 return [*done, self.guarded(flags, self.block(rest, loop), rest[0])]
-            if not rest or left:
+            if not rest:
                 break
         return done
 
