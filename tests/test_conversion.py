@@ -59,7 +59,7 @@ def test_random_programs_traced(seed):
         np.testing.assert_array_equal(given, f(x, xs.copy()))
 
 
-@pytest.mark.parametrize("seed", [*range(5), 5046, 5161, 5176, 6011, 6300])
+@pytest.mark.parametrize("seed", range(8))
 def test_random_programs_at_every_level(seed):
     f = written(Writer(seed).function(), f"<random {seed}>")
     rng = np.random.default_rng(seed)
@@ -67,7 +67,8 @@ def test_random_programs_at_every_level(seed):
     wanted, (_, slope) = f(x, xs.copy()), sg.value_and_grad(f, optimize=0, loops=3)(x, xs)
     for level in (0, 1, 2):
         assert sg.compile(f, optimize=level, loops=3)(x, xs) == pytest.approx(wanted, rel=1e-12)
-        assert sg.value_and_grad(f, optimize=level, loops=3)(x, xs) == pytest.approx((wanted, slope), rel=1e-10)
+        value, again = sg.value_and_grad(f, optimize=level, loops=3)(x, xs)
+        assert (value, float(again)) == pytest.approx((wanted, float(slope)), rel=1e-10)
 
 
 # ---- each construct
@@ -165,6 +166,48 @@ def settled(xs):
     else:
         size = size + 1000
     return size
+
+
+def a_flag_that_is_known(xs):
+    """The inner loop is given a truth that nothing sets: n is known."""
+    a, n = xs[0], 2
+    for i in range(4):
+        for x in xs:
+            a = 0.2 * np.sin(a) * xs[1] + 0.25 * x
+            k = 0.0 * xs[0]
+            while k < 3 or (k < 5 and n >= 0.7):
+                k += 1
+                if n <= -0.4:
+                    return a * i
+    return a
+
+
+def never_reached(xs):
+    """A return behind a jump sets no flag."""
+    k, a = 0, xs[0]
+    while k < 3 or (k < 5 and a > 1):
+        k += 1
+        if a <= 0.7:
+            a += xs[1] * 0.25
+        else:
+            continue
+            for i in range(5):
+                if a > i:
+                    return a
+        a *= 1.25
+    return a
+
+
+def numbers_of_which_one_is_the_largest(xs):
+    """Bound anew, though a branch may give it another name: numbers are not written into."""
+    a, b, c = xs[0], 1.5, 0.0
+    for _ in range(4):
+        a = max(a, -0.4)
+        for x in reversed(xs):
+            b = (a if c <= 1.25 or xs[1] > b else 0.3) + 0.25 * x
+            a -= c
+            c = min(a, 0.3, b)
+    return a + b + c
 
 
 def nested(xs):
@@ -300,6 +343,9 @@ NUMBERS = [
 ROWS = [
     breaks,
     settled,
+    a_flag_that_is_known,
+    never_reached,
+    numbers_of_which_one_is_the_largest,
     nested,
     after_the_loop,
     in_place,
@@ -340,6 +386,23 @@ def test_functions_of_an_array(f, number):
         value, slope = sg.value_and_grad(f, optimize=level, loops=3)(xs)
         assert value == pytest.approx(f(xs), rel=1e-13)
         assert slope @ direction == pytest.approx(wanted, rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, xs: max(x, 0.5) * xs,
+        lambda x, xs: xs * min(x, 3, xs[2] * 0 + 2),
+        lambda x, xs: xs / max([x, 2 * x]),
+        lambda x, xs: xs * sorted([x, 3.0, 1.0])[1],
+    ],
+)
+def test_numbers_of_pythons_stay_such(f):
+    xs = np.arange(3, dtype=np.float32)
+    for level in (0, 1, 2):
+        value = sg.compile(f, optimize=level)(2.5, xs)
+        assert value.dtype == np.float32
+        np.testing.assert_array_equal(value, f(2.5, xs))
 
 
 @pytest.mark.parametrize("f", ROWS)

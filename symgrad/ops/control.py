@@ -12,7 +12,7 @@ from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import is_name
 from symgrad.errors import GraphError
 from symgrad.ops.define import operator
-from symgrad.spelling import Code, call
+from symgrad.spelling import call
 
 UNBOUNDED = -1
 """The length of a loop that its test alone ends."""

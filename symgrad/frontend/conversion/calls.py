@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.merging import is_numeric
 from symgrad.frontend.conversion.state import check_draw, check_length
 from symgrad.frontend.interception import length_of
+from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import is_traced
 
 
@@ -57,8 +58,16 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
         return plain(items) if len(args) == 1 else plain(*args)
     best = items[0]
     for x in items[1:]:
-        best = np.where(better(x, best), x, best)
+        best = _as_one_of([x, best], np.where(better(x, best), x, best))
     return best
+
+
+def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
+    """A value without axes as a number of Python's if these are such, and else of NumPy's, unless one is an array."""
+    if all(x.aval.weak if is_traced(x) else type(x) in (int, float) for x in xs):
+        return NUMBER(y)
+    y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))
+    return y
 
 
 def _any(items: Any) -> Any:
@@ -102,13 +111,16 @@ def _total(items: Any, /, start: Any = 0) -> Any:
 
 def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
     """Numbers in order: a long array gives a list as a loop does that fills one."""
+    numbers: Sequence[Any] = ()
     if type(items) in (list, tuple, range) and len(items) and all(map(is_numeric, items)):
         like = next(filter(is_traced, (*items, *[converted(key)(x) for x in items[:1] if key])), None)
-        items = items if like is None else np.array([*items], like=like)
+        numbers, items = items, items if like is None else np.array([*items], like=like)
     if not is_traced(items) or items.ndim != 1:
         return builtins.sorted(items, key=key, reverse=reverse)
     found = iteration.ordered(items, key, bool(reverse)) if key or reverse else np.sort(items)
-    return Listing(found.graph, found.node) if _is_long(found.shape[0]) else list(found)
+    if _is_long(found.shape[0]):
+        return Listing(found.graph, found.node)
+    return [_as_one_of(numbers, x) for x in found] if numbers else list(found)
 
 
 def _are_there(items: Any) -> bool:
