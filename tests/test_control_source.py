@@ -554,6 +554,21 @@ def test_the_name_of_what_is_carried_on_is_not_taken_by_another_value(level):
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
+def test_what_a_loop_starts_from_keeps_its_name_while_turns_read_it(level):
+    def f(s):
+        t = 0.0
+        while t < 30:
+            new = s
+            while new < 5:
+                new = s + 1.1 * new
+            s = new
+            t = t + s
+        return s
+
+    assert_runs(f, 0.3, levels=[level])
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
 def test_what_goes_on_under_two_names_is_read_before_its_own_has_the_next_value(level):
     def f(a, b, c):
         for _ in range(20):

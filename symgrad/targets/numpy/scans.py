@@ -206,7 +206,7 @@ class Loop(Stacks):
         expr = outer.read(x)
         if self.twin:
             name = self.twin.names[i]
-        elif item and self._may_start_as(item, x) and outer.take_name(item, self.node):
+        elif item and self._may_start_as(item, i) and outer.take_name(item, self.node):
             name = outer.name(item)
         else:
             name = Name(outer.names.fresh(hint) if hint else outer.names.temporary())
@@ -219,14 +219,14 @@ class Loop(Stacks):
             outer.names.rename(x, name.text)
         return name
 
-    def _may_start_as(self, item: Node, x: Node) -> bool:
+    def _may_start_as(self, item: Node, i: int) -> bool:
         """Whether nothing of the loop but this start reads what has the name that a result gets in the end."""
         outer = self.outer
         name = outer.goes.get(item, "")
         if any(name == each.text for each in self.names):
             return False
         old = outer.passed.get(name, ())
-        others = [y for y in self.node.inputs if y is not x]
+        others = [y for k, y in enumerate(self.node.inputs) if k != 1 + i]  # a start may be read by turns as well
         return not any(r in old for reads in (self.asked, *(outer.read(y).reads for y in others)) for r in reads)
 
     def _started(self, x: Node, code: Code) -> Code:
