@@ -26,6 +26,7 @@ from symgrad.control.dead import drop_dead_results
 from symgrad.control.fission import compute_ahead
 from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import hoist_invariants, know_constants
+from symgrad.control.inverses import use_inverses
 from symgrad.control.kept import keep_less
 from symgrad.control.scalar_replacement import replace_arrays
 from symgrad.control.slices import slice_reads, slice_reads_within
@@ -252,6 +253,13 @@ OPTIMISE = (
         takes="loops over arrays of a few numbers",
         gives="loops over these numbers, where Python is faster than NumPy is with them",
         why="how much a turn has to do is known once rules have been applied; what is kept of it is not chosen yet",
+    ),
+    Stage(
+        in_bodies(use_inverses),
+        level=2,
+        takes="loops whose turns solve small systems of equations",
+        gives="loops that multiply with inverses",
+        why="what a loop keeps for its pullback is chosen next, and inverses serve both",
     ),
     Stage(
         in_bodies(choose_kept),

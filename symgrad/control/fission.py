@@ -113,16 +113,16 @@ def compute_ahead(graph: Graph, numerics: str = "stable") -> Graph:
     """What turns compute of slices alone, for all turns at once before the loop: products, and what is small."""
     instead: dict[Node, Made] = {}
     for node, loop in whole_loops(graph.compound):
-        known = _Known(Split(node, loop))
+        known = Known(Split(node, loop))
         if numerics == "stable" and (sums := known.sums()):
             loop = loop.rewritten(partial(copied, instead=sums))
-            known = _Known(Split(node, loop))
+            known = Known(Split(node, loop))
         if ahead := known.last():
             instead |= instead_of(_with_slices_for(loop, ahead), node, {})
     return copied(graph, instead) if instead else graph
 
 
-class _Known:
+class Known:
     """What a turn makes of slices alone, and of what all turns read, as far as it is worth it ahead."""
 
     def __init__(self, split: Split) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from symgrad.analysis.aliases import memory_of
 from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
+from symgrad.control.places import turns_of
 from symgrad.core.graph import ITEM, Graph, Node, depends, needed
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import same
@@ -79,11 +80,10 @@ def _stack(x: Node, loops: Mapping[Node, Loop]) -> int | None:
 
 def _run_alike(there: Loop, back: Loop) -> bool:
     """Whether one loop goes through the turns of the other, from the last to the first."""
-    if there.turns is None or back.turns is None or there.reverse == back.reverse:
-        return False
     if None not in (there.place_size, back.place_size) and there.place_size != back.place_size:
         return False
-    return same(there.turns, back.turns)
+    m, n = (loop.turns if loop.turns is not None else turns_of(loop.length) for loop in (there, back))
+    return there.reverse != back.reverse and m is not None and n is not None and same(m, n)
 
 
 class _Joint:
