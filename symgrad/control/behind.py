@@ -125,7 +125,7 @@ class _Behind:
         """How a result is made of stacks, which come behind what is carried."""
 
         def result(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-            stack = lambda k: graph.add(ITEM, (image[self.node],), (("index", carried + k),))
+            stack = lambda k: graph.item(image[self.node], carried + k)
             stacks = {y: image[x] for y, x in self.slices.items()}
             stacks |= {y: stack(k) for k, y in enumerate(self.stacked)}
             return made(graph, image, stacks)

@@ -140,7 +140,7 @@ class _Joint:
         backwards = self.loop_back(places)
 
         def appended(new: Graph, image: Mapping[Node, Node]) -> Node:
-            stacks = {x: new.add(ITEM, (image[there.node],), (("index", i),)) for x, i in places.items()}
+            stacks = {x: new.item(image[there.node], i) for x, i in places.items()}
             return backwards.appended(new, {**image, **stacks})
 
         instead = instead_of(loop.appended, there.node, results)

@@ -213,7 +213,7 @@ def instead_of(appended: Appended, node: Node, items: Mapping[Node, int | Node])
 
 
 def _result(node: Node, i: int) -> Made:
-    return lambda new, image: Variable(new, new.add(ITEM, (image[node],), (("index", i),)))
+    return lambda new, image: Variable(new, new.item(image[node], i))
 
 
 def image_of(x: Node) -> Made:

@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.analysis.uses import users_of
 from symgrad.control.opened import Carried, Opened, Read, stand_in
 from symgrad.control.places import Line, indexed, items_of_key, length_of, line_of, places_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, reached
+from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Size, at_most
 from symgrad.frontend.bodies import promoted
@@ -49,7 +49,7 @@ class Filled(NamedTuple):
         """How it is made of what a loop has become."""
 
         def filled(graph: Graph, image: Mapping[Node, Node]) -> Variable:
-            stack = Variable(graph, graph.add(ITEM, (image[loop],), (("index", self.stack),)))
+            stack = Variable(graph, graph.item(image[loop], self.stack))
             key = (*[slice(None)] * self.axis, slice(*self.places))
             return put(Variable(graph, image[self.array]), key, np.moveaxis(stack, 0, self.axis))
 

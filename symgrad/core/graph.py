@@ -306,6 +306,14 @@ class Graph:
         """A stand-in that a derivative is linear in and that therefore vanishes from it: never evaluated."""
         return self.add(SEED, (), (("aval", aval), ("tag", len(self.nodes))))
 
+    def item(self, node: Node, i: int) -> Node:
+        """One of the results of a node with several."""
+        return self.add(ITEM, (node,), (("index", i),))
+
+    def items(self, node: Node) -> list[Node]:
+        """All of them."""
+        return [self.item(node, i) for i in range(len(node.aval))]
+
     def leave_body(self, since: int) -> None:
         """Note that what was made since belongs to a body."""
         while self.bodies and self.bodies[-1][0] >= since:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from symgrad.core.graph import CONSTANT, SIZE, Graph, Node
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
-from symgrad.derivatives.bodies import Back, appended, as_number, item, seed_for, strong, zeros
+from symgrad.derivatives.bodies import Back, appended, as_number, seed_for, strong, zeros
 from symgrad.derivatives.loops import Loop, Turns, number_of
 from symgrad.derivatives.segments import is_segmented, through_segments
 from symgrad.derivatives.totals import added
@@ -90,7 +90,7 @@ class _Backward(Loop):
             not self.reverse,
             place_size=self.parts.place_size,
         ).recorded(graph, {x: as_number(graph, slot, x) for x, slot in slots.items()})
-        results = fixed | {i: item(graph, backward, k) for k, i in enumerate([*live, *summed, *stacked])}
+        results = fixed | {i: graph.item(backward, k) for k, i in enumerate([*live, *summed, *stacked])}
         return {i + 1: g for i, g in results.items() if i in self.active}
 
     def start(self, i: int) -> Node:
@@ -143,8 +143,8 @@ class _Backward(Loop):
         places |= {x: len(results) + k for k, x in enumerate(new)}
         kept_too = [promoted(self.graph, x, strong(x.aval)) for x in new]
         node = self.again([*results, *kept_too]) if new else self.node
-        count = item(self.graph, node, len(node.aval) - 1) if self.tested else self.length
-        return {x: item(self.graph, node, places[x]) for x in kept}, count
+        count = self.graph.item(node, len(node.aval) - 1) if self.tested else self.length
+        return {x: self.graph.item(node, places[x]) for x in kept}, count
 
 
 def _through_mirrored(

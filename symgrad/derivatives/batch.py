@@ -180,8 +180,7 @@ class Batching(NamedTuple):
         image = graph.rebuild(node, tuple([x.value.node for x in inputs]), node.where)
         if type(node.aval) is Aval:
             return Image(Variable(graph, image), None)
-        items = [graph.add(ITEM, (image,), (("index", i),)) for i in range(len(node.aval))]
-        return tuple([Image(Variable(graph, item), None) for item in items])
+        return tuple([Image(Variable(graph, y), None) for y in graph.items(image)])
 
     def result(self, y: Node, images: Mapping[Node, Any], axis: int) -> Variable:
         """The image of an output, with the new axis at a place."""

@@ -111,7 +111,7 @@ def ruled(call: Call) -> list[Image]:
     inputs = (*whole, *region.parameters[len(own) :])
     rule = params["rule"].over_rows(call.batched[: params["rule"].count])
     node = graph.add(CUSTOM, inputs, (("region", region), ("rule", rule)))
-    items = [graph.add(ITEM, (node,), (("index", i),)) for i in range(len(made))]
+    items = graph.items(node)
     return _images([Variable(graph, x) for x in items], [True] * len(items))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, depends, needed, reached
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, depends, needed, reached
 from symgrad.core.region import Region, inline
 from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.variable import Variable
@@ -95,11 +95,6 @@ def zeros(graph: Graph, aval: Aval) -> Node:
 def as_number(graph: Graph, x: Node, like: Node) -> Node:
     """A value as a number of Python's, where it stands for one."""
     return NUMBER(Variable(graph, x)).node if like.aval.weak and not x.aval.weak else x
-
-
-def item(graph: Graph, node: Node, i: int) -> Node:
-    """One of the results of a node."""
-    return graph.add(ITEM, (node,), (("index", i),))
 
 
 Back = Callable[[Body, Mapping[Node, Node], Sequence[Node], dict[Node, Node]], dict[Node, Node]]

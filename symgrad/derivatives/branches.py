@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
 from symgrad.core.region import Region, closed, regions_of
-from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, images, item, strong, zeros
+from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, images, strong, zeros
 from symgrad.derivatives.totals import added
 from symgrad.ops.control import COND
 
@@ -61,10 +61,10 @@ def through_branch(
     slots = [graph.seed(_aval(pair)) for pair in pairs]
     if pairs:
         extended = _extended(graph, node, sides, pairs)
-        bound |= {slot: item(graph, extended, len(node.aval) + k) for k, slot in enumerate(slots)}
+        bound |= {slot: graph.item(extended, len(node.aval) + k) for k, slot in enumerate(slots)}
     results = [_of_slots(graph, ys, [*bound], [pair[k] for pair in pairs], slots) for k, ys in enumerate(made)]
     backward = _branch(graph, node.inputs[0], results, bound)
-    return {i: item(graph, backward, k) for k, i in enumerate(wanted)}
+    return {i: graph.item(backward, k) for k, i in enumerate(wanted)}
 
 
 def tangents_of_branch(
@@ -83,7 +83,7 @@ def tangents_of_branch(
         made = [each[k] or zeros(graph, strong(side.results[wanted[k]].aval)) for k in flows]
         results.append([*side.results, *made])
     again = _branch(graph, node.inputs[0], results, bound)
-    return {wanted[k]: item(graph, again, len(node.aval) + place) for place, k in enumerate(flows)}
+    return {wanted[k]: graph.item(again, len(node.aval) + place) for place, k in enumerate(flows)}
 
 
 def _aval(pair: Pair) -> Aval:

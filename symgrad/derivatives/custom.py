@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import ITEM, Graph, Node, depends, reached
+from symgrad.core.graph import Graph, Node, depends, reached
 from symgrad.core.provenance import Where, assigned_name
 from symgrad.core.region import closed
 from symgrad.derivatives.hooks import array_for
@@ -87,7 +87,7 @@ class Custom:
         region = closed(graph, own, made, depends(reached(made), own).__contains__)
         params = (("region", region), ("rule", call))
         node = graph.add(CUSTOM, (*inputs, *region.parameters[len(own) :]), params)
-        items = [graph.add(ITEM, (node,), (("index", i),)) for i in range(len(ys))]
+        items = graph.items(node)
         name = assigned_name() if graph.provenance is None and len(items) == 1 else None
         if name is not None:
             graph.label(items[0], name)

@@ -388,7 +388,7 @@ class _Pullback:
         if g is not None:
             return self.primal(node), g.settled(), g.mask
         parts = self.parts.pop(node)
-        ys = [Variable(self.graph, self.graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval))]
+        ys = [Variable(self.graph, y) for y in self.graph.items(node)]
         totals = {i: shares.total() for i, shares in parts.items()}
         gs = [totals[i].settled() if i in totals else np.zeros_like(y) for i, y in enumerate(ys)]
         return ys, gs, totals[0].mask if len(ys) == 1 else None

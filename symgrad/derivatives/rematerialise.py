@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.core.graph import CONSTANT, ITEM, Graph, Node, depends
+from symgrad.core.graph import CONSTANT, Graph, Node, depends
 from symgrad.core.region import Region, inline
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER, CHECKPOINT
@@ -31,4 +31,4 @@ def as_checkpoint(graph: Graph, region: Region) -> list[Variable]:
     if not region.parameters:
         return [Variable(graph, y) for y in region.results]
     node = graph.add(CHECKPOINT, region.parameters, (("region", region),))
-    return [Variable(graph, graph.add(ITEM, (node,), (("index", i),))) for i in range(len(region.results))]
+    return [Variable(graph, y) for y in graph.items(node)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.region import Region, cut, mark
-from symgrad.derivatives.bodies import Back, Body, appended, as_number, images, item, strong
+from symgrad.derivatives.bodies import Back, Body, appended, as_number, images, strong
 from symgrad.derivatives.loops import Loop, Turns
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import UnsupportedError
@@ -130,7 +130,7 @@ class _Nest(Loop):
         turns = length if type(length) is int and not self.tested else graph.sizes.turns()
         loop = Turns(lift(graph, length), dict(zip(carry, values, strict=True)), turn, {}, {}, made, turns, False, test)
         node = loop.recorded(graph, {})
-        return [item(graph, node, i) for i in range(len(values))]
+        return [graph.item(node, i) for i in range(len(values))]
 
     def turns_of(self, start: Any, most: Any, size: Any) -> Any:
         """How many turns of so many a loop has."""

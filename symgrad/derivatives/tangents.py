@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import Graph, Node
-from symgrad.derivatives.bodies import Forth, dot_for, item, strong, zeros
+from symgrad.derivatives.bodies import Forth, dot_for, strong, zeros
 from symgrad.derivatives.branches import tangents_of_branch
 from symgrad.derivatives.loops import Loop
 from symgrad.ops.control import COND, TRANSPOSED
@@ -21,7 +21,7 @@ def left_to_transpose(
     """What stands for the cotangents of the inputs of a node, by their numbers, until it is pulled back itself."""
     params = (("active", tuple(active)), ("of", node), ("results", tuple(cotangents)))
     made = graph.add(TRANSPOSED, tuple(cotangents.values()), params)
-    return {i: item(graph, made, k) for k, i in enumerate(active)}
+    return {i: graph.item(made, k) for k, i in enumerate(active)}
 
 
 def transposed(
@@ -59,4 +59,4 @@ def _tangents_of_loop(
     )
     places = {i: n + k for k, i in enumerate(live)}
     places |= {i: len(results) + len(live) + k for k, i in enumerate(stacked)}
-    return {i: item(graph, again, places[i]) for i in wanted if i in places}
+    return {i: graph.item(again, places[i]) for i in wanted if i in places}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, ITEM, Aval, Graph, Node, Op
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.region import Region, closed
 from symgrad.core.shapes import same_shape
@@ -256,7 +256,7 @@ _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
 def _items(graph: Graph, op: Op, inputs: Sequence[Node], params: dict[str, Any]) -> list[Variable]:
     """The results of a loop or a branch, under the names that the user's line gives them."""
     node = graph.add(op, tuple(inputs), freeze(op, params))
-    items = [graph.add(ITEM, (node,), (("index", i),)) for i in range(len(node.aval))]
+    items = graph.items(node)
     if graph.provenance is None:
         names = [assigned_name()] if len(items) == 1 else unpacked_names(returned=True)
         for item, name in zip(items, names, strict=False) if len(names) == len(items) else ():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import ITEM, Aval, Graph, Node, Op, is_view
+from symgrad.core.graph import Aval, Graph, Node, Op, is_view
 from symgrad.core.provenance import assigned_name, unpacked_names
 from symgrad.core.shapes import product
 from symgrad.core.size_expressions import computed, symbol
@@ -308,7 +308,7 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
     known = len(graph.nodes)
     node = graph.add(op, nodes, freeze(op, params))
     if type(node.aval) is not Aval:
-        return tuple(Variable(graph, graph.add(ITEM, (node,), (("index", i),))) for i in range(len(node.aval)))
+        return tuple(Variable(graph, y) for y in graph.items(node))
     if graph.provenance is None and node.id >= known:
         name = assigned_name()
         if name is not None:
