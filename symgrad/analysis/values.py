@@ -74,10 +74,12 @@ def is_range(array: Node, size: Any) -> bool:
 def raises_at_zero(node: Node) -> bool:
     """Whether Python, where it computes a node of its numbers, raises for a zero of which NumPy makes an infinity."""
     pole = None if node.op.pole is None else node.inputs[node.op.pole]
-    return pole is not None and pole.op is not CONSTANT and not _never_zero(pole)
+    return pole is not None and not _never_zero(pole)
 
 
 def _never_zero(x: Node) -> bool:
+    if x.op is CONSTANT:
+        return bool(np.all(x.constant != 0))
     size = dict(x.params)["value"] if x.op is SIZE else None
     return isinstance(size, Dim) and size.scope.decide(operator.gt, size.expr) is True
 

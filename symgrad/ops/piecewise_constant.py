@@ -33,8 +33,12 @@ for ufunc, symbol in (
 for ufunc, scalar_form in (
     (np.logical_xor, "bool(a) != bool(b)"), (np.signbit, "math.copysign(1.0, a) < 0"),
     (np.isnan, "math.isnan"), (np.isfinite, "math.isfinite"), (np.isinf, "math.isinf"),
-    (np.floor, "math.copysign(math.floor(a), a)"), (np.ceil, "math.copysign(math.ceil(a), a)"),
-    (np.trunc, "math.copysign(math.trunc(a), a)"), (np.rint, "math.copysign(round(a), a)"),
+    *[
+        (ufunc, f"math.copysign({form}(a), a) if abs(a) < 1e16 else a")  # larger ones are integers
+        for ufunc, form in (
+            (np.floor, "math.floor"), (np.ceil, "math.ceil"), (np.trunc, "math.trunc"), (np.rint, "round"),
+        )
+    ],
     (np.gcd, None), (np.lcm, None), (np.bitwise_count, None), (np.spacing, None),
 ):  # fmt: skip
     elementwise(ufunc, flat, scalar=scalar_form)

@@ -3,60 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, Node
 from symgrad.core.region import Region
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.join import STACK
 from symgrad.spelling import ATOM, Call, Code, Name, call, spell_number
-from symgrad.targets.numpy.names import Scope
-from symgrad.targets.numpy.scalars import BOOL, EXCEPT, ScalarBody, may_raise
+from symgrad.targets.numpy.names import FLOATS, Numbers, Scope
+from symgrad.targets.numpy.scalars import BOOL, ScalarBody, may_raise
 from symgrad.targets.numpy.scans import Loop
-from symgrad.targets.numpy.statements import Assign, Suite
+from symgrad.targets.numpy.second_run import find_pythons, run_twice
+from symgrad.targets.numpy.statements import Assign
 from symgrad.targets.numpy.structured import Structured
 
 
 def write_float_loop(outer: Structured, node: Node) -> None:
-    """A loop over single numbers; where Python may raise, and NumPy goes on, once more with NumPy."""
+    """A loop over single numbers; where Python may raise, and NumPy goes on, it runs again on NumPy's."""
     if not may_raise(node):
         FloatLoop(outer, node).write()
         return
     for x in node.inputs:
         outer.named(x)
-    loop = FloatLoop(outer, node, is_tried=True)
-    before, outer.written = outer.written, []
-    loop.write()
-    floats, outer.written = outer.written, []
-    Loop(outer, node, twin=loop).write()
-    tried = Suite(["try:"], floats, [Suite([EXCEPT], outer.written)], makes=node, reads=node.inputs)
-    outer.written = [*before, tried]
+    TriedLoop(outer, node).write()
 
 
 class FloatLoop(Loop):
     """The source of a loop whose numbers are Python's; arrays of which it takes them stay arrays."""
 
-    def __init__(self, outer: Structured, node: Node, is_tried: bool = False) -> None:
-        self.is_tried = is_tried
-        super().__init__(outer, node)
+    numbers = FLOATS
 
     def _part(self, region: Region, results: Sequence[Node]) -> Structured:
-        return self.outer.part(self.node, region, results, deeper=1, like=_body)
+        return self.outer.part(self.node, region, results, deeper=1, like=self._body)
+
+    def _body(self, outputs: Sequence[Node], scope: Scope) -> ScalarBody:
+        return ScalarBody(outputs, replace(scope, numbers=self.numbers))
 
     def write(self) -> None:
-        super().write()
+        self._write_loop()
         for i, item in self.items.items():
             if i < self.carried and not item.aval.weak and not item.aval.shape and not self._is_for_an_array(item):
                 name = self.outer.name(item)
                 kind = "np.bool_" if item.aval.dtype == BOOL else "np.float64"
                 self.outer.written.append(Assign((name,), call(kind, [name.text])))
 
+    def _write_loop(self) -> None:
+        super().write()
+
     def _is_for_an_array(self, item: Node) -> bool:
         """Whether a number goes into arrays alone, which make it NumPy's."""
         return item not in self.outer.outputs and all(user.op is STACK for user in self.outer.uses[item])
 
     def makes(self, item: Node) -> bool:
-        return not self.is_tried and not item.aval.shape
+        return not item.aval.shape
 
     def is_listed(self, item: Node) -> bool:
         return True
@@ -76,9 +77,6 @@ class FloatLoop(Loop):
             self.outer.written.append(Assign((name,), _converted(x, code), reads=(x,)))
         return name
 
-    def _may_go_on(self, x: Node) -> bool:
-        return not self.is_tried and super()._may_go_on(x)
-
     def _go_on(self, x: Node, copied: bool) -> Name:
         name = super()._go_on(x, copied)
         if not _is_python(x):
@@ -88,7 +86,7 @@ class FloatLoop(Loop):
     def _started(self, x: Node, code: Code) -> Code:
         if x.op is CONSTANT and not x.aval.shape:
             return _spelled(x)
-        return code if _is_python(x) else _converted(x, code)
+        return code if _is_python(x) else _converted(x, code, self.numbers.kind)
 
     def _row(self, x: Node, array: Code) -> Code:
         if x in self.outer.lists:
@@ -100,8 +98,24 @@ class FloatLoop(Loop):
         return f"reversed({numbers})" if self.reverse else numbers
 
 
-def _body(outputs: Sequence[Node], scope: Scope) -> ScalarBody:
-    return ScalarBody(outputs, scope)
+class TriedLoop(FloatLoop):
+    """A loop on Python's floats, and by the same text on NumPy's numbers where those raise."""
+
+    is_tried = True
+
+    def __init__(self, outer: Structured, node: Node) -> None:
+        names = outer.names
+        pythons: set[Node] = set()
+        starts = loop_of(node).starts
+        find_pythons(node, [x not in starts or x.op is CONSTANT or _is_python(x) for x in node.inputs], pythons)
+        self.numbers = Numbers(names.local("number"), names.local("m"), pythons)
+        super().__init__(outer, node)
+
+    def _write_loop(self) -> None:
+        outer = self.outer
+        before, outer.written = outer.written, []
+        super()._write_loop()
+        outer.written = [*before, *run_twice(outer.written, self.numbers, self.node)]
 
 
 def _is_python(x: Node) -> bool:
@@ -113,6 +127,6 @@ def _spelled(constant: Node) -> Code:
     return spell_number(np.asarray(constant.constant).item(), True)
 
 
-def _converted(x: Node, code: Code) -> Code:
+def _converted(x: Node, code: Code, kind: str = "float") -> Code:
     given = code.arguments if isinstance(code, Call) and code.function == "np.float64" else [code.text]
-    return call("bool" if x.aval.dtype == BOOL else "float", given)
+    return call("bool" if x.aval.dtype == BOOL else kind, given)

@@ -29,7 +29,7 @@ class Looping(Control):
     """Writes programs with loops over blocks of rows."""
 
     def assign_items(self, node: Node) -> None:
-        if node.op is SCAN and self.quick and self.scope.floats and runs_on_floats(node):
+        if node.op is SCAN and self.quick and runs_on_floats(node):
             write_float_loop(self, node)
             return
         if node.op is not LOOP:

@@ -131,8 +131,7 @@ def emit(
     own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     called = excerpt(defined.values())
     kept, definitions = _constants(scope.constants, own, standalone=checks is not None)
-    texts = [line.text for line in printed([*scope.definitions, *written])]
-    math = ["import math"] * any("math." in text for text in texts if not text.startswith("#"))
+    math = ["import math"] * bool(mentioned(["math"], [*scope.definitions, *written]))
     paths = ["from pathlib import Path"] * (bool(kept) and checks is not None)
     top = [
         *_docstring(header, graph.inputs, [*packages, *packages_of(called)]),

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NamedTuple
 
 from symgrad.core.graph import Literal, Node, Op
 from symgrad.core.text import CALLED, identifier
@@ -108,6 +109,17 @@ class Names:
         return identifier(hint)
 
 
+class Numbers(NamedTuple):
+    """What source on floats calls their type and the module of their functions."""
+
+    kind: str = "float"
+    functions: str = "math"
+    pythons: Collection[Node] = ()  # values that are Python's also where the source runs on NumPy's numbers
+
+
+FLOATS = Numbers()
+
+
 @dataclass
 class Scope:
     """What the body of a function shares with the loops in it."""
@@ -119,7 +131,7 @@ class Scope:
     called: set[str] = field(default_factory=set)  # functions of the runtime
     forms: dict[Op, str] = field(default_factory=dict)  # functions on Python floats that `math` does not have
     definitions: list[Statement] = field(default_factory=list)  # of these
-    floats: bool = True  # whether loops over numbers run on Python floats
+    numbers: Numbers = FLOATS
     sizes: Collection[str] = ()  # the symbols that are mentioned
     depth: int = 0  # how many loops stand around
     counts: str = "tijk"  # what turns are counted by, from the outermost loop inwards

@@ -22,10 +22,10 @@ from symgrad.ops.elementwise import POWER, RECIPROCAL
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slot, spell_key
 from symgrad.ops.marks import ALIAS, STOP
-from symgrad.spelling import ATOM, Code, call, spell_number
+from symgrad.spelling import ATOM, Call, Code, call, spell_number
 from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.control import Control
-from symgrad.targets.numpy.names import Scope, global_name
+from symgrad.targets.numpy.names import Numbers, Scope, global_name
 from symgrad.targets.numpy.places import origins
 from symgrad.targets.numpy.stacks import takes_rows_of
 from symgrad.targets.numpy.statements import Suite, returned
@@ -140,7 +140,7 @@ def may_raise(node: Node) -> bool:
         return any(may_raise(x) for region in inner for x in region.nodes)
     form = node.op.scalar
     if isinstance(form, str):
-        return ("math." in form or "(" in form) and form not in TOTAL
+        return form.startswith("math.") and is_path(form) and form not in TOTAL
     return raises_at_zero(node) or node.op.package != "" or node.op in (POWER, RECIPROCAL)
 
 
@@ -166,7 +166,7 @@ class ScalarBody(Control):
         super().__init__(outputs, scope, nested=True)
         for node in self.nodes:
             form = node.op.scalar
-            if isinstance(form, str) and not _is_path(form) and node.op not in scope.forms:
+            if isinstance(form, str) and not is_path(form) and node.op not in scope.forms:
                 name = scope.forms[node.op] = self.names.fresh(global_name(node.op.name))
                 head = f"def {name}({', '.join('abc'[: len(node.inputs)])}):"
                 scope.definitions.append(Suite([head], [returned(Code(form))]))
@@ -175,15 +175,18 @@ class ScalarBody(Control):
         return ScalarBody(outputs, scope)
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
-        form = node.op.scalar
+        form, numbers = node.op.scalar, self.scope.numbers
         if node.op is GET:
             array, *places = inputs
             items = [spell_key((item,), places) for item in dict(node.params)["key"]]
             return call(f"{array.at(ATOM)}.item", items)
         if isinstance(form, str):
-            return call(self.scope.forms.get(node.op, form), [x.text for x in inputs])
+            return _in_words_of(numbers, call(self.scope.forms.get(node.op, form), [x.text for x in inputs]))
         assert form is not None, f"{node.op} has no form on Python floats"
-        return form(node, *inputs)
+        if may_raise(node) and not node.aval.weak and all(x in numbers.pythons for x in node.inputs):
+            i = node.op.pole or 0
+            inputs = [call(numbers.kind, [x.text]) if k == i else x for k, x in enumerate(inputs)]
+        return _in_words_of(numbers, form(node, *inputs))
 
     def constant(self, node: Node) -> Expr:
         value = node.constant
@@ -212,7 +215,17 @@ class ScalarBody(Control):
         return call(f"np.{kind}", [code.text])
 
 
+def _in_words_of(numbers: Numbers, code: Code) -> Code:
+    """The call of a function or type of Python's by what source calls it that may stand for NumPy's as well."""
+    if not isinstance(code, Call):
+        return code
+    _, dot, name = code.function.partition("math.")
+    if dot:
+        return call(f"{numbers.functions}.{name}", code.arguments)
+    return call(numbers.kind, code.arguments) if code.function == "float" else code
+
+
 @cache
-def _is_path(form: str) -> bool:
+def is_path(form: str) -> bool:
     """Whether a form names a function, rather than being an expression in a, b and c."""
     return isinstance(ast.parse(form, mode="eval").body, (ast.Name, ast.Attribute))

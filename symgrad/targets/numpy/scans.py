@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -38,8 +37,9 @@ def write_loop(outer: Structured, node: Node) -> None:
 class Loop(Stacks):
     """The source of one loop."""
 
-    def __init__(self, outer: Structured, node: Node, twin: Loop | None = None) -> None:
-        self.twin = twin  # the same loop in another form, of which it has the names
+    is_tried = False  # whether it may run twice: what it starts from must stay
+
+    def __init__(self, outer: Structured, node: Node) -> None:
         loop = loop_of(node)
         self.outer, self.node, self.items = outer, node, outer.items[node]
         self.carried, self.reverse, self.symbol = len(loop.starts), loop.reverse, str(loop.turns)
@@ -58,7 +58,6 @@ class Loop(Stacks):
         self.test = None if loop.test is None else self._part(loop.test, loop.test.body.outputs)
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
         self.names: list[Name] = []  # of what is carried
-        self.taken: dict[Node, Code] = {}  # what rows are called
         self.flag = self._flag()
         self.own: set[int] = set()  # which of what is carried starts as memory of the loop's own
         self._count()
@@ -84,10 +83,7 @@ class Loop(Stacks):
         return None if self.results.count(self.results[i]) > 1 else i
 
     def _part(self, region: Region, results: Sequence[Node]) -> Structured:
-        part = self.outer.part(self.node, region, results, deeper=1)
-        if self.twin:
-            part.scope = replace(part.scope, floats=False)
-        return part
+        return self.outer.part(self.node, region, results, deeper=1)
 
     def _given(self, x: Node) -> Code:
         """What turns call a value that is the same in all of them."""
@@ -134,7 +130,7 @@ class Loop(Stacks):
         for i in range(self.carried):
             names.append(self._begin_carry(i) if i != self.flag else Name(outer.names.temporary()))
         stacks = [self._begin_stack(item) for item in self.stacked]
-        if outer.quick and self.twin is None:
+        if outer.quick:
             self._begin_memory()
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
@@ -170,7 +166,8 @@ class Loop(Stacks):
         """The name of what goes from turn to turn, which has its first value before the loop."""
         outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
         given, result = part.given[i], self.results[i]
-        own, written = outer.has_alone(x, self.node), part.stays(result) is given
+        own = not self.is_tried and outer.has_alone(x, self.node)
+        written = part.stays(result) is given
         hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
         copied = written and not own
         if hint in (None, outer.hint(x)) and self._may_go_on(x):
@@ -192,7 +189,7 @@ class Loop(Stacks):
 
     def _may_go_on(self, x: Node) -> bool:
         """Whether the loop may go on with the name of what it starts from."""
-        return self.twin is None and x not in self.asked and self.outer.passes_on(x, self.node)
+        return not self.is_tried and x not in self.asked and self.outer.passes_on(x, self.node)
 
     def _go_on(self, x: Node, copied: bool) -> Name:
         """Carry on what is there under its name."""
@@ -204,9 +201,7 @@ class Loop(Stacks):
     def _start(self, i: int, hint: str | None, copied: bool) -> Name:
         outer, x, item = self.outer, self.carry[i], self.items.get(i)
         expr = outer.read(x)
-        if self.twin:
-            name = self.twin.names[i]
-        elif item and self._may_start_as(item, i) and outer.take_name(item, self.node):
+        if item and self._may_start_as(item, i) and outer.take_name(item, self.node):
             name = outer.name(item)
         else:
             name = Name(outer.names.fresh(hint) if hint else outer.names.temporary())
@@ -226,7 +221,8 @@ class Loop(Stacks):
         if any(name == each.text for each in self.names):
             return False
         old = outer.passed.get(name, ())
-        others = [y for k, y in enumerate(self.node.inputs) if k != 1 + i]  # a start may be read by turns as well
+        # a start may be read by turns as well
+        others = [y for k, y in enumerate(self.node.inputs) if k != 1 + i or self.is_tried]
         return not any(r in old for reads in (self.asked, *(outer.read(y).reads for y in others)) for r in reads)
 
     def _started(self, x: Node, code: Code) -> Code:
@@ -268,9 +264,7 @@ class Loop(Stacks):
             if not self.part.reads(x) or not (joint or self.iterates or not self.part.reads_once(x)):
                 rows.append(row)
                 continue
-            twin = self.twin.taken.get(x) if isinstance(self.twin, Loop) else None
-            rows.append(twin or Name(self._row_name(x, of, array)))
-            self.taken[x] = rows[-1]
+            rows.append(Name(self._row_name(x, of, array)))
             if not self.iterates and not joint:
                 taken.append(Assign((rows[-1],), row, note=self.outer.note(x.aval) if x.aval.shape else ""))
         for of, array, each in [] if self.iterates else self._joint_rows():

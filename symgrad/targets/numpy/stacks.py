@@ -22,7 +22,6 @@ class Stacks:
     outer: Structured
     part: Structured  # what a turn does
     test: Structured | None
-    twin: Stacks | None
     bound: Code
     length: Node
     reverse: bool
@@ -48,7 +47,7 @@ class Stacks:
         hint = carried[y].text if y in carried else self.part.hint(y)
         if item in self.joint:
             return self._begin_joint(item, hint)
-        if outer.hint(item) is None and hint and self.twin is None:
+        if outer.hint(item) is None and hint:
             outer.names.rename(item, outer.names.fresh(plural(hint)))
         name = outer.name(item)
         if self.is_listed(item):
@@ -65,8 +64,7 @@ class Stacks:
         names = self.outer.names
         first, *_ = self.joint
         if item is first:
-            if self.twin is None:
-                names.rename(first, names.fresh("kept"))
+            names.rename(first, names.fresh("kept"))
             self.outer.written.append(Assign((self.outer.name(first),), Code("[]")))
         names.rename(item, names.of(first))
         self.joint[item] = hint
