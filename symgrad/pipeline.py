@@ -28,8 +28,10 @@ from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import hoist_invariants, know_constants
 from symgrad.control.inverses import use_inverses
 from symgrad.control.kept import keep_less
+from symgrad.control.open_branches import with_open_branches
 from symgrad.control.scalar_replacement import replace_arrays
 from symgrad.control.slices import slice_reads, slice_reads_within
+from symgrad.control.surroundings import read_surroundings, run_alike, without_aliases
 from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import staged
 from symgrad.errors import ArgumentError
@@ -99,6 +101,16 @@ def specialise(graph: Graph, numerics: str = "stable") -> Graph:
 def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
     """The kernel of each contraction."""
     return rewrite(graph, rules_of("lower_contractions", numerics))
+
+
+def unite_loops(graph: Graph, numerics: str = "stable") -> Graph:
+    """Loops that are one but for how they are written, or for a branch that one of them is in."""
+    if not run_alike(graph):
+        return graph
+    graph = in_bodies(without_aliases)(graph, numerics)
+    for stage in BEFORE:
+        graph = stage.run(graph, numerics)
+    return in_bodies(read_surroundings, inner_first=True)(in_bodies(fuse_loops)(graph, numerics), numerics)
 
 
 def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
@@ -206,6 +218,13 @@ OPTIMISE = (
         why="a derivative appends a branch beside the one that it needs more of",
     ),
     Stage(
+        unite_loops,
+        level=1,
+        takes="loops that run beside each other, or in branches beside, and may be one",
+        gives="the program as it is spelled before derivatives, without aliases, and in it fewer loops",
+        why="a derivative is of what has been spelled so, the program itself is not; what is kept is not chosen yet",
+    ),
+    Stage(
         in_bodies(settle_branches),
         level=1,
         takes="branches of which both sides give what they are given",
@@ -248,7 +267,7 @@ OPTIMISE = (
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
     ),
     Stage(
-        in_bodies(use_numbers),
+        in_bodies(with_open_branches(use_numbers)),
         level=2,
         takes="loops over arrays of a few numbers",
         gives="loops over these numbers, where Python is faster than NumPy is with them",
@@ -262,7 +281,7 @@ OPTIMISE = (
         why="what a loop keeps for its pullback is chosen next, and inverses serve both",
     ),
     Stage(
-        in_bodies(choose_kept),
+        in_bodies(with_open_branches(choose_kept)),
         level=1,
         takes="loops, and loops that run backwards over what they kept of each turn",
         gives="fewer values kept: of a turn and its pullback simplified as one",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.values import number
-from symgrad.control.opened import instead_of, items_of, stand_in
+from symgrad.control.opened import image_of, instead_of, items_of, stand_in
 from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import Graph, Node
 from symgrad.core.region import Region, inline
@@ -70,6 +70,20 @@ class _Joined:
     def appended(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
         """The one branch in another graph."""
         return graph.add(COND, tuple([image[x] for x in self.inputs]), freeze(COND, self.sides))
+
+
+def share_results(graph: Graph, numerics: str = "stable") -> Graph:
+    """Of results of a branch that are the same on both sides the first stands for all."""
+    instead: dict[Node, Made] = {}
+    items = items_of(graph.live if graph.compound else ())
+    for node in graph.compound:
+        if node.op is COND:
+            branch, first = branch_of(node), dict[tuple[Node, Node], Node]()
+            for i, x in sorted(items[node].items()):
+                same = first.setdefault((branch.then.results[i], branch.other.results[i]), x)
+                if same is not x:
+                    instead[x] = image_of(same)
+    return copied(graph, instead) if instead else graph
 
 
 def settle_branches(graph: Graph, numerics: str = "stable") -> Graph:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from symgrad.control.branches import join_branches, share_results
 from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
 from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import Graph, Node
 from symgrad.ops.control import PLACE, SCAN
 from symgrad.ops.control_parts import Given, Loop, loop_of
-from symgrad.rewrite.engine import Made, copied
+from symgrad.rewrite.engine import Made, copied, in_bodies
 
 
 def fuse_loops(graph: Graph, numerics: str = "stable") -> Graph:
@@ -56,7 +57,7 @@ class _Group:
     """Loops that become one, and what that is."""
 
     def __init__(self, loop: Loop) -> None:
-        self.loops, self.joined = [loop], _joined([loop])
+        self.loops, self.joined = [loop], joined_loops([loop])
 
 
 def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
@@ -66,7 +67,7 @@ def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
     for loop in loops:
         for group in groups:
             nodes = [x.node for x in group.loops]
-            joined = _joined([*group.loops, loop]) if needs.may_join(nodes, loop.node) else None
+            joined = joined_loops([*group.loops, loop]) if needs.may_join(nodes, loop.node) else None
             if joined is not None:
                 group.loops, group.joined = [*group.loops, loop], joined
                 needs.join(nodes, loop.node)
@@ -79,7 +80,7 @@ def _groups(graph: Graph, loops: Sequence[Loop]) -> list[_Group]:
 # ---- what they become
 
 
-class _Joined(NamedTuple):
+class Joined(NamedTuple):
     """Loops, the one that they become, and for each which of its results are theirs."""
 
     loops: Sequence[Loop]
@@ -94,7 +95,7 @@ class _Joined(NamedTuple):
         return bool(others) or results < len(first.body.results) or len(one.sliced) < len(first.slices_of)
 
 
-def _joined(loops: Sequence[Loop]) -> _Joined | None:
+def joined_loops(loops: Sequence[Loop]) -> Joined | None:
     """One loop of several, in which what they carry is one value where starts and updates are equal.
 
     At first all that start alike are taken to be equal; those that become different in a turn are told apart, until no
@@ -118,6 +119,17 @@ def _go_alike(a: Loop, b: Loop) -> bool:
     return a.length is b.length and a.reverse == b.reverse and (a.test is None) == (b.test is None) and len(sizes) < 2
 
 
+def _united(turn: Graph) -> Graph:
+    """A turn of several loops in which loops and branches are one where they can be, and equal results of them."""
+    if len(turn.compound) < 2:
+        return turn
+    return in_bodies(share_results, inner_first=True)(in_bodies(_joined_within)(turn, "stable"), "stable")
+
+
+def _joined_within(graph: Graph, numerics: str) -> Graph:
+    return join_branches(fuse_loops(graph))
+
+
 Kinds = list[list[Any]]
 """Of each loop for each value that it carries what it has in common with those that are taken to be the same."""
 
@@ -136,6 +148,8 @@ class _Together:
         self.others: dict[Any, Read] = {}
         self.place = stand_in(self.graph, PLACE, loops[0].node.where)
         self.turns = [self._turn(*each) for each in zip(loops, kinds, strict=True)]
+        if len(loops) > 1:
+            self._unite()
 
     def _turn(self, loop: Loop, kinds: Sequence[Any]) -> Turn:
         at = loop.given
@@ -153,13 +167,28 @@ class _Together:
                 known[kind] = Read(source, stand_in(self.graph, value.aval, value.where))
         return [known[kind].value for kind in kinds]
 
+    def _unite(self) -> None:
+        """Let loops and branches of the turns be one as well: results of theirs may be equal."""
+        before = self.graph
+        before.outputs = [y for turn in self.turns for y in (*turn.updates, *turn.stacked, turn.test) if y is not None]
+        self.graph = _united(before)
+        if self.graph is before:
+            return
+        image: dict[Any, Any] = dict(zip(before.inputs, self.graph.inputs, strict=True))
+        image |= {None: None} | dict(zip(before.outputs, self.graph.outputs, strict=True))
+        for known in (self.carried, self.sliced, self.others):
+            known |= {kind: Read(x.source, image[x.value]) for kind, x in known.items()}
+        self.place = image[self.place]
+        moved = lambda nodes: [image[y] for y in nodes]
+        self.turns = [Turn(moved(x.updates), moved(x.stacked), image[x.test]) for x in self.turns]
+
     def finer(self) -> Kinds:
         """Kinds of which those apart are different that become different in the turn."""
         pairs = [[*zip(kinds, turn.updates, strict=True)] for kinds, turn in zip(self.kinds, self.turns, strict=True)]
         number = {pair: i for i, pair in enumerate(dict.fromkeys(chain(*pairs)))}
         return [[number[pair] for pair in each] for each in pairs]
 
-    def joined(self) -> _Joined | None:
+    def joined(self) -> Joined | None:
         """The loop, unless tests differ or several have nothing in common."""
         loops, turns = self.loops, self.turns
         apart = sum(len(loop.starts) + len(loop.slices_of) for loop in loops)
@@ -183,7 +212,7 @@ class _Together:
             next((loop.checkpoint for loop in loops if loop.checkpoint is not None), None),
             next((loop.place_size for loop in loops if loop.place_size is not None), None),
         )
-        return _Joined(loops, loop, self._results(loop))
+        return Joined(loops, loop, self._results(loop))
 
     def _results(self, loop: Opened) -> dict[Node, list[int]]:
         """Of each loop its results, by their numbers among those of all; the last is how many turns there were."""

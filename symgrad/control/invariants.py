@@ -39,7 +39,7 @@ def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
     instead: dict[Node, Made] = {}
     for node in graph.compound:
         if node.op in (SCAN, COND):
-            known = {i: x for i, x in enumerate(_read_as_it_is(node)) if _is_known(x)}
+            known = {i: x for i, x in enumerate(_read_as_it_is(node)) if is_known(x)}
             if known:
                 instead[node] = _knowing(node, known)
     return copied(graph, instead) if instead else graph
@@ -50,7 +50,8 @@ def _read_as_it_is(node: Node) -> Sequence[Node]:
     return node.inputs[1:] if node.op is COND else loop_of(node).others
 
 
-def _is_known(x: Node) -> bool:
+def is_known(x: Node) -> bool:
+    """Whether a value is a number, a size, or an array of one such."""
     return x.op in (CONSTANT, SIZE) or (x.op is FULL and all(y.op in (CONSTANT, SIZE) for y in x.inputs))
 
 

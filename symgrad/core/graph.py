@@ -274,6 +274,10 @@ class Graph:
         self.nodes.append(node)
         return node
 
+    def known(self, op: Op, inputs: tuple[Node, ...], params: Params = ()) -> Node | None:
+        """The node of `op` on `inputs`, if it is there."""
+        return self._interned.get((op, inputs, params))
+
     def rebuild(self, node: Node, inputs: tuple[Node, ...], where: Where) -> Node:
         """The image of a node on images of its inputs: what it is known to be need not be inferred again."""
         key = (node.op, inputs, node.params)

@@ -50,6 +50,11 @@ class Loop(NamedTuple):
     checkpoint: int | str | None
     place_size: str | None
 
+    def on(self, inputs: Sequence[Node]) -> Loop:
+        """The same loop of other inputs."""
+        starts, slices_of, others = self.parted(inputs[1:])
+        return self._replace(length=inputs[0], starts=starts, slices_of=slices_of, others=others)
+
     @property
     def given(self) -> Given:
         """The parameters of its body."""

@@ -362,7 +362,7 @@ def alone(graph: Graph, node: Node) -> bool:
 
 def known(graph: Graph, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     """The value of an operation that several others need, if it has been met."""
-    found = (graph._interned.get((op, xs, ())) for xs in (inputs, inputs[::-1])[: 1 + op.commutes])
+    found = (graph.known(op, xs) for xs in (inputs, inputs[::-1])[: 1 + op.commutes])
     return next((node for node in found if node is not None and not alone(graph, node)), None)
 
 

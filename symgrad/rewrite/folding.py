@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Graph, Node
 from symgrad.core.shapes import product
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.create import FULL
+from symgrad.ops.elementwise import NEGATIVE
 from symgrad.ops.known import sizes_in
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.shape import BROADCAST_TO
@@ -21,6 +23,13 @@ SMALL = 64
 
 _LARGEST_EXACT = 2**31
 _NEVER = frozenset({INPUT, CONSTANT, SIZE, SEED, ITEM, ALIAS, STOP, BARRIER, FULL, BROADCAST_TO})
+
+
+@procedure(NEGATIVE, of={CONSTANT}, changes_nan=True)
+def negative_of_zero(graph: Graph, node: Node) -> Node | None:
+    """Zero has no sign: ``-(x - x)`` is the same number whether its sign or its difference is looked at first."""
+    (x,) = node.inputs
+    return x if not x.aval.shape and number(x) == 0 and not np.signbit(np.real(x.constant)) else None
 
 
 @procedure(where=lambda op: op not in _NEVER, of={CONSTANT}, exact=True)

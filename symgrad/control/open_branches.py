@@ -1,0 +1,113 @@
+"""Branches opened for a stage: what their sides compute stands beside the rest, where it is seen together.
+
+So a loop in a branch is beside the loop outside whose turns it goes through. Behind the stage each side has again what
+it alone needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import wraps
+from itertools import chain
+from typing import TypeVar
+
+from symgrad.core.graph import ITEM, Graph, Node, Op
+from symgrad.core.region import Region, closed, inline, regions_of
+from symgrad.frontend.variable import Variable, freeze
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
+from symgrad.rewrite.engine import Made, copied, in_bodies
+
+_T = TypeVar("_T")
+
+
+def _halves(results: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
+    return results[: len(results) // 2], results[len(results) // 2 :]
+
+
+CHOSEN = Op(
+    "chosen",
+    lambda pred, *results: _halves(results)[0 if pred else 1],
+    lambda pred, *results: tuple(_halves(results)[0]),
+    lambda pred, *results: ((pred, *results), {}),
+)
+"""An open branch: of the results of its two sides, ``then`` first, those of one."""
+
+
+def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, str], Graph]:
+    """The same step, for which branches are open that read the turns of loops."""
+
+    @wraps(step)
+    def taken(graph: Graph, numerics: str = "stable") -> Graph:
+        instead = {node: _opened(node) for node in graph.compound if node.op is COND and _goes_through_turns(node)}
+        return (
+            in_bodies(_closed)(step(copied(graph, instead), numerics), numerics) if instead else step(graph, numerics)
+        )
+
+    return taken
+
+
+def _goes_through_turns(node: Node) -> bool:
+    """Whether a loop in a branch goes through what a loop outside has kept of its turns."""
+    stacks = {i for i, x in enumerate(node.inputs[1:]) if _is_stack(x)}
+    return bool(stacks) and any(
+        side.parameters.index(x) in stacks
+        for side in regions_of(node)
+        for loop in side.nodes
+        if loop.op is SCAN
+        for x in loop_of(loop).slices_of
+        if x in side.parameters
+    )
+
+
+def _is_stack(x: Node) -> bool:
+    if x.op is not ITEM or x.inputs[0].op is not SCAN:
+        return False
+    index: int = dict(x.params)["index"]
+    return index >= len(loop_of(x.inputs[0]).starts)
+
+
+def _opened(node: Node) -> Made:
+    def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
+        pred, *operands = (image[x] for x in node.inputs)
+        return Variable(graph, graph.add(CHOSEN, (pred, *chain(*_inlined(graph, node, operands)))))
+
+    return made
+
+
+def _inlined(graph: Graph, node: Node, operands: Sequence[Node]) -> Iterator[list[Node]]:
+    """The results of both sides of a branch, computed in a graph."""
+    sides: dict[str, Region] = dict(node.params)
+    for side in (sides["then"], sides["other"]):
+        image = inline(graph, side, operands)
+        side.label(graph, image)
+        yield [image[y] for y in side.results]
+
+
+def _closed(graph: Graph, numerics: str = "stable") -> Graph:
+    """The graph with branches again, of which each side computes what nothing else needs."""
+    outside = _outside(graph)
+    instead = {node: _branch(graph, node, outside) for node in graph.compound if node.op is CHOSEN and node in outside}
+    if not instead:
+        return graph
+    inputs = set(graph.inputs)
+    return copied(graph, instead, [*graph.inputs, *(x for x in graph.live if x in outside and x not in inputs)])
+
+
+def _outside(graph: Graph) -> set[Node]:
+    """What is needed whichever sides are chosen, with all results of what has several."""
+    outside, stack = {*graph.outputs, *graph.inputs}, [*graph.outputs]
+    while stack:
+        node = stack.pop()
+        inputs = node.inputs[:1] if node.op is CHOSEN else node.inputs
+        stack += [x for x in inputs if x not in outside]
+        outside.update(inputs)
+    return outside.union(x for x in graph.live if x.op is ITEM and x.inputs[0] in outside)
+
+
+def _branch(graph: Graph, node: Node, outside: Collection[Node]) -> Made:
+    pred, *results = node.inputs
+    given = closed(graph, (), results, lambda x: x not in outside).parameters
+    sides = zip(("then", "other"), (Region(graph, given, side) for side in _halves(results)), strict=True)
+    params = freeze(COND, dict(sides))
+    return lambda new, image: Variable(new, new.add(COND, (image[pred], *(image[x] for x in given)), params))

@@ -1,0 +1,149 @@
+"""What a branch computes that the graph around it computes as well is read from there.
+
+So a loop that a branch needs more of, as a derivative in it does, gives more where it runs anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from symgrad.control.fuse import fuse_loops, joined_loops
+from symgrad.control.invariants import is_known
+from symgrad.control.opened import image_of, stand_in
+from symgrad.core.graph import ITEM, Aval, Graph, Node, reached
+from symgrad.core.region import Region, inline, regions_of, with_nested
+from symgrad.frontend.variable import Variable, freeze
+from symgrad.ops.control import COND, SCAN, may_fail
+from symgrad.ops.control_parts import Loop, loop_of
+from symgrad.ops.marks import ALIAS
+from symgrad.rewrite.engine import Made, copied
+
+MORE = 2
+"""So many times its operations may be added to a loop for a branch: two of three times taken, that costs nothing."""
+
+
+# ---- whether there is something to look for
+
+
+def run_alike(graph: Graph) -> bool:
+    """Whether there are loops, or some in branches beside, that may be one but for how they are written."""
+    loops = [*_loops(graph.compound)]
+    if any(_are_alike(a, b) for a, b in combinations(loops, 2)):
+        return True
+    return any(run_alike(loop.body.body) for loop in loops)
+
+
+def _loops(nodes: Sequence[Node]) -> Iterator[Loop]:
+    """The loops among nodes with several results, and in those that are branches."""
+    for node in nodes:
+        if node.op is SCAN:
+            yield loop_of(node)
+        elif node.op is COND:
+            for side in regions_of(node):
+                yield from _loops([x for x in side.nodes if type(x.aval) is not Aval])
+
+
+def _are_alike(a: Loop, b: Loop) -> bool:
+    kinds = ({x.aval for x in loop.given.carry} for loop in (a, b))
+    return a.reverse == b.reverse and (a.test is None) == (b.test is None) and not set.isdisjoint(*kinds)
+
+
+def without_aliases(graph: Graph, numerics: str = "stable") -> Graph:
+    """Values under one identity, once all derivatives are taken."""
+    aliases = {node: image_of(node.inputs[0]) for node in graph.live if node.op is ALIAS}
+    return copied(graph, aliases) if aliases else graph
+
+
+# ---- what is read from outside
+
+
+def read_surroundings(graph: Graph, numerics: str = "stable") -> Graph:
+    """Branches that read what the graph has computed, and loops in it that give what branches need more of them."""
+    read: list[Node] = []
+
+    def reading(node: Node) -> Made:
+        def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
+            branch = _Surrounded(new, node, image)
+            read.extend(branch.outside)
+            return Variable(new, branch.appended())
+
+        return made
+
+    after = copied(graph, {node: reading(node) for node in graph.compound if node.op is COND})
+    return fuse_loops(after) if read else graph
+
+
+class _Surrounded:
+    """A branch, and what the graph that it is appended to has of what it computes.
+
+    Attributes
+    ----------
+    same : dict of Node to Node
+        Of values of both sides those of the graph that are the same.
+    outside : dict of Node to Node
+        Of values that are read from there.
+    """
+
+    def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
+        self.graph, self.node, self.inputs = graph, node, [image[x] for x in node.inputs]
+        self.same: dict[Node, Node] = {}
+        self.outside: dict[Node, Node] = {}
+        for side in regions_of(node):
+            self.look_through(side)
+
+    def look_through(self, side: Region) -> None:
+        """Find what the graph has of what a side computes."""
+        given = {x: y for x, y in zip(side.parameters, self.inputs[1:], strict=True) if x.aval == y.aval}
+        self.same |= given
+        for x in side.nodes:
+            if all(y in self.same for y in x.inputs):
+                inputs = tuple([self.same[y] for y in x.inputs])
+                found = self.graph.known(x.op, inputs, x.params)
+                if found is None and (is_known(x) or x.op is ITEM or self.is_worth_more(x, inputs)):
+                    found = self.graph.rebuild(x, inputs, x.where)
+                if found is not None and found.aval == x.aval:
+                    self.same[x] = found
+        ends = (y for x in side.nodes if x not in self.same for y in x.inputs)
+        read = (x for x in dict.fromkeys((*ends, *side.results)) if x in self.same and x not in given)
+        self.outside |= {x: self.same[x] for x in read if not is_known(x)}
+
+    def is_worth_more(self, node: Node, inputs: Sequence[Node]) -> bool:
+        """Whether a loop of a side would be one with a loop of the graph that it does not need, with little more."""
+        if node.op is not SCAN:
+            return False
+        loop, needed = loop_of(node).on(inputs), set(reached(inputs))
+        others = [loop_of(x) for x in self.graph.nodes if x.op is SCAN and x not in needed]
+        return any(_goes_along(loop, other) for other in others)
+
+    def appended(self) -> Node:
+        """The branch, as it reads what is outside."""
+        sources = [*dict.fromkeys(self.outside.values())]
+        sides = {name: self.reading(side, sources) for name, side in self.node.params}
+        return self.graph.add(COND, (*self.inputs, *sources), freeze(COND, sides))
+
+    def reading(self, side: Region, sources: Sequence[Node]) -> Region:
+        """A side with further parameters for what is outside."""
+        graph = Graph()
+        given = [stand_in(graph, x.aval, x.where) for x in side.parameters]
+        further = {x: stand_in(graph, x.aval, x.where) for x in sources}
+        image = dict(zip(side.parameters, given, strict=True))
+        image |= {x: further[y] for x, y in self.outside.items()}
+        nodes = inline(graph, Region(side.graph, [*image], side.results), [*image.values()])
+        side.label(graph, nodes)
+        return Region(graph, [*given, *further.values()], [nodes[y] for y in side.results])
+
+
+def _goes_along(loop: Loop, other: Loop) -> bool:
+    """Whether two loops may be one that has not much more to do than the second, and fails no sooner."""
+    one = joined_loops([other, loop])
+    if one is None:
+        return False
+    both, alone = ([*with_nested(nodes)] for nodes in (reached(one.opened.results), other.body.nodes))
+    if sum(map(may_fail, both)) > sum(map(may_fail, alone)):
+        return False
+    return _operations(both) <= (1 + MORE) * _operations(alone)
+
+
+def _operations(nodes: Sequence[Node]) -> int:
+    return sum(bool(x.inputs) and x.op is not ITEM for x in nodes)

@@ -1,0 +1,196 @@
+"""Loops that a program runs for a value, and again for its derivative: they are one, also where a branch needs more."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.control.open_branches import CHOSEN, with_open_branches
+from symgrad.control.surroundings import read_surroundings, without_aliases
+from symgrad.core.graph import verify
+from symgrad.core.interpret import interpret
+from symgrad.core.region import with_nested
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
+from symgrad.pipeline import OPTIMISE, unite_loops
+from symgrad.rewrite.engine import in_bodies
+
+X = np.array([0.3, -1.2, 2.0])
+
+
+def falling(x):
+    """A loop with a test, in which a difference is negated and the start is one that is zero."""
+    y, v, low = x, -(x @ x - x @ x), x @ x
+    while y @ y > 0.1:
+        v, y = v - (v - y @ y), y * 0.7 - 0.01 * x
+        low = y @ y
+    return v + low
+
+
+def branching(x):
+    """A loop that goes on only where that leads down, as descents do."""
+    y, best, step = x, x @ x, 0.5
+    while step > 0.1:
+        new = y - step * np.sin(y)
+        if new @ new < best:
+            y, best = new, new @ new
+        else:
+            step = step / 2
+    return best + y[0]
+
+
+def nested(x):
+    """A loop in a loop."""
+    y, total = x, 0.0
+    while y @ y > 0.5:
+        z = y
+        while z[0] ** 2 > 0.01:
+            z = z * 0.5
+            total = total + np.sin(z) @ z
+        y = y * 0.6
+    return total
+
+
+def whiles(graph):
+    """How many loops with a test a program has, in branches too."""
+    return sum(node.op is SCAN and loop_of(node).test is not None for node in with_nested(graph.live))
+
+
+def agree(graph, args, expected):
+    verify(graph)
+    found = interpret(graph.outputs, dict(zip(graph.inputs, args, strict=True)))
+    for new, old in zip(found, expected, strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-9, atol=1e-9)
+
+
+def slope_by_differences(f, x, h=1e-6):
+    steps = h * np.eye(len(x))
+    return np.array([(f(x + step) - f(x - step)) / (2 * h) for step in steps])
+
+
+@pytest.mark.parametrize("f", [falling, branching, nested])
+@pytest.mark.parametrize("derivative", [sg.grad, sg.jacfwd])
+def test_a_value_beside_its_gradient_runs_one_loop(f, derivative):
+    graph = sg.trace(lambda x: (f(x), derivative(f)(x)), X).graph
+    after = unite_loops(graph)
+    agree(after, (X,), (f(X), slope_by_differences(f, X)))
+    alone = unite_loops(sg.trace(derivative(f), X).graph)
+    assert whiles(after) == whiles(alone) < whiles(graph)
+
+
+def takes_branch(f, derivative=sg.grad):
+    def program(x, limit):
+        value = f(x)
+        slope = derivative(f)(x) if value < limit else np.zeros_like(x)
+        return value, slope
+
+    return program
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("f", [falling, branching, nested])
+@pytest.mark.parametrize("derivative", [sg.grad, sg.jacfwd])
+def test_a_branch_reads_the_loop_around_it(f, derivative, level):
+    program = sg.compile(takes_branch(f, derivative), optimize=level)
+    for limit in (1e3, -1e3):
+        value, slope = program(X, limit)
+        np.testing.assert_allclose(value, f(X), rtol=1e-9)
+        np.testing.assert_allclose(slope, slope_by_differences(f, X) * (limit > 0), rtol=1e-5, atol=1e-7)
+
+
+def test_the_loop_of_a_branch_is_the_one_around_it():
+    graph = sg.trace(takes_branch(falling), X, 1.0).graph
+    after = unite_loops(graph)
+    (branch,) = [node for node in after.live if node.op is COND]
+    assert whiles(graph) == 2
+    assert whiles(after) == 1
+    assert any(node.op is SCAN for node in with_nested([branch]))  # the one that runs backwards stays there
+
+
+def test_what_a_branch_repeats_is_read_from_around_it():
+    f = lambda x: np.exp(x) @ x
+
+    def program(x):
+        return f(x), sg.cond(f(x) > 0, lambda: sg.grad(f)(x) * np.cos(x), lambda: np.cos(x))
+
+    branch = lambda graph: next(node for node in graph.live if node.op is COND)
+    graph = in_bodies(without_aliases)(sg.trace(program, X).graph, "stable")
+    after = read_surroundings(graph)
+    agree(after, (X,), interpret(graph.outputs, {graph.inputs[0]: X}))
+    inside = lambda graph: [node.op.name for node in with_nested([branch(graph)])]
+    assert "exp" in inside(graph)
+    assert "exp" not in inside(after)
+    assert inside(after).count("cos") == inside(graph).count("cos") == 2  # nothing outside computes it
+
+
+def unlike(x, more):
+    """A branch with a loop that may be one with a loop outside, but has `more` to do."""
+    down = lambda y: 0.5 * y
+    value = sg.while_loop(lambda y: y @ y > 0.1, down, x)
+    turn = lambda c: (down(c[0]), more(c[1], c[0], value))
+    other = lambda: sg.while_loop(lambda c: c[0] @ c[0] > 0.1, turn, (x, x))[1]
+    return value, sg.cond(value[0] > 0, other, lambda: x)
+
+
+def much(z, y, value):
+    for _ in range(9):
+        z = np.sin(z) + y
+    return z
+
+
+UNLIKE = {
+    "it takes long": much,
+    "it may fail": lambda z, y, value: np.linalg.solve(np.diag(y), z),
+    "it needs the other": lambda z, y, value: z + value,
+}
+
+
+@pytest.mark.parametrize("more", UNLIKE.values(), ids=UNLIKE)
+def test_a_loop_stays_in_its_branch(more):
+    graph = sg.trace(lambda x: unlike(x, more), X).graph
+    after = unite_loops(graph)
+    agree(after, (X,), unlike(X, more))
+    assert whiles(after) == 2
+
+
+def test_a_loop_leaves_its_branch_for_little():
+    little = lambda z, y, value: z + y
+    after = unite_loops(sg.trace(lambda x: unlike(x, little), X).graph)
+    agree(after, (X,), unlike(X, little))
+    assert whiles(after) == 1
+
+
+# ---- open branches
+
+
+def test_open_branches_close_as_they_were():
+    graph = unite_loops(sg.trace(takes_branch(falling), X, 1.0).graph)
+    seen = []
+
+    def step(graph, numerics):
+        seen.extend(node.op for node in graph.live)
+        return graph
+
+    after = with_open_branches(step)(graph, "stable")
+    assert CHOSEN in seen
+    assert COND not in seen
+    assert CHOSEN not in {node.op for node in with_nested(after.live)}
+    inside = lambda graph: [len([*with_nested([node])]) for node in graph.live if node.op is COND]
+    assert inside(after) >= inside(graph)
+    for limit in (1e3, -1e3):
+        agree(after, (X, limit), interpret(graph.outputs, dict(zip(graph.inputs, (X, limit), strict=True))))
+
+
+def test_a_loop_keeps_less_for_one_in_a_branch():
+    def sinking(x):
+        y = x
+        while y @ y > 0.1:
+            y = y - 0.1 * sg.grad(lambda z: (z @ z) ** 0.5 + 1 / (1 + z @ z))(y)
+        return y @ x
+
+    graph = sg.trace(takes_branch(sinking), X, 1.0).graph
+    kept = {}
+    for stage in [each for each in OPTIMISE if each.level < 2]:
+        graph = stage.run(graph, "stable")
+        verify(graph)
+        kept[stage.run.__name__] = [len(node.aval) for node in graph.live if node.op is SCAN]
+    assert kept["choose_kept"] < kept["simplify"]
