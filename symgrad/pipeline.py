@@ -66,7 +66,7 @@ from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
-from symgrad.targets.numpy.scalars import fits_in_loop
+from symgrad.targets.numpy.scalars import fit_in_loop
 
 NUMERICS = ("stable", "ieee")
 
@@ -108,7 +108,7 @@ def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
 
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
     """Loops over single numbers, simplified as such."""
-    replaced = replace_arrays(graph, fits_in_loop)
+    replaced = replace_arrays(graph, fit_in_loop)
     return graph if replaced is graph else simplify(replaced, numerics)
 
 
@@ -250,7 +250,7 @@ OPTIMISE = (
     Stage(
         in_bodies(use_numbers),
         level=2,
-        takes="loops over arrays of a few numbers",
+        takes="loops over arrays of a few numbers, and what is in them",
         gives="loops over these numbers, where Python is faster than NumPy is with them",
         why="how much a turn has to do is known once rules have been applied; what is kept of it is not chosen yet",
     ),

@@ -100,7 +100,7 @@ def _moves_numbers(loop: Node) -> bool:
 
 
 def _is_of_numbers(region: Region) -> bool:
-    return all(map(_may_stand, [*region.parameters, *region.results])) and all(map(fits_in_loop, region.nodes))
+    return all(map(_may_stand, [*region.parameters, *region.results])) and fit_in_loop(region.nodes)
 
 
 def _may_stand(x: Node) -> bool:
@@ -109,9 +109,15 @@ def _may_stand(x: Node) -> bool:
     return isinstance(aval, Aval) and (aval.dtype in (FLOAT, BOOL) or (aval.weak and aval.dtype.kind == "i"))
 
 
-def fits_in_loop(node: Node) -> bool:
-    """Whether Python computes a node of single numbers itself, or takes it out of an array."""
-    if node.op is COND or node.op is SCAN:
+def fit_in_loop(nodes: Sequence[Node]) -> bool:
+    """Whether Python computes nodes of single numbers itself, or takes them out of arrays or lists."""
+    return all(_fits_in_loop(node) or _is_for_loops(node, nodes) for node in nodes)
+
+
+def _fits_in_loop(node: Node) -> bool:
+    if node.op is SCAN:  # of which the items say what becomes of stacks
+        return _has_numbers(node)
+    if node.op is COND:
         avals: Any = node.aval
         return all(aval.shape == () for aval in avals) and _has_numbers(node)
     if node.op in (CONSTANT, SIZE, ITEM):
