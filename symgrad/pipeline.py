@@ -109,7 +109,11 @@ def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
     """Loops over single numbers, simplified as such."""
     replaced = replace_arrays(graph, fit_in_loop)
-    return graph if replaced is graph else simplify(replaced, numerics)
+    if replaced is graph:
+        return graph
+    simple = simplify(replaced, numerics)
+    known = in_bodies(know_constants)(simple, numerics)  # numbers of arrays of which some were constants
+    return simple if known is simple else simplify(known, numerics)
 
 
 @stable_only

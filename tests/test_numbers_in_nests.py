@@ -87,7 +87,7 @@ S, P = np.array([0.4, 0.3]), np.array([0.7, 0.2])
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
-@pytest.mark.parametrize("derived", [sg.compile, sg.jacfwd])
+@pytest.mark.parametrize("derived", [sg.compile, sg.jacfwd, sg.grad])
 def test_nests_compute_with_numbers_what_they_do_with_arrays(f, derived):
     every = derived(f)
     fast = every.compile(S, P)
@@ -114,3 +114,20 @@ def test_a_loop_in_a_branch_of_a_loop_hands_stacks_to_another():
     fast = sg.compile(f).compile(S, P)
     assert runs_on_numbers(fast)
     np.testing.assert_allclose(fast(S, P), sg.compile(f, optimize=0)(S, P), rtol=1e-10)
+
+
+@pytest.mark.parametrize("p", [(1.0, 0.0), (1.3, 0.1), (2.0, -0.5)])
+def test_where_python_would_raise_in_a_nest_there_are_the_infinities_of_numpy(p):
+    def f(s, p):
+        for _ in np.arange(20):
+            while s[1] < 4.0:
+                s = np.array([0.5 * s[0] / (s[1] - p[0]) + np.log(s[1] + p[1]), s[1] + 0.5])
+            s = np.array([0.1 * s[0] + s[1], s[1] - 3.0])
+        return s[0] * s[1]
+
+    args = np.array([1.0, 0.5]), np.array(p)
+    for derived in (sg.compile, sg.grad, sg.jacfwd):
+        fast = derived(f).compile(*args)
+        assert runs_on_numbers(fast)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(fast(*args), derived(f, optimize=0)(*args), rtol=1e-10)

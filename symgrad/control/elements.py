@@ -17,6 +17,7 @@ from symgrad.core.shapes import product
 from symgrad.frontend.bodies import promoted
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import MAXIMUM, MINIMUM
+from symgrad.ops.control import NUMBER
 from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
@@ -131,7 +132,7 @@ def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
     if not inputs:
         value = np.zeros(node.aval.shape) if op is EMPTY else np.asarray(op.evaluate(**params))
         return array_of(graph, [graph.constant(x) for x in value.flat], value.shape)
-    if op.elementwise or op is ASTYPE:
+    if op.elementwise or op in (ASTYPE, NUMBER):
         rows = zip(*map(nodes_of, np.broadcast_arrays(*inputs)), strict=True)
         return array_of(graph, [graph.add(op, row, node.params) for row in rows], node.aval.shape)
     if op is FULL:

@@ -17,8 +17,9 @@ from symgrad.control.elements import Rows, array_of, computed, is_few, label, no
 from symgrad.control.opened import Carried, Opened, Read, instead_of, items_of, opened, with_sources
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
 from symgrad.core.region import Region, map_regions, regions_of, with_nested
+from symgrad.core.shapes import product
 from symgrad.frontend.variable import Variable
-from symgrad.ops.control import COND, SCAN, inputs_of_body
+from symgrad.ops.control import COND, KEPT, SCAN, inputs_of_body
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.join import CONCATENATE, STACK
@@ -30,6 +31,9 @@ CALL = 10.0
 
 CALLS = {GET: 0.2, SUM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
 """Of operators on arrays that are more, or less, than one call."""
+
+TAKEN = 2
+"""How many operations take the time of a number that is taken out of an array, as one of Python's."""
 
 STORED = 3
 """How many operations take the time of a number in a list that becomes an array, and of that a list again."""
@@ -88,7 +92,7 @@ class _Numbers(NamedTuple):
     def saved(self) -> float:
         """How many operations less a turn takes than on arrays, by the time they take."""
         arrays, numbers = _carried_on(self.arrays), _carried_on(self.numbers)
-        return sum(CALL * CALLS.get(x.op, 1.0) if _has_arrays(x) else 1.0 for x in arrays) - len(numbers)
+        return sum(map(_time, arrays)) - len(numbers)
 
     def instead(self, node: Node, graph: Graph) -> dict[Node, Made]:
         """How the loop over numbers is made, and of its results those of the other."""
@@ -126,13 +130,14 @@ def _numbers_of(loop: Opened) -> _Numbers | None:
     """A loop whose turns compute with the numbers of small arrays, if there is one."""
     turn = _turn(loop)
     rows = _read_by_rows(turn)
-    given = [*(c.value for c in loop.carried), *(x.value for x in loop.sliced)]
-    others = [x.value for x in loop.others]
-    if not all(map(_is_small, given)) or not all(_is_small(x, x in rows) for x in others):
+    carry, slices, others = ([x.value for x in part] for part in (loop.carried, loop.sliced, loop.others))
+    if not all(map(_is_small, [*carry, *(x for x in slices if x.aval != KEPT)])):
+        return None
+    if not all(_is_small(x, x in rows) for x in others):
         return None
     graph = Graph()
     graph.provenance = loop.graph.provenance
-    found = stand_ins(graph, [*given, loop.place]) | stand_ins(graph, others, rows)
+    found = stand_ins(graph, [*carry, *slices, loop.place]) | stand_ins(graph, others, rows)
     if not _compute(graph, turn, found) or any(isinstance(found[y], Rows) for y in loop.results):
         return None
     label(graph, loop.graph, found)
@@ -194,6 +199,15 @@ def _carried_on(loop: Opened) -> list[Node]:
     nodes = _turn(loop)
     carried = depends(nodes, [c.value for c in loop.carried])
     return [x for x in with_nested([x for x in nodes if x in carried]) if x.inputs and x.op is not ITEM]
+
+
+def _time(node: Node) -> float:
+    """How many operations on numbers take the time of one on arrays; of a loop, going over to numbers and back."""
+    if node.op is SCAN:
+        loop = loop_of(node)
+        taken = [product(x.aval.shape) for x in (*loop.starts, *loop.others) if x.aval.shape and is_few(x.aval)]
+        return TAKEN * sum(taken) + CALL * CALLS[STACK] * sum(bool(x.aval.shape) for x in loop.starts)
+    return CALL * CALLS.get(node.op, 1.0) if _has_arrays(node) else 1.0
 
 
 def _has_arrays(node: Node) -> bool:
