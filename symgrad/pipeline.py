@@ -68,7 +68,7 @@ from symgrad.rewrite.logistic import reuse_values
 from symgrad.rewrite.rules import Rule, Rules, in_table, stable_only
 from symgrad.targets.numpy import idioms, scatter_coalescing
 from symgrad.targets.numpy.logistic import share_exponentials
-from symgrad.targets.numpy.scalars import fits_in_loop
+from symgrad.targets.numpy.scalars import fit_in_loop
 
 NUMERICS = ("stable", "ieee")
 
@@ -120,8 +120,12 @@ def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
 
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
     """Loops over single numbers, simplified as such."""
-    replaced = replace_arrays(graph, fits_in_loop)
-    return graph if replaced is graph else simplify(replaced, numerics)
+    replaced = replace_arrays(graph, fit_in_loop)
+    if replaced is graph:
+        return graph
+    simple = simplify(replaced, numerics)
+    known = in_bodies(know_constants)(simple, numerics)  # numbers of arrays of which some were constants
+    return simple if known is simple else simplify(known, numerics)
 
 
 @stable_only
@@ -269,7 +273,7 @@ OPTIMISE = (
     Stage(
         in_bodies(with_open_branches(use_numbers)),
         level=2,
-        takes="loops over arrays of a few numbers",
+        takes="loops over arrays of a few numbers, and what is in them",
         gives="loops over these numbers, where Python is faster than NumPy is with them",
         why="how much a turn has to do is known once rules have been applied; what is kept of it is not chosen yet",
     ),

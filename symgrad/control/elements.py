@@ -5,21 +5,19 @@ An array stands here as an array of Python objects: NumPy itself indexes, joins,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.control.opened import stand_in
-from symgrad.core.graph import ITEM, SIZE, Aval, Graph, Node, moved_name
-from symgrad.core.region import Region, map_regions, regions_of
+from symgrad.core.graph import SIZE, Aval, Graph, Node, moved_name
 from symgrad.core.shapes import product
 from symgrad.frontend.bodies import promoted
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import MAXIMUM, MINIMUM
-from symgrad.ops.control import COND
+from symgrad.ops.control import NUMBER
 from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
@@ -64,6 +62,12 @@ class Number:
         return self
 
 
+class Rows(NamedTuple):
+    """An array of which loops read the rows: what a row consists of, each as a stack of such numbers."""
+
+    numbers: np.ndarray
+
+
 def is_few(aval: Any) -> bool:
     """Whether a value is a number, or an array of a few."""
     return type(aval) is Aval and all(type(n) is int for n in aval.shape) and 0 < product(aval.shape) <= FEW
@@ -74,17 +78,24 @@ def nodes_of(array: np.ndarray) -> list[Node]:
     return [x.node for x in array.flat]
 
 
-def stand_ins(graph: Graph, arrays: Iterable[Node]) -> dict[Node, np.ndarray]:
-    """Further inputs of a graph for the numbers of arrays."""
-    each = lambda x: [stand_in(graph, x.aval._replace(shape=()), x.where) for _ in np.ndindex(x.aval.shape)]
-    return {x: _array_of(graph, each(x), x.aval.shape) for x in arrays}
+def stand_ins(graph: Graph, arrays: Iterable[Node], by_rows: Collection[Node] = ()) -> dict[Node, Any]:
+    """Further inputs of a graph for the numbers of arrays, and for stacks of the numbers of rows."""
+
+    def given(x: Node) -> Any:
+        lengths, shape = (x.aval.shape[:1], x.aval.shape[1:]) if x in by_rows else ((), x.aval.shape)
+        aval = x.aval._replace(shape=lengths)
+        array = array_of(graph, [stand_in(graph, aval, x.where) for _ in np.ndindex(shape)], shape)
+        return Rows(array) if x in by_rows else array
+
+    return {x: given(x) for x in arrays}
 
 
 def label(graph: Graph, arrays: Graph, numbers: Mapping[Node, Any]) -> None:
     """Call numbers as the array that they are of, with their places."""
-    for x, array in numbers.items():
+    for x, held in numbers.items():
         name = moved_name(arrays.names, arrays.names[x], {}) if x in arrays.names else None
         if name is not None:
+            array = held.numbers if isinstance(held, Rows) else held
             for place in np.ndindex(array.shape):
                 graph.label(array[place].node, numbered(name, place))
 
@@ -94,7 +105,8 @@ def numbered(name: str, place: Iterable[int]) -> str:
     return "_".join([name, *map(str, place)])
 
 
-def _array_of(graph: Graph, nodes: Sequence[Node], shape: Sequence[Any]) -> np.ndarray:
+def array_of(graph: Graph, nodes: Sequence[Node], shape: Sequence[Any]) -> np.ndarray:
+    """An array of numbers, which are nodes, row by row."""
     array = np.empty(len(nodes), object)
     array[:] = [Number(graph, x) for x in nodes]
     return array.reshape(shape)
@@ -103,44 +115,26 @@ def _array_of(graph: Graph, nodes: Sequence[Node], shape: Sequence[Any]) -> np.n
 # ---- operators
 
 
-def compute(graph: Graph, nodes: Iterable[Node], numbers: dict[Node, Any]) -> bool:
-    """Append what nodes are, number by number; whether all their operators work so.
-
-    `numbers` has arrays of numbers for what they read, and gets theirs; for a branch, with its several results, a list.
-    """
-    for node in nodes:
-        if node not in numbers:
-            made = _made(graph, node, [numbers[x] for x in node.inputs])
-            if made is None:
-                return False
-            numbers[node] = made
-    return True
-
-
-def _made(graph: Graph, node: Node, inputs: Sequence[Any]) -> Any:
-    graph.provenance = node.where
-    if node.op is ITEM:
-        return inputs[0][dict(node.params)["index"]]
-    if node.op is COND:
-        return _branch(graph, node, inputs)
+def computed(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> np.ndarray | None:
+    """The numbers of what a node makes of arrays, appended to a graph, if its operator works number by number."""
     made = _operation(graph, node, inputs) if is_few(node.aval) else None
     if made is None:
         return None
     nodes = nodes_of(made) if isinstance(made, np.ndarray) else [made.node]  # one for an array without axes
-    return _array_of(graph, [promoted(graph, x, node.aval) for x in nodes], node.aval.shape)
+    return array_of(graph, [promoted(graph, x, node.aval) for x in nodes], node.aval.shape)
 
 
 def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
     """What an operator makes, as an array or as one number; None if it does not work number by number."""
     op, params = node.op, dict(node.params)
     if op is SIZE:
-        return _array_of(graph, [graph.size(params["value"])], ())
+        return array_of(graph, [graph.size(params["value"])], ())
     if not inputs:
         value = np.zeros(node.aval.shape) if op is EMPTY else np.asarray(op.evaluate(**params))
-        return _array_of(graph, [graph.constant(x) for x in value.flat], value.shape)
-    if op.elementwise or op is ASTYPE:
+        return array_of(graph, [graph.constant(x) for x in value.flat], value.shape)
+    if op.elementwise or op in (ASTYPE, NUMBER):
         rows = zip(*map(nodes_of, np.broadcast_arrays(*inputs)), strict=True)
-        return _array_of(graph, [graph.add(op, row, node.params) for row in rows], node.aval.shape)
+        return array_of(graph, [graph.add(op, row, node.params) for row in rows], node.aval.shape)
     if op is FULL:
         return np.broadcast_to(inputs[0], node.aval.shape)
     if op in (GET, SET, ADD_AT) and not _is_known(params["key"]):
@@ -162,7 +156,7 @@ def _reduced(graph: Graph, node: Node, array: np.ndarray) -> np.ndarray:
     if node.op is MEAN:
         count = graph.constant(float(len(rows)))
         result = [graph.add(DIVIDE, (x, count)) for x in result]
-    return _array_of(graph, result, node.aval.shape)
+    return array_of(graph, result, node.aval.shape)
 
 
 def _is_known(key: Sequence[Any]) -> bool:
@@ -177,26 +171,3 @@ def _written(node: Node, array: np.ndarray, value: Any) -> np.ndarray:
     value = value if node.op is SET else np.add(array[key], value)
     array[key] = value[()] if isinstance(value, np.ndarray) else value  # of an array without axes its number
     return array
-
-
-def _branch(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """The results of a branch, which goes on with the numbers of its operands."""
-    if not all(map(is_few, (*(x.aval for x in node.inputs), *node.aval))):
-        return None
-    sides = {region: side for region in regions_of(node) if (side := _side(region)) is not None}
-    if not all(region in sides for region in regions_of(node)):
-        return None
-    operands = tuple([x for array in inputs for x in nodes_of(array)])
-    branch = graph.add(COND, operands, map_regions(node, sides.__getitem__))
-    results, avals = count(), cast("tuple[Aval, ...]", node.aval)
-    item = lambda: graph.add(ITEM, (branch,), (("index", next(results)),))
-    return [_array_of(graph, [item() for _ in np.ndindex(y.shape)], y.shape) for y in avals]
-
-
-def _side(region: Region) -> Region | None:
-    graph = Graph()
-    numbers: dict[Node, Any] = stand_ins(graph, region.parameters)
-    if not compute(graph, region.nodes, numbers):
-        return None
-    label(graph, region.graph, numbers)
-    return Region(graph, graph.inputs, [x for y in region.results for x in nodes_of(numbers[y])])

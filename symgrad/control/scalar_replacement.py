@@ -6,18 +6,20 @@ takes arrays apart and puts them together again is several times as fast on the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.control.elements import compute, is_few, label, nodes_of, numbered, stand_ins
+from symgrad.control.elements import Rows, array_of, computed, is_few, label, nodes_of, numbered, stand_ins
 from symgrad.control.opened import Carried, Opened, Read, instead_of, items_of, opened, with_sources
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
-from symgrad.core.region import with_nested
+from symgrad.core.region import Region, map_regions, regions_of, with_nested
+from symgrad.core.shapes import product
 from symgrad.frontend.variable import Variable
-from symgrad.ops.control import SCAN
+from symgrad.ops.control import COND, KEPT, SCAN, inputs_of_body
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.join import CONCATENATE, STACK
@@ -30,6 +32,9 @@ CALL = 10.0
 CALLS = {GET: 0.2, SUM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
 """Of operators on arrays that are more, or less, than one call."""
 
+TAKEN = 2
+"""How many operations take the time of a number that is taken out of an array, as one of Python's."""
+
 STORED = 3
 """How many operations take the time of a number in a list that becomes an array, and of that a list again."""
 
@@ -37,12 +42,16 @@ MOST = 600
 """Operations of a turn, which one may have to read; rules have still to find those that are needless."""
 
 
-def replace_arrays(graph: Graph, is_python: Callable[[Node], bool]) -> Graph:
-    """Loops over numbers instead of small arrays where that is faster; `is_python` says what Python can compute."""
+def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
+    """Loops over numbers instead of small arrays where that is faster; `fit` says what Python can compute.
+
+    What is in such a loop, branches and other loops, is over numbers as well: one that cannot be leaves it as it is.
+    """
     instead = dict[Node, Made]()
     for node in graph.compound:
-        numbers = _numbers_of(opened(loop_of(node))) if node.op is SCAN else None
-        if numbers is not None and numbers.pays(is_python):
+        holds_arrays = node.op is SCAN and any(map(_has_arrays, with_nested([node])))
+        numbers = _numbers_of(opened(loop_of(node))) if holds_arrays else None
+        if numbers is not None and numbers.pays(fit):
             instead |= numbers.instead(node, graph)
     return copied(graph, instead) if instead else graph
 
@@ -55,8 +64,16 @@ class Part(NamedTuple):
     of_rows: bool
 
     def made(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
+        """It taken out of the array."""
         key = (slice(None), *self.place) if self.of_rows else self.place
-        return Variable(graph, image[self.array])[key].node
+        return Variable(graph, image[self.array])[key].node if self.place else image[self.array]
+
+    def among(self, found: Mapping[Node, Any]) -> Node | None:
+        """It where the array is there in numbers, in the same way."""
+        held = found[self.array]
+        if isinstance(held, Rows) is not self.of_rows:
+            return None
+        return (held.numbers if self.of_rows else held)[self.place].node
 
 
 class _Numbers(NamedTuple):
@@ -65,15 +82,17 @@ class _Numbers(NamedTuple):
     arrays: Opened
     numbers: Opened
 
-    def pays(self, is_python: Callable[[Node], bool]) -> bool:
-        """Whether Python's numbers are faster, and the turn is one that a person can read."""
-        loop = self.numbers
-        turn = [x for x in _turn(loop) if x.inputs]
-        if len([*with_nested(turn)]) > MOST or not all(map(is_python, turn)):
-            return False
-        stored = len(loop.stacked) + len(loop.sliced)
-        calls = sum(CALLS.get(x.op, 1.0) for x in _carried_on(self.arrays) if _has_arrays(x))
-        return len(_carried_on(loop)) + STORED * stored < CALL * calls
+    def pays(self, fit: Callable[[Sequence[Node]], bool]) -> bool:
+        """Whether Python can compute a turn, which is one that a person can read, and is faster."""
+        turn = [x for x in _turn(self.numbers) if x.inputs]
+        stored = len(self.numbers.stacked) + len(self.numbers.sliced)
+        return self.saved > STORED * stored and len([*with_nested(turn)]) <= MOST and fit(turn)
+
+    @property
+    def saved(self) -> float:
+        """How many operations less a turn takes than on arrays, by the time they take."""
+        arrays, numbers = _carried_on(self.arrays), _carried_on(self.numbers)
+        return sum(map(_time, arrays)) - len(numbers)
 
     def instead(self, node: Node, graph: Graph) -> dict[Node, Made]:
         """How the loop over numbers is made, and of its results those of the other."""
@@ -104,47 +123,70 @@ def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: st
     return made
 
 
-# ---- the loop over numbers
+# ---- a loop over numbers
 
 
 def _numbers_of(loop: Opened) -> _Numbers | None:
     """A loop whose turns compute with the numbers of small arrays, if there is one."""
-    given = [*(c.value for c in loop.carried), *(x.value for x in (*loop.sliced, *loop.others))]
-    if not any(x.aval.shape for x in given) or not all(map(_is_small, given)):
+    turn = _turn(loop)
+    rows = _read_by_rows(turn)
+    carry, slices, others = ([x.value for x in part] for part in (loop.carried, loop.sliced, loop.others))
+    if not all(map(_is_small, [*carry, *(x for x in slices if x.aval != KEPT)])):
+        return None
+    if not all(_is_small(x, x in rows) for x in others):
         return None
     graph = Graph()
     graph.provenance = loop.graph.provenance
-    found: dict[Node, Any] = stand_ins(graph, [*given, loop.place])
-    if not compute(graph, _turn(loop), found):
+    found = stand_ins(graph, [*carry, *slices, loop.place]) | stand_ins(graph, others, rows)
+    if not _compute(graph, turn, found) or any(isinstance(found[y], Rows) for y in loop.results):
         return None
     label(graph, loop.graph, found)
-    parts = lambda x, source, rows: list(zip(_parts(source, x.aval.shape, rows), nodes_of(found[x]), strict=True))
+    parts = lambda x, of_rows: list(zip(_parts(x, of_rows), _numbers_in(found[x.value]), strict=True))
     carried = [
-        Carried(*start, update)
+        Carried(start, value, update)
         for c in loop.carried
-        for start, update in zip(parts(c.value, c.start, rows=False), nodes_of(found[c.update]), strict=True)
+        for (start, value), update in zip(parts(Read(*c[:2]), False), nodes_of(found[c.update]), strict=True)
     ]
     numbers = replace(
         loop,
         graph=graph,
         place=found[loop.place][()].node,
         carried=carried,
-        sliced=[Read(*each) for x in loop.sliced for each in parts(x.value, x.source, rows=True)],
-        others=[Read(*each) for x in loop.others for each in parts(x.value, x.source, rows=False)],
+        sliced=[Read(*each) for x in loop.sliced for each in parts(x, True)],
+        others=[Read(*each) for x in loop.others for each in parts(x, x.value in rows)],
         stacked=[y for x in loop.stacked for y in nodes_of(found[x])],
         test=None if loop.test is None else found[loop.test][()].node,
     )
     return _Numbers(loop, numbers.without_unread())
 
 
-def _is_small(x: Node) -> bool:
-    """Whether a value consists of a few numbers with which Python computes as NumPy does."""
-    return is_few(x.aval) and (x.aval.weak or x.aval.dtype in (np.dtype(float), np.dtype(bool)))
+def _read_by_rows(nodes: Iterable[Node]) -> set[Node]:
+    """Arrays of which loops among nodes read the rows, or in branches and loops among them."""
+    found = set[Node]()
+    for node in nodes:
+        if node.op is SCAN:
+            found.update(loop_of(node).slices_of)
+        for region in regions_of(node):
+            if len(region.parameters) == len(node.inputs) - (node.op is COND):  # not a test, which reads numbers
+                inner = _read_by_rows(region.nodes)
+                found.update(x for x, y in zip(inputs_of_body(node), region.parameters, strict=True) if y in inner)
+    return found
 
 
-def _parts(source: Any, shape: tuple[int, ...], rows: bool) -> list[Any]:
-    """The numbers of an array outside of such a shape, or of its rows."""
-    return [Part(source, place, rows) for place in np.ndindex(shape)] if shape else [source]
+def _is_small(x: Node, by_rows: bool = False) -> bool:
+    """Whether a value, or a row of it, consists of a few numbers with which Python computes as NumPy does."""
+    aval = x.aval._replace(shape=x.aval.shape[1:]) if by_rows else x.aval
+    return is_few(aval) and (aval.weak or aval.dtype in (np.dtype(float), np.dtype(bool)))
+
+
+def _parts(x: Read, of_rows: bool) -> list[Any]:
+    """The numbers of an array outside, or of its rows."""
+    shape = x.source.aval.shape[1:] if of_rows else x.source.aval.shape
+    return [Part(x.source, place, of_rows) for place in np.ndindex(shape)] if shape or of_rows else [x.source]
+
+
+def _numbers_in(held: Any) -> list[Node]:
+    return nodes_of(held.numbers if isinstance(held, Rows) else held)
 
 
 def _turn(loop: Opened) -> list[Node]:
@@ -159,5 +201,90 @@ def _carried_on(loop: Opened) -> list[Node]:
     return [x for x in with_nested([x for x in nodes if x in carried]) if x.inputs and x.op is not ITEM]
 
 
+def _time(node: Node) -> float:
+    """How many operations on numbers take the time of one on arrays; of a loop, going over to numbers and back."""
+    if node.op is SCAN:
+        loop = loop_of(node)
+        taken = [product(x.aval.shape) for x in (*loop.starts, *loop.others) if x.aval.shape and is_few(x.aval)]
+        return TAKEN * sum(taken) + CALL * CALLS[STACK] * sum(bool(x.aval.shape) for x in loop.starts)
+    return CALL * CALLS.get(node.op, 1.0) if _has_arrays(node) else 1.0
+
+
 def _has_arrays(node: Node) -> bool:
     return type(node.aval) is Aval and any(x.aval.shape for x in (node, *node.inputs) if type(x.aval) is Aval)
+
+
+# ---- what a turn computes
+
+
+def _compute(graph: Graph, nodes: Iterable[Node], found: dict[Node, Any]) -> bool:
+    """Append what nodes are, number by number; whether all their operators work so.
+
+    `found` has arrays of numbers, or rows, for what they read, and gets theirs; for a branch or a loop, which have
+    several results, a list.
+    """
+    for node in nodes:
+        if node not in found:
+            made = _made(graph, node, found)
+            if made is None:
+                return False
+            found[node] = made
+    return True
+
+
+def _made(graph: Graph, node: Node, found: Mapping[Node, Any]) -> Any:
+    graph.provenance = node.where
+    inputs = [found[x] for x in node.inputs]
+    if node.op is ITEM:
+        return inputs[0][dict(node.params)["index"]]
+    if node.op is COND:
+        return _branch(graph, node, inputs)
+    if node.op is SCAN:
+        return _inner_loop(graph, node, found)
+    return None if any(isinstance(x, Rows) for x in inputs) else computed(graph, node, inputs)
+
+
+def _branch(graph: Graph, node: Node, inputs: Sequence[Any]) -> list[Any] | None:
+    """The results of a branch, which goes on with the numbers of its operands."""
+    by_rows = [isinstance(x, Rows) for x in inputs[1:]]
+    sides = {region: side for region in regions_of(node) if (side := _side(region, by_rows)) is not None}
+    if not all(region in sides for region in regions_of(node)):
+        return None
+    operands = tuple([x for held in inputs for x in _numbers_in(held)])
+    branch = graph.add(COND, operands, map_regions(node, sides.__getitem__))
+    return _results(graph, branch, node.aval, ())
+
+
+def _side(region: Region, by_rows: Sequence[bool]) -> Region | None:
+    graph = Graph()
+    rows = {x for x, is_given_so in zip(region.parameters, by_rows, strict=True) if is_given_so}
+    found = stand_ins(graph, region.parameters, rows)
+    if not _compute(graph, region.nodes, found) or any(isinstance(found[y], Rows) for y in region.results):
+        return None
+    label(graph, region.graph, found)
+    return Region(graph, graph.inputs, [x for y in region.results for x in nodes_of(found[y])])
+
+
+def _inner_loop(graph: Graph, node: Node, found: Mapping[Node, Any]) -> list[Any] | None:
+    """The results of a loop in a turn, if it is not slower on numbers by itself."""
+    loop = loop_of(node)
+    inner = _numbers_of(opened(loop))
+    if inner is None or inner.saved < 0:
+        return None
+    of = lambda x: x.among(found) if isinstance(x, Part) else found[x][()].node
+    image: dict[Any, Any] = {x: of(x) for x in inner.numbers.inputs}
+    if None in image.values():
+        return None
+    stacks = range(len(loop.starts), len(loop.body.results))
+    return _results(graph, inner.numbers.appended(graph, image), node.aval, stacks)
+
+
+def _results(graph: Graph, node: Node, avals: Any, stacks: Container[int]) -> list[Any]:
+    """The numbers of what a branch or a loop gave that had such results, some of them stacks."""
+    places = count()
+
+    def items(shape: tuple[Any, ...]) -> np.ndarray:
+        nodes = [graph.add(ITEM, (node,), (("index", next(places)),)) for _ in np.ndindex(shape)]
+        return array_of(graph, nodes, shape)
+
+    return [Rows(items(y.shape[1:])) if i in stacks else items(y.shape) for i, y in enumerate(avals)]

@@ -62,6 +62,11 @@ def _spell_astype(node, x):
     return call(dtype, [x.text]) if node.inputs[0].aval.weak else Code(f"{x.at(ATOM)}.astype({dtype})")
 
 
+def _spell_scalar(node, x):
+    is_there = node.inputs[0].aval.dtype.kind in ("f", node.aval.dtype.kind)
+    return x if is_there else call("float", [x.text])
+
+
 ASTYPE = operator(
     np.astype,
     infer=lambda x, dtype: Aval(x.shape, np.dtype(dtype)),
@@ -69,7 +74,7 @@ ASTYPE = operator(
     evaluate=_astype,
     spell=_spell_astype,
     signature=aligned,
-    scalar=lambda node, x: x if node.inputs[0].aval.dtype.kind == "f" else call("float", [x.text]),
+    scalar=_spell_scalar,
     linear=True,
     cheap=True,
 )

@@ -20,6 +20,9 @@ UNBOUNDED = -1
 PLACE = Aval((), np.dtype(int), True)
 """What is known of the place of a turn, and of the number of turns: a Python int."""
 
+KEPT = PLACE._replace(weak=False)
+"""What is known of a number of turns where it has been kept in a stack."""
+
 
 def _fits(region, inputs):
     """Whether a region can be given such inputs."""

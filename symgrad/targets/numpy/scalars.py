@@ -15,7 +15,7 @@ from symgrad.core.region import Region, regions_of
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.checkpoint import BARRIER
 from symgrad.ops.choice import WHERE
-from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control import COND, KEPT, NUMBER, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.define import flat
 from symgrad.ops.elementwise import POWER, RECIPROCAL
@@ -95,12 +95,15 @@ def _moves_numbers(loop: Node) -> bool:
     carried = len(given.carry)
     if any(x.aval.shape for x in (*given.slices, *body.results[carried:])):
         return False
+    if any(x.aval == KEPT for x in (*body.results[:carried], *given.others)):
+        return False
     arrays = [i for i in range(carried) if body.results[i].aval.shape]
     return not arrays or all(origins(body)[i] == i for i in arrays)
 
 
 def _is_of_numbers(region: Region) -> bool:
-    return all(map(_may_stand, [*region.parameters, *region.results])) and all(map(fits_in_loop, region.nodes))
+    values = [*region.parameters, *region.results]
+    return all(_may_stand(x) or x.aval == KEPT for x in values) and fit_in_loop(region.nodes)
 
 
 def _may_stand(x: Node) -> bool:
@@ -109,9 +112,15 @@ def _may_stand(x: Node) -> bool:
     return isinstance(aval, Aval) and (aval.dtype in (FLOAT, BOOL) or (aval.weak and aval.dtype.kind == "i"))
 
 
-def fits_in_loop(node: Node) -> bool:
-    """Whether Python computes a node of single numbers itself, or takes it out of an array."""
-    if node.op is COND or node.op is SCAN:
+def fit_in_loop(nodes: Sequence[Node]) -> bool:
+    """Whether Python computes nodes of single numbers itself, or takes them out of arrays or lists."""
+    return all(_fits_in_loop(node) or _is_for_loops(node, nodes) for node in nodes)
+
+
+def _fits_in_loop(node: Node) -> bool:
+    if node.op is SCAN:  # of which the items say what becomes of stacks
+        return _has_numbers(node)
+    if node.op is COND:
         avals: Any = node.aval
         return all(aval.shape == () for aval in avals) and _has_numbers(node)
     if node.op in (CONSTANT, SIZE, ITEM):
@@ -119,9 +128,13 @@ def fits_in_loop(node: Node) -> bool:
     if node.op in (GET, SET, ADD_AT):
         value = node.inputs[1 : 1 + (node.op is not GET)]
         return _may_stand(node) and _names_one(node) and all(x.aval.shape == () for x in value)
+    if node.op is NUMBER:
+        return _may_stand(node) and node.aval.shape == ()
+    if node.aval == KEPT:
+        return node.op is ASTYPE and _may_stand(node.inputs[0])
     if not _may_stand(node) or node.aval.shape or node.op.scalar is None or not _takes(node):
         return False
-    return node.aval.dtype.kind != "i" or node.op.keeps_weak
+    return not any(x.aval == KEPT for x in node.inputs) and (node.aval.dtype.kind != "i" or node.op.keeps_weak)
 
 
 def _names_one(node: Node) -> bool:

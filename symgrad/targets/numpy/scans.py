@@ -208,7 +208,8 @@ class Loop(Stacks):
         value = call(f"{expr.code.at(ATOM)}.copy", []) if copied else self._started(x, expr.code)
         computed = expr.depth > 0 and not copied
         note = outer.note(x.aval) if x.aval.shape else ""
-        outer.written.append(Assign((name,), value, note=note, makes=x if computed else None, reads=expr.reads))
+        if value.text != name.text:
+            outer.written.append(Assign((name,), value, note=note, makes=x if computed else None, reads=expr.reads))
         if computed:
             del outer.pending[x]
             outer.names.rename(x, name.text)

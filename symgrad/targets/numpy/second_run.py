@@ -83,5 +83,5 @@ def _is_pythons(node: Node, flags: Sequence[bool]) -> bool:
         return not is_path(form)  # one that chooses between numbers
     if node.op is WHERE:
         return any(flags[1:])
-    converts = node.op is ASTYPE and node.inputs[0].aval.dtype.kind != "f"
+    converts = node.op is ASTYPE and node.inputs[0].aval.dtype.kind not in ("f", node.aval.dtype.kind)
     return not converts and not node.op.package and not may_raise(node) and all(flags)
