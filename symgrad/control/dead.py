@@ -35,9 +35,8 @@ def drop_dead_results(graph: Graph, numerics: str = "stable") -> Graph:
             needs, made = found
             instead |= made
         wanted.update(needs)
-    inputs = set(graph.inputs)
-    kept = [*graph.inputs, *(x for x in graph.live if x in wanted and x not in inputs)]
-    return copied(graph, instead, kept) if instead else graph
+    wanted.update(graph.inputs)
+    return copied(graph, instead, [x for x in graph.order if x in wanted]) if instead else graph
 
 
 _Lean = tuple[tuple[Node, ...], dict[Node, Made]] | None

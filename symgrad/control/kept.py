@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from symgrad.analysis.aliases import memory_of
-from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
+from symgrad.analysis.uses import users_of
+from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in, with_turn
 from symgrad.control.places import turns_of
 from symgrad.core.graph import ITEM, Graph, Node, depends, needed
 from symgrad.core.region import Region, inline
@@ -32,11 +33,7 @@ def keep_less(graph: Graph, simplified: Callable[[Graph], Graph]) -> Graph:
         joint = _Joint(pair, simplified)
         instead |= joint.made(items_of(graph.live))
         removed |= set(pair.stacks)
-    if not instead:
-        return graph
-    inputs = set(graph.inputs)
-    nodes = [*graph.inputs, *(x for x in graph.live if x not in inputs and x not in removed)]
-    return copied(graph, instead, nodes)
+    return copied(graph, instead, [x for x in graph.order if x not in removed]) if instead else graph
 
 
 class _Pair(NamedTuple):
@@ -52,10 +49,7 @@ def _pairs(graph: Graph) -> list[_Pair]:
     loops = {node: loop_of(node) for node in graph.compound if node.op is SCAN}
     if len(loops) < 2:
         return []
-    users: dict[Node, list[Node]] = {}
-    for node in graph.live:
-        for x in node.inputs:
-            users.setdefault(x, []).append(node)
+    users = users_of(graph.live)
     pairs: list[_Pair] = []
     taken: set[Node] = set()
     for node, back in loops.items():
@@ -153,7 +147,7 @@ class _Joint:
         new = [x for x in self.kept if x not in places]
         places |= {x: len(turn.updates) + len(turn.stacked) + k for k, x in enumerate(new)}
         stacked = [*turn.stacked, *(self.in_own_memory(x) for x in new)]
-        return _opened(self.graph, loop, given, turn._replace(stacked=stacked)), places
+        return with_turn(self.graph, loop, given, turn._replace(stacked=stacked)).without_unread(), places
 
     def in_own_memory(self, x: Node) -> Node:
         """A value to be kept: a copy of a part of an array that turns write into, so that they need not copy it all."""
@@ -205,11 +199,3 @@ def _moved(given: Given, image: Mapping[Node, Node]) -> Given:
     """It in another graph."""
     carry, place, slices, others = given
     return Given([image[x] for x in carry], image[place], [image[x] for x in slices], [image[x] for x in others])
-
-
-def _opened(graph: Graph, loop: Loop, given: Given, turn: Turn) -> Opened:
-    carried = [Carried(*each) for each in zip(loop.starts, given.carry, turn.updates, strict=True)]
-    sliced = [Read(*each) for each in zip(loop.slices_of, given.slices, strict=True)]
-    others = [Read(*each) for each in zip(loop.others, given.others, strict=True)]
-    parts = carried, sliced, others, turn.stacked, turn.test, loop.turns, loop.reverse, loop.checkpoint, loop.place_size
-    return Opened(graph, loop.length, given.place, *parts).without_unread()

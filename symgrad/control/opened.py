@@ -161,14 +161,18 @@ def opened(loop: Loop) -> Opened:
         for source, x in zip(loop.others, at.others, strict=True)
     ]
     given = Given(carry, place, slices, others)
-    turn = turn_in(graph, loop, given)
+    return with_turn(graph, loop, given, turn_in(graph, loop, given))
+
+
+def with_turn(graph: Graph, loop: Loop, given: Given, turn: Turn) -> Opened:
+    """A loop with this turn of it, which stands in a graph and is given these values."""
     return Opened(
         graph,
         loop.length,
         given.place,
         [Carried(*each) for each in zip(loop.starts, given.carry, turn.updates, strict=True)],
         [Read(*each) for each in zip(loop.slices_of, given.slices, strict=True)],
-        [Read(*each) for each in zip(loop.others, others, strict=True) if each[1].op is not CONSTANT],
+        [Read(*each) for each in zip(loop.others, given.others, strict=True) if each[1].op is not CONSTANT],
         turn.stacked,
         turn.test,
         loop.turns,

@@ -67,8 +67,7 @@ def in_order(graph: Graph, first: Mapping[Node, Node], inputs: Mapping[Node, Seq
 
     Apart from that in the order in which it was.
     """
-    given = set(graph.inputs)
-    nodes = [*graph.inputs, *(x for x in graph.live if x not in given and x not in first)]
+    nodes = [x for x in graph.order if x not in first]
     needs = {x: dict.fromkeys(first.get(y, y) for y in inputs.get(x, x.inputs)) for x in nodes}
     users: dict[Node, list[Node]] = {x: [] for x in nodes}
     for x in nodes:

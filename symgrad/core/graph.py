@@ -354,6 +354,12 @@ class Graph:
         return self._up_to_date()[1]
 
     @property
+    def order(self) -> list[Node]:
+        """What is to be made: the inputs, needed or not, and then all else that the outputs need."""
+        inputs = set(self.inputs)
+        return [*self.inputs, *(node for node in self.live if node not in inputs)]
+
+    @property
     def compound(self) -> Sequence[Node]:
         """Those of them with several results: all that hold regions do."""
         return self._up_to_date()[2]

@@ -46,15 +46,15 @@ class Log:
     ----------
     stages : list of StageRun
     rewrites : list of Applied
-    reasons : list
-        Values whose text says why something was done or not.
+    reasons : list of (callable, str)
+        Why something was done or not, and of which kind that is: the function that says it.
     running : callable
         The stage that is running.
     """
 
     stages: list[StageRun] = field(default_factory=list)
     rewrites: list[Applied] = field(default_factory=list)
-    reasons: list[Any] = field(default_factory=list)
+    reasons: list[tuple[Callable[..., str], str]] = field(default_factory=list)
     running: Callable[..., Any] | None = None
 
 
@@ -89,11 +89,11 @@ def staged(function: Callable[..., _T], subject: Any, *args: Any, **kwargs: Any)
     return result
 
 
-def note(reason: Any) -> None:
-    """Note why something is done, or why not."""
+def note(reason: Callable[..., str], *facts: Any) -> None:
+    """Note why something is done, or why not: what `reason` says of the facts."""
     log = _log.get()
     if log is not None:
-        log.reasons.append(reason)
+        log.reasons.append((reason, reason(*facts)))
 
 
 def note_rewrites(found: Iterator[tuple[Any, Node, Node]], graph: Graph, image: Mapping[Node, Node]) -> None:

@@ -58,6 +58,15 @@ def not_called(name: str) -> str:
 # ---- values
 
 
+class Unquoted(str):
+    """A text that `repr` gives without quotes, for a value in a larger text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def literal(value: Any) -> str | None:
     """Python source of a value; None of one that is no number, string, None or tree of these.
 

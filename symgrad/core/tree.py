@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from symgrad.core.text import is_name
+from symgrad.core.text import Unquoted, is_name
 from symgrad.errors import ArgumentError
 
 _NAMESPACE = "symgrad"
@@ -60,18 +60,9 @@ def render(spec: TreeSpec) -> str:
     return re.sub(r"^PyTreeSpec\(|, NoneIsLeaf|, namespace='\w*'|\)$", "", str(spec))
 
 
-class _Text(str):
-    """The text of a leaf, which stands without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 def written(spec: TreeSpec, leaves: Iterable[str]) -> str:
     """The tree as Python writes it, with a text for each leaf."""
-    return repr(unflatten(spec, map(_Text, leaves)))
+    return repr(unflatten(spec, map(Unquoted, leaves)))
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:

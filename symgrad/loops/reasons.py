@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from symgrad.analysis.cost import likely, rows_scale
 from symgrad.core.graph import Node
@@ -10,71 +10,38 @@ from symgrad.core.sizes import Size
 from symgrad.core.text import duration
 
 
-class NothingLarge(NamedTuple):
+def nothing_large(largest: int, fewest: int) -> str:
     """No value is long enough for blocks."""
-
-    largest: int
-    fewest: int
-
-    def __str__(self) -> str:
-        return f"no value has {self.fewest:,} numbers: {self.largest:,} at most"
+    return f"no value has {fewest:,} numbers: {largest:,} at most"
 
 
-class LittleToSave(NamedTuple):
+def little_to_save(saved: float, worth: float, size: Size | None = None) -> str:
     """What blocks could save at best, along one axis or along any."""
-
-    saved: float
-    worth: float
-    size: Size | None = None
-
-    def __str__(self) -> str:
-        could = f"save {duration(self.saved)} at most" if self.saved > 0 else "not save anything"
-        text = f"blocks could {could}, and pay from {duration(self.worth)} on"
-        return text if self.size is None else f"along {self.size}: {text}{_assumed(self.size)}"
+    could = f"save {duration(saved)} at most" if saved > 0 else "not save anything"
+    text = f"blocks could {could}, and pay from {duration(worth)} on"
+    return text if size is None else f"along {size}: {text}{_assumed(size)}"
 
 
-class NotAlong(NamedTuple):
+def not_along(size: Size, why: str) -> str:
     """An axis along which there are no blocks, and why."""
-
-    size: Size
-    why: str
-
-    def __str__(self) -> str:
-        return f"along {self.size}: {self.why}"
+    return f"along {size}: {why}"
 
 
-class Compared(NamedTuple):
+def compared(size: Size, saved: float, worth: float) -> str:
     """An axis along which blocks were tried."""
-
-    size: Size
-    saved: float
-    worth: float
-
-    def __str__(self) -> str:
-        gained = f"save {duration(self.saved)}" if self.saved > 0 else f"cost {duration(-self.saved)} more"
-        must = f"to be chosen they must save {duration(self.worth)}{_assumed(self.size)}"
-        return f"along {self.size}: blocks would {gained}; {must}"
+    gained = f"save {duration(saved)}" if saved > 0 else f"cost {duration(-saved)} more"
+    return f"along {size}: blocks would {gained}; to be chosen they must save {duration(worth)}{_assumed(size)}"
 
 
-class Chosen(NamedTuple):
+def chosen(size: Size, saved: float) -> str:
     """The axis along which the program is run in blocks."""
-
-    size: Size
-    saved: float
-
-    def __str__(self) -> str:
-        return f"along {self.size}: saves {duration(self.saved)}, as far as reckoned{_assumed(self.size)}"
+    return f"along {size}: saves {duration(saved)}, as far as reckoned{_assumed(size)}"
 
 
-class AgainInLoop(NamedTuple):
+def again_in_loop(loop: int, values: Iterable[Node]) -> str:
     """Values of earlier loops that one computes again, rather than reading them."""
-
-    loop: int
-    values: tuple[Node, ...]
-
-    def __str__(self) -> str:
-        values = dict.fromkeys(f"{x.op.name} of {x.where}" for x in self.values)
-        return f"in loop {self.loop + 1}, rather than read: {', '.join(values)}"
+    shown = dict.fromkeys(f"{x.op.name} of {x.where}" for x in values)
+    return f"in loop {loop + 1}, rather than read: {', '.join(shown)}"
 
 
 def _assumed(size: Size) -> str:

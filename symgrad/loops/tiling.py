@@ -56,11 +56,11 @@ def nest(graph: Graph, numerics: str = "stable") -> Graph:
     scale = _most_rows(work)
     large = _large(work, scale)
     if not large:
-        note(reasons.NothingLarge(max(map(likely_numbers, work), default=0), FEWEST))
+        note(reasons.nothing_large, max(map(likely_numbers, work), default=0), FEWEST)
         return graph
     worth, at_most = max(LEAST, WORTH * _seconds_whole(work, scale)), _at_most_saved(large, scale)
     if at_most <= worth:
-        note(reasons.LittleToSave(at_most, worth))
+        note(reasons.little_to_save, at_most, worth)
         return graph
     best = _best(blockwise(graph, FEWEST), worth)
     while best is not None:
@@ -90,11 +90,10 @@ def _best(graph: Graph, worth: float) -> Division | None:
             continue
         division = Division(graph, axis)
         needed = best.saved + WORTH * best.seconds if best else worth
-        note(
-            reasons.Compared(axis.size, division.saved, needed)
-            if division.blocks
-            else reasons.NotAlong(axis.size, "a loop would have nothing to take blocks of")
-        )
+        if division.blocks:
+            note(reasons.compared, axis.size, division.saved, needed)
+        else:
+            note(reasons.not_along, axis.size, "a loop would have nothing to take blocks of")
         if division.saved > needed and division.pays_with_few_rows():
             best = division
         if division.plan.loops > 1:
@@ -111,9 +110,9 @@ def _promising(graph: Graph, worth: float) -> list[Axis]:
     promising = []
     for axis, touched, weight in zip(axes, along, weights, strict=True):
         if not weight or weight < max(weights) / 2:
-            note(reasons.NotAlong(axis.size, "too little of the work lies along this axis"))
+            note(reasons.not_along, axis.size, "too little of the work lies along this axis")
         elif (at_most := _at_most_saved(touched, rows_scale(axis.size))) <= worth:
-            note(reasons.LittleToSave(at_most, worth, axis.size))
+            note(reasons.little_to_save, at_most, worth, axis.size)
         else:
             promising.append(axis)
     return promising
@@ -129,7 +128,7 @@ def _with_stencils(nodes: Sequence[Node]) -> list[Axis]:
 def _has_many_rows(axis: Axis) -> bool:
     many = likely_rows(axis.size) >= FEWEST_ROWS
     if not many and not is_one(axis.size):
-        note(reasons.NotAlong(axis.size, f"fewer than {FEWEST_ROWS} rows"))
+        note(reasons.not_along, axis.size, f"fewer than {FEWEST_ROWS} rows")
     return many
 
 
@@ -286,13 +285,13 @@ class Division:
         few = call_seconds(self._in_loops) + SETUP * len(self.blocks)
         if many * CALL * calls_of(self._in_loops) >= few:
             return True
-        note(reasons.NotAlong(self.axis.size, "with few rows loops would lose more than they gain with many"))
+        note(reasons.not_along, self.axis.size, "with few rows loops would lose more than they gain with many")
         return False
 
     # -- the program with loops
 
     def rebuilt(self) -> Graph:
-        note(reasons.Chosen(self.axis.size, self.saved))
+        note(reasons.chosen, self.axis.size, self.saved)
         new = Graph()
         image: dict[Node, Node] = {}
         for x in self.graph.inputs:
@@ -312,7 +311,7 @@ class Division:
     def _add_loop(self, new: Graph, image: dict[Node, Node], k: int) -> None:
         again = tuple(x for x in self.made.members[k] if self.plan.loop[x] != k)
         if again:
-            note(reasons.AgainInLoop(k, again))
+            note(reasons.again_in_loop, k, again)
         results = self.results[k]
         where = next(iter(results)).where
         inputs = tuple([self._read(new, image[x], k, twin, where) for (x, _), twin in self.bodies[k].inputs.items()])

@@ -10,7 +10,7 @@ from symgrad.core.shapes import product, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import axis_index, axis_tuple, flat_or_axis
-from symgrad.ops.define import implements, operator
+from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index import put
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input, is_traced
@@ -219,17 +219,12 @@ _shifted_halves(np.fft.fftshift, lambda n: n // 2)
 _shifted_halves(np.fft.ifftshift, lambda n: -(n // 2))
 
 
-def _refuse_transform(function):
-    @implements(function)
-    def refused(*args, **kwargs):
-        raise UnsupportedError(
-            f"np.fft.{function.__name__} is not supported: derivatives of complex numbers are not",
-            "Write the transform as products with matrices of cosines and sines.",
-        )
-
-
-for _name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split():
-    _refuse_transform(getattr(np.fft, _name))
+_TRANSFORMS = "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split()
+refuses(
+    "{} is not supported: derivatives of complex numbers are not",
+    "Write the transform as products with matrices of cosines and sines.",
+    *[getattr(np.fft, name) for name in _TRANSFORMS],
+)
 
 
 # ---- inserting and deleting
@@ -287,6 +282,4 @@ def _single_place(i, n, axis):
     return i + n if i < 0 else i
 
 
-@implements(np.resize)
-def resize(a, new_shape):
-    raise UnsupportedError("np.resize is not supported", "Write np.tile, np.pad or a slice.")
+refuses("{} is not supported", "Write np.tile, np.pad or a slice.", np.resize)

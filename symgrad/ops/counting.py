@@ -8,7 +8,7 @@ from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse
-from symgrad.ops.define import implements, operator
+from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input
 from symgrad.ops.shape import as_size
@@ -128,18 +128,12 @@ ISIN = operator(
 implements("in1d")(lambda ar1, ar2, *args, **kwargs: ISIN(np.ravel(as_input(ar1)), ar2, *args, **kwargs))
 
 
-def _refuse_counts(function):
-    @implements(function)
-    def refused(*args, **kwargs):
-        raise UnsupportedError(
-            f"np.{function.__name__} is not supported: it counts, and counts have no derivative",
-            "With edges that are known, np.digitize(x, edges) gives the bin of each number, and "
-            "np.bincount(bins, weights, minlength=n) what is in each bin.",
-        )
-
-
-for function in (np.histogram, np.histogram2d, np.histogramdd, np.histogram_bin_edges):
-    _refuse_counts(function)
+refuses(
+    "{} is not supported: it counts, and counts have no derivative",
+    "With edges that are known, np.digitize(x, edges) gives the bin of each number, and "
+    "np.bincount(bins, weights, minlength=n) what is in each bin.",
+    *(np.histogram, np.histogram2d, np.histogramdd, np.histogram_bin_edges),
+)
 
 
 # ---- places in flat arrays

@@ -55,6 +55,18 @@ def implements(*functions: Callable[..., Any] | str) -> Callable[[Callable[..., 
     return register
 
 
+def refuses(fact: str, instead: str, *functions: Callable[..., Any]) -> None:
+    """Register NumPy functions that nothing stands for: why, with ``{}`` for the name, and what to write instead."""
+    for function in functions:
+        _refuse(function, fact.format(f"np.{display_name(function)}"), instead)
+
+
+def _refuse(function: Callable[..., Any], fact: str, instead: str) -> None:
+    @implements(function)
+    def refused(*args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError(fact, instead)
+
+
 def implements_at(holder: Any, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register how functions that do not dispatch on their arguments are written with others.
 

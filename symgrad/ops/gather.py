@@ -8,7 +8,7 @@ from symgrad.core.shapes import broadcast_shapes, with_size
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import flat_or_axis, refuse_given
-from symgrad.ops.define import implements, operator
+from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
 from symgrad.ops.operands import as_input, is_traced
@@ -140,34 +140,17 @@ def ix_(*args):
     return tuple(np.reshape(a, with_size((1,) * len(arrays), i, -1)) for i, a in enumerate(arrays))
 
 
+_DATA_DEPENDENT = (
+    "{}: the size of the result depends on values, and sizes are known before the program runs",
+    "Keep the shape: np.where(mask, x, 0), np.sum(x, where=mask); or use an array that is not traced.",
+)
+
+
 def _data_dependent(function):
-    return UnsupportedError(
-        f"np.{function}: the size of the result depends on values, and sizes are known before the program runs",
-        "Keep the shape: np.where(mask, x, 0), np.sum(x, where=mask); or use an array that is not traced.",
-    )
+    fact, instead = _DATA_DEPENDENT
+    return UnsupportedError(fact.format(f"np.{function}"), instead)
 
 
-def _refuses(function):
-    def refused(*args, **kwargs):
-        raise _data_dependent(function.__name__)
-
-    implements(function)(refused)
-
-
-for function in (
-    np.nonzero,
-    np.flatnonzero,
-    np.argwhere,
-    np.unique,
-    np.place,
-    np.union1d,
-    np.intersect1d,
-    np.setdiff1d,
-    np.setxor1d,
-    np.unique_all,
-    np.unique_counts,
-    np.unique_inverse,
-    np.unique_values,
-    np.trim_zeros,
-):
-    _refuses(function)
+refuses(*_DATA_DEPENDENT, np.nonzero, np.flatnonzero, np.argwhere, np.place, np.trim_zeros)
+refuses(*_DATA_DEPENDENT, np.unique, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values)
+refuses(*_DATA_DEPENDENT, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d)

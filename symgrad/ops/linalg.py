@@ -18,7 +18,7 @@ from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, Unsup
 from symgrad.ops.arguments import refuse, refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
-from symgrad.ops.define import implements, operator
+from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.spelling import call
 
@@ -271,12 +271,11 @@ EIGVALSH = operator(
 implements(np.linalg.eigh)(lambda a, UPLO="L": as_named_tuple(EIGH(a, UPLO), np.linalg.eigh))
 
 
-@implements(np.linalg.eig, np.linalg.eigvals)
-def refused(a):
-    raise UnsupportedError(
-        "np.linalg.eig and np.linalg.eigvals are not supported: values decide whether their results are complex",
-        "Use np.linalg.eigh or np.linalg.eigvalsh for a symmetric matrix.",
-    )
+refuses(
+    "np.linalg.eig and np.linalg.eigvals are not supported: values decide whether their results are complex",
+    "Use np.linalg.eigh or np.linalg.eigvalsh for a symmetric matrix.",
+    *(np.linalg.eig, np.linalg.eigvals),
+)
 
 
 # ---- singular values

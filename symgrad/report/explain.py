@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +13,9 @@ from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Graph, Node
 from symgrad.core.listing import node_names, place
 from symgrad.core.recording import Applied, Log, StageRun
 from symgrad.core.text import plain, visible
+from symgrad.loops import reasons
 from symgrad.loops.cost_model import whole_seconds
 from symgrad.loops.loop import LOOP, Block
-from symgrad.loops.reasons import AgainInLoop, Chosen
 from symgrad.loops.scratch import scratch_bytes
 from symgrad.pipeline import canonicalise
 from symgrad.report.layout import rendered
@@ -210,7 +210,7 @@ def explained(made: Compiled, log: Log) -> Report:
         _lines(made.whole),
         loops,
         made.cost,
-        [*dict.fromkeys(again), *(str(x) for x in log.reasons if isinstance(x, AgainInLoop))],
+        [*dict.fromkeys(again), *_said(log, reasons.again_in_loop)],
         _reasons(made, log),
     )
 
@@ -309,11 +309,14 @@ def _read(node: Node, names: dict[Node, str]) -> str:
 
 def _reasons(made: Compiled, log: Log) -> list[str]:
     """Why the program is run in loops along the axis that was chosen; or what speaks against it, as far as known."""
-    chosen = [str(x) for x in log.reasons if isinstance(x, Chosen)]
-    if chosen:
+    if chosen := _said(log, reasons.chosen):
         return chosen
     if made.options.optimize < 2:
         return [f"optimize={made.options.optimize} writes no loops; optimize=2 does"]
     if is_scalar(made.graph):
         return ["the program computes with numbers alone"]
-    return list(dict.fromkeys(map(str, log.reasons)))
+    return list(dict.fromkeys(text for _, text in log.reasons))
+
+
+def _said(log: Log, reason: Callable[..., str]) -> list[str]:
+    return [text for kind, text in log.reasons if kind is reason]

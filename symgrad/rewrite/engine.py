@@ -184,7 +184,7 @@ def rewrite(graph: Graph, rules: Rules) -> Graph:
 
     It is the same graph if no rule is met with any of its operators.
     """
-    nodes = _ordered(graph)
+    nodes = graph.order
     if not any(map(rules.of, {node.op for node in nodes})):
         return graph
     new = Rewriting(rules)
@@ -284,7 +284,7 @@ def copied(graph: Graph, instead: Mapping[Node, Made] | None = None, nodes: Sequ
     """
     new = Graph()
     image: dict[Node, Node] = {}
-    for node in _ordered(graph) if nodes is None else nodes:
+    for node in graph.order if nodes is None else nodes:
         where = node.where.moved(image)
         if instead and node in instead:
             new.provenance = where
@@ -347,12 +347,6 @@ def replaced_within(graph: Graph, nodes: Sequence[Node], instead: Mapping[Node, 
             _name_again(graph, node, image)
     graph.provenance = before
     return image
-
-
-def _ordered(graph: Graph) -> Sequence[Node]:
-    """Inputs, needed or not, then what is needed, in order of creation."""
-    inputs = set(graph.inputs)
-    return [*graph.inputs, *(node for node in graph.live if node not in inputs)]
 
 
 def alone(graph: Graph, node: Node) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from symgrad.core.graph import Aval, Node
 from symgrad.core.sizes import Dim
+from symgrad.core.text import Unquoted
 from symgrad.frontend.variable import Variable
 
 WIDEST = 116  # characters of a signature on one line
@@ -17,13 +18,8 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 _PYTHON = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 
 
-class Hint(str):
-    """The text of a type; an annotation that `inspect` writes without quotes."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
+Hint = Unquoted
+"""The text of a type; an annotation that `inspect` writes as it is."""
 
 
 def hint_of(x: Any) -> Hint:
