@@ -541,10 +541,49 @@ def test_buffers_that_are_too_short_are_replaced(nothing_kept):
         assert kept_bytes() == kept * 2 * 8
 
 
+def test_blocks_and_their_buffers(nothing_kept):
+    spec = (2,), 0, float
+    assert list(runtime._blocks(5, 15, 10, 40, spec, spec)) == [(5, 15, [None, None])]
+    assert not runtime._kept
+    found = [(i, j, s.shape) for i, j, (s,) in runtime._blocks(5, 30, 10, 40, spec)]
+    assert found == [(5, 15, (10, 2)), (15, 25, (10, 2)), (25, 30, (5, 2))]
+    nbytes = runtime._LITTLE // 10 + 1
+    assert [s.shape for _, _, (s,) in runtime._blocks(0, 10, 10, nbytes, spec)] == [(10, 2)]
+
+
+def put_together(x):
+    y = np.zeros((x.shape[0], 2))
+    y[:, 0] = np.exp(x)
+    y[:, 1] = np.sin(x) * x
+    return np.sum(np.log(1 + y**2) * x[:, None])
+
+
+FEW_ROWS = {
+    "rows": lambda x: np.sum(np.log(1 + np.exp(np.sin(x) * x)) * np.tanh(x) ** 2 + np.cos(x) * np.exp(np.sin(x))),
+    "several lengths": lambda x: np.sum(np.tanh(x[1:] - x[:-1]) ** 2 * np.exp(x[1:])) + np.sum(np.exp(np.sin(x))),
+    "pairs": lambda x: np.sum(np.sqrt(np.sum((x[:, None, None] - np.stack([x, x**2], 1)) ** 2, axis=-1) + 1)),
+    "put together": put_together,
+}
+
+
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_few_rows_are_computed_without_buffers(name, usual_sizes, nothing_kept):
+    """What a program for any size gives for few rows and for many; for few it keeps nothing where it need not."""
+    program = sg.value_and_grad(FEW_ROWS[name]).compile("float64[n]")
+    assert "_rows_of_block(" in program.source
+    for n in (3, 40, 300, 5000 if name != "pairs" else 500):
+        x = np.random.default_rng(n).standard_normal(n)
+        value, grad = sg.value_and_grad(FEW_ROWS[name]).compile(x, optimize=0)(x)
+        got, d_x = program(x)
+        assert got == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(d_x, grad, rtol=1e-9, atol=1e-9)
+        assert name != "rows" or bool(runtime._kept) == (n == 5000)
+
+
 def test_a_size_that_varies(tiny_blocks, nothing_kept, monkeypatch):
     monkeypatch.setattr(runtime, "_MOST", 1 << 20)
     program = sg.grad(lambda x: np.sum(np.exp(np.sin(x)) * x)).compile("float64[n, m]")
-    assert "_scratch" in program.source
+    assert "_blocks" in program.source
     for m in range(3, 60):
         x = np.random.default_rng(m).standard_normal((5, m))
         np.testing.assert_allclose(program(x), np.exp(np.sin(x)) * (1 + x * np.cos(x)))
@@ -833,7 +872,7 @@ def test_what_holds_more_than_is_kept_between_calls_is_cut(n, cut):
 
 def test_many_buffers_go_by_one_name(tiny_blocks):
     program = sg.grad(logistic_steps, loops="unroll").compile("float64[n]")
-    assert "s = [s[: j - i] for s in buffers]" in program.source
+    assert "for i, j, s in _blocks(" in program.source
     assert "out=s[30]" in program.source
     x = np.random.default_rng(0).random(5)
     np.testing.assert_allclose(program(x), sg.grad(logistic_steps, optimize=0, loops="unroll")(x), rtol=1e-13)

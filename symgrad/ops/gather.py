@@ -12,7 +12,7 @@ from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
 from symgrad.ops.operands import as_input, is_traced
-from symgrad.ops.spellings import is_small
+from symgrad.ops.spellings import may_be_small
 from symgrad.spelling import ATOM, Code
 
 
@@ -83,7 +83,7 @@ def _signature_take_along(y, a, indices, axis):
 def _rows_and_columns(node, a, indices):
     """What np.take_along_axis makes of it after many calls."""
     n, *width = node.inputs[1].aval.shape
-    if dict(node.params)["axis"] != 1 or len(width) != 1 or not is_small(node) or node.inputs[0].aval.shape[0] != n:
+    if dict(node.params)["axis"] != 1 or len(width) != 1 or not may_be_small(node) or node.inputs[0].aval.shape[0] != n:
         return None
     return Code(f"{a.at(ATOM)}[np.arange({n})[:, None], {indices.text}]")
 

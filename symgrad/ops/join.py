@@ -14,7 +14,7 @@ from symgrad.ops.astype import cast
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.shape import as_size
-from symgrad.ops.spellings import is_small
+from symgrad.ops.spellings import may_be_small
 from symgrad.spelling import Code, call
 
 # ---- joining
@@ -108,7 +108,7 @@ def _signature_stack(y, *xs, axis):
 def _array_of_arrays(node, *inputs):
     """np.array stacks, too, and with little overhead."""
     alike = all(x.aval.dtype == node.aval.dtype and not x.aval.weak for x in node.inputs)
-    if dict(node.params).get("axis", 0) != 0 or not alike or not is_small(node):
+    if dict(node.params).get("axis", 0) != 0 or not alike or not may_be_small(node):
         return None
     return call("np.array", [f"[{', '.join(x.text for x in inputs)}]"])
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from symgrad.core.graph import Node
-from symgrad.core.sizes import Dim
+from symgrad.core.sizes import Dim, is_rows
 from symgrad.spelling import (
     ATOM,
     POWER,
@@ -92,6 +92,12 @@ def is_small(*nodes: Node) -> bool:
     """Whether values are known to be so small that calls are what takes time."""
     sizes = [x.aval.shape for x in nodes]
     return all(not any(isinstance(n, Dim) for n in shape) and math.prod(shape) <= SMALL for shape in sizes)
+
+
+def may_be_small(*nodes: Node) -> bool:
+    """Whether values are so small where they are: symbols, and rows of blocks, may be few."""
+    sizes = [[n for n in x.aval.shape if not isinstance(n, Dim) and not is_rows(n)] for x in nodes]
+    return all(math.prod(known) <= SMALL for known in sizes)
 
 
 def as_method(node: Node, x: Code) -> Code | None:

@@ -161,10 +161,10 @@ def _steps(script: Script) -> tuple[int, ...]:
     for node in script.nodes:
         if isinstance(node, ast.Name) and node.id == "_rows_of_block":
             found.add(ROWS)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
-            last = node.args[-1]
-            if len(node.args) == 3 and isinstance(last, ast.Constant) and isinstance(last.value, int):
-                found.add(last.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("range", "_blocks"):
+            step = node.args[2] if len(node.args) > 2 else None
+            if isinstance(step, ast.Constant) and isinstance(step.value, int):
+                found.add(step.value)
     return tuple(sorted(found))
 
 

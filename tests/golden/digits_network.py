@@ -41,59 +41,56 @@ def loss_value_and_grad(params, x, labels, decay):
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t6 = d_params_1_b = t7 = d_params_0_b = t8 = 0.0
-        with _scratch(
-            step,
+        for i, j, (s1, s2, s3, s4, s5, s6, s7) in _blocks(
+            start, stop, step, 1728,
             ((64,), 0, float),
             ((10,), 0, float),
             ((1,), 0, float),
             ((10,), 0, float),
             *[((), 0, float)] * 2,
             ((64,), 0, float),
-        ) as buffers:
-            for i in range(start, stop, step):
-                j = min(i + step, stop)
-                rows = j - i
-                s1, s2, s3, s4, s5, s6, s7 = (s[: j - i] for s in buffers)
-                x_ = x[i:j]  # float64[rows, 64]
-                # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
-                t9 = np.matmul(x_, params_0_W, out=s1)  # float64[rows, 64]
-                t10 = np.add(t9, params_0_b, out=s1)  # float64[rows, 64]
-                h = np.tanh(t10, out=s1)  # float64[rows, 64]
-                # digits.py:24  return h @ last["W"] + last["b"]
-                t11 = np.matmul(h, params_1_W, out=s2)  # float64[rows, 10]
-                scores = np.add(t11, params_1_b, out=s2)  # float64[rows, 10]
-                # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
-                t12 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
-                t13 = _where_true(np.isfinite(t12), t12)  # float64[rows, 1]
-                t14 = np.subtract(scores, t13, out=s4)  # float64[rows, 10]
-                t15 = np.exp(t14, out=s4)  # float64[rows, 10]
-                t16 = t15.sum(axis=1, out=s5)  # float64[rows]
-                t17 = np.log(t16, out=s6)  # float64[rows]
-                log_sum = np.add(t13[:, 0], t17, out=s6)  # float64[rows]
-                labels_ = labels[i:j]  # int64[rows]
-                # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-                t18 = labels_[:, None]  # int64[rows, 1]
-                of_label = np.take_along_axis(scores, t18, axis=1)[:, 0]  # float64[rows]
-                # digits.py:32  fit = np.mean(log_sum - of_label)
-                t19 = np.subtract(log_sum, of_label, out=s6)  # float64[rows]
-                t6 += t19.sum()
-                # derivative of digits.py:30
-                t20 = np.divide(t4, t16, out=s5)  # float64[rows]
-                t21 = np.multiply(t20[:, None], t15, out=s4)  # float64[rows, 10]
-                t21[np.arange(rows)[:, None], t18] += t3
-                # derivative of digits.py:24
-                d_params_1_b += t21.sum(axis=0)
-                d_h = np.matmul(t21, t5, out=s7)  # float64[rows, 64]
-                t7 += h.T @ t21
-                # derivative of digits.py:23
-                t22 = np.square(h, out=s1)  # float64[rows, 64]
-                t23 = np.subtract(1.0, t22, out=s1)  # float64[rows, 64]
-                t24 = np.multiply(d_h, t23, out=s7)  # float64[rows, 64]
-                d_params_0_b += t24.sum(axis=0)
-                t8 += x_.T @ t24
+        ):
+            rows = j - i
+            x_ = x[i:j]  # float64[rows, 64]
+            # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
+            t9 = np.matmul(x_, params_0_W, out=s1)  # float64[rows, 64]
+            t10 = np.add(t9, params_0_b, out=s1)  # float64[rows, 64]
+            h = np.tanh(t10, out=s1)  # float64[rows, 64]
+            # digits.py:24  return h @ last["W"] + last["b"]
+            t11 = np.matmul(h, params_1_W, out=s2)  # float64[rows, 10]
+            scores = np.add(t11, params_1_b, out=s2)  # float64[rows, 10]
+            # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
+            t12 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
+            t13 = _where_true(np.isfinite(t12), t12)  # float64[rows, 1]
+            t14 = np.subtract(scores, t13, out=s4)  # float64[rows, 10]
+            t15 = np.exp(t14, out=s4)  # float64[rows, 10]
+            t16 = t15.sum(axis=1, out=s5)  # float64[rows]
+            t17 = np.log(t16, out=s6)  # float64[rows]
+            log_sum = np.add(t13[:, 0], t17, out=s6)  # float64[rows]
+            labels_ = labels[i:j]  # int64[rows]
+            # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
+            t18 = labels_[:, None]  # int64[rows, 1]
+            of_label = scores[np.arange(rows)[:, None], t18][:, 0]  # float64[rows]
+            # digits.py:32  fit = np.mean(log_sum - of_label)
+            t19 = np.subtract(log_sum, of_label, out=s6)  # float64[rows]
+            t6 += t19.sum()
+            # derivative of digits.py:30
+            t20 = np.divide(t4, t16, out=s5)  # float64[rows]
+            t21 = np.multiply(t20[:, None], t15, out=s4)  # float64[rows, 10]
+            t21[np.arange(rows)[:, None], t18] += t3
+            # derivative of digits.py:24
+            d_params_1_b += t21.sum(axis=0)
+            d_h = np.matmul(t21, t5, out=s7)  # float64[rows, 64]
+            t7 += h.T.dot(t21)
+            # derivative of digits.py:23
+            t22 = np.square(h, out=s1)  # float64[rows, 64]
+            t23 = np.subtract(1.0, t22, out=s1)  # float64[rows, 64]
+            t24 = np.multiply(d_h, t23, out=s7)  # float64[rows, 64]
+            d_params_0_b += t24.sum(axis=0)
+            t8 += x_.T.dot(t24)
         return t6, d_params_1_b, t7, d_params_0_b, t8
 
-    t6, d_params_1_b, t7, d_params_0_b, t8 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
+    t6, d_params_1_b, t7, d_params_0_b, t8 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t6 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -107,6 +104,8 @@ def loss_value_and_grad(params, x, labels, decay):
 
 _kept = {}  # scratch memory that nobody uses at present, by what it is for
 _MOST = 1 << 28  # bytes of it that are kept
+_LITTLE = 1 << 17  # bytes that all values of a block may take for NumPy to find memory sooner than buffers are found
+_FEW = 1000  # numbers below which calls are what takes time
 
 
 @contextmanager
@@ -124,6 +123,17 @@ def _scratch(rows, *rest):
         yield buffers
     finally:
         free.append(buffers)
+
+
+def _blocks(start, stop, step, nbytes, *rest):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory."""
+    if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
+        yield start, stop, [None] * len(rest)
+        return
+    with _scratch(step, *rest) as buffers:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            yield i, j, [s[: j - i] for s in buffers]
 
 
 def _make_room(key, nbytes):
@@ -179,6 +189,13 @@ def _in_parts(share, n, rows, threads=None, within=None):
     for future in started:
         future.result()
     return [given[start] for start in starts]
+
+
+def _sums(parts):
+    """What parts give, added up: each a sum, or a tuple of them."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
 
 
 class _OneThread:
@@ -267,6 +284,8 @@ def _blas_on_one_thread(function, *args, **options):
 
 def _where_true(mask, x):
     """``np.where(mask, x, 0)``, which is slow where a mask has no pattern, as a product of bits: 0 for any number."""
+    if x.size < _FEW:
+        return np.where(mask, x, 0)
     bits = f"u{x.dtype.itemsize}"
     return (x.view(bits) * mask).view(x.dtype)
 
@@ -278,5 +297,7 @@ def _rows_of_block(n, nbytes, least, most):
     are work for a thread, and all blocks are about as long.
     """
     total = max(n * nbytes, 1)
+    if total <= min(least, most):
+        return max(n, 1)
     parts = max(2 * min(total // (2 * least), 8), 1)
     return max(-(-n // (parts * -(-total // (parts * most)))), 1)

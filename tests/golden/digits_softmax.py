@@ -32,46 +32,43 @@ def loss_value_and_grad(params, x, labels, decay):
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t3 = d_b = t4 = 0.0
-        with _scratch(
-            step,
+        for i, j, (s1, s2, s3, s4, s5) in _blocks(
+            start, stop, step, 704,
             ((10,), 1, float),
             ((1,), 1, float),
             ((10,), 1, float),
             *[((), 0, float)] * 2,
-        ) as buffers:
-            for i in range(start, stop, step):
-                j = min(i + step, stop)
-                rows = j - i
-                s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
-                x_ = x[i:j]  # float64[rows, 64]
-                # digits.py:24  return h @ last["W"] + last["b"]
-                t5 = np.matmul(x_, W, out=s1)  # float64[rows, 10]
-                scores = np.add(t5, b, out=s1)  # float64[rows, 10]
-                # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
-                t6 = scores.max(axis=1, keepdims=True, out=s2)  # float64[rows, 1]
-                t7 = _where_true(np.isfinite(t6), t6)  # float64[rows, 1]
-                t8 = np.subtract(scores, t7, out=s3)  # float64[rows, 10]
-                t9 = np.exp(t8, out=s3)  # float64[rows, 10]
-                t10 = t9.sum(axis=1, out=s4)  # float64[rows]
-                t11 = np.log(t10, out=s5)  # float64[rows]
-                log_sum = np.add(t7[:, 0], t11, out=s5)  # float64[rows]
-                labels_ = labels[i:j]  # int64[rows]
-                # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-                t12 = labels_[:, None]  # int64[rows, 1]
-                of_label = np.take_along_axis(scores, t12, axis=1)[:, 0]  # float64[rows]
-                # digits.py:32  fit = np.mean(log_sum - of_label)
-                t13 = np.subtract(log_sum, of_label, out=s5)  # float64[rows]
-                t3 += t13.sum()
-                # derivative of digits.py:30
-                t14 = np.divide(t2, t10, out=s4)  # float64[rows]
-                t15 = np.multiply(t14[:, None], t9, out=s3)  # float64[rows, 10]
-                t15[np.arange(rows)[:, None], t12] += t1
-                # derivative of digits.py:24
-                d_b += t15.sum(axis=0)
-                t4 += x_.T @ t15
+        ):
+            rows = j - i
+            x_ = x[i:j]  # float64[rows, 64]
+            # digits.py:24  return h @ last["W"] + last["b"]
+            t5 = np.matmul(x_, W, out=s1)  # float64[rows, 10]
+            scores = np.add(t5, b, out=s1)  # float64[rows, 10]
+            # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
+            t6 = scores.max(axis=1, keepdims=True, out=s2)  # float64[rows, 1]
+            t7 = _where_true(np.isfinite(t6), t6)  # float64[rows, 1]
+            t8 = np.subtract(scores, t7, out=s3)  # float64[rows, 10]
+            t9 = np.exp(t8, out=s3)  # float64[rows, 10]
+            t10 = t9.sum(axis=1, out=s4)  # float64[rows]
+            t11 = np.log(t10, out=s5)  # float64[rows]
+            log_sum = np.add(t7[:, 0], t11, out=s5)  # float64[rows]
+            labels_ = labels[i:j]  # int64[rows]
+            # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
+            t12 = labels_[:, None]  # int64[rows, 1]
+            of_label = scores[np.arange(rows)[:, None], t12][:, 0]  # float64[rows]
+            # digits.py:32  fit = np.mean(log_sum - of_label)
+            t13 = np.subtract(log_sum, of_label, out=s5)  # float64[rows]
+            t3 += t13.sum()
+            # derivative of digits.py:30
+            t14 = np.divide(t2, t10, out=s4)  # float64[rows]
+            t15 = np.multiply(t14[:, None], t9, out=s3)  # float64[rows, 10]
+            t15[np.arange(rows)[:, None], t12] += t1
+            # derivative of digits.py:24
+            d_b += t15.sum(axis=0)
+            t4 += x_.T.dot(t15)
         return t3, d_b, t4
 
-    t3, d_b, t4 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
+    t3, d_b, t4 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
     # digits.py:32  fit = np.mean(log_sum - of_label)
     fit = t3 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
@@ -83,6 +80,8 @@ def loss_value_and_grad(params, x, labels, decay):
 
 _kept = {}  # scratch memory that nobody uses at present, by what it is for
 _MOST = 1 << 28  # bytes of it that are kept
+_LITTLE = 1 << 17  # bytes that all values of a block may take for NumPy to find memory sooner than buffers are found
+_FEW = 1000  # numbers below which calls are what takes time
 
 
 @contextmanager
@@ -100,6 +99,17 @@ def _scratch(rows, *rest):
         yield buffers
     finally:
         free.append(buffers)
+
+
+def _blocks(start, stop, step, nbytes, *rest):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory."""
+    if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
+        yield start, stop, [None] * len(rest)
+        return
+    with _scratch(step, *rest) as buffers:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            yield i, j, [s[: j - i] for s in buffers]
 
 
 def _make_room(key, nbytes):
@@ -155,6 +165,13 @@ def _in_parts(share, n, rows, threads=None, within=None):
     for future in started:
         future.result()
     return [given[start] for start in starts]
+
+
+def _sums(parts):
+    """What parts give, added up: each a sum, or a tuple of them."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
 
 
 class _OneThread:
@@ -243,6 +260,8 @@ def _blas_on_one_thread(function, *args, **options):
 
 def _where_true(mask, x):
     """``np.where(mask, x, 0)``, which is slow where a mask has no pattern, as a product of bits: 0 for any number."""
+    if x.size < _FEW:
+        return np.where(mask, x, 0)
     bits = f"u{x.dtype.itemsize}"
     return (x.view(bits) * mask).view(x.dtype)
 
@@ -254,5 +273,7 @@ def _rows_of_block(n, nbytes, least, most):
     are work for a thread, and all blocks are about as long.
     """
     total = max(n * nbytes, 1)
+    if total <= min(least, most):
+        return max(n, 1)
     parts = max(2 * min(total // (2 * least), 8), 1)
     return max(-(-n // (parts * -(-total // (parts * most)))), 1)

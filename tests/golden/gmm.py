@@ -92,7 +92,7 @@ def loss_value_and_grad(alpha, mu, q, l, x):
                 t12 += d_whitened.sum(axis=0)
         return t8, t9, t10, t11, t12
 
-    t8, t9, t10, t11, t12 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
+    t8, t9, t10, t11, t12 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
     # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
     value = n * (t3[0] + np.log(t5)) - t8
     # derivative of gmm.py:20
@@ -180,6 +180,13 @@ def _in_parts(share, n, rows, threads=None, within=None):
     for future in started:
         future.result()
     return [given[start] for start in starts]
+
+
+def _sums(parts):
+    """What parts give, added up: each a sum, or a tuple of them."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
 
 
 class _OneThread:
@@ -273,5 +280,7 @@ def _rows_of_block(n, nbytes, least, most):
     are work for a thread, and all blocks are about as long.
     """
     total = max(n * nbytes, 1)
+    if total <= min(least, most):
+        return max(n, 1)
     parts = max(2 * min(total // (2 * least), 8), 1)
     return max(-(-n // (parts * -(-total // (parts * most)))), 1)

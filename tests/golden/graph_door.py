@@ -28,36 +28,34 @@ def function(x):
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         y = 0.0
-        with _scratch(step, *[((), 0, float)] * 5) as buffers:
-            for i in range(start, stop, step):
-                j = min(i + step, stop)
-                s1, s2, s3, s4, s5 = (s[: j - i] for s in buffers)
-                x_ = x[i:j]  # float64[rows]
-                # graph_door.py:18  h = np.sin(x)
-                h = np.sin(x_, out=s1)  # float64[rows]
-                # graph_door.py:19  y = np.sum(h**3)
-                t1 = np.square(h, out=s2)  # float64[rows]
-                y += _dot(t1, h)
-                # derivative of graph_door.py:19
-                d_h = np.multiply(3.0, t1, out=s3)  # float64[rows]
-                # derivative of graph_door.py:18
-                h_dot = np.cos(x_, out=s4)  # float64[rows]
-                np.multiply(d_h, h_dot, out=d_x[i:j])
-                t2 = np.square(h_dot, out=s5)  # float64[rows]
-                t3 = np.multiply(6.0, t2, out=s5)  # float64[rows]
-                t4 = np.subtract(t3, d_h, out=s3)  # float64[rows]
-                np.multiply(h, t4, out=d2_x[i:j])
-                t5 = np.multiply(21.0, t1, out=s2)  # float64[rows]
-                t6 = np.subtract(t3, t5, out=s5)  # float64[rows]
-                np.multiply(h_dot, t6, out=d3_x[i:j])
+        for i, j, (s1, s2, s3, s4, s5) in _blocks(start, stop, step, 72, *[((), 0, float)] * 5):
+            x_ = x[i:j]  # float64[rows]
+            # graph_door.py:18  h = np.sin(x)
+            h = np.sin(x_, out=s1)  # float64[rows]
+            # graph_door.py:19  y = np.sum(h**3)
+            t1 = np.square(h, out=s2)  # float64[rows]
+            y += _dot(t1, h)
+            # derivative of graph_door.py:19
+            d_h = np.multiply(3.0, t1, out=s3)  # float64[rows]
+            # derivative of graph_door.py:18
+            h_dot = np.cos(x_, out=s4)  # float64[rows]
+            np.multiply(d_h, h_dot, out=d_x[i:j])
+            t2 = np.square(h_dot, out=s5)  # float64[rows]
+            t3 = np.multiply(6.0, t2, out=s5)  # float64[rows]
+            t4 = np.subtract(t3, d_h, out=s3)  # float64[rows]
+            np.multiply(h, t4, out=d2_x[i:j])
+            t5 = np.multiply(21.0, t1, out=s2)  # float64[rows]
+            t6 = np.subtract(t3, t5, out=s5)  # float64[rows]
+            np.multiply(h_dot, t6, out=d3_x[i:j])
         return y
 
-    y = sum(_in_parts(share, n, step, within=_blas_on_one_thread))
+    y = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
     return [y, d_x, d2_x, d3_x]
 
 
 _kept = {}  # scratch memory that nobody uses at present, by what it is for
 _MOST = 1 << 28  # bytes of it that are kept
+_LITTLE = 1 << 17  # bytes that all values of a block may take for NumPy to find memory sooner than buffers are found
 
 
 @contextmanager
@@ -75,6 +73,17 @@ def _scratch(rows, *rest):
         yield buffers
     finally:
         free.append(buffers)
+
+
+def _blocks(start, stop, step, nbytes, *rest):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory."""
+    if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
+        yield start, stop, [None] * len(rest)
+        return
+    with _scratch(step, *rest) as buffers:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            yield i, j, [s[: j - i] for s in buffers]
 
 
 def _make_room(key, nbytes):
@@ -132,11 +141,18 @@ def _in_parts(share, n, rows, threads=None, within=None):
     return [given[start] for start in starts]
 
 
+def _sums(parts):
+    """What parts give, added up: each a sum, or a tuple of them."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
+
+
 def _dot(x, y):
     """`x @ y` in pieces for which BLAS starts no threads: where others use the cores, these wait for each other."""
     n = x.size // 8192 * 8192
     if n == 0:
-        return x @ y
+        return x.dot(y)
     pieces = np.vecdot(x[:n].reshape(-1, 8192), y[:n].reshape(-1, 8192))
     return pieces.sum() + x[n:] @ y[n:]
 
@@ -232,5 +248,7 @@ def _rows_of_block(n, nbytes, least, most):
     are work for a thread, and all blocks are about as long.
     """
     total = max(n * nbytes, 1)
+    if total <= min(least, most):
+        return max(n, 1)
     parts = max(2 * min(total // (2 * least), 8), 1)
     return max(-(-n // (parts * -(-total // (parts * most)))), 1)

@@ -21,7 +21,8 @@ _BLOCK = 8 << 20  # bytes that a block of rows may take: up to eight times the l
 def derivatives(w, X, y, decay):
     d = w.shape[0]
     n = X.shape[0]
-    step = _rows_of_block(n, 16 * d + 32, 2_700_000, _BLOCK)
+    row_bytes = 16 * d + 32
+    step = _rows_of_block(n, row_bytes, 2_700_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
@@ -46,19 +47,19 @@ def derivatives(w, X, y, decay):
                 t10 = np.add(1.0, t7, out=s3)  # float64[rows]
                 t11 = np.divide(t7, t10, out=s2)  # float64[rows]
                 t12 = np.multiply(y_, t11, out=s3)  # float64[rows]
-                t2 += t12 @ X_
+                t2 += t12.dot(X_)
                 # derivative of logistic_newton.py:17
                 t13 = np.subtract(1.0, t11, out=s2)  # float64[rows]
                 t14 = np.multiply(t12, t13, out=s3)  # float64[rows]
                 # derivative of logistic_newton.py:16
                 t15 = np.multiply(t14, y_, out=s3)  # float64[rows]
                 t16 = np.multiply(X_.T, t15, out=s4.transpose(1, 0))  # float64[d, rows]
-                t3 += t16 @ X_
+                t3 += t16.dot(X_)
         return t1, t2, t3
 
-    t1, t2, t3 = map(sum, zip(*_in_parts(share, n, step, within=_blas_on_one_thread)))
+    t1, t2, t3 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
     # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
-    value = t1 + 0.5 * decay * (w @ w)
+    value = t1 + 0.5 * decay * w.dot(w)
     # derivative of logistic_newton.py:16
     d_w = decay * w - t2  # float64[d]
     hessian = decay * np.eye(d) + t3  # float64[d, d]
@@ -139,6 +140,13 @@ def _in_parts(share, n, rows, threads=None, within=None):
     for future in started:
         future.result()
     return [given[start] for start in starts]
+
+
+def _sums(parts):
+    """What parts give, added up: each a sum, or a tuple of them."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
 
 
 class _OneThread:
@@ -232,5 +240,7 @@ def _rows_of_block(n, nbytes, least, most):
     are work for a thread, and all blocks are about as long.
     """
     total = max(n * nbytes, 1)
+    if total <= min(least, most):
+        return max(n, 1)
     parts = max(2 * min(total // (2 * least), 8), 1)
     return max(-(-n // (parts * -(-total // (parts * most)))), 1)

@@ -57,6 +57,7 @@ class BlockBody(Control):
         kept = {length_of(x) for x in self.layout.assignments}
         self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
         self.buffers = self._name_buffers(len(self.layout.buffers))
+        self.begins = False  # whether pieces are put into a buffer that is there, rather than values computed into it
         self._name_inputs()
 
     def _name_buffers(self, n: int) -> list[str]:
@@ -79,11 +80,24 @@ class BlockBody(Control):
         for destination, y in self.layout.destinations.items():
             self.names.given(destination, self.names.local(f"{self.joins[y][0]}_"))
 
+    @property
+    def may_lack_buffers(self) -> bool:
+        """Whether values are computed into buffers, which may be None then, and nothing else is done with them."""
+        plain = all(x.order == tuple(range(len(x.order))) for x in self.layout.assignments.values())
+        return bool(self.buffers) and self.length == self.block.rows and plain and not self.begins
+
+    def each(self) -> str:
+        """The buffers where a loop gives them."""
+        if len(self.buffers) > NAMED:
+            return self.buffers[0].partition("[")[0]
+        text = several(self.buffers).text
+        return text if len(self.buffers) == 1 else f"({text})"
+
     def beginning(self, buffers: str) -> list[Statement]:
         """The buffers, as long as what is kept in them, and where the rows lie that the body mentions."""
         first: list[Statement] = []
         named = len(self.buffers) <= NAMED
-        if self.buffers and (named or self.length is not None):
+        if self.buffers and not self.may_lack_buffers and (named or self.length is not None):
             value, each = buffers, self.names.local("s")
             if self.length is not None:
                 value = f"{each}[: {self.extents.of(self.length).size}] for {each} in {buffers}"
@@ -134,6 +148,7 @@ class BlockBody(Control):
         y = self.layout.destinations.get(node)
         if y is None:
             self.vacate(self.layout.assignments[node].buffer, node)
+            self.begins = True
         memory = self.place(y) if y else self.target(node)
         assert memory is not None, f"{node} has no place"
         self.assign(node, self.name(node), memory, ())

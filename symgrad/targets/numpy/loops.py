@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.core.graph import Aval, Node, is_view
 from symgrad.core.shapes import render_tuple
+from symgrad.core.sizes import Dim
 from symgrad.loops.loop import LOOP, Block
 from symgrad.ops.control import SCAN
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
@@ -74,12 +75,20 @@ class Loop:
         threads, blas = block.threads, block.threads and self.blas
         known = block.step
         self.step = str(known) if isinstance(known, int) else names.fresh("step")
-        self.rows = None if isinstance(known, int) else self._counted()
+        counts, nbytes = not isinstance(known, int), block.layout.row_bytes
+        self.nbytes = names.fresh("row_bytes") if counts and isinstance(nbytes, Dim) else str(nbytes)
+        self.rows = self._counted() if counts else None
+        lacks, adds = self.body.may_lack_buffers, threads and self.adds_up
         used = {
-            "_scratch": block.layout.buffers, "_in_parts": threads, "_blas_on_one_thread": blas,
-            "_rows_of_block": self.rows,
+            "_blocks": lacks, "_scratch": block.layout.buffers and not lacks, "_in_parts": threads, "_sums": adds,
+            "_blas_on_one_thread": blas, "_rows_of_block": self.rows,
         }  # fmt: skip
         scope.called.update(name for name, is_used in used.items() if is_used)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether partial results are added, and not joined otherwise."""
+        return {join for _, join, _ in self.sums} == {np.add}
 
     def statements(self, node: Node, items: Sequence[Node | None]) -> list[Statement]:
         """The results that are filled block by block, the function, and what joins its results."""
@@ -88,14 +97,18 @@ class Loop:
         function = Suite([head], [Verbatim([f'"""{says}"""']), *self._begin(), *self._loop()], reads=node.inputs)
         *before, last = self._call()
         whole = replace(last, makes=node, reads=node.inputs)
-        rows = [Assign((Name(self.step),), self.rows)] if self.rows else []
-        return [*self._allocated(items), *rows, Verbatim(), function, Verbatim(), *before, whole]
+        return [*self._allocated(items), *self._sizes(), Verbatim(), function, Verbatim(), *before, whole]
 
     def _counted(self) -> Call:
         """The call that says how many rows a block has, where sizes are symbols."""
-        block = self.block
-        arguments = [str(block.size), str(block.layout.row_bytes), f"{block.least:_}", "_BLOCK"]
-        return call("_rows_of_block", arguments)
+        return call("_rows_of_block", [str(self.block.size), self.nbytes, f"{self.block.least:_}", "_BLOCK"])
+
+    def _sizes(self) -> list[Statement]:
+        """What is known of blocks when the function is called."""
+        if self.rows is None:
+            return []
+        nbytes = Assign((Name(self.nbytes),), Code(str(self.block.layout.row_bytes)))
+        return [*([nbytes] if self.nbytes.isidentifier() else []), Assign((Name(self.step),), self.rows)]
 
     def _allocated(self, items: Sequence[Node | None]) -> list[Statement]:
         block = self.block
@@ -115,25 +128,31 @@ class Loop:
         return [Assign((name,), Code(start)) for name, start in zip(self.names, starts, strict=True)]
 
     def _loop(self) -> list[Statement]:
-        body, step = self.body, self.step
-        i, j = body.extents.i, body.extents.j
-        end = Assign((Name(j),), call("min", [f"{i} + {step}", self.stop]))
-        head = f"for {i} in range({self.start}, {self.stop}, {step}):"
-        loop: Statement = Suite([head], [end, *body.beginning(self.buffers), *body.written])
-        if self.block.layout.buffers:
-            loop = Suite(self._scratch(), [loop])
-        return [loop, returned(self.result)] if self.sums else [loop]
+        return [self._over_blocks(), *([returned(self.result)] if self.sums else [])]
 
-    def _scratch(self) -> list[str]:
-        """The call for the buffers, on several lines where one is too long."""
+    def _over_blocks(self) -> Statement:
+        body, step, halo = self.body, self.step, self.block.layout.halo
+        i, j = body.extents.i, body.extents.j
+        statements = [*body.beginning(self.buffers), *body.written]
+        if body.may_lack_buffers:
+            opening = f"for {i}, {j}, {body.each()} in _blocks("
+            return Suite(self._with_buffers(opening, [self.start, self.stop, step, self.nbytes], "):"), statements)
+        end = Assign((Name(j),), call("min", [f"{i} + {step}", self.stop]))
+        loop = Suite([f"for {i} in range({self.start}, {self.stop}, {step}):"], [end, *statements])
+        if not self.block.layout.buffers:
+            return loop
+        rows = f"{step} + {halo}" if halo else step
+        return Suite(self._with_buffers("with _scratch(", [rows], f") as {self.buffers}:"), [loop])
+
+    def _with_buffers(self, opening: str, first: Sequence[str], closing: str) -> list[str]:
+        """A call that makes buffers, on several lines where one is too long."""
         specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
         groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
-        arguments = [spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups]
-        arguments.insert(0, f"{self.step} + {self.block.layout.halo}" if self.block.layout.halo else self.step)
-        line = f"with _scratch({', '.join(arguments)}) as {self.buffers}:"
+        arguments = [", ".join(first), *(spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups)]
+        line = f"{opening}{', '.join(arguments)}{closing}"
         if len(line) <= WIDEST:
             return [line]
-        return ["with _scratch(", *(f"{INDENT}{argument}," for argument in arguments), f") as {self.buffers}:"]
+        return [opening, *(f"{INDENT}{argument}," for argument in arguments), closing]
 
     def _call(self) -> list[Assign | Evaluate]:
         """The call of the function for all rows, on one thread or on several."""
@@ -150,11 +169,11 @@ class Loop:
         if not self.sums:
             return [Evaluate(parts)]
         joins = [join for _, join, _ in self.sums]
+        if self.adds_up:
+            return [Assign((self.result,), call("_sums", [parts.text]))]
         if len(joins) == 1:
             return [Assign(self.names, _join(joins[0], parts))]
         zipped = call("zip", [f"*{parts.text}"])
-        if set(joins) == {np.add}:
-            return [Assign((self.result,), call("map", ["sum", zipped.text]))]
         joined = [Assign((name,), _join(join, name)) for name, join in zip(self.names, joins, strict=True)]
         return [Assign((self.result,), zipped), *joined]
 

@@ -19,6 +19,8 @@ from symgrad.loops.rows_of_block import _rows_of_block as _rows_of_block
 
 _kept = {}  # scratch memory that nobody uses at present, by what it is for
 _MOST = 1 << 28  # bytes of it that are kept
+_LITTLE = 1 << 17  # bytes that all values of a block may take for NumPy to find memory sooner than buffers are found
+_FEW = 1000  # numbers below which calls are what takes time
 
 
 @contextmanager
@@ -36,6 +38,17 @@ def _scratch(rows, *rest):
         yield buffers
     finally:
         free.append(buffers)
+
+
+def _blocks(start, stop, step, nbytes, *rest):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory."""
+    if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
+        yield start, stop, [None] * len(rest)
+        return
+    with _scratch(step, *rest) as buffers:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            yield i, j, [s[: j - i] for s in buffers]
 
 
 def _make_room(key, nbytes):
@@ -108,11 +121,18 @@ def _in_parts(share, n, rows, threads=None, within=None):
     return [given[start] for start in starts]
 
 
+def _sums(parts):
+    """What parts give, added up: each a sum, or a tuple of them."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
+
+
 def _dot(x, y):
     """`x @ y` in pieces for which BLAS starts no threads: where others use the cores, these wait for each other."""
     n = x.size // 8192 * 8192
     if n == 0:
-        return x @ y
+        return x.dot(y)
     pieces = np.vecdot(x[:n].reshape(-1, 8192), y[:n].reshape(-1, 8192))
     return pieces.sum() + x[n:] @ y[n:]
 
@@ -212,7 +232,8 @@ def _numbered(shape, arrays):
 def _add_at(y, i, v):
     """``np.add.at(y, i, v)``, number by number, which NumPy does several times faster than row by row."""
     several = isinstance(i, tuple)
-    if not y.size or not (y.flags.c_contiguous or (y.ndim <= 2 and not several)):
+    few = max(np.size(v), i[0].size if several else i.size) < _FEW
+    if few or not y.size or not (y.flags.c_contiguous or (y.ndim <= 2 and not several)):
         np.add.at(y, i, v)
         return
     if several:
@@ -232,6 +253,8 @@ def _add_at(y, i, v):
 
 def _where_true(mask, x):
     """``np.where(mask, x, 0)``, which is slow where a mask has no pattern, as a product of bits: 0 for any number."""
+    if x.size < _FEW:
+        return np.where(mask, x, 0)
     bits = f"u{x.dtype.itemsize}"
     return (x.view(bits) * mask).view(x.dtype)
 
