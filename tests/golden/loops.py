@@ -63,7 +63,7 @@ def recurrent_value_and_grad(W, xs):
         t3 = d_h * t1[t]  # float64[3]
         d_h = W.dot(t3)
         t2[t] = t3
-    d_W = hs_2.T @ t2  # float64[3, 3]
+    d_W = hs_2.T.dot(t2)  # float64[3, 3]
     return value, d_W
 
 
@@ -568,7 +568,7 @@ def moments(xs):
         t1 += 1
     # test_control_source.py  return s / n, q / n
     t2 = xs.sum(axis=0) / t1  # float64[6]
-    t3 = (xs.T @ xs) / t1  # float64[6, 6]
+    t3 = xs.T.dot(xs) / t1  # float64[6, 6]
     return t2, t3
 
 
