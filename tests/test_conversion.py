@@ -210,6 +210,21 @@ def numbers_of_which_one_is_the_largest(xs):
     return a + b + c
 
 
+def a_number_beside_an_array(xs):
+    """That a loop changes in the turns in which it writes into the array."""
+    c, v, k = 0.0, xs * 0.5, 0
+    while k < 4:
+        k += 1
+        for i in range(5, 0, -2):
+            if c < -0.4 or xs[0] > 0.2:
+                if c > -0.4 and v[0] > 1.5:
+                    continue
+                v[1:] += 0.7
+                c = xs[0] * 0.4 if xs[0] > -0.4 else -xs[0]
+                break
+    return np.sum(v) - c
+
+
 def nested(xs):
     total = 0.0
     for x in xs:
@@ -346,6 +361,7 @@ ROWS = [
     a_flag_that_is_known,
     never_reached,
     numbers_of_which_one_is_the_largest,
+    a_number_beside_an_array,
     nested,
     after_the_loop,
     in_place,

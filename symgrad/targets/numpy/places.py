@@ -48,7 +48,7 @@ def _base(node: Node) -> tuple[Node | None, Node]:
     """What a value is written over, and the node that does so."""
     if node.op is SET or node.op is ADD_AT:
         return node.inputs[0], node
-    if node.op is ITEM and node.inputs[0].op in (SCAN, COND):
+    if node.op is ITEM and node.inputs[0].op in (SCAN, COND) and node.aval.shape:  # nothing is written into a number
         user = node.inputs[0]
         i = dict(node.params)["index"]
         origin = _origin_in_loop(user, i) if user.op is SCAN else _origin_in_branch(user, i)
