@@ -215,7 +215,7 @@ def a_number_beside_an_array(xs):
     c, v, k = 0.0, xs * 0.5, 0
     while k < 4:
         k += 1
-        for i in range(5, 0, -2):
+        for _ in range(5, 0, -2):
             if c < -0.4 or xs[0] > 0.2:
                 if c > -0.4 and v[0] > 1.5:
                     continue
