@@ -242,3 +242,16 @@ def test_a_list_of_tuples_is_read_in_a_branch():
     source = program.source(np.array([1.0, 2.0]), 5.0)
     assert source.count("kept = []") == source.count("kept.append(") == source.count("in reversed(kept):") == 1
     assert source.count("while ") == 1
+
+
+def test_several_branches_need_more_of_one_loop():
+    def program(x):
+        value, slope = falling(x), sg.grad(falling)
+        return value, sg.cond(value > 0, lambda: slope(x), lambda: x), sg.cond(x[0] > 0, lambda: x, lambda: slope(x))
+
+    graph = sg.trace(program, X).graph
+    after = unite_loops(graph)
+    assert whiles(graph) == 3
+    assert len([node for node in after.live if node.op is SCAN]) == 1  # what is not one with it stays in its branch
+    for x in (X, -X):
+        agree(after, (x,), interpret(graph.outputs, {graph.inputs[0]: x}))
