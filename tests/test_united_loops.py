@@ -194,3 +194,64 @@ def test_a_loop_keeps_less_for_one_in_a_branch():
         verify(graph)
         kept[stage.run.__name__] = [len(node.aval) for node in graph.live if node.op is SCAN]
     assert kept["choose_kept"] < kept["simplify"]
+
+
+# ---- in the source
+
+
+READ = {
+    "one side": lambda kept, x: (along(kept), 0.0 * x),
+    "both sides": lambda kept, x: (along(kept), along(kept) * x),
+    "also as it is": lambda kept, x: (along(kept) + kept[0], x),
+    "in a branch again": lambda kept, x: (sg.cond(x > 2, lambda: along(kept), lambda: x), along(kept)),
+    "by a pole": lambda kept, x: (sg.scan(lambda s, v: (s + 1.0 / (v - v), None), 0.0, kept)[0], x),
+}
+
+
+def along(kept):
+    return sg.scan(lambda s, v: (s * 0.5 + v, None), 0.0, kept, reverse=True)[0]
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("read", READ.values(), ids=READ)
+def test_branches_read_what_a_loop_has_kept(read, level):
+    def program(x):
+        kept = []
+        v = x
+        while v > 0.1:
+            kept.append(np.sqrt(v))
+            v = v / 2
+        kept = np.array(kept)
+        return np.sqrt(x), sg.cond(x > 1, lambda: read(kept, x)[0], lambda: read(kept, x)[1])
+
+    f = sg.compile(program, optimize=level)
+    with np.errstate(all="ignore"):
+        for x in (np.float64(3.0), np.float64(0.7)):
+            np.testing.assert_allclose(f(x), program(x), rtol=1e-12)
+
+
+def test_a_list_of_tuples_is_read_in_a_branch():
+    def sinking(x):
+        u, v = x[0], x[1]
+        while u * u + v * v > 0.1:
+            r = (u * u + v * v) ** 0.5
+            u, v = u - 0.1 * np.sin(u) / r, v - 0.1 * np.cos(v) * v / r
+        return u * v
+
+    program = sg.compile(takes_branch(sinking))
+    source = program.source(np.array([1.0, 2.0]), 5.0)
+    assert source.count("kept = []") == source.count("kept.append(") == source.count("in reversed(kept):") == 1
+    assert source.count("while ") == 1
+
+
+def test_several_branches_need_more_of_one_loop():
+    def program(x):
+        value, slope = falling(x), sg.grad(falling)
+        return value, sg.cond(value > 0, lambda: slope(x), lambda: x), sg.cond(x[0] > 0, lambda: x, lambda: slope(x))
+
+    graph = sg.trace(program, X).graph
+    after = unite_loops(graph)
+    assert whiles(graph) == 3
+    assert len([node for node in after.live if node.op is SCAN]) == 1  # what is not one with it stays in its branch
+    for x in (X, -X):
+        agree(after, (x,), interpret(graph.outputs, {graph.inputs[0]: x}))

@@ -121,9 +121,11 @@ def _go_alike(a: Loop, b: Loop) -> bool:
 
 def _united(turn: Graph) -> Graph:
     """A turn of several loops in which loops and branches are one where they can be, and equal results of them."""
-    if len(turn.compound) < 2:
-        return turn
-    return in_bodies(share_results, inner_first=True)(in_bodies(_joined_within)(turn, "stable"), "stable")
+    before = None
+    while turn is not before and len(turn.compound) > 1:  # a result that is shared may be what others branch on
+        before = turn
+        turn = in_bodies(share_results, inner_first=True)(in_bodies(_joined_within)(turn, "stable"), "stable")
+    return turn
 
 
 def _joined_within(graph: Graph, numerics: str) -> Graph:

@@ -11,7 +11,7 @@ from itertools import combinations
 from symgrad.control.fuse import fuse_loops, joined_loops
 from symgrad.control.invariants import is_known
 from symgrad.control.opened import image_of, stand_in
-from symgrad.core.graph import ITEM, Aval, Graph, Node, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, needed, reached
 from symgrad.core.region import Region, inline, regions_of, with_nested
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND, SCAN, may_fail
@@ -61,10 +61,11 @@ def without_aliases(graph: Graph, numerics: str = "stable") -> Graph:
 def read_surroundings(graph: Graph, numerics: str = "stable") -> Graph:
     """Branches that read what the graph has computed, and loops in it that give what branches need more of them."""
     read: list[Node] = []
+    along: dict[Node, list[Loop]] = {}
 
     def reading(node: Node) -> Made:
         def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
-            branch = _Surrounded(new, node, image)
+            branch = _Surrounded(new, node, image, along)
             read.extend(branch.outside)
             return Variable(new, branch.appended())
 
@@ -83,10 +84,13 @@ class _Surrounded:
         Of values of both sides those of the graph that are the same.
     outside : dict of Node to Node
         Of values that are read from there.
+    along : dict of Node to list of Loop
+        With loops of the graph those that were in this branch and in others, and will be one with them.
     """
 
-    def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
-        self.graph, self.node, self.inputs = graph, node, [image[x] for x in node.inputs]
+    def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node], along: dict[Node, list[Loop]]) -> None:
+        self.graph, self.node, self.along = graph, node, along
+        self.inputs = [image[x] for x in node.inputs]
         self.same: dict[Node, Node] = {}
         self.outside: dict[Node, Node] = {}
         for side in regions_of(node):
@@ -97,24 +101,37 @@ class _Surrounded:
         given = {x: y for x, y in zip(side.parameters, self.inputs[1:], strict=True) if x.aval == y.aval}
         self.same |= given
         for x in side.nodes:
-            if all(y in self.same for y in x.inputs):
-                inputs = tuple([self.same[y] for y in x.inputs])
-                found = self.graph.known(x.op, inputs, x.params)
-                if found is None and (is_known(x) or x.op is ITEM or self.is_worth_more(x, inputs)):
-                    found = self.graph.rebuild(x, inputs, x.where)
-                if found is not None and found.aval == x.aval:
-                    self.same[x] = found
+            if not self.finds(x) and x.op is SCAN:
+                self.move(x)
         ends = (y for x in side.nodes if x not in self.same for y in x.inputs)
         read = (x for x in dict.fromkeys((*ends, *side.results)) if x in self.same and x not in given)
         self.outside |= {x: self.same[x] for x in read if not is_known(x)}
 
-    def is_worth_more(self, node: Node, inputs: Sequence[Node]) -> bool:
-        """Whether a loop of a side would be one with a loop of the graph that it does not need, with little more."""
-        if node.op is not SCAN:
+    def finds(self, x: Node) -> bool:
+        """Look for a value of a side in the graph; a constant, or a result of what is there, is there as well."""
+        if not all(y in self.same for y in x.inputs):
             return False
-        loop, needed = loop_of(node).on(inputs), set(reached(inputs))
-        others = [loop_of(x) for x in self.graph.nodes if x.op is SCAN and x not in needed]
-        return any(_goes_along(loop, other) for other in others)
+        inputs = tuple([self.same[y] for y in x.inputs])
+        found = self.graph.known(x.op, inputs, x.params)
+        if found is None and (is_known(x) or x.op is ITEM):
+            found = self.graph.rebuild(x, inputs, x.where)
+        if found is not None and found.aval == x.aval:
+            self.same[x] = found
+        return x in self.same
+
+    def move(self, node: Node) -> None:
+        """Move a loop of a side to the graph, and what it is given, if it goes along with one that is there."""
+        made = needed(node.inputs, self.same)
+        if any(type(x.aval) is not Aval or may_fail(x) for x in made):
+            return
+        there = set(reached(self.same[y] for x in (*made, node) for y in x.inputs if y in self.same))
+        loop = loop_of(node).on([self.same.get(x, x) for x in node.inputs])
+        others = [x for x in self.graph.nodes if x.op is SCAN and x not in there]
+        other = next((x for x in others if _goes_along(loop, [loop_of(x), *self.along.get(x, ())], len(made))), None)
+        if other is not None:
+            for x in (*made, node):
+                self.same[x] = self.graph.rebuild(x, tuple([self.same[y] for y in x.inputs]), x.where)
+            self.along.setdefault(other, []).append(loop_of(self.same[node]))
 
     def appended(self) -> Node:
         """The branch, as it reads what is outside."""
@@ -134,15 +151,18 @@ class _Surrounded:
         return Region(graph, [*given, *further.values()], [nodes[y] for y in side.results])
 
 
-def _goes_along(loop: Loop, other: Loop) -> bool:
-    """Whether two loops may be one that has not much more to do than the second, and fails no sooner."""
-    one = joined_loops([other, loop])
+def _goes_along(loop: Loop, others: Sequence[Loop], before: int) -> bool:
+    """Whether a loop may be one with others that has not much more to do than the first of them, and fails no sooner.
+
+    `before` is how many operations there are for what the loop is given.
+    """
+    one = joined_loops([*others, loop])
     if one is None:
         return False
-    both, alone = ([*with_nested(nodes)] for nodes in (reached(one.opened.results), other.body.nodes))
+    both, alone = ([*with_nested(nodes)] for nodes in (reached(one.opened.results), others[0].body.nodes))
     if sum(map(may_fail, both)) > sum(map(may_fail, alone)):
         return False
-    return _operations(both) <= (1 + MORE) * _operations(alone)
+    return before + _operations(both) <= (1 + MORE) * _operations(alone)
 
 
 def _operations(nodes: Sequence[Node]) -> int:

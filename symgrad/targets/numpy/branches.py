@@ -57,6 +57,7 @@ def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> 
     part.is_side = True
     alone = [number(x) is not None or body.has_alone(x, node) for x in operands]
     part.own |= {y for y, is_alone in zip(part.given, alone, strict=True) if is_alone}
+    part.know_from(body, dict(zip(operands, part.given, strict=True)))
     return part
 
 

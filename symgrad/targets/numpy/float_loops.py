@@ -13,7 +13,7 @@ from symgrad.ops.control_parts import loop_of
 from symgrad.ops.join import STACK
 from symgrad.spelling import ATOM, Call, Code, Name, call, spell_number
 from symgrad.targets.numpy.names import FLOATS, Numbers, Scope
-from symgrad.targets.numpy.scalars import BOOL, ScalarBody, may_raise
+from symgrad.targets.numpy.scalars import BOOL, ScalarBody, may_raise, runs_on_floats
 from symgrad.targets.numpy.scans import Loop
 from symgrad.targets.numpy.second_run import find_pythons, run_twice
 from symgrad.targets.numpy.statements import Assign
@@ -61,6 +61,10 @@ class FloatLoop(Loop):
 
     def is_listed(self, item: Node) -> bool:
         return True
+
+    def _readers(self, item: Node) -> list[Node] | None:
+        readers = super()._readers(item)
+        return readers if readers is not None and all(map(runs_on_floats, readers)) else None
 
     # ---- NumPy's numbers as Python's
 

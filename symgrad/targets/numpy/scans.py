@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from symgrad.analysis.values import number
-from symgrad.core.graph import ITEM, SIZE, Aval, Node
+from symgrad.core.graph import SIZE, Aval, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import same
 from symgrad.ops.choice import MAXIMUM
-from symgrad.ops.control import SCAN, UNBOUNDED
+from symgrad.ops.control import UNBOUNDED
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import spell_empty
 from symgrad.ops.define import TABLE
@@ -53,7 +53,7 @@ class Loop(Stacks):
         behind = range(self.carried, len(graph.outputs))
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
         self.part = self._part(loop.body, [*self.results, *self.stacked.values()])
-        self.lists = {x for x in self.stacked if self._is_for_loops(x)}
+        self.lists = {x for x in self.stacked if self._readers(x) is not None}
         self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
         self.test = None if loop.test is None else self._part(loop.test, loop.test.body.outputs)
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
@@ -120,8 +120,8 @@ class Loop(Stacks):
         """Whether there is a turn for each row of an array."""
         length = self.length
         size = dict(length.params)["value"] if length.op is SIZE else number(length)
-        if length.op is ITEM and length.inputs[0].op is SCAN:  # as many as another loop had
-            size = dict(length.inputs[0].params).get("turns")
+        if size is None:  # it may be as many as another loop had
+            size = self.outer.turns_counted(length)
         return size is not None and same(size, array.aval.shape[0])
 
     def write(self) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from symgrad.core.graph import CONSTANT, SIZE, Node
-from symgrad.ops.control import SCAN
+from symgrad.analysis.uses import users_of
+from symgrad.core.graph import CONSTANT, INPUT, SIZE, Node
+from symgrad.core.region import regions_of
+from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.spelling import Code, Name, call, spell_dtype, spell_param
 from symgrad.targets.numpy.body import Expr
@@ -35,10 +37,9 @@ class Stacks:
     lists: set[Node]
     joint: dict[Node, str | None]  # one list, and what its rows are called
 
-    def _is_for_loops(self, item: Node) -> bool:
-        """Whether loops alone read a stack, row by row: then it is a list."""
-        outer, users = self.outer, self.outer.uses[item]
-        return item not in outer.outputs and all(takes_rows_of(user, item) for user in users)
+    def _readers(self, item: Node) -> list[Node] | None:
+        """The loops that read a stack, row by row, if nothing else does: then it is a list."""
+        return _readers(item, self.outer.uses[item], self.outer.outputs)
 
     def _begin_stack(self, item: Node) -> Name:
         """The array that turns fill, or a list where only they tell how many they are."""
@@ -74,8 +75,9 @@ class Stacks:
         """The lists that one other loop goes through, if they are many."""
         users: dict[Node, list[Node]] = {}
         for item in self.stacked:
-            if item in self.lists and len(self.outer.uses[item]) == 1:
-                users.setdefault(self.outer.uses[item][0], []).append(item)
+            readers = self._readers(item) if item in self.lists else None
+            if readers is not None and len(readers) == 1:
+                users.setdefault(readers[0], []).append(item)
         most = max(users.values(), key=len, default=[])
         return most if len(most) >= MANY else []
 
@@ -132,7 +134,33 @@ class Stacks:
         return [Assign(targets, code, reads=lists[:1])] if targets else []
 
 
+def _readers(x: Node, users: Sequence[Node], outputs: Collection[Node]) -> list[Node] | None:
+    """The loops, in branches too, that alone read an array and do so row by row; None if something else does."""
+    if x in outputs:
+        return None
+    found: list[Node] = []
+    for user in users:
+        each = [user] if takes_rows_of(user, x) else _readers_in_branch(x, user) if user.op is COND else None
+        if each is None:
+            return None
+        found += each
+    return found
+
+
+def _readers_in_branch(x: Node, branch: Node) -> list[Node] | None:
+    found: list[Node] = []
+    for side in (region.body for region in regions_of(branch)):
+        users = users_of([*side.inputs, *(y for y in side.live if y.op is not INPUT)])
+        for y in [y for y, of in zip(side.inputs, branch.inputs[1:], strict=True) if of is x]:
+            each = _readers(y, users[y], side.outputs)
+            if each is None:
+                return None
+            found += each
+    return found
+
+
 def takes_rows_of(user: Node, x: Node) -> bool:
+    """Whether a loop reads an array row by row, and not otherwise."""
     if user.op is not SCAN:
         return False
     return loop_of(user).slices_of.count(x) == user.inputs.count(x)

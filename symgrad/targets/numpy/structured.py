@@ -6,7 +6,7 @@ result is computed into its name at once where nothing reads the old value any m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node
 from symgrad.core.region import Region
-from symgrad.core.sizes import is_counted
+from symgrad.core.sizes import Size, is_counted
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD
@@ -80,6 +80,7 @@ class Structured(Body):
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
         self.lists: set[Node] = set()  # stacks that are lists
         self.together: dict[Node, Together] = {}  # those that are one list
+        self.counted: dict[Node, Size | None] = {}  # parameters that are numbers of turns, and the sizes that those are
         self.is_part = False  # whether results go elsewhere than to the caller
         self.floats: dict[Node, Name] = {}  # numbers of NumPy's as Python's, for loops
         self.lengths = _lengths(self.nodes, scope.sizes)
@@ -114,6 +115,24 @@ class Structured(Body):
             self.passed.setdefault(code.text, []).append(x)
             if i not in rebound:
                 self.fixed.add(x)
+
+    def know_from(self, outer: Structured, given: Mapping[Node, Node]) -> None:
+        """Learn which parameters are lists outside, or numbers of turns, and which numbers are there as Python's."""
+        self.counted |= {y: outer.turns_counted(x) for x, y in given.items()}
+        self.lists |= {y for x, y in given.items() if x in outer.lists}
+        self.floats |= {y: outer.floats[x] for x, y in given.items() if x in outer.floats}
+        for x, y in given.items():
+            if x in outer.together:
+                joint = outer.together[x]
+                self.together[y] = joint._replace(items=tuple([given[item] for item in joint.items]))
+
+    def turns_counted(self, x: Node) -> Size | None:
+        """By which size the stacks of a loop are known of which a value is the number of turns."""
+        if x.op is not ITEM or x.inputs[0].op is not SCAN:
+            return self.counted.get(x)
+        loop = loop_of(x.inputs[0])
+        is_last = loop.test is not None and dict(x.params)["index"] == len(loop.body.results)
+        return loop.turns if is_last else None
 
     def like(self, outputs: Sequence[Node], scope: Scope) -> Structured:
         """One of its kind for other results."""
