@@ -76,7 +76,7 @@ class FloatLoop(Loop):
             return _spelled(x)
         name = self.outer.floats.get(x)
         if name is None:
-            name = Name(self.outer.names.fresh(f"{code.text}_" if isinstance(code, Name) else "number"))
+            name = Name(self.outer.names.fresh(f"{code.text}_" if isinstance(code, Name) else "scalar"))
             self.outer.floats[x] = name
             self.outer.written.append(Assign((name,), _converted(x, code), reads=(x,)))
         return name
@@ -108,10 +108,11 @@ class TriedLoop(FloatLoop):
     is_tried = True
 
     def __init__(self, outer: Structured, node: Node) -> None:
-        names = outer.names
+        names, loop = outer.names, loop_of(node)
+        starts = [x.op is CONSTANT or _is_python(x) for x in loop.starts]
+        others = [True] * (len(node.inputs) - 1 - len(starts))  # converted before, for other loops as well
         pythons: set[Node] = set()
-        starts = loop_of(node).starts
-        find_pythons(node, [x not in starts or x.op is CONSTANT or _is_python(x) for x in node.inputs], pythons)
+        find_pythons(node, [True, *starts, *others], pythons)
         self.numbers = Numbers(names.local("number"), names.local("m"), pythons)
         super().__init__(outer, node)
 

@@ -41,6 +41,7 @@ from symgrad.targets.numpy.interface import (
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names, Scope
 from symgrad.targets.numpy.scalars import EXCEPT, ScalarBody, is_scalar
+from symgrad.targets.numpy.second_run import NUMBERS
 from symgrad.targets.numpy.statements import Line, Statement, Suite, mentioned, printed, remark, returned
 
 WIDTH = 118
@@ -131,12 +132,13 @@ def emit(
     own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}
     called = excerpt(defined.values())
     kept, definitions = _constants(scope.constants, own, standalone=checks is not None)
-    math = ["import math"] * bool(mentioned(["math"], [*scope.definitions, *written]))
+    named = mentioned(("math", "_NUMBERS"), [*scope.definitions, *written])
     paths = ["from pathlib import Path"] * (bool(kept) and checks is not None)
     top = [
         *_docstring(header, graph.inputs, [*packages, *packages_of(called)]),
-        *_imports([*imports_of(called), *paths, *math], packages, header),
+        *_imports([*imports_of(called), *paths, *["import math"] * bool(named)], packages, header),
         *definitions,
+        *(["", NUMBERS] if "_NUMBERS" in named else ()),
         *(["", BLOCK.format(machine.block_bytes() >> 20)] if "_rows_of_block" in scope.called else ()),
     ]
     defined_here = [[each] for each in scope.definitions]

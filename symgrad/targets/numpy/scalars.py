@@ -38,7 +38,8 @@ TOTAL = (
 )  # fmt: skip
 """Functions that raise for no number."""
 
-EXCEPT = "except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these"
+RAISED = "except (ArithmeticError, ValueError):"
+EXCEPT = f"{RAISED}  # NumPy has infinities and NaNs for these"
 
 
 def is_scalar(graph: Graph) -> bool:

@@ -14,24 +14,20 @@ from symgrad.ops.control_parts import branch_of, loop_of
 from symgrad.ops.index import GET
 from symgrad.targets.numpy.heads import BREAK
 from symgrad.targets.numpy.names import Numbers
-from symgrad.targets.numpy.scalars import EXCEPT, is_path, may_raise
+from symgrad.targets.numpy.scalars import RAISED, is_path, may_raise
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim, mentioned
+
+NUMBERS = "_NUMBERS = (float, math), (np.float64, np)  # Python's are faster; NumPy's have infinities and NaNs"
 
 
 def run_twice(statements: Sequence[Statement], numbers: Numbers, node: Node) -> list[Statement]:
     """Statements that call floats and `math` by names, which are those of NumPy's in a second turn if Python raises."""
     kind, functions = numbers.kind, numbers.functions
-    named = mentioned((kind, functions), statements)
-    if not named:
+    if not mentioned((kind, functions), statements):
         return [*statements]
-    if len(named) == 2:
-        head, again = f"for {kind}, {functions} in (float, math), (np.float64, np):", f"{functions} is np"
-    elif kind in named:
-        head, again = f"for {kind} in float, np.float64:", f"{kind} is np.float64"
-    else:
-        head, again = f"for {functions} in math, np:", f"{functions} is np"
-    raised = Suite([EXCEPT], [Suite([f"if {again}:"], [Verbatim(["raise"])])])
-    return [Suite([head], [Suite(["try:"], [*statements, BREAK], [raised])], makes=node, reads=node.inputs)]
+    again = Suite([f"if {functions} is np:"], [Verbatim(["raise"])])
+    tried = Suite(["try:"], [*statements, BREAK], [Suite([RAISED], [again])])
+    return [Suite([f"for {kind}, {functions} in _NUMBERS:"], [tried], makes=node, reads=node.inputs)]
 
 
 # ---- which numbers are Python's in the second run
