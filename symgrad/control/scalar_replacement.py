@@ -57,6 +57,18 @@ def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph
     return copied(graph, instead) if instead else graph
 
 
+def time_on_numbers(loop: Opened, fit: Callable[[Sequence[Node]], bool]) -> float | None:
+    """What a turn takes over numbers, in operations of Python, where its states are stacked; None if that never is."""
+    states = [c.value for c in loop.carried if c.value.aval.shape]
+    numbers = _numbers_of(replace(loop, stacked=[*dict.fromkeys([*loop.stacked, *states])]))
+    return numbers.time if numbers is not None and numbers.pays(fit) else None
+
+
+def time_on_arrays(loop: Opened) -> float:
+    """What a turn takes for what depends on its states, in operations of Python."""
+    return sum(map(_time, _carried_on(loop)))
+
+
 class Part(NamedTuple):
     """A number of an array outside, or such a one of each row."""
 
@@ -86,14 +98,12 @@ class _Numbers(NamedTuple):
     def pays(self, fit: Callable[[Sequence[Node]], bool]) -> bool:
         """Whether Python can compute a turn, which is one that a person can read, and is faster."""
         turn = [x for x in _turn(self.numbers) if x.inputs]
-        stored = len(self.numbers.stacked) + len(self.numbers.sliced)
-        return self.saved > STORED * stored and len([*with_nested(turn)]) <= MOST and fit(turn)
+        return self.time < time_on_arrays(self.arrays) and len([*with_nested(turn)]) <= MOST and fit(turn)
 
     @property
-    def saved(self) -> float:
-        """How many operations less a turn takes than on arrays, by the time they take."""
-        arrays, numbers = _carried_on(self.arrays), _carried_on(self.numbers)
-        return sum(map(_time, arrays)) - len(numbers)
+    def time(self) -> float:
+        """How many operations a turn takes, by their time."""
+        return len(_carried_on(self.numbers)) + STORED * (len(self.numbers.stacked) + len(self.numbers.sliced))
 
     def instead(self, node: Node, graph: Graph) -> dict[Node, Made]:
         """How the loop over numbers is made, and of its results those of the other."""
