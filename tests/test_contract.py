@@ -5,6 +5,7 @@ import pytest
 from oracle import check_derivatives, trace
 from sweep import check_batch, check_close, inferred
 
+import symgrad as sg
 from symgrad.analysis.cost import cost_of
 from symgrad.core.graph import CONSTANT, INPUT, Aval, Graph, reached
 from symgrad.core.interpret import interpret
@@ -525,3 +526,16 @@ def test_operations_of_symbolic_sizes():
     x = Variable(graph, graph.add_input("x", Aval((n, d), F8)))
     graph.outputs = [(x.T @ x).node]
     assert str(cost_of(graph).flops) == "18*n"
+
+
+def test_outer_products_of_few_numbers_are_products_with_one_column():
+    """NumPy takes longer to broadcast."""
+    outer = lambda a, b: np.outer(a, b)
+    a, b = np.arange(3.0), np.arange(1.0, 5)
+    program = sg.compile(outer).compile(a, b)
+    assert ".dot(" in program.source
+    np.testing.assert_array_equal(program(a, b), np.outer(a, b))
+    for x, y in ((a.astype(int), b), (a.astype(np.float32), b), (np.ones(100), np.ones(100))):
+        program = sg.compile(outer).compile(x, y)
+        assert "[:, None] *" in program.source
+        np.testing.assert_array_equal(program(x, y), np.outer(x, y))

@@ -951,3 +951,36 @@ def test_a_loop_goes_backwards_along_what_another_one_has_carried_to_its_end(lev
     a = np.array([0.3, -0.2, 0.7])
     np.testing.assert_allclose(sg.compile(f, optimize=level)(a), f(a))
     sg.check_grads(f, (a,), order=1)
+
+
+def test_signs_of_products_go_to_what_is_known_before_the_loop():
+    def f(s, matrices):
+        for a in matrices:
+            negative = -np.tanh(s)
+            s = a @ negative + negative @ (2 * a)
+        return s
+
+    args = XS[0], RNG.standard_normal((20, 3, 3)) / 3
+    graph = slice_reads(canonicalise(traced(f, *args)))
+    assert "negative" in inside(graph)
+    after = compute_ahead(graph)
+    same(graph, after, args)
+    assert inside(after) == ["tanh", "matmul", "matmul", "add"]
+
+
+def test_a_sum_of_cotangents_that_is_read_as_a_whole_is_added_to_the_total_as_it_is():
+    def f(noise, start):
+        c = start
+        for _ in range(20):
+            p = 0.5 * c + noise
+            c = p - 0.1 * np.outer(p[:, 0], p[0])
+        return np.sum(c**2)
+
+    args = np.eye(3), 2 * np.eye(3) + 0.1
+    program = sg.grad(f).compile(*args)
+    *_, loop = loops(program.graph)
+    (body,) = regions_of(loop)
+    assert [x.op.name for x in body.nodes].count("index_add") == 2, "a column and a row, once"
+    np.testing.assert_allclose(
+        program(*args), sg.grad(f, numerics="ieee").compile(*args, optimize=0)(*args), rtol=1e-12
+    )

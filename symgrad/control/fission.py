@@ -21,10 +21,11 @@ from symgrad.core.region import Region, inline
 from symgrad.core.sizes import Size, same
 from symgrad.derivatives.batch import batch
 from symgrad.frontend.variable import Variable
+from symgrad.ops.contract import MATMUL
 from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.determinants import SLOGDET
-from symgrad.ops.elementwise import ADD
+from symgrad.ops.elementwise import ADD, NEGATIVE
 from symgrad.ops.linalg import CHOLESKY, INV, SOLVE
 from symgrad.rewrite.engine import Made, copied
 
@@ -114,8 +115,8 @@ def compute_ahead(graph: Graph, numerics: str = "stable") -> Graph:
     instead: dict[Node, Made] = {}
     for node, loop in whole_loops(graph.compound):
         known = Known(Split(node, loop))
-        if numerics == "stable" and (sums := known.sums()):
-            loop = loop.rewritten(partial(copied, instead=sums))
+        if better := known.signs() | (known.sums() if numerics == "stable" else {}):
+            loop = loop.rewritten(partial(copied, instead=better))
             known = Known(Split(node, loop))
         if ahead := known.last():
             instead |= instead_of(_with_slices_for(loop, ahead), node, {})
@@ -150,6 +151,20 @@ class Known:
         """Those of which not only others are made."""
         return [x for x in self.found if x in self.results or not all(y in self.found for y in self.users[x])]
 
+    def signs(self) -> dict[Node, Made]:
+        """Products of negatives: factors that are known before the loop get their signs there."""
+        instead: dict[Node, Made] = {}
+        for x in self.nodes:
+            if x.op is NEGATIVE and x.aval.dtype.kind == "f" and not self.knows(x) and x not in self.results:
+                products = {y: _with_sign_of(y, x) for y in self.users[x] if self.has_known_factor(y)}
+                instead |= products if len(products) == len(self.users[x]) else {}
+        return instead
+
+    def has_known_factor(self, product: Node) -> bool:
+        """Whether a product of matrices and vectors has a factor that is known before the loop."""
+        ahead = [y for y in product.inputs if y in self.slices or y in self.found]
+        return product.op is MATMUL and any(y.aval.shape and numbers(y.aval.shape) <= FEW for y in ahead)
+
     def sums(self) -> dict[Node, Made]:
         """Sums in which those terms come first that are known before the loop, and may be added there."""
         instead: dict[Node, Made] = {}
@@ -175,6 +190,12 @@ class Known:
                 found.append(x)
         alike = all(x.aval.dtype == node.aval.dtype or x.aval.weak for x in found)
         return found if alike and node.aval.dtype.kind == "f" else [node]
+
+
+def _with_sign_of(product: Node, x: Node) -> Made:
+    """A product with a negative as one with the negative of the other factor."""
+    signed = lambda new, image, y: Variable(new, image[x.inputs[0]]) if y is x else -Variable(new, image[y])
+    return lambda new, image: np.matmul(*[signed(new, image, y) for y in product.inputs])
 
 
 def _sum_of(terms: Sequence[Node]) -> Made:

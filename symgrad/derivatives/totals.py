@@ -26,7 +26,7 @@ def taken(totals: dict[Node, Node], inputs: Sequence[Node]) -> Iterator[dict[int
 
 def added(graph: Graph, total: Node, g: Node) -> Node:
     """The sum of a total and a cotangent, which may have the total in it already."""
-    terms = [*_terms(g)]
+    terms = [g] if _is_read(graph, g) else [*_terms(g)]
     base = next((x for x in terms if total in reached([x])), total)
     rest = [x for x in terms if x is not base]
     if not any(map(_adds_to_zeros, rest)):
@@ -35,6 +35,11 @@ def added(graph: Graph, total: Node, g: Node) -> Node:
     for x in rest:
         base = _sum(graph, base, x)
     return base
+
+
+def _is_read(graph: Graph, g: Node) -> bool:
+    """Whether something else is made of a sum, which has to be an array then as well."""
+    return any(g in node.inputs for node in graph.nodes[g.id + 1 :])
 
 
 def _terms(g: Node) -> Iterator[Node]:
