@@ -22,6 +22,8 @@ LINEAR = {  # the function, and its matrix
     "written into": (lambda g: zeroed(g.copy()), np.diag([0.0, 1.0, 1.0])),
     "written over": (lambda g: zeroed(g), np.diag([0.0, 1.0, 1.0])),
     "named": (lambda g: sg.name(g, "looked_at"), np.eye(3)),
+    "summed up": (np.cumsum, np.tril(np.ones((3, 3)))),
+    "rolled and padded": (lambda g: np.pad(np.roll(g, 1), 1)[1:-1], np.eye(3)[[2, 0, 1]]),
 }
 OTHER = {
     "clipped": lambda g: np.clip(g, -0.2, 0.2),
@@ -37,6 +39,7 @@ OTHER = {
     "written over": lambda g: zeroed(g, 5.0),
     "of integers": lambda g: g.astype(int).astype(float),
     "a sum of integers": lambda g: g * 0 + np.sum(10 * g, dtype=int),
+    "from a sum to 1": lambda g: np.linspace(np.sum(g), 1.0, 3),
     "a sum from 1": lambda g: g + np.sum(g, initial=1.0),
     "stopped": lambda g: 2 * sg.stop_gradient(g),
 }

@@ -16,11 +16,9 @@ from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import definition, of_graph
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops import contract, einsum, index, reduce, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.choice import WHERE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
-from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.known import Known, known, value_of
 from symgrad.ops.marks import ALIAS, hooked
 
@@ -172,21 +170,8 @@ def _left_behind(g: Any) -> Any:
 
 # ---- linearity
 
-_ALL = slice(None)
-_LINEAR = {
-    **dict.fromkeys([ADD, SUBTRACT, NEGATIVE, reduce.SUM, reduce.MEAN], _ALL),
-    **dict.fromkeys([ALIAS, ASTYPE, shape.RESHAPE, shape.TRANSPOSE, shape.BROADCAST_TO], _ALL),
-    **dict.fromkeys([CONCATENATE, STACK], _ALL),
-    WHERE: slice(1, None),
-    DIVIDE: slice(1),
-    index.GET: slice(1),
-    index.SET: slice(2),
-    index.ADD_AT: slice(2),
-}
-"""Operators that are linear in these inputs together, while the others stay."""
-
-_BILINEAR = frozenset({MULTIPLY, contract.MATMUL, contract.VECDOT, contract.OUTER, einsum.EINSUM})
-"""Linear in each input, while the others stay."""
+_TOGETHER = {**dict.fromkeys([ADD, SUBTRACT, NEGATIVE], slice(None)), WHERE: slice(1, None), DIVIDE: slice(1)}
+"""Elementwise operators that are linear in these inputs together, while the others stay."""
 
 
 def masks_through_rule(
@@ -227,12 +212,21 @@ def _stays_in_place(node: Node, g: Node) -> bool:
 
 def _keeps_linear(node: Node, moving: set[Node]) -> bool:
     """Whether a node is linear in what moves, if those of its inputs are that move."""
-    if node.op in _BILINEAR:
+    if node.op is MULTIPLY or node.op.contracts:  # linear in each, while the others stay
         return sum(x in moving for x in node.inputs) == 1
-    if node.op not in _LINEAR or not node.aval.differentiable:  # integers are rounded
+    together = _linear_inputs(node)
+    if not together or not node.aval.differentiable:  # integers are rounded
         return False
-    together = range(len(node.inputs))[_LINEAR[node.op]]
     return all(x in moving or _is_zero(x) if i in together else x not in moving for i, x in enumerate(node.inputs))
+
+
+def _linear_inputs(node: Node) -> range:
+    """The inputs that a node is linear in together, as far as its operator says that of all of them."""
+    op, every = node.op, range(len(node.inputs))
+    data = every[: op.places]
+    if op.linear and (len(data) == 1 or op.joins or op.assigns):
+        return data
+    return every[_TOGETHER[op]] if op in _TOGETHER else range(0)
 
 
 def _is_zero(x: Node) -> bool:

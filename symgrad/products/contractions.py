@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from symgrad.analysis.cost import numbers
-from symgrad.core.graph import Aval, Graph, Node, Op
+from symgrad.core.axes import signature_of
+from symgrad.core.graph import Aval, Graph, Node, per_node
 from symgrad.core.shapes import is_one
 from symgrad.core.sizes import Shape, Size, same
 from symgrad.frontend.variable import Variable
@@ -115,13 +117,18 @@ def placed(x: Variable, term: str, out: str) -> Variable:
 CONTRACTIONS = (MATMUL, VECDOT, TENSORDOT, EINSUM, OUTER)
 
 
+@per_node
 def contraction_of(node: Node) -> Contraction | None:
     """A node as a contraction; None if it is none, or one that stretches axes of size one.
 
     An elementwise product of arrays sums nothing, and has a blank for each axis that it stretches: see `trimmed`.
     """
-    reader = _READ.get(node.op)
-    found = reader(node) if reader is not None else None
+    if node.op is EINSUM:
+        found: Contraction | None = as_written(node)
+    elif node.op.contracts:
+        found = _by_signature(node)
+    else:
+        found = _multiply(node) if node.op is MULTIPLY else None
     return found if found is not None and _consistent(found) else None
 
 
@@ -134,29 +141,15 @@ def _consistent(c: Contraction) -> bool:
     )
 
 
-def _matmul(node: Node) -> Contraction:
-    a, b = (len(x.aval.shape) for x in node.inputs)
-    batch = LETTERS[3 : 3 + max(a, b, 2) - 2]
-    left = batch[len(batch) - max(a - 2, 0) :] + ("ij" if a > 1 else "j")
-    right = batch[len(batch) - max(b - 2, 0) :] + ("jk" if b > 1 else "j")
-    return Contraction(node.inputs, (left, right), batch + "i" * (a > 1) + "k" * (b > 1))
-
-
-def _vecdot(node: Node) -> Contraction:
-    a, b = (len(x.aval.shape) for x in node.inputs)
-    batch = LETTERS[1 : max(a, b)]
-    terms = tuple(batch[len(batch) - n + 1 :] + LETTERS[0] for n in (a, b))
-    return Contraction(node.inputs, terms, batch)
-
-
-def _tensordot(node: Node) -> Contraction:
-    a, b = (len(x.aval.shape) for x in node.inputs)
-    axes = dict(node.params)["axes"]
-    left, right = LETTERS[:a], list(LETTERS[a : a + b])
-    for i, j in zip(*axes, strict=True):
-        right[j] = left[i]
-    free = [label for label in left if label not in right] + [label for label in right if label not in left]
-    return Contraction(node.inputs, (left, "".join(right)), "".join(free))
+def _by_signature(node: Node) -> Contraction | None:
+    """As the axis signature of the operator says; its own axes come first, then those of stacks."""
+    inputs, result, *_ = signature_of(node)
+    labels = dict.fromkeys(chain(*inputs, result))
+    if None in labels:
+        return None
+    names = dict(zip(sorted(labels, key=lambda x: not isinstance(x, str)), LETTERS, strict=False))
+    *terms, out = ("".join(names[label] for label in term) for term in (*inputs, result))
+    return Contraction(node.inputs, tuple(terms), out)
 
 
 def as_written(node: Node) -> Contraction:
@@ -178,16 +171,6 @@ def spanned(shape: Shape, whole: Shape, labels: str) -> str:
     """A label for each axis; a blank where an axis is stretched."""
     lead = len(whole) - len(shape)
     return "".join(" " if is_one(n) and not is_one(whole[i]) else labels[i] for i, n in enumerate(shape, lead))
-
-
-_READ: dict[Op, Callable[[Node], Contraction | None]] = {
-    MATMUL: _matmul,
-    VECDOT: _vecdot,
-    TENSORDOT: _tensordot,
-    EINSUM: as_written,
-    OUTER: lambda node: Contraction(node.inputs, ("i", "j"), "ij"),
-    MULTIPLY: _multiply,
-}
 
 
 def trimmed(graph: Graph, c: Contraction) -> Contraction:
