@@ -28,11 +28,8 @@ from symgrad.control.fuse import fuse_loops
 from symgrad.control.invariants import hoist_invariants, know_constants
 from symgrad.control.inverses import use_inverses
 from symgrad.control.kept import keep_less
-<<<<<<< HEAD
-from symgrad.control.open_branches import with_open_branches
-=======
 from symgrad.control.linear_updates import factor_updates, factor_updates_within
->>>>>>> d9fa71c (What is linear in the state of a loop is one product a turn)
+from symgrad.control.open_branches import with_open_branches
 from symgrad.control.scalar_replacement import replace_arrays
 from symgrad.control.slices import slice_reads, slice_reads_within
 from symgrad.control.surroundings import read_surroundings, run_alike, without_aliases
@@ -113,7 +110,7 @@ def unite_loops(graph: Graph, numerics: str = "stable") -> Graph:
         return graph
     graph = in_bodies(without_aliases)(graph, numerics)
     for stage in BEFORE:
-        graph = stage.run(graph, numerics)
+        graph = stage.run(graph, numerics) if stage.level == 1 else graph
     return in_bodies(read_surroundings, inner_first=True)(in_bodies(fuse_loops)(graph, numerics), numerics)
 
 
@@ -122,17 +119,23 @@ def choose_kept(graph: Graph, numerics: str = "stable") -> Graph:
     return keep_less(graph, lambda turn: in_bodies(reuse_values)(simplify(turn, numerics), numerics))
 
 
+def factor_loops(graph: Graph, numerics: str = "stable") -> Graph:
+    """What is linear in the state of a loop, as products of it with factors, wherever there are loops."""
+    after = in_bodies(use_factors)(graph, numerics)
+    return graph if after is graph else unite_loops(after, numerics)
+
+
 @stable_only
 def use_factors(graph: Graph, numerics: str = "stable") -> Graph:
     """What is linear in the state of a loop, as products of it with factors that are made before the loop."""
-    return factor_updates(graph, fits_in_loop)
+    return factor_updates(graph, fit_in_loop)
 
 
 def use_factors_within(
     graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
     """The same appended to a graph."""
-    return factor_updates_within(graph, fits_in_loop, outputs, kept, since) if numerics == "stable" else {}
+    return factor_updates_within(graph, fit_in_loop, outputs, kept, since) if numerics == "stable" else {}
 
 
 def use_numbers(graph: Graph, numerics: str = "stable") -> Graph:
@@ -254,6 +257,13 @@ OPTIMISE = (
         why="a derivative is of what has been spelled so, the program itself is not; what is kept is not chosen yet",
     ),
     Stage(
+        factor_loops,
+        level=2,
+        takes="loops whose turns add up several products of their state",
+        gives="loops of one product, with factors that are made before them",
+        why="what is not differentiated has not met it, and may be one with a derivative that has",
+    ),
+    Stage(
         in_bodies(settle_branches),
         level=1,
         takes="branches of which both sides give what they are given",
@@ -296,18 +306,7 @@ OPTIMISE = (
         why="as long as derivatives may be taken, and rules look for them, each stands for itself",
     ),
     Stage(
-<<<<<<< HEAD
         in_bodies(with_open_branches(use_numbers)),
-=======
-        in_bodies(use_factors),
-        level=2,
-        takes="loops whose turns add up several products of their state",
-        gives="loops of one product, with factors that are made before them",
-        why="what is not differentiated has not met it; what turns compute with numbers is less then",
-    ),
-    Stage(
-        in_bodies(use_numbers),
->>>>>>> d9fa71c (What is linear in the state of a loop is one product a turn)
         level=2,
         takes="loops over arrays of a few numbers, and what is in them",
         gives="loops over these numbers, where Python is faster than NumPy is with them",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from symgrad.analysis.cost import is_work, likely, numbers
 from symgrad.analysis.uses import users_of
@@ -22,7 +22,7 @@ from symgrad.control.fission import FEW, Split, for_all_turns, is_batched
 from symgrad.control.linear_forms import LINEAR, Form, Forms, factors_of
 from symgrad.control.opened import Opened, Read, instead_of, opened, stand_in, with_sources
 from symgrad.control.places import known_size
-from symgrad.control.scalar_replacement import calls_of_turn, time_on_numbers
+from symgrad.control.scalar_replacement import time_on_arrays, time_on_numbers
 from symgrad.core.graph import Aval, Graph, Node, needed, reached
 from symgrad.core.region import Region, inline
 from symgrad.frontend.variable import Variable
@@ -50,50 +50,57 @@ WITH_PULLBACK = 3
 GAIN = 0.75
 """The part of its time that an update may still take."""
 
-OPERATIONS = 20.0
-"""Of Python's numbers that take the time of a call and of what goes with it."""
+SLOW = 2.0
+"""How many times as long calls take that one is sure of: what is counted on arrays is the least."""
 
 UNKNOWN_TURNS = 10
 """That a loop is reckoned to have that a test ends."""
 
 
-def factor_updates(graph: Graph, is_python: Callable[[Node], bool]) -> Graph:
-    """What is linear in states of loops, as products of them with factors; `is_python` says what Python can compute."""
-    instead = _with_factors(graph.compound, is_python)
+def factor_updates(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
+    """What is linear in states of loops, as products of them with factors; `fit` says what Python can compute."""
+    instead = _with_factors(graph.compound, fit)
     return copied(graph, instead) if instead else graph
 
 
 def factor_updates_within(
-    graph: Graph, is_python: Callable[[Node], bool], outputs: Sequence[Node], kept: Sequence[Node], since: int
+    graph: Graph, fit: Callable[[Sequence[Node]], bool], outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
     """The same appended to a graph."""
     nodes = reached([*outputs, *kept])
-    instead = _with_factors([x for x in nodes if x.id >= since], is_python)
+    instead = _with_factors([x for x in nodes if x.id >= since], fit)
     return replaced_within(graph, nodes, instead) if instead else {}
 
 
-def _with_factors(nodes: Sequence[Node], is_python: Callable[[Node], bool]) -> dict[Node, Made]:
+def _with_factors(nodes: Sequence[Node], fit: Callable[[Sequence[Node]], bool]) -> dict[Node, Made]:
     instead: dict[Node, Made] = {}
     for node in nodes:
         if node.op is SCAN and _may_be_linear(loop := loop_of(node)):
             updates = _Updates(Split(node, opened(loop)))
             updates.look()
             after = updates.factored() if updates.forms else None
-            if after and _is_faster(after, updates.loop, is_python):
+            if after and _is_faster(after, updates.loop, fit):
                 instead |= instead_of(with_sources(after, partial(updates.made, after=after)), node, {})
     return instead
 
 
-def _is_faster(after: Opened, before: Opened, is_python: Callable[[Node], bool]) -> bool:
+def _is_faster(after: Opened, before: Opened, fit: Callable[[Sequence[Node]], bool]) -> bool:
     """Whether factors save time if Python may compute with the numbers of small arrays, without calls."""
-    least = time_on_numbers(before, is_python)
-    return least is None or least > (time_on_numbers(after, is_python) or OPERATIONS * calls_of_turn(after))
+    least = time_on_numbers(before, fit)
+    return least is None or least > (time_on_numbers(after, fit) or SLOW * time_on_arrays(after))
 
 
 def _may_be_linear(loop: Loop) -> bool:
     """Whether a turn adds up arrays and multiplies them, which is quickly seen."""
     linear = (x for x in loop.body.nodes if x.op in LINEAR and x.aval.shape)
     return any(x.aval.shape for x in loop.starts) and len([*islice(linear, 2)]) == 2
+
+
+class Factor(NamedTuple):
+    """A factor by what it is in a turn, and as the array that is made before the loop."""
+
+    node: Node
+    aval: Aval
 
 
 class _Updates:
@@ -104,6 +111,7 @@ class _Updates:
         self.nodes = reached([*loop.results, *([] if loop.test is None else [loop.test])])
         self.results = {*loop.results, loop.test}
         self.given = set(loop.graph.inputs)
+        self.stack_size: Any = split.turns
         length = known_size(loop.length)
         self.turns = UNKNOWN_TURNS if length is None or loop.test is not None else max(likely(length), 1)
         self.fixed = {x.value for x in loop.others}
@@ -178,26 +186,29 @@ class _Updates:
     # ---- how they are made
 
     def factored(self) -> Opened:
-        """The loop that reads factors, of which its sources speak as nodes of its turn."""
+        """The loop that reads factors."""
         loop = self.loop
         factors = dict.fromkeys(x for form in self.forms.values() for x in factors_of(form) if x.inputs)
         given = {x: stand_in(loop.graph, x.aval, x.where) for x in factors}
         instead = {root: _written(form, given) for root, form in self.forms.items()}
-        reads = {True: [*loop.others], False: [*loop.sliced]}
-        for x, y in given.items():
-            reads[x in self.fixed].append(Read(x, y))
-        after = replace(loop, sliced=reads[False], others=reads[True])
+        fixed = [Read(Factor(x, x.aval), y) for x, y in given.items() if x in self.fixed]
+        sliced = [Read(self.stacked(x), y) for x, y in given.items() if x not in self.fixed]
+        after = replace(loop, sliced=[*loop.sliced, *sliced], others=[*loop.others, *fixed])
         return after.rewritten(lambda turn: copied(turn, instead)).without_unread()
 
+    def stacked(self, x: Node) -> Factor:
+        """The stack of a factor of all turns."""
+        return Factor(x, x.aval._replace(shape=(self.stack_size, *x.aval.shape)))
+
     def made(self, graph: Graph, image: Mapping[Node, Node], after: Opened) -> dict[Any, Node]:
-        """What the loop reads, its factors among it."""
-        loop, own = self.loop, set(self.loop.graph.nodes)
-        fixed, sliced = ([x.source for x in part if x.source in own] for part in (after.others, after.sliced))
-        region = Region(loop.graph, [x.value for x in loop.others], fixed)
+        """The factors that the loop reads."""
+        loop = self.loop
+        fixed, sliced = ([x.source for x in part if type(x.source) is Factor] for part in (after.others, after.sliced))
+        region = Region(loop.graph, [x.value for x in loop.others], [x.node for x in fixed])
         body = inline(graph, region, [image[x.source] for x in loop.others])
         stacks = {x.value: image[x.source] for x in loop.sliced}
-        of_turns = for_all_turns(graph, image, loop, sliced, stacks) if sliced else []
-        return {x: body[x] for x in fixed} | dict(zip(sliced, of_turns, strict=True))
+        of_turns = for_all_turns(graph, image, loop, [x.node for x in sliced], stacks) if sliced else []
+        return {x: body[x.node] for x in fixed} | dict(zip(sliced, of_turns, strict=True))
 
 
 def _written(form: Form, given: Mapping[Node, Node]) -> Made:

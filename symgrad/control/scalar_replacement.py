@@ -61,7 +61,7 @@ def time_on_numbers(loop: Opened, fit: Callable[[Sequence[Node]], bool]) -> floa
     """What a turn takes over numbers, in operations of Python, where its states are stacked; None if that never is."""
     states = [c.value for c in loop.carried if c.value.aval.shape]
     numbers = _numbers_of(replace(loop, stacked=[*dict.fromkeys([*loop.stacked, *states])]))
-    return numbers.time if numbers is not None and numbers.pays(fit) else None
+    return time_on_arrays(loop) - numbers.saved + numbers.stored if numbers and numbers.pays(fit) else None
 
 
 def time_on_arrays(loop: Opened) -> float:
@@ -98,12 +98,17 @@ class _Numbers(NamedTuple):
     def pays(self, fit: Callable[[Sequence[Node]], bool]) -> bool:
         """Whether Python can compute a turn, which is one that a person can read, and is faster."""
         turn = [x for x in _turn(self.numbers) if x.inputs]
-        return self.time < time_on_arrays(self.arrays) and len([*with_nested(turn)]) <= MOST and fit(turn)
+        return self.saved > self.stored and len([*with_nested(turn)]) <= MOST and fit(turn)
 
     @property
-    def time(self) -> float:
-        """How many operations a turn takes, by their time."""
-        return len(_carried_on(self.numbers)) + STORED * (len(self.numbers.stacked) + len(self.numbers.sliced))
+    def saved(self) -> float:
+        """How many operations less a turn takes than on arrays, by the time they take."""
+        return time_on_arrays(self.arrays) - len(_carried_on(self.numbers))
+
+    @property
+    def stored(self) -> float:
+        """The time of what it stacks and slices."""
+        return STORED * (len(self.numbers.stacked) + len(self.numbers.sliced))
 
     def instead(self, node: Node, graph: Graph) -> dict[Node, Made]:
         """How the loop over numbers is made, and of its results those of the other."""
