@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.control.invariants import hoist_invariants
 from symgrad.control.open_branches import CHOSEN, with_open_branches
 from symgrad.control.surroundings import read_surroundings, without_aliases
 from symgrad.core.graph import verify
@@ -255,3 +256,36 @@ def test_several_branches_need_more_of_one_loop():
     assert len([node for node in after.live if node.op is SCAN]) == 1  # what is not one with it stays in its branch
     for x in (X, -X):
         agree(after, (x,), interpret(graph.outputs, {graph.inputs[0]: x}))
+
+
+# ---- what branches compute of what all turns read
+
+
+def invariant_in_branches(x, w, i):
+    total = x
+    while total < 50.0:
+        if total > 3:
+            if total > 9:
+                total = total + abs(2.0 * w[1] + 1.0)
+            total = total + np.exp(w[0]) + w[i] + np.linalg.solve(np.outer(w, w) + np.eye(3), w)[0]
+        total = total * 1.5
+    return total
+
+
+def test_branches_read_what_is_the_same_in_all_turns():
+    args = 1.0, np.array([0.5, 1.0, 2.0]), np.array(1)
+    graph = sg.trace(invariant_in_branches, *args).graph
+    after = in_bodies(hoist_invariants, inner_first=True)(graph, "stable")
+    agree(after, args, [invariant_in_branches(*args)])
+    (loop,) = [node for node in after.live if node.op is SCAN]
+    names = [node.op.name for node in with_nested([loop])]
+    assert "absolute" not in names  # in both of the branches
+    assert names.count("index") == 2  # of the solution, and of what may be no place
+    assert "exp" in names  # which is not as cheap as to read a number
+    assert "linalg.solve" in names or "solve" in names
+
+
+def test_a_loop_without_turns_fails_no_sooner():
+    args = 100.0, np.array([0.5, 1.0, 2.0]), np.array(7)  # where there is no such place
+    for level in (0, 1, 2):
+        assert sg.compile(invariant_in_branches, optimize=level)(*args) == 100.0

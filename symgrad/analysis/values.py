@@ -28,6 +28,11 @@ def number(node: Node) -> Any:
     return literal.value if literal.weak else literal.value[()]
 
 
+def is_known(node: Node) -> bool:
+    """Whether a value is a constant, a size, or an array of one such number."""
+    return node.op in (CONSTANT, SIZE) or (node.op is FULL and all(x.op in (CONSTANT, SIZE) for x in node.inputs))
+
+
 def is_zeros(node: Node) -> bool:
     """Whether a value is an array of zeros."""
     return node.op is FULL and number(node.inputs[0]) == 0

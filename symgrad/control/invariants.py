@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.analysis.uses import users_of
-from symgrad.analysis.values import number
+from symgrad.analysis.values import is_known, number
+from symgrad.control.branch_invariants import ahead_of_branches
 from symgrad.control.opened import (
     Appended,
     Opened,
@@ -27,7 +28,6 @@ from symgrad.core.sizes import is_counted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
 from symgrad.ops.control_parts import loop_of
-from symgrad.ops.create import FULL
 from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.repetition import full
 
@@ -48,11 +48,6 @@ def know_constants(graph: Graph, numerics: str = "stable") -> Graph:
 def _read_as_it_is(node: Node) -> Sequence[Node]:
     """The inputs that are the last parameters of the regions."""
     return node.inputs[1:] if node.op is COND else loop_of(node).others
-
-
-def is_known(x: Node) -> bool:
-    """Whether a value is a number, a size, or an array of one such."""
-    return x.op in (CONSTANT, SIZE) or (x.op is FULL and all(y.op in (CONSTANT, SIZE) for y in x.inputs))
 
 
 def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
@@ -87,7 +82,7 @@ def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
     instead: dict[Node, Made] = {}
     for node in graph.compound:
         if node.op is SCAN:
-            loop = opened(loop_of(node))
+            loop = ahead_of_branches(opened(loop_of(node)))
             if invariant := _invariant(loop):
                 instead |= instead_of(_hoisted(loop, invariant), node, {})
     return _with_repeated(copied(graph, instead) if instead else graph)

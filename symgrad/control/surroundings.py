@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
+from symgrad.analysis.values import is_known
 from symgrad.control.fuse import fuse_loops, joined_loops
-from symgrad.control.invariants import is_known
 from symgrad.control.opened import image_of, stand_in
 from symgrad.core.graph import ITEM, Aval, Graph, Node, needed, reached
 from symgrad.core.region import Region, inline, regions_of, with_nested
@@ -65,7 +65,7 @@ def read_surroundings(graph: Graph, numerics: str = "stable") -> Graph:
 
     def reading(node: Node) -> Made:
         def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
-            branch = _Surrounded(new, node, image, along)
+            branch = _WithLoops(new, node, image, along)
             read.extend(branch.outside)
             return Variable(new, branch.appended())
 
@@ -75,7 +75,7 @@ def read_surroundings(graph: Graph, numerics: str = "stable") -> Graph:
     return fuse_loops(after) if read else graph
 
 
-class _Surrounded:
+class Surrounded:
     """A branch, and what the graph that it is appended to has of what it computes.
 
     Attributes
@@ -84,12 +84,10 @@ class _Surrounded:
         Of values of both sides those of the graph that are the same.
     outside : dict of Node to Node
         Of values that are read from there.
-    along : dict of Node to list of Loop
-        With loops of the graph those that were in this branch and in others, and will be one with them.
     """
 
-    def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node], along: dict[Node, list[Loop]]) -> None:
-        self.graph, self.node, self.along = graph, node, along
+    def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
+        self.graph, self.node = graph, node
         self.inputs = [image[x] for x in node.inputs]
         self.same: dict[Node, Node] = {}
         self.outside: dict[Node, Node] = {}
@@ -101,7 +99,7 @@ class _Surrounded:
         given = {x: y for x, y in zip(side.parameters, self.inputs[1:], strict=True) if x.aval == y.aval}
         self.same |= given
         for x in side.nodes:
-            if not self.finds(x) and x.op is SCAN:
+            if not self.finds(x):
                 self.move(x)
         ends = (y for x in side.nodes if x not in self.same for y in x.inputs)
         read = (x for x in dict.fromkeys((*ends, *side.results)) if x in self.same and x not in given)
@@ -119,19 +117,8 @@ class _Surrounded:
             self.same[x] = found
         return x in self.same
 
-    def move(self, node: Node) -> None:
-        """Move a loop of a side to the graph, and what it is given, if it goes along with one that is there."""
-        made = needed(node.inputs, self.same)
-        if any(type(x.aval) is not Aval or may_fail(x) for x in made):
-            return
-        there = set(reached(self.same[y] for x in (*made, node) for y in x.inputs if y in self.same))
-        loop = loop_of(node).on([self.same.get(x, x) for x in node.inputs])
-        others = [x for x in self.graph.nodes if x.op is SCAN and x not in there]
-        other = next((x for x in others if _goes_along(loop, [loop_of(x), *self.along.get(x, ())], len(made))), None)
-        if other is not None:
-            for x in (*made, node):
-                self.same[x] = self.graph.rebuild(x, tuple([self.same[y] for y in x.inputs]), x.where)
-            self.along.setdefault(other, []).append(loop_of(self.same[node]))
+    def move(self, x: Node) -> None:
+        """Compute a value of a side in the graph after all, where that is better."""
 
     def appended(self) -> Node:
         """The branch, as it reads what is outside."""
@@ -149,6 +136,38 @@ class _Surrounded:
         nodes = inline(graph, Region(side.graph, [*image], side.results), [*image.values()])
         side.label(graph, nodes)
         return Region(graph, [*given, *further.values()], [nodes[y] for y in side.results])
+
+
+class _WithLoops(Surrounded):
+    """A branch whose loops go along with loops of the graph.
+
+    Attributes
+    ----------
+    along : dict of Node to list of Loop
+        With loops of the graph those that were in this branch and in others, and will be one with them.
+    """
+
+    def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node], along: dict[Node, list[Loop]]) -> None:
+        self.along = along
+        super().__init__(graph, node, image)
+
+    def move(self, x: Node) -> None:
+        """Move a loop of a side, and what it is given, if it goes along with one that is there."""
+        if x.op is SCAN:
+            self._move_loop(x)
+
+    def _move_loop(self, node: Node) -> None:
+        made = needed(node.inputs, self.same)
+        if any(type(x.aval) is not Aval or may_fail(x) for x in made):
+            return
+        there = set(reached(self.same[y] for x in (*made, node) for y in x.inputs if y in self.same))
+        loop = loop_of(node).on([self.same.get(x, x) for x in node.inputs])
+        others = [x for x in self.graph.nodes if x.op is SCAN and x not in there]
+        other = next((x for x in others if _goes_along(loop, [loop_of(x), *self.along.get(x, ())], len(made))), None)
+        if other is not None:
+            for x in (*made, node):
+                self.same[x] = self.graph.rebuild(x, tuple([self.same[y] for y in x.inputs]), x.where)
+            self.along.setdefault(other, []).append(loop_of(self.same[node]))
 
 
 def _goes_along(loop: Loop, others: Sequence[Loop], before: int) -> bool:

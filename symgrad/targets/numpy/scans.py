@@ -54,6 +54,8 @@ class Loop(Stacks):
         behind = range(self.carried, len(graph.outputs))
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
         self.part = self._part(loop.body, [*self.results, *self.stacked.values()])
+        fixed = self.part.given[len(self.part.given) - len(loop.others) :]
+        self.part.know_from(outer, dict(zip(loop.others, fixed, strict=True)))
         self.lists = {x for x in self.stacked if self._readers(x) is not None}
         self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
         self.test = None if loop.test is None else self._part(loop.test, loop.test.body.outputs)
