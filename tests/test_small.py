@@ -31,7 +31,7 @@ TOTAL = (
     "add", "subtract", "multiply", "negative", "square", "absolute", "fabs", "sign", "heaviside", "copysign", "arctan",
     "arctan2", "tanh", "maximum", "minimum", "clip", "less", "less_equal", "greater", "greater_equal", "equal",
     "not_equal", "logical_xor", "signbit", "isnan", "isfinite", "isinf", "floor", "ceil", "trunc", "rint",
-    "logical_and", "logical_or", "logical_not",
+    "logical_and", "logical_or", "logical_not", "logaddexp",
 )  # fmt: skip
 NUMERIC = [name for name in FORMS if name not in (*LOGIC, *NOT_ON_FLOATS)]
 
