@@ -27,6 +27,12 @@ FORMS = {  # of NumPy: functions of SciPy are the same with floats, and hyp1f1 c
 }
 LOGIC = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "where")
 NOT_ON_FLOATS = ("left_shift", "right_shift", "astype", "alias", "stop_gradient", "barrier", "positive", "number")
+TOTAL = (
+    "add", "subtract", "multiply", "negative", "square", "absolute", "fabs", "sign", "heaviside", "copysign", "arctan",
+    "arctan2", "tanh", "maximum", "minimum", "clip", "less", "less_equal", "greater", "greater_equal", "equal",
+    "not_equal", "logical_xor", "signbit", "isnan", "isfinite", "isinf", "floor", "ceil", "trunc", "rint",
+    "logical_and", "logical_or", "logical_not", "logaddexp",
+)  # fmt: skip
 NUMERIC = [name for name in FORMS if name not in (*LOGIC, *NOT_ON_FLOATS)]
 
 
@@ -60,8 +66,7 @@ def test_forms_on_python_floats_equal_numpy(name):
     program = sg.compile(lambda *xs: function(*xs))
     numbers = np.random.default_rng(0).choice([*SPECIAL, *LIMITS], (200, arity))
     compiled = program.compile(*["float64[]"] * arity)
-    assert "math" in compiled.source
-    assert "_by_numpy" in compiled.source
+    assert ("_by_numpy" in compiled.source) is (name not in TOTAL)
     for xs in numbers:
         assert_same(quietly(compiled, *xs), quietly(function, *xs))
         arrays = [np.array(x) for x in xs]

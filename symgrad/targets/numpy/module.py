@@ -40,7 +40,7 @@ from symgrad.targets.numpy.interface import (
 )
 from symgrad.targets.numpy.loops import Looping
 from symgrad.targets.numpy.names import Names, Scope
-from symgrad.targets.numpy.scalars import EXCEPT, ScalarBody, is_scalar
+from symgrad.targets.numpy.scalars import EXCEPT, ScalarBody, is_scalar, may_raise
 from symgrad.targets.numpy.second_run import NUMBERS
 from symgrad.targets.numpy.statements import Line, Statement, Suite, mentioned, printed, remark, returned
 
@@ -189,30 +189,38 @@ def _definition(
 
 
 def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Source:
-    """Two functions: with `math`, which raises where a number would be infinite or NaN, and then with NumPy."""
+    """A function with `math`; where that may raise as a number would be infinite or NaN, another one with NumPy."""
     packages = _packages(graph.live)
     header = header.using((), packages)
     names = Names(graph.names, header.taken)
-    by_numpy = names.fresh(f"{header.function}_by_numpy")
+    by_numpy = names.fresh(f"{header.function}_by_numpy") if any(map(may_raise, graph.live)) else None
     body = ScalarBody(graph.outputs, Scope(names))
     body.fixed |= set(graph.inputs)  # which are given to the other function if this one fails
     _written(body, header)
     called = {x: names.of(x) for x in graph.inputs if x in body.uses}
-    given = [name if x.aval.weak else f"np.float64({name})" for x, name in called.items()]
-    statements = [
-        *unpacked(called, names, header, as_floats=True),
-        *(checks(header.local) if checks else ()),
-        Suite(["try:"], [*body.statements, returned_tree(header.results, body, graph.outputs)]),
-        Suite([EXCEPT], [returned(call(by_numpy, given))]),
-    ]
+    before = [*unpacked(called, names, header, as_floats=True), *(checks(header.local) if checks else ())]
+    statements = [*body.statements, returned_tree(header.results, body, graph.outputs)]
+    functions = [[each] for each in body.scope.definitions]
+    math = ["import math"] * bool(mentioned(["math"], [*body.scope.definitions, *statements]))
+    if by_numpy is None:
+        functions += _definition(header, [*before, *statements])
+    else:
+        given = [name if x.aval.weak else f"np.float64({name})" for x, name in called.items()]
+        again = Suite([EXCEPT], [returned(call(by_numpy, given))])
+        functions += _definition(header, [*before, Suite(["try:"], statements, [again])])
+        functions += _by_numpy(graph, header, by_numpy, called)
+    top = [*_docstring(header, graph.inputs, packages), *_imports(math, packages, header)]
+    return Source(header.function, *_laid_out(top, functions))
+
+
+def _by_numpy(graph: Graph, header: Header, function: str, called: Mapping[Node, str]) -> list[Sequence[Statement]]:
+    """The function of numbers once more, with NumPy."""
     leaves = {x: Leaf(name, "", name, name) for x, name in called.items()}
     parameters = list(map(parameter, called.values()))
-    flat = replace(header, function=by_numpy, parameters=parameters, inputs=leaves, hints=None)
+    flat = replace(header, function=function, parameters=parameters, inputs=leaves, hints=None)
     plain = _written(Control(graph.outputs, Scope(Names(graph.names, flat.taken)), nested=True), flat)
     again = [*plain.statements, returned_tree(header.results, plain, graph.outputs)]
-    top = [*_docstring(header, graph.inputs, packages), *_imports(["import math"], packages, header)]
-    functions = [*_definition(header, statements), *_definition(flat, again, plain.nodes)]
-    return Source(header.function, *_laid_out(top, [*([each] for each in body.scope.definitions), *functions]))
+    return _definition(flat, again, plain.nodes)
 
 
 def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -> list[str]:
