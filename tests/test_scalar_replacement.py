@@ -97,7 +97,17 @@ def reduced(s, p, xs):
     return np.mean(m * p) + np.sum(ys)
 
 
-PROGRAMS = [runge_kutta, bouncing, falling, assigned, contracted, chosen, matrices, reduced]
+def normed(s, p, xs):
+    def turn(m, x):
+        sizes = np.linalg.norm(m, axis=0) + np.linalg.norm(m)
+        m = 0.5 * m / sizes + np.array([[x[0], s[1]], [x[1], np.logaddexp(s[0], x[0])]])
+        return m, m[0] * np.linalg.norm(x - p, keepdims=True)
+
+    m, ys = sg.scan(turn, np.outer(p, s), xs)
+    return np.sum(m) + np.sum(ys)
+
+
+PROGRAMS = [runge_kutta, bouncing, falling, assigned, contracted, chosen, matrices, reduced, normed]
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
@@ -174,7 +184,8 @@ def test_truths_are_counted_and_not_added():
 def test_extremes_and_whether_any_or_all_are_true_are_as_in_numpy():
     def f(s, xs):
         some = lambda s, x: np.where(np.any(s > x), 1.5, 0.25) * np.where(np.all(s < 1), 0.5, 2.0)
-        turn = lambda s, x: (0.5 * s[::-1] * some(s, x) + x, (np.max(s), np.min(np.outer(s, x), axis=0)))
+        found = lambda s, m: (np.max(s), np.min(m, axis=0), np.prod(m, axis=1))
+        turn = lambda s, x: (0.5 * s[::-1] * some(s, x) + x, found(s, np.outer(s, x)))
         return sg.scan(turn, s, xs)[1]
 
     compiled = sg.compile(f).compile(S, XS)

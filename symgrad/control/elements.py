@@ -20,11 +20,12 @@ from symgrad.ops.choice import MAXIMUM, MINIMUM
 from symgrad.ops.control import NUMBER
 from symgrad.ops.create import EMPTY, FULL
 from symgrad.ops.define import TABLE
-from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY
+from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, SQRT
 from symgrad.ops.index import ADD_AT, GET, SET
 from symgrad.ops.index_expressions import Slice, decode
 from symgrad.ops.join import CONCATENATE, STACK
-from symgrad.ops.reduce import ALL, ANY, MAX, MEAN, MIN, SUM
+from symgrad.ops.norm import NORM
+from symgrad.ops.reduce import ALL, ANY, MAX, MEAN, MIN, PROD, SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import BROADCAST_TO, RESHAPE, TRANSPOSE
 
@@ -35,7 +36,7 @@ MOVES = frozenset((BROADCAST_TO, CONCATENATE, RESHAPE, STACK, TRANSPOSE))
 """Operators that move numbers, of which NumPy does not ask what they are."""
 
 REDUCTIONS: dict[Any, Any] = {
-    **{SUM: ADD, MEAN: ADD, MAX: MAXIMUM, MIN: MINIMUM},
+    **{SUM: ADD, MEAN: ADD, NORM: ADD, PROD: MULTIPLY, MAX: MAXIMUM, MIN: MINIMUM},
     **{ANY: TABLE[np.logical_or], ALL: TABLE[np.logical_and]},
 }
 """What numbers are joined by, if the result is of their dtype; a sum of truths is not."""
@@ -149,6 +150,7 @@ def _operation(graph: Graph, node: Node, inputs: Sequence[np.ndarray]) -> Any:
 
 def _reduced(graph: Graph, node: Node, array: np.ndarray) -> np.ndarray:
     axes, op = reduced_axes(node), REDUCTIONS[node.op]
+    array = array * array if node.op is NORM else array
     rows = np.moveaxis(array, axes, range(len(axes))).reshape(product([array.shape[i] for i in axes]), -1)
     result, *others = map(nodes_of, rows)
     for row in others:
@@ -156,6 +158,8 @@ def _reduced(graph: Graph, node: Node, array: np.ndarray) -> np.ndarray:
     if node.op is MEAN:
         count = graph.constant(float(len(rows)))
         result = [graph.add(DIVIDE, (x, count)) for x in result]
+    if node.op is NORM:
+        result = [graph.add(SQRT, (x,)) for x in result]
     return array_of(graph, result, node.aval.shape)
 
 

@@ -23,13 +23,14 @@ from symgrad.ops.control import COND, KEPT, SCAN, inputs_of_body
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.join import CONCATENATE, STACK
+from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import SUM
 from symgrad.rewrite.engine import Made, copied
 
 CALL = 10.0
 """How many operations on Python's numbers take the time of a call of NumPy."""
 
-CALLS = {GET: 0.2, SUM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
+CALLS = {GET: 0.2, SUM: 3.0, NORM: 3.0, STACK: 2.0, CONCATENATE: 2.0}
 """Of operators on arrays that are more, or less, than one call."""
 
 TAKEN = 2

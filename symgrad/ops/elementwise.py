@@ -172,6 +172,7 @@ LOGADDEXP = elementwise(
     silent=-np.inf,  # log(0 + 0)
     commutes=True,
     nanoseconds=18.0,
+    scalar="a + math.log(2.0) if a == b else max(a, b) + math.log1p(math.exp(-abs(a - b)))",
 )
 elementwise(
     np.logaddexp2,
