@@ -116,6 +116,30 @@ def test_a_loop_in_a_branch_of_a_loop_hands_stacks_to_another():
     np.testing.assert_allclose(fast(S, P), sg.compile(f, optimize=0)(S, P), rtol=1e-10)
 
 
+def test_rows_of_a_loop_that_a_branch_reads_are_lists_there(usual_sizes):
+    def f(s, p):
+        def end(v):
+            x, t = p, 0.1 * p[1]
+            while t < 1.0:
+                x, t = x + 0.1 * v - 0.05 * np.sin(x[::-1]), t + 0.1
+            return np.sum((x - 1.5) ** 2)
+
+        step, best, slope = 0.1, end(s), sg.grad(end)(s)
+        while slope @ slope > 1e-6 and step > 1e-6:
+            new = s - step * slope
+            value = end(new)
+            if value < best:
+                s, best, slope = new, value, sg.grad(end)(new)
+            else:
+                step = 0.5 * step
+        return s
+
+    fast = sg.compile(f).compile(S, P)
+    assert runs_on_numbers(fast)
+    assert ".item(" not in fast.source
+    np.testing.assert_allclose(fast(S, P), sg.compile(f, optimize=0)(S, P), rtol=1e-9)
+
+
 @pytest.mark.parametrize("p", [(1.0, 0.0), (1.3, 0.1), (2.0, -0.5)])
 def test_where_python_would_raise_in_a_nest_there_are_the_infinities_of_numpy(p):
     def f(s, p):

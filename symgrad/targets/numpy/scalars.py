@@ -27,7 +27,7 @@ from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.names import Numbers, Scope, global_name
 from symgrad.targets.numpy.places import origins
-from symgrad.targets.numpy.stacks import takes_rows_of
+from symgrad.targets.numpy.stacks import readers_of
 from symgrad.targets.numpy.statements import Suite, returned
 
 FLOAT, BOOL = np.dtype(float), np.dtype(bool)
@@ -57,7 +57,7 @@ def is_scalar(graph: Graph) -> bool:
 def _is_for_loops(stack: Node, nodes: Sequence[Node]) -> bool:
     """Whether a value is a stack of one loop that other loops go through, which is a list."""
     users = [node for node in nodes if stack in node.inputs]
-    return stack.op is ITEM and bool(users) and all(takes_rows_of(user, stack) for user in users)
+    return stack.op is ITEM and bool(users) and readers_of(stack, users, ()) is not None
 
 
 def _fits(node: Node) -> bool:

@@ -39,7 +39,7 @@ class Stacks:
 
     def _readers(self, item: Node) -> list[Node] | None:
         """The loops that read a stack, row by row, if nothing else does: then it is a list."""
-        return _readers(item, self.outer.uses[item], self.outer.outputs)
+        return readers_of(item, self.outer.uses[item], self.outer.outputs)
 
     def _begin_stack(self, item: Node) -> Name:
         """The array that turns fill, or a list where only they tell how many they are."""
@@ -134,7 +134,7 @@ class Stacks:
         return [Assign(targets, code, reads=lists[:1])] if targets else []
 
 
-def _readers(x: Node, users: Sequence[Node], outputs: Collection[Node]) -> list[Node] | None:
+def readers_of(x: Node, users: Sequence[Node], outputs: Collection[Node]) -> list[Node] | None:
     """The loops, in branches too, that alone read an array and do so row by row; None if something else does."""
     if x in outputs:
         return None
@@ -152,7 +152,7 @@ def _readers_in_branch(x: Node, branch: Node) -> list[Node] | None:
     for side in (region.body for region in regions_of(branch)):
         users = users_of([*side.inputs, *(y for y in side.live if y.op is not INPUT)])
         for y in [y for y, of in zip(side.inputs, branch.inputs[1:], strict=True) if of is x]:
-            each = _readers(y, users[y], side.outputs)
+            each = readers_of(y, users[y], side.outputs)
             if each is None:
                 return None
             found += each
