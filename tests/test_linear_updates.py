@@ -112,6 +112,9 @@ PROGRAMS = {
 }
 
 
+PAIR = normal(2, 2), normal(2), normal(2), normal(40)
+
+
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_what_is_linear_in_a_state_keeps_value_and_gradients(f):
     args = PROGRAMS[f]
@@ -143,6 +146,12 @@ def test_a_loop_that_is_not_differentiated_has_factors_as_well():
     program = sg.compile(runge_kutta).compile(*args)
     assert turns(program) == [(1, 1)]
     np.testing.assert_allclose(program(*args), runge_kutta(*args), rtol=1e-12)
+
+
+def test_a_value_and_its_derivative_run_one_loop():
+    args = PROGRAMS[runge_kutta]
+    both = sg.compile(lambda *args: (runge_kutta(*args), sg.grad(runge_kutta)(*args))).compile(*args)
+    assert turns(both) == [(1, 1), (1, 1)]
 
 
 def test_few_turns_on_large_arrays_stay_as_they_are():
@@ -226,8 +235,8 @@ def test_states_of_few_numbers_stay_numbers_where_that_is_faster():
             x = x + h * (A @ x)
         return np.sum(x)
 
-    fast = agree(f, (normal(2, 2), normal(2), np.full(50, 0.01)))
-    assert [x[1] for x in turns(fast)] == [0, 0]
+    for fast in (agree(f, (normal(2, 2), normal(2), np.full(50, 0.01))), agree(forced, PAIR)):
+        assert [x[1] for x in turns(fast)] == [0, 0]
 
 
 # ---- random updates

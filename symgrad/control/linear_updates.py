@@ -87,7 +87,7 @@ def _with_factors(nodes: Sequence[Node], fit: Callable[[Sequence[Node]], bool]) 
 def _is_faster(after: Opened, before: Opened, fit: Callable[[Sequence[Node]], bool]) -> bool:
     """Whether factors save time if Python may compute with the numbers of small arrays, without calls."""
     least = time_on_numbers(before, fit)
-    return least is None or least > (time_on_numbers(after, fit) or SLOW * time_on_arrays(after))
+    return least is None or GAIN * least > (time_on_numbers(after, fit) or SLOW * time_on_arrays(after))
 
 
 def _may_be_linear(loop: Loop) -> bool:
