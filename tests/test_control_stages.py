@@ -984,3 +984,14 @@ def test_a_sum_of_cotangents_that_is_read_as_a_whole_is_added_to_the_total_as_it
     np.testing.assert_allclose(
         program(*args), sg.grad(f, numerics="ieee").compile(*args, optimize=0)(*args), rtol=1e-12
     )
+
+
+def test_loops_are_one_where_a_constant_is_outside_of_one_and_in_the_body_of_the_other():
+    def f(s, xs):
+        for x in xs:
+            s = np.tanh(s @ (np.eye(3) + 0.5 * np.array([[0.0, 1, 0], [0, 0, 1], [0, 0, 0]]) * s)) + x
+        return np.sum(s**2)
+
+    args = XS[0], RNG.standard_normal((20, 3))
+    forth, _ = loops(optimise(sg.value_and_grad(f).trace(*args).graph))
+    assert [aval.ndim for aval in forth.aval].count(1) == 1, "one state"

@@ -344,3 +344,14 @@ def test_integers_stay_integers_beside_what_is_not_floating(dtype):
         fast, plain = sg.compile(f)(x), f(x)
         assert fast.dtype == plain.dtype
         np.testing.assert_array_equal(fast, plain)
+
+
+@pytest.mark.parametrize("dtype, texts", [(np.float64, "0.0, -2.5"), (np.float32, "np.float32(0.0), np.float32(-2.5)")])
+def test_numbers_that_are_known_stand_among_others_as_they_are(dtype, texts):
+    """np.array takes them for float64."""
+    f = lambda x: np.stack([x[0], 0 * x[0], 0 * x[1] - 2.5])
+    x = np.ones(2, dtype)
+    program = sg.compile(f).compile(x)
+    assert f"np.array([x[0], {texts}])" in program.source
+    assert program(x).dtype == dtype
+    np.testing.assert_array_equal(program(x), f(x))

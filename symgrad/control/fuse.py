@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from symgrad.control.branches import join_branches, share_results
 from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in
 from symgrad.control.together import Needs, in_order
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.ops.control import PLACE, SCAN
 from symgrad.ops.control_parts import Given, Loop, loop_of
 from symgrad.rewrite.engine import Made, copied, in_bodies
@@ -157,7 +157,7 @@ class _Together:
         at = loop.given
         carry = self._values(self.carried, kinds, loop.starts, at.carry)
         slices = self._values(self.sliced, _sources(loop.slices_of, at.slices), loop.slices_of, at.slices)
-        others = self._values(self.others, _sources(loop.others, at.others), loop.others, at.others)
+        others = [self._read(x, y) for x, y in zip(loop.others, at.others, strict=True)]
         return turn_in(self.graph, loop, Given(carry, self.place, slices, others))
 
     def _values(
@@ -168,6 +168,13 @@ class _Together:
             if kind not in known:
                 known[kind] = Read(source, stand_in(self.graph, value.aval, value.where))
         return [known[kind].value for kind in kinds]
+
+    def _read(self, source: Node, value: Node) -> Node:
+        """What stands for what every turn reads: for a constant itself, as in the bodies of other loops."""
+        if source.op is CONSTANT and source.aval == value.aval:
+            return self.graph.rebuild(source, (), source.where)
+        (x,) = self._values(self.others, [(source, value.aval)], [source], [value])
+        return x
 
     def _unite(self) -> None:
         """Let loops and branches of the turns be one as well: results of theirs may be equal."""

@@ -5,7 +5,7 @@ from operator import index as operator_index
 import numpy as np
 
 from symgrad.core.axes import AxisSignature, axis_numbers, beside
-from symgrad.core.graph import Aval
+from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.shapes import render_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError
@@ -15,7 +15,7 @@ from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.shape import as_size
 from symgrad.ops.spellings import may_be_small
-from symgrad.spelling import Code, call
+from symgrad.spelling import Code, call, spell_number
 
 # ---- joining
 
@@ -110,7 +110,14 @@ def _array_of_arrays(node, *inputs):
     alike = all(x.aval.dtype == node.aval.dtype and not x.aval.weak for x in node.inputs)
     if dict(node.params).get("axis", 0) != 0 or not alike or not may_be_small(node):
         return None
-    return call("np.array", [f"[{', '.join(x.text for x in inputs)}]"])
+    texts = [_item(x, code).text for x, code in zip(node.inputs, inputs, strict=True)]
+    return call("np.array", [f"[{', '.join(texts)}]"])
+
+
+def _item(x, code):
+    """What stands in a list for a number: np.array makes a float64 of one of Python's, without a call for each."""
+    is_number = x.op is CONSTANT and x.aval == Aval((), np.dtype(float))
+    return spell_number(x.constant.item(), weak=True) if is_number else code
 
 
 STACK = operator(
