@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from symgrad.analysis.aliases import roots_of
+from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.analysis.liveness import last_users
 from symgrad.core.graph import INPUT, ITEM, Node, reached
 from symgrad.core.region import Region, regions_of
@@ -81,3 +81,39 @@ def origins(region: Region) -> tuple[int | None, ...]:
     return tuple(
         [numbers.get(x) if kept.count(roots[y]) == 1 else None for x, y in zip(found, graph.outputs, strict=True)]
     )
+
+
+def may_lie_in(node: Node) -> set[Node]:
+    """The values in whose memory a value may lie: also those that a loop or a branch may give on as they are."""
+    while stays_in_place(node):
+        node = node.inputs[0]
+    found = {node}
+    for x in _passed_on(node):
+        found |= may_lie_in(x)
+    return found
+
+
+def _passed_on(item: Node) -> list[Node]:
+    """What a loop or a branch is given that one of its results may be."""
+    user = item.inputs[0] if item.op is ITEM else item
+    if user is item or user.op not in (SCAN, COND):
+        return []
+    i, given = dict(item.params)["index"], list(user.inputs[1:])
+    if user.op is COND:
+        return [given[k] for side in regions_of(user) for k in _parameters(side)[i]]
+    parts = loop_of(user)
+    if i >= len(parts.starts):
+        return []
+    given.insert(len(parts.starts), user.inputs[0])  # where bodies have the place of the turn
+    found, waiting = list[Node](), [i]
+    for k in waiting:
+        found.append(given[k])
+        waiting += [m for m in (_parameters(parts.body)[k] if k < len(parts.starts) else ()) if m not in waiting]
+    return found
+
+
+@lru_cache(maxsize=256)
+def _parameters(region: Region) -> tuple[tuple[int, ...], ...]:
+    """For each result the parameters, by number, in whose memory it may lie."""
+    numbers = {x: i for i, x in enumerate(region.body.inputs)}
+    return tuple([tuple(sorted(numbers[x] for x in may_lie_in(y) if x in numbers)) for y in region.body.outputs])

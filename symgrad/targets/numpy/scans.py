@@ -20,6 +20,7 @@ from symgrad.targets.numpy.body import LONGEST
 from symgrad.targets.numpy.heads import BREAK, laid_out_head, with_break
 from symgrad.targets.numpy.memory_of_turns import allocated
 from symgrad.targets.numpy.names import RESERVED, singular
+from symgrad.targets.numpy.places import may_lie_in
 from symgrad.targets.numpy.stacks import Stacks
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured, Together
@@ -166,8 +167,8 @@ class Loop(Stacks):
         """The name of what goes from turn to turn, which has its first value before the loop."""
         outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
         given, result = part.given[i], self.results[i]
-        own = not self.is_tried and outer.has_alone(x, self.node)
-        written = part.stays(result) is given
+        own, shown = not self.is_tried and outer.has_alone(x, self.node), self._is_shown(i)
+        written = part.stays(result) is given and not shown
         hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
         copied = written and not own
         if hint in (None, outer.hint(x)) and self._may_go_on(x):
@@ -178,7 +179,7 @@ class Loop(Stacks):
             name = self._start(i, hint or outer.hint(x), copied)
         if written:
             part.own.add(given)
-        elif (own or number(x) is not None) and part.may_update(result, given):
+        elif (own or number(x) is not None) and not shown and part.may_update(result, given):
             part.updates[result] = given
         once = (self.test is None or self.flag is not None) and (number(self.length) or 0) != 0
         if own or written or once or number(x) is not None:
@@ -186,6 +187,16 @@ class Loop(Stacks):
         if item:
             outer.names.rename(item, name.text)
         return name
+
+    def _is_shown(self, i: int) -> bool:
+        """Whether what the next turn would write into may go on under another name as well."""
+        result, roots = self.results[i], self.part.roots
+        if not result.aval.shape:
+            return False
+        memory = may_lie_in(result)
+        others = [y for k, y in enumerate(self.results) if k != i]
+        others += [y for x, y in self.stacked.items() if self.is_listed(x) and roots[y] is not roots[result]]
+        return any(not memory.isdisjoint(may_lie_in(y)) for y in others)
 
     def _may_go_on(self, x: Node) -> bool:
         """Whether the loop may go on with the name of what it starts from."""
