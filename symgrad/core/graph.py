@@ -236,7 +236,7 @@ class Graph:
         self.turns: list[Any] = []  # what makes sizes of the places of turns that are being traced, the innermost last
         self.counts: dict[str, Node] = {}  # by the symbol of a size that only running tells, the number that it is
         self.lengths: dict[tuple[Node, int], Any] = {}  # sizes that only running tells, by their numbers and the body
-        self.journal: dict[int, Any] | None = None  # in which writes into what is older are noted, if they are allowed
+        self.journal: Any = None  # in which writes into what is older are noted, if they are allowed
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._live: tuple[list[Node], ...] = [], [], []  # for which outputs, what they need, what of it is compound
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.provenance import here
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape
 from symgrad.errors import UnsupportedError, WriteError
@@ -27,7 +28,8 @@ class Memory:
         "_array",
         "_base",
         "_born",
-        "_doubtful",
+        "_doubt",
+        "_kin",
         "_lock",
         "_node",
         "_permuted",
@@ -46,7 +48,8 @@ class Memory:
         self._base: Self | None = None  # what it is a view of
         self._view: Node | None = None  # how it was read from its base when it was made
         self._sure = True  # False where NumPy may have copied: a reshape of a view
-        self._doubtful = False  # where what may be a view of it, or a copy, was written into
+        self._doubt = ""  # why it cannot be read, "" if it can: what may show its memory was written into
+        self._kin: dict[int, Self] | None = None  # owners of what may be the same memory, by their ids
         self._version = 0  # of the root's memory that _node stands for
         self._born = len(graph.nodes)  # before or after the body of a loop or a branch was begun
         self._array = False  # of no dimensions and yet an array, not a scalar
@@ -56,8 +59,8 @@ class Memory:
     @property
     def node(self) -> Node:
         root = self._root
-        if (self if root is None else root)._doubtful:
-            raise _unsure()
+        if doubt := (self if root is None else root)._doubt:
+            raise _unsure(doubt)
         if root is not None and self._version != root._version:
             self._refresh()
         return self._node
@@ -162,7 +165,7 @@ class Memory:
             if base is None or view._version == view.owner._version:
                 continue
             if not view._sure:
-                raise _unsure()
+                raise _unsure(_RESHAPED)
             view._node = self.graph.add(read.op, (base._node, *read.inputs[1:]), read.params)  # type: ignore[union-attr]
             view._version = view.owner._version
 
@@ -212,6 +215,55 @@ class Memory:
         self._node = node
         self._version += 1
 
+    # ---- what may be the same memory
+
+    @property
+    def kin(self) -> list[Self]:
+        """The owners of what may be the memory that this one shows, its own the first."""
+        owner = self.owner
+        return [owner, *(owner._kin or {}).values()]
+
+    def is_kin(self, other: Self) -> bool:
+        """Whether the two may show the same memory."""
+        owner = self.owner
+        return owner is other.owner or id(other.owner) in (owner._kin or ())
+
+    def link(self, other: Self) -> None:
+        """Note that the two may show the same memory: where one is written into, the other is not read any more."""
+        a, b = self.owner, other.owner
+        if a is b:
+            return
+        journal = self.graph.journal
+        for x, y in ((a, b), (b, a)):
+            x._kin = x._kin or {}
+            x._kin[id(y)] = y
+            if journal is not None and x.is_older(self.graph.body):
+                journal.linked.append(x)
+
+    def forget_kin(self, nodes: int) -> None:
+        """Only those that were there when the graph had so many nodes."""
+        self._kin = {key: x for key, x in (self._kin or {}).items() if x.is_older(nodes)}
+
+    @property
+    def doubtful(self) -> str:
+        """Why it is not to be read; "" if it may be."""
+        return self.owner._doubt
+
+    def doubt(self, reason: str) -> None:
+        """Refuse to read this memory from now on."""
+        owner, graph = self.owner, self.graph
+        if owner._doubt:
+            return
+        if owner._born < graph.body:
+            if graph.journal is None:
+                raise _written_from_a_body()
+            graph.journal.doubts.append(owner)
+        owner._doubt = reason
+
+    def believe(self) -> None:
+        """Let this memory, of an owner, be read again: what has spoilt it is taken back."""
+        self._doubt = ""
+
     # ---- writing
 
     @property
@@ -232,7 +284,7 @@ class Memory:
 
     def _part(self, above: Sequence[Self]) -> None:
         """Be memory of its own, with those `above` that view it. What it may be a view of is not to be read again."""
-        self.owner._doubtful = True
+        self.owner.doubt(_RESHAPED)
         for x in above:
             x._root, x._sure = self, True
         self._root = self._base = self._view = None
@@ -242,10 +294,7 @@ class Memory:
         owner, journal = self.owner, self.graph.journal
         if owner._born < self.graph.body:
             if journal is None:
-                raise WriteError(
-                    "the body of a loop or a branch writes into an array from outside of it",
-                    "Carry the array: return it as part of the state.",
-                )
+                raise _written_from_a_body()
             journal.setdefault(id(owner), (owner, owner._node))
         view, written = self, [(self, content)]
         while view._base is not None:
@@ -259,6 +308,12 @@ class Memory:
         view._version += 1
         for target, node in written:
             target._node, target._version = node, view._version
+        self._spoil_kin()
+
+    def _spoil_kin(self) -> None:
+        """Let nobody read what may be the memory that was written into."""
+        for x in [*(self.owner._kin or {}).values()]:
+            x.doubt(f"a loop or a branch may have made an array another name of the one that {here()} writes into")
 
 
 def _reshape_is_view(view: Memory, base: Memory) -> bool | None:
@@ -294,8 +349,17 @@ def _same_view(a: Node | None, b: Node | None) -> bool:
     return a is not None and b is not None and (a.op, a.params, a.inputs[1:]) == (b.op, b.params, b.inputs[1:])
 
 
-def _unsure() -> WriteError:
+_RESHAPED = "a reshape of an array whose order is not known may or may not share its memory, and one was written into"
+
+
+def _unsure(reason: str) -> WriteError:
     return WriteError(
-        "a reshape of an array whose order is not known may or may not share its memory, and one was written into",
-        "Take a copy: x.copy().reshape(...).",
+        reason, "Take a copy: x.copy()." if reason is not _RESHAPED else "Take a copy: x.copy().reshape(...)."
+    )
+
+
+def _written_from_a_body() -> WriteError:
+    return WriteError(
+        "the body of a loop or a branch writes into an array from outside of it",
+        "Carry the array: return it as part of the state.",
     )

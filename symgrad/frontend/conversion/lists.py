@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from symgrad.core.sizes import is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
 from symgrad.frontend.conversion.merging import is_numeric
+from symgrad.frontend.conversion.sharing import Carried, is_array
 from symgrad.frontend.conversion.state import ELSEWHERE, Held, Pending, Place, Unread, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
@@ -113,12 +114,15 @@ class Appended:
         What the turn has appended: an item, or rows of several.
     last : Held
         The last items behind the turn, as many as `first` has.
+    arrays : list of Variable
+        Those that items are, or hold.
     """
 
     def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place]) -> None:
         self.graph, self.name, self.items, self.homes = graph, name, items, homes
         self.before = list(items)
         self.new: list[Held] = []
+        self.arrays: list[Any] = []
         self.last = held(())
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
@@ -147,6 +151,7 @@ class Appended:
         if not kept or not items or any(x is None for x in values):
             return False
         kinds = [(x.there is not None, x.many, x.form or _form(x.value)) for x in items]
+        self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
         same = not self._kinds or self._kinds == kinds
         self.new, self._there, self._kinds = [held(x) for x in values], [x.there for x in items], kinds
         window = self.items[2 : self._marks]
@@ -165,6 +170,24 @@ class Appended:
         values = [promoted(self.graph, x, x.aval._replace(weak=False)) for x in nodes]
         return [*values, *(lift(self.graph, x) for x in self._there if x is not None)]
 
+    def check(self, carried: Sequence[Carried], spoilt: Collection[int]) -> None:
+        """Raise if turns write into what they have appended; `spoilt` is older memory that they change."""
+        for x in self.arrays:
+            written = any(id(y) in spoilt for y in x.kin)
+            if written or any(is_array(y.after) and x.is_kin(y.after) and y.is_spoilt for y in carried):
+                raise UnsupportedError(
+                    f"turns of a loop write into an array that they have appended to {self.name}",
+                    "Append a copy: x.append(y.copy()).",
+                )
+
+    def link(self, carried: Sequence[Carried], finals: Sequence[Any], since: int) -> None:
+        """Note what the rows are other names of: of carried arrays, which have become `finals`, and of older ones."""
+        for x in self.arrays:
+            others = [z for y, z in zip(carried, finals, strict=True) if is_array(y.after) and x.is_kin(y.after)]
+            for y in (*others, *(y for y in x.kin if y.is_older(since))):
+                if is_array(y):
+                    self.made.link(y)
+
     def behind(self, stacks: Sequence[Variable]) -> Any:
         """The list behind the loop, of what the turns append; the one that was appended to is given up.
 
@@ -179,6 +202,7 @@ class Appended:
             ]
             found = self._joined(truths)
         form = self._kinds[0][2]
+        self.made = rows
         if is_of_a_loop(self.graph, self.items):
             if is_counted(rows.shape[0]):
                 raise _of_other_length(self.name)
@@ -189,7 +213,8 @@ class Appended:
         if self.before:
             rows = np.concatenate([np.stack([_as_row(x) for x in self.before]), rows])
         self.items[:] = [ELSEWHERE]
-        return (Table if form else Listing)(self.graph, rows.node)
+        self.made = (Table if form else Listing)(self.graph, rows.node)
+        return self.made
 
     def _joined(self, stacks: Sequence[Variable]) -> Variable:
         """What the turns append one after the other."""

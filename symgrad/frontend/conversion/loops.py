@@ -125,7 +125,7 @@ class Loop(Construct):
             except (Unstable, SymgradError) as found:
                 error = found
         else:
-            self.turns.abandon(local)
+            self.turns.abandon()
         if isinstance(error, (Unstable, SymgradError)) and self.turns.try_first():
             if isinstance(error, SymgradError):
                 error.forget()
@@ -138,7 +138,7 @@ class Loop(Construct):
     def _back(self, local: dict[str, Any]) -> bool:
         """Take back what turns in Python have done, and trace them."""
         assert self._run is not None
-        self._run.abandon(local)
+        self._run.abandon()
         self._run = None
         return self._begin(local)
 

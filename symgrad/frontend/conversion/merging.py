@@ -16,6 +16,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, presence
 from symgrad.frontend.conversion.jumps import RESULT, label
+from symgrad.frontend.conversion.sharing import relate
 from symgrad.frontend.conversion.state import (
     UNDEFINED,
     Held,
@@ -67,6 +68,7 @@ class Merging:
 
     def __init__(self, graph: Graph, pred: Variable, since: int) -> None:
         self._graph, self._pred, self._since = graph, pred, since
+        self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._done: list[Callable[[Sequence[Any]], None]] = []
@@ -140,7 +142,7 @@ class Merging:
                 return lambda: known  # of a program that runs in Python it is read after that branch only
             node = node or lift(self._graph, known)
             blank = filler(self._graph, node.aval)
-            return self.node(name, *((blank, node) if x is UNDEFINED else (node, blank)))
+            return self._naming(self.node(name, *((blank, node) if x is UNDEFINED else (node, blank))), x, y)
         if not (is_numeric(x) and is_numeric(y)):
             raise UnsupportedError(
                 f"{called_by(name)} is {described(x)} where the condition holds, and {described(y)} where it does not",
@@ -152,8 +154,8 @@ class Merging:
         if nx is ny and not (is_traced(x) and is_traced(y) and x.owner is not y.owner):
             return lambda: x
         if nx is ny:  # of two arrays, of which one is meant that is written into
-            return self._locking(lambda: Variable(self._graph, nx), x, y)
-        return self._locking(self.node(name, nx, ny), x, y)
+            return self._naming(lambda: Variable(self._graph, nx), x, y)
+        return self._naming(self.node(name, nx, ny), x, y)
 
     def _perhaps(self, name: str, one: tuple[Any, Node | None], two: tuple[Any, Node | None]) -> Callable[[], Any]:
         """A value of which it is known when the program runs whether it is None."""
@@ -164,22 +166,23 @@ class Merging:
             raise _of_two_shapes(name, *nodes)
         value = self.node(name, *nodes)
         present = self.node(".present", *(presence(graph, x) for x, _ in (one, two)))
-        return lambda: Perhaps(graph, value().node, present())
+        return self._naming(lambda: Perhaps(graph, value().node, present()), one[0], two[0])
 
-    def _locking(self, chosen: Callable[[], Any], *sides: Any) -> Callable[[], Any]:
-        """Arrays that were there before may be shared now: they are not to be written into."""
-        arrays = [x for x in sides if is_traced(x) and x.writes_in_place]
-        shared = [x for x in arrays if x.is_older(self._since)]
+    def _naming(self, chosen: Callable[[], Any], then: Any, other: Any) -> Callable[[], Any]:
+        """An array that is chosen is another name of one of two."""
+        cases = [[x] if is_traced(x) and x.writes_in_place else [] for x in (then, other)]
 
-        def locked() -> Any:
+        def named() -> Any:
             result = chosen()
-            result.as_array(len(arrays) == 2)
-            for x in [result, *shared] if shared else ():
-                if not x.owner.locked:
-                    x.owner.lock(_SHARED)
+            result.as_array(all(cases[i] or x is UNDEFINED or x is None for i, x in enumerate((then, other))))
+            self._arrays.append((result, cases))
             return result
 
-        return locked
+        return named if any(cases) else chosen
+
+    def name_arrays(self) -> None:
+        """Note what arrays are other names of."""
+        relate(self._arrays)
 
 
 def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:
@@ -194,9 +197,6 @@ def _of_two_shapes(name: str, x: Node, y: Node) -> ShapeError:
         f"{called_by(name)} is {x.aval} where the condition holds, and {y.aval} where it does not",
         "Give it one shape in both branches: np.broadcast_to(x, shape).",
     )
-
-
-_SHARED = "a branch may have made it another name of an array: which one is written into is not known"
 
 
 def _kind(x: Held) -> str:
@@ -230,6 +230,9 @@ def merged(
             place.put(value())
         for root, value in memory:
             root.rebind(value().node)
+        for x, reason in (then.doubts | other.doubts).values():
+            x.doubt(reason)
+        merging.name_arrays()
 
     return {name: value() for name, value in found.items()}, settle
 
@@ -237,5 +240,5 @@ def merged(
 def _sides(key: tuple[int, Any], then: Snapshot, other: Snapshot) -> tuple[Held, Held]:
     """What a place holds behind each of the branches; it holds what it held where that has not changed it."""
     before = (then.places.get(key) or other.places[key])[1]
-    a, b = (side.places[key][2] if key in side.places else before for side in (then, other))
+    a, b = (side.places[key][2] if key in side.places else side.held(before) for side in (then, other))
     return a, b

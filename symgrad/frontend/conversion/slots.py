@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from symgrad.core import tree
@@ -16,12 +15,11 @@ from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.jumps import label
 from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
-from symgrad.frontend.conversion.state import Held, Run, is_same
+from symgrad.frontend.conversion.sharing import Carried
+from symgrad.frontend.conversion.state import Held, is_same
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import TurnPlace
-
-_SHARED = "a loop may have made it another name of an array: which one is written into is not known"
 
 
 class Unstable(Exception):
@@ -59,6 +57,7 @@ class Slot:
     def take(self, before: Held, like: Held) -> None:
         """Carry what it is before the loop, of the structure of `like`."""
         self.before, self.structure = before, like.structure
+        self.arrays: list[Any] = []
         self.outs: list[Out] = []
         self.results: list[Node] = []
         pairs = zip(like.leaves, like.nodes, strict=True)
@@ -77,7 +76,7 @@ class Slot:
     def stand_ins(self) -> Any:
         """The value that a turn begins with; `seeds` are the nodes in it."""
         self.seeds: list[Node] = []
-        self.arrays: list[Any] = []
+        self.arrays = []
         return tree.unflatten(self.structure, [self._stand_in(leaf) for leaf in self.leaves])
 
     def _stand_in(self, leaf: Leaf) -> Any:
@@ -115,23 +114,31 @@ class Slot:
             raise Unstable(self.name, "of one shape", "of another one in every turn")
         return all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
 
-    def result(self, final: Iterator[Variable], shared: Collection[int]) -> Any:
-        """The value behind the loop, of what is carried in the end; `shared` arrays may have several names."""
-        changing = zip(self.outs, self.arrays, strict=True)
-        leaves = [x.before if x.node is None else self._behind(*next(changing), final, shared) for x in self.leaves]
-        return tree.unflatten(self.structure, leaves)
+    @property
+    def shares(self) -> list[Carried]:
+        """The arrays and numbers that it carries, and what a turn makes of them, once one has been traced."""
+        if len(self.arrays) < len(self.carried):  # it is bound in a turn for the first time
+            return []
+        befores = [x.before if self.before.bound else None for x in self.carried]
+        afters = [x for x, _, _ in self.outs] or [None] * len(befores)
+        return [Carried((id(self), i), *each) for i, each in enumerate(zip(befores, self.arrays, afters, strict=True))]
 
-    def _behind(self, out: Out, stand_in: Variable, finals: Iterator[Variable], shared: Collection[int]) -> Any:
+    def result(self, final: Iterator[Variable], finals: list[Any]) -> Any:
+        """The value behind the loop, of what is carried in the end; its arrays and numbers are noted in `finals`."""
+        found = [self._behind(*each, final) for each in zip(self.outs, self.arrays, strict=True)]
+        finals += found
+        given = iter(found)
+        return tree.unflatten(self.structure, [x.before if x.node is None else next(given) for x in self.leaves])
+
+    def _behind(self, out: Out, stand_in: Variable, finals: Iterator[Variable]) -> Any:
         (value, _, leaf), final = out, next(finals)
-        if value is stand_in and self.before.bound:
+        if value is stand_in and self.before.bound and not stand_in.was_written:
             return leaf.before  # the same array, which may have other names
         if leaf.resized is not None:
             final = leaf.resized.read(final, leaf.resized.turns)
         if is_traced(value):
             final.as_array(value.writes_in_place)
             final.lock(value.locked)
-            if id(value.owner) in shared:
-                _lock(final, _SHARED)
         return final
 
     def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:
@@ -156,38 +163,11 @@ class Slot:
         """Whether a turn writes into an array that it began with: into one that others may see."""
         return any(x.was_written for x in self.arrays)
 
-
-def _lock(x: Any, reason: str) -> None:
-    """Refuse to write into an array, where that is not refused already."""
-    if is_traced(x) and not x.owner.locked:
-        x.owner.lock(reason)
+    def keeps(self, now: Any) -> bool:
+        """Whether a name that holds one array holds it still."""
+        return len(self.arrays) == 1 and now is self.arrays[0]
 
 
 def shown(x: Held) -> str:
     """A value in a message."""
     return "not bound" if not x.bound else tree.written(x.structure, [described(y) for y in x.leaves])
-
-
-def shared_by(slots: Sequence[Slot], run: Run, sure: bool) -> set[int]:
-    """The arrays that may have other names behind the loop; those that were there before are locked.
-
-    Such are the value of two names, stand for what was there before, or are left as they were by no turn, where it
-    is not `sure` that there is one.
-    """
-    carried = [x for slot in slots for x in zip(slot.outs, slot.arrays, strict=True)]
-    originals = {id(x): leaf.before for (_, _, leaf), x in carried}
-    changed = [(x, leaf.before) for (x, _, leaf), y in carried if is_traced(x) and x is not y and x.writes_in_place]
-    count = Counter(id(x.owner) for x, _ in changed)
-    shared = set()
-    for x, before in changed:
-        owner = x.owner
-        original = originals.get(id(owner), owner if owner.is_older(run.since) else None)
-        kept = None if sure or not is_traced(before) or not run.has_other_names(before.owner) else before
-        if count[id(owner)] > 1 or original is not None or kept is not None:
-            shared.add(id(owner))
-            _lock(original, _SHARED)
-            _lock(kept, _SHARED)
-    for (_, _, leaf), x in carried:
-        if x.locked:
-            _lock(leaf.before, x.locked)
-    return shared

@@ -157,12 +157,6 @@ class Contents:
                 if old is not new and not is_same(old, new):
                     yield Place(x, key, _path(x, key, name)), old, new
 
-    def holders(self, root: Memory) -> int:
-        """How many names, and items of lists and dicts, are an array with this memory."""
-        items = (x for holder, own, _ in self.found.values() if type(holder) is not CellType for x in own.values())
-        leaves = tree.flatten([x for x in (*self.values.values(), *items) if is_traced(x) or type(x) is tuple])[0]
-        return sum(is_traced(x) and x.owner is root for x in leaves)
-
     def restore(self) -> None:
         """Let all hold what they held."""
         for place, old, _ in [*self.changes()]:
@@ -223,10 +217,28 @@ class Snapshot(NamedTuple):
     names: dict[str, Held]
     places: dict[tuple[int, Any], tuple[Place, Held, Held]]  # what a place held before, and holds now
     memory: dict[int, tuple[Memory, Node, Node]]  # and so for memory
+    doubts: dict[int, tuple[Memory, str]]  # memory that is not to be read any more, and why
+
+    def held(self, before: Held) -> Held:
+        """What a value from before is with what memory holds now."""
+        if not any(is_traced(x) and id(x.owner) in self.memory for x in before.leaves):
+            return before
+        for root, _, now in self.memory.values():
+            root.set_content(now)
+        found = held(before.value)
+        for root, old, _ in self.memory.values():
+            root.set_content(old)
+        return found
 
 
 class Journal(dict[int, tuple[Memory, Node]]):
-    """The memory that is written into, and what it held before; in which other one it is, and what it is of."""
+    """The memory that is written into, and what it held before; in which other one it is, and what it is of.
+
+    Attributes
+    ----------
+    linked, doubts : list of Memory
+        What was there before, and has got kin, or is not to be read any more.
+    """
 
     def __init__(self, outer: Any, branch: bool, contents: Contents) -> None:
         super().__init__()
@@ -234,6 +246,8 @@ class Journal(dict[int, tuple[Memory, Node]]):
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
         self.repeated = False  # whether it is of a turn that stands for many
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
+        self.linked: list[Memory] = []
+        self.doubts: list[Memory] = []
 
 
 class Run:
@@ -272,26 +286,35 @@ class Run:
         """What has changed, which is taken back; names are set by the caller."""
         self.check()
         self._leave()
-        values = {name: held(local.get(name, UNDEFINED)) for name in names}
-        places = {place.id: (place, held(old), held(new)) for place, old, new in self._contents.changes()}
-        memory = {key: (root, before, root.content) for key, (root, before) in self._journal.items()}
+        changes = [*self._contents.changes()]
+        try:
+            values = {name: held(local.get(name, UNDEFINED)) for name in names}
+            new = [held(x) for _, _, x in changes]
+            memory = {key: (root, before, root.content) for key, (root, before) in self._journal.items()}
+            doubts = {id(x): (x, x.doubtful) for x in self._journal.doubts}
+        finally:
+            self._restore()
+        places = {place.id: (place, held(old), x) for (place, old, _), x in zip(changes, new, strict=True)}
+        return Snapshot(values, places, memory, doubts)
+
+    def _restore(self) -> None:
         self._contents.restore()
         for root, before in self._journal.values():
             root.set_content(before)
-        return Snapshot(values, places, memory)
-
-    def has_other_names(self, root: Memory) -> bool:
-        """Whether an array that was there before has more than one name."""
-        return self._contents.holders(root) > 1
+        for x in self._journal.doubts:
+            x.believe()
+        for x in self._journal.linked:
+            x.forget_kin(self.since)
 
     def check(self) -> None:
         """Raise if what has begun since has been left by an exception."""
         check_left(self.graph, self._journal)
 
-    def abandon(self, local: dict[str, Any]) -> None:
+    def abandon(self) -> None:
         """Take back all, also what was refused."""
         self.graph.journal = self._journal
-        self.undo(local)
+        self._leave()
+        self._restore()
         del (refused.get() or [])[self._refused :]
 
     def keep(self) -> None:
@@ -300,6 +323,9 @@ class Run:
         for root, before in self._journal.values():
             if self.graph.journal is not None and root.is_older(self.graph.body):
                 self.graph.journal.setdefault(id(root), (root, before))
+        if isinstance(self.graph.journal, Journal):
+            self.graph.journal.linked += self._journal.linked
+            self.graph.journal.doubts += [x for x in self._journal.doubts if x.is_older(self.graph.body)]
 
     def _leave(self) -> None:
         self.graph.leave_body(self.since)

@@ -15,7 +15,8 @@ from symgrad.frontend.bodies import Turn, promoted, recorded
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.resized import is_of_turn
-from symgrad.frontend.conversion.slots import Slot, Unstable, shared_by, shown
+from symgrad.frontend.conversion.sharing import Carried, Sharing
+from symgrad.frontend.conversion.slots import Slot, Unstable, shown
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
@@ -47,6 +48,8 @@ class Turns:
         self._lists: dict[int, tuple[Appended, Slot]] = {}  # and what stands for the last items
         # names that hold what is written into: arrays, lists and dicts themselves, not stand-ins
         self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
+        self._sharing = Sharing()
+        self._doubts: dict[int, tuple[Any, str]] = {}  # memory that turns do not leave as it was, and why
         self._passes = 0
         self._has_tried = False  # the first turn by itself
         self.stable = False
@@ -67,12 +70,12 @@ class Turns:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._left = {name: local.get(name) for name in entry}
         self._run = Run(self.graph, {**local, **entry})
-        self.graph.journal.repeated = True  # type: ignore[union-attr]
+        self.graph.journal.repeated = True
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
         for root, slot in self._memory.values():
-            graph.journal.setdefault(id(root), (root, root.content))  # type: ignore[union-attr]
+            graph.journal.setdefault(id(root), (root, root.content))
             slot.stand_ins()
             root.set_content(slot.seeds[0])
         for place, slot in self._places.values():
@@ -83,7 +86,18 @@ class Turns:
         for appended, last in self._lists.values():
             appended.begin(last.stand_ins())
         self.slices = [graph.seed(Aval(x.shape[1:], x.dtype)) for x in self._slices_of]
+        self._sharing.begin(self._shares())
+        for x, reason in self._doubts.values():
+            x.doubt(reason)
         return given
+
+    def _slots(self) -> list[Slot]:
+        """Of what is carried as a value: names and places, but for those that keep what they hold."""
+        names = [slot for name, slot in self._names.items() if name not in self._own]
+        return [*names, *(slot for _, slot in self._places.values())]
+
+    def _shares(self) -> list[Carried]:
+        return [x for slot in self._slots() for x in slot.shares]
 
     def item(self, targets: Sequence[str]) -> Any:
         """The item of the turn."""
@@ -91,6 +105,8 @@ class Turns:
         graph = self.graph
         lock = "it is a slice of an array that the loop runs over"
         slices = [Variable(graph, x, lock) for x in self.slices]
+        for x, array in zip(slices, self._slices_of, strict=True):
+            x.link(array)
         item = self._items.item(Variable(graph, self.place), slices)
         leaves, _ = tree.flatten(item)
         for x, name in zip(leaves, targets, strict=False) if len(leaves) == len(targets) else ():
@@ -98,10 +114,10 @@ class Turns:
                 graph.label(x.node, name)
         return item
 
-    def abandon(self, local: dict[str, Any]) -> None:
+    def abandon(self) -> None:
         self._at.end()
         self._at.is_first = False
-        self._run.abandon(local)
+        self._run.abandon()
 
     def try_first(self) -> bool:
         """Whether to trace the first turn, once, to learn how it changes shapes: where arrays are bounded by turns."""
@@ -118,7 +134,7 @@ class Turns:
             if id(x.owner) in after.memory:
                 raise Unstable(self._name_of(x.owner, local), "what the loop runs over", "written into")
         kept, carried = [*self._own], [*self._memory]
-        stable = all([_settle_list(*found) for found in lists]) & self._arrays()
+        stable = all([_settle_list(*found) for found in lists]) & self._arrays(after)
         for name in kept:
             stable &= self._keeps(name, after.names[name].value)
         for name, slot in self._names.items():
@@ -128,8 +144,25 @@ class Turns:
         for appended, _ in self._lists.values():
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
                 raise Unstable(appended.name, "a list of arrays of one shape", "one of arrays of another shape")
-        self.stable = stable & self._other_names() and not self._at.is_first
+        stable &= self._other_names()
+        # where more names keep what they hold the next turn is another one
+        stable = self._own.keys() <= {*kept} and self._settle_sharing(after) and stable
+        self.stable = stable and not self._at.is_first
         self._at.is_first = False
+
+    def _settle_sharing(self, after: Snapshot) -> bool:
+        """Whether it is known which arrays may be other names of each other, where turns write into some."""
+        shares = self._shares()
+        known = self._sharing.end(shares, self._run.since)
+        writes = after.memory or after.doubts or any(x.stand_in.was_written for x in shares)
+        spoilt = {*after.memory, *after.doubts}
+        for appended, last in self._lists.values():
+            appended.check(shares, spoilt)
+            if last.was_written:
+                raise Unstable(appended.name, "a list to which a turn appends", "written into")
+        same = after.doubts.keys() <= self._doubts.keys()
+        self._doubts |= after.doubts
+        return (known or not writes) and same
 
     def _keeps(self, name: str, now: Any) -> bool:
         """Whether a name has what it had; a list or a dict that is made anew is carried as its items are."""
@@ -141,31 +174,28 @@ class Turns:
         del self._own[name]
         return False
 
-    def _arrays(self) -> bool:
-        """Whether no turn writes into an array that it begins with; names that hold such ones keep them."""
-        written = [name for name, slot in self._names.items() if name not in self._own and slot.was_written]
+    def _arrays(self, after: Snapshot) -> bool:
+        """Whether no name keeps an array that turns write into, but for those that are known to."""
+        found = [name for name, slot in self._names.items() if name not in self._own and slot.was_written]
+        written = [name for name in found if self._names[name].keeps(after.names[name].value)]
+        written = [name for name in written if is_traced(self._names[name].before.value)]
         for name in written:
-            before = self._names[name].before.value
-            if not is_traced(before):
-                raise Unstable(name, "of several arrays", "of arrays that are written into")
-            self._own[name] = before
+            before = self._own[name] = self._names[name].before.value
             root = before.owner
             self._memory.setdefault(id(root), (root, self._slot(name, held(Variable(self.graph, root.node)))))
-        for _, slot in self._places.values():
-            if slot.was_written:
-                raise Unstable(slot.name, "an array", "an array that is written into")
         return not written
 
     def _other_names(self) -> bool:
-        """Whether no name that is carried is one more of an array that is written into; such names keep it."""
-        slots = [slot for name, slot in self._names.items() if name not in self._own]
-        slots += [slot for _, slot in self._places.values()]
-        found = [s for s in slots if any(is_traced(x) and id(x.owner) in self._memory for x in s.before.leaves)]
-        for slot in found:
-            if self._names.get(slot.name) is not slot or not is_traced(slot.before.value):
-                raise Unstable(slot.name, "an array", "an array that is written into")
-            self._own[slot.name] = slot.before.value
-        return not found
+        """Whether no name that no turn binds is one more of an array that is written into; such names keep it."""
+        stable = True
+        for slot in self._slots():
+            for x in slot.shares:
+                if not is_traced(x.before) or id(x.before.owner) not in self._memory or x.after is not x.stand_in:
+                    continue
+                if self._names.get(slot.name) is not slot or x.before is not slot.before.value:
+                    raise Unstable(slot.name, "an array", "an array that is written into")
+                self._own[slot.name], stable = x.before, False
+        return stable
 
     def _settle_memory(self, after: Snapshot, carried: Collection[int], local: Mapping[str, Any]) -> bool:
         """Whether this turn began with stand-ins for all memory that it changes, and ends with what they are."""
@@ -247,19 +277,25 @@ class Turns:
         results += stacked
         turn = Turn(seeds, self.place, self.slices, results, self._test())
         final, stacks, _ = recorded(graph, turn, init, length, self._cut(length), {"place": self._at.name})
-        rest, shared = iter(final), shared_by(slots, self._run, isinstance(length, int) and length > 0)
-        values = {name: self._names[name].result(rest, shared) for name in names}
+        rest, finals = iter(final), list[Any]()
+        shares = [x for slot in slots[: len(names) + len(self._places)] for x in slot.shares]
+        values = {name: self._names[name].result(rest, finals) for name in names}
         for place, slot in self._places.values():
-            place.put(slot.result(rest, shared))
+            place.put(slot.result(rest, finals))
         for place, name in self._cells.values():
             place.put((self._own | values)[name])
         for root, slot in self._memory.values():
-            root.rebind(slot.result(rest, ()).node)
+            root.rebind(slot.result(rest, []).node)
         for appended, ys in zip(lists, rows, strict=True):
             made = appended.behind([stacks[stacked.index(y)] for y in ys])
             values |= {name: made for name, slot in self._names.items() if slot.before.value is appended.items}
             for home in appended.homes:
                 home.put(made)
+        for x, reason in self._doubts.values():
+            x.doubt(reason)
+        for appended in lists:
+            appended.link(shares, finals, self._run.since)
+        self._sharing.behind(shares, finals, isinstance(length, int) and length > 0)
         return self._own | values
 
     def _cut(self, length: Any) -> list[Any]:

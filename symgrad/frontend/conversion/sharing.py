@@ -1,0 +1,122 @@
+"""Which arrays may be other names of each other behind a branch, in the turns of a loop, and behind it.
+
+Where one of two such is written into, the other one is not read any more: `Memory.link`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from symgrad.frontend.aliasing import Memory
+from symgrad.ops.operands import ARRAYS, is_traced
+
+_OUTSIDE = "it is an array that exists before the program runs"
+
+
+def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]]) -> None:
+    """Link arrays to what they are other names of, by cases, of which one holds for all: so are those of one case."""
+    found, links = [*found], list[tuple[Memory, Memory]]()
+    for cases in zip(*(cases for _, cases in found), strict=True):
+        pairs = [(x, y) for (x, _), case in zip(found, cases, strict=True) for y in case]
+        names: dict[int, list[Memory]] = {}
+        for x, y in pairs:
+            names.setdefault(id(y.owner), []).append(x)
+            _lock(x, y.locked)
+        links += [(x, z) for x, y in pairs for kin in y.kin for z in (kin, *names.get(id(kin), ()))]
+    for x, y in links:
+        x.link(y)
+
+
+def is_array(x: Any) -> bool:
+    """Whether it has memory that can be written into."""
+    return is_traced(x) and x.writes_in_place
+
+
+def _lock(x: Memory, reason: str) -> None:
+    """Refuse to write into an array, where that is not refused already."""
+    if reason and not x.owner.locked:
+        x.owner.lock(reason)
+
+
+class Carried:
+    """An array that a loop carries.
+
+    Attributes
+    ----------
+    before : Any
+        What it is before the loop.
+    stand_in : Variable
+        What a turn begins with.
+    after : Any
+        What a turn makes of it.
+    """
+
+    def __init__(self, key: Any, before: Any, stand_in: Memory, after: Any = None) -> None:
+        self.key, self.before, self.stand_in, self.after = key, before, stand_in, after
+
+    @property
+    def is_spoilt(self) -> bool:
+        """Whether a turn may write into what it begins with."""
+        return self.stand_in.was_written or bool(self.stand_in.doubtful)
+
+
+class Sharing:
+    """Of the arrays that a loop carries: which ones, and what was there before it, may be the same memory."""
+
+    def __init__(self) -> None:
+        self._outer: dict[Any, dict[int, Memory]] = {}  # what was there before the loop, by the keys of arrays
+        self._pairs: dict[tuple[Any, Any], None] = {}
+        self._locks: dict[Any, str] = {}
+
+    def begin(self, carried: Sequence[Carried]) -> None:
+        """Link the stand-ins of a turn."""
+        relate((x.stand_in, [[x.before] if is_array(x.before) else []]) for x in carried)
+        self._link([(x.key, x.stand_in) for x in carried])
+
+    def end(self, carried: Sequence[Carried], since: int) -> bool:
+        """Look at what a turn has made of them; whether that is known already."""
+        before = self._state()
+        arrays = [x for x in carried if is_array(x.after)]
+        at: dict[int, list[Any]] = {}
+        for x in arrays:
+            at.setdefault(id(x.after.owner), []).append(x.key)
+        for x in arrays:
+            kin = x.after.kin
+            if x.after is not x.stand_in or x.stand_in.was_written:
+                self._outer.setdefault(x.key, {}).update((id(y), y) for y in kin if y.is_older(since))
+            self._pairs |= {(x.key, key): None for y in kin for key in at.get(id(y), ()) if key != x.key}
+        for x in carried:
+            if reason := locked(x.after):
+                self._locks.setdefault(x.key, reason)
+        return before == self._state()
+
+    def behind(self, carried: Sequence[Carried], finals: Sequence[Any], sure: bool) -> None:
+        """Link the arrays behind the loop, where it is not `sure` that there is a turn to what they were before it."""
+        found = [(x, y) for x, y in zip(carried, finals, strict=True) if is_array(y) and y is not x.before]
+        if not sure:
+            relate((y, [[x.before] if is_array(x.before) else []]) for x, y in found)
+            for x, y in found:
+                _lock(y, locked(x.before))
+        self._link([(x.key, y) for x, y in found])
+
+    def _link(self, found: Sequence[tuple[Any, Memory]]) -> None:
+        arrays = dict(found)
+        for key, x in found:
+            _lock(x, self._locks.get(key, ""))
+            for y in self._outer.get(key, {}).values():
+                _lock(x, y.locked)
+                x.link(y)
+        for a, b in self._pairs:
+            if a in arrays and b in arrays:
+                arrays[a].link(arrays[b])
+
+    def _state(self) -> tuple[int, int, int]:
+        return sum(map(len, self._outer.values())), len(self._pairs), len(self._locks)
+
+
+def locked(x: Any) -> str:
+    """Why a value cannot be written into, if it is an array."""
+    if is_traced(x):
+        return x.locked if x.writes_in_place else ""
+    return _OUTSIDE if isinstance(x, ARRAYS) and x.ndim else ""
