@@ -460,16 +460,45 @@ def test_both_sides_may_append(n):
     np.testing.assert_allclose(sg.grad(f)(x), expected, rtol=1e-12)
 
 
-def test_what_python_would_not_find_spoils_the_result():
-    def f(x):
-        if x > 0:
-            n, y = 3, 2.0
-        return x * n, x * y
+def bound_on_one_side(x):
+    if x > 0:
+        y = 2 * x
+    return y + 1
 
-    assert sg.compile(f)(2.0) == (6.0, 4.0)
-    n, y = sg.compile(f)(-2.0)
-    assert n == 2.0 * 2**63
-    assert np.isnan(y)
+
+def read_where_it_is_bound(x):
+    if x > 0:
+        n, y = 3, 2 * x
+    return n * y if x > 0 else x
+
+
+def bound_by_each_clause(x):
+    if x > 0:
+        y = 2 * x
+    elif x <= 0:
+        y = 3 * x
+    return y
+
+
+def bound_in_the_first_turn(x):
+    n = 0
+    while n < 2 or n * x < 10:
+        if n == 0:
+            best = x
+        best = max(best, x - n * x)
+        n += 1
+    return best
+
+
+def test_what_only_one_side_binds_is_read_where_it_was_bound():
+    with pytest.raises(sg.errors.UnsupportedError, match=r"y is read, and bound on one side of the branch at .*only"):
+        sg.compile(bound_on_one_side)(2.0)
+    for f in (read_where_it_is_bound, bound_by_each_clause):
+        for x in (2.0, -2.0):
+            value, slope = sg.value_and_grad(f)(x)
+            assert value == f(x)
+            assert slope == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6)
+    assert sg.compile(bound_in_the_first_turn)(2.0) == bound_in_the_first_turn(2.0)
 
 
 # ---- arrays that have several names

@@ -172,12 +172,6 @@ def a_view_of_it(x, s):
     return x, x[1:] if s > 0 else 2 * x[1:]
 
 
-def bound_on_one_side(x, s):
-    if s > 0:
-        y = x
-    return x, y
-
-
 def none_on_one_side(x, s):
     y = None
     if s > 0:
@@ -204,7 +198,7 @@ def the_best_of_all(x, s):
     return x, best
 
 
-TWO = [of_a_helper, chosen, a_view_of_it, bound_on_one_side, none_on_one_side, left_by_a_break, the_best_of_all]
+TWO = [of_a_helper, chosen, a_view_of_it, none_on_one_side, left_by_a_break, the_best_of_all]
 
 
 @pytest.mark.parametrize("f", TWO)
@@ -219,6 +213,19 @@ def test_one_of_two_names_is_written_into_and_the_other_one_is_not_read(f, into)
     with pytest.raises(sg.errors.WriteError, match=r"another name of the one that test_names_of_arrays.py:\d+ writes"):
         sg.compile(program, loops=3)(X, 0.7, True)
     assert sg.compile(program, loops=3)(X, 0.7, False) == 3.0
+
+
+def test_a_name_that_one_side_has_bound():
+    def f(x, s):
+        x = x + 0
+        if s > 0:
+            y = x
+        if s > 0:
+            y[0] = 7.0
+        return x
+
+    with pytest.raises(sg.errors.WriteError, match="another name"):
+        sg.compile(f)(X, 0.7)
 
 
 def test_an_argument_that_a_turn_may_write_into():

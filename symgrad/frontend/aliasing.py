@@ -66,6 +66,11 @@ class Memory:
         return self._node
 
     @property
+    def bound(self) -> Node:
+        """The node, whether or not a name is bound to it in any case."""
+        return self.node
+
+    @property
     def aval(self) -> Aval:
         return self._node.aval
 

@@ -1,4 +1,4 @@
-"""Values that may be None: where a program runs decides."""
+"""Values that may be None, or not bound: where a program runs decides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import Graph, Node
+from symgrad.core.provenance import here
+from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.state import UNDEFINED
 from symgrad.frontend.variable import Variable, lift
 
@@ -22,6 +24,33 @@ class Perhaps(Variable):
     def __init__(self, graph: Graph, node: Node, present: Variable) -> None:
         super().__init__(graph, node)
         self.present = present
+
+
+class Unbound(Variable):
+    """The value of a name that one side of a branch alone has bound. Behind the branch Python finds it there only: who
+    reads it in any case is refused; who reads it in another branch, or in a loop, may have asked.
+    """
+
+    __slots__ = ("name", "where")
+    __hash__ = Variable.__hash__
+
+    def __init__(self, graph: Graph, node: Node, name: str) -> None:
+        super().__init__(graph, node)
+        self.name, self.where = name, here()
+
+    @property
+    def node(self) -> Node:
+        if not self.graph.body:
+            raise UnsupportedError(
+                f"{self.name} is read, and bound on one side of the branch at {self.where} only",
+                "Bind it on both sides, or before the branch.",
+            )
+        return self.bound
+
+    @property
+    def bound(self) -> Node:
+        """Its value, where it is bound."""
+        return super().node
 
 
 def presence(graph: Graph, x: Any) -> Node:

@@ -16,13 +16,15 @@ from symgrad.frontend.conversion.templates import RUNTIME, expression
 
 RETURNED, RESULT, STOPPED, SKIPPED = ".returned", ".result", ".stopped", ".skipped"
 """What the function returns, and the flags: names with a dot are nobody's."""
+ITEM = ".item"
+"""What a branch appends to a list."""
 
 _LOOPS = (ast.For, ast.While)
 
 
 def label(graph: Graph, node: Node, name: str) -> None:
     """Name a node as the source shall have it: flags and results are names of the program, too."""
-    shown = name.lstrip(".").rstrip("0123456789") if name.startswith((RETURNED, RESULT, STOPPED)) else name
+    shown = name.lstrip(".").rstrip("0123456789") if name.startswith((RETURNED, RESULT, STOPPED, ITEM)) else name
     if not shown.startswith("."):
         graph.label(node, shown)
 

@@ -14,8 +14,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
-from symgrad.frontend.conversion.absent import Perhaps, presence
-from symgrad.frontend.conversion.jumps import RESULT, label
+from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
+from symgrad.frontend.conversion.jumps import ITEM, RESULT, label
 from symgrad.frontend.conversion.sharing import relate
 from symgrad.frontend.conversion.state import (
     UNDEFINED,
@@ -111,7 +111,7 @@ class Merging:
             return self.pick(place.name, then, other)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
         many, form = any(side.many for side in sides), max(side.form for side in sides)
-        value = self.pick("item", *(held(side.value) for side in sides))
+        value = self.pick(ITEM, *(held(side.value) for side in sides))
         there = self.pick(".there", *(held(_there(side, sides, many)) for side in sides))
         return lambda: Pending(value(), there(), many, form)
 
@@ -142,7 +142,9 @@ class Merging:
                 return lambda: known  # of a program that runs in Python it is read after that branch only
             node = node or lift(self._graph, known)
             blank = filler(self._graph, node.aval)
-            return self._naming(self.node(name, *((blank, node) if x is UNDEFINED else (node, blank))), x, y)
+            value = self.node(name, *((blank, node) if x is UNDEFINED else (node, blank)))
+            bound = value if name.startswith(".") else lambda: Unbound(self._graph, value().node, name)
+            return self._naming(bound, x, y)
         if not (is_numeric(x) and is_numeric(y)):
             raise UnsupportedError(
                 f"{called_by(name)} is {described(x)} where the condition holds, and {described(y)} where it does not",

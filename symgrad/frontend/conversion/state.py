@@ -208,7 +208,7 @@ class Held(NamedTuple):
 
 def held(value: Any) -> Held:
     leaves, structure = tree.flatten(value)
-    return Held(value, leaves, [x.node if is_traced(x) else None for x in leaves], structure)
+    return Held(value, leaves, [x.bound if is_traced(x) else None for x in leaves], structure)
 
 
 class Snapshot(NamedTuple):
