@@ -167,8 +167,8 @@ class Loop(Stacks):
         """The name of what goes from turn to turn, which has its first value before the loop."""
         outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
         given, result = part.given[i], self.results[i]
-        own, shown = not self.is_tried and outer.has_alone(x, self.node), self._is_shown(i)
-        written = part.stays(result) is given and not shown
+        own = not self.is_tried and outer.has_alone(x, self.node)
+        written = part.stays(result) is given and not self._is_shown(i)
         hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
         copied = written and not own
         if hint in (None, outer.hint(x)) and self._may_go_on(x):
@@ -179,7 +179,7 @@ class Loop(Stacks):
             name = self._start(i, hint or outer.hint(x), copied)
         if written:
             part.own.add(given)
-        elif (own or number(x) is not None) and not shown and part.may_update(result, given):
+        elif (own or number(x) is not None) and part.may_update(result, given) and not self._is_shown(i):
             part.updates[result] = given
         once = (self.test is None or self.flag is not None) and (number(self.length) or 0) != 0
         if own or written or once or number(x) is not None:
