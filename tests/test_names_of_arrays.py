@@ -65,6 +65,15 @@ def the_best_so_far(x, s):
     return best, now
 
 
+def the_best_of_products(x, s):
+    now, best = 2 * x, x + 0
+    for _ in range(20):
+        now = now * -s
+        if now[0] > best[0]:
+            best = now
+    return best, now
+
+
 def in_a_dict(x, s):
     state = {"v": x + 0}
     for i in range(20):
@@ -134,6 +143,7 @@ RIGHT = [
     bound_anew_in_a_turn,
     by_helpers,
     the_best_so_far,
+    the_best_of_products,
     in_a_dict,
     written_into_and_bound_anew,
     swapped_buffers,

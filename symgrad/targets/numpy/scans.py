@@ -181,7 +181,7 @@ class Loop(Stacks):
             name = self._start(i, hint or outer.hint(x), copied)
         if written:
             part.own.add(given)
-        elif (own or number(x) is not None) and part.may_update(result, given):
+        elif (own or number(x) is not None) and part.may_update(result, given) and not self._is_shown(i):
             part.updates[result] = given
         once = (self.test is None or self.flag is not None) and (number(self.length) or 0) != 0
         if own or written or once or number(x) is not None:
@@ -193,6 +193,8 @@ class Loop(Stacks):
     def _is_shown(self, i: int) -> bool:
         """Whether what the next turn would write into may go on under another name as well."""
         result, roots = self.results[i], self.part.roots
+        if not result.aval.shape:
+            return False
         memory = may_lie_in(result)
         others = [y for k, y in enumerate(self.results) if k != i]
         others += [y for x, y in self.stacked.items() if self.is_listed(x) and roots[y] is not roots[result]]
