@@ -4,10 +4,11 @@
     python benchmarks/firing.py FOLDER --random 300      those of a folder as well; random programs in their own column
     python benchmarks/firing.py --all                    all counts, not only what fires in at most one program
 
-A case is compiled at levels 1 and 2, with its gradient and its Hessian, from arrays and from specs; an example runs as
-it is, at both levels. A module of a folder has ``make(size, rng)``, which gives arguments at ``"small"`` and
-``"medium"``, ``objective(*args)`` and ``WRT``, the positions to differentiate by. What fires in no program, or in one,
-is a recogniser of that program, unless it keeps values right.
+A case is compiled at levels 1 and 2, alone, with its gradient and with its Hessian, from arrays and from specs; an
+example runs as it is, at both levels. A module of a folder has ``make(size, rng)``, which gives arguments at
+``"small"`` and ``"medium"``, ``objective(*args)`` and ``WRT``, the positions to differentiate by. What fires in no
+program, or in one, is a recogniser of that program, unless it keeps values right, or Jacobians and batches need it,
+which are not made here.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from symgrad.pipeline import BEFORE, OPTIMISE, SCHEDULE, TABLES, canonicalise
 from symgrad.rewrite.rules import Rule, in_table
 
 ROOT = Path(__file__).resolve().parent.parent
-LEVELS, ORDERS, FORMS = (1, 2), ("gradient", "hessian"), ("arrays", "specs")
+LEVELS, ORDERS, FORMS = (1, 2), ("value", "gradient", "hessian"), ("arrays", "specs")
 WAYS = (*(f"level {level}" for level in LEVELS), *ORDERS, *FORMS)
 ON_THE_WHOLE = {stage.run.__name__ for stage in (*OPTIMISE, *SCHEDULE)}
 FEW = 1  # programs: what fires in no more is printed
@@ -103,9 +104,13 @@ class Fired:
 
 def compile_in_all_ways(program: Program, fired: Fired) -> None:
     """Where specs are refused, there are fewer symbols in them."""
-    forms = {"arrays": [program.large], "specs": specs_of(program.small, program.large, max(program.wrt) + 1)}
-    transforms = {"gradient": sg.value_and_grad, "hessian": sg.hessian}
-    for level, order, form in product(LEVELS, ORDERS, FORMS):
+    forms = {
+        "arrays": [program.large],
+        "specs": specs_of(program.small, program.large, max(program.wrt, default=-1) + 1),
+    }
+    transforms = {"value": lambda f, wrt: sg.compile(f), "gradient": sg.value_and_grad, "hessian": sg.hessian}
+    orders = ORDERS if program.wrt else ORDERS[:1]  # its derivatives are taken within
+    for level, order, form in product(LEVELS, orders, FORMS):
         for args in forms[form]:
             with recording() as log, refusals() as refused:
                 transforms[order](program.function, program.wrt).compile(*args, optimize=level)

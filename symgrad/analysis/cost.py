@@ -8,7 +8,8 @@ from itertools import product as combinations
 from typing import Any, NamedTuple, cast
 
 from symgrad.analysis.memory_profile import GIVEN, Step, memory_profile, nbytes, one_by_one
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Graph, Node, is_view, reached
+from symgrad.analysis.values import known_size
+from symgrad.core.graph import INPUT, ITEM, Aval, Graph, Node, is_view, reached
 from symgrad.core.region import regions_of
 from symgrad.core.shapes import product
 from symgrad.core.size_expressions import sympify
@@ -110,17 +111,15 @@ def flops_of(node: Node) -> Any:
 def _of_parts(node: Node, measure: Callable[[Node], Any]) -> Any:
     """What all turns of a loop cost, or the dearer side of a branch."""
     parts = [sum((measure(x) for x in region.nodes if is_work(x)), 0) for region in regions_of(node)]
-    return sum(parts) * turns_of(node) if node.op is SCAN else max(parts, key=magnitude)
+    return sum(parts) * most_turns(node) if node.op is SCAN else max(parts, key=magnitude)
 
 
-def turns_of(loop: Node) -> Size:
+def most_turns(loop: Node) -> Size:
     """How many turns a loop has as far as that is known: all that it may have, or one."""
-    length, params = loop.inputs[0], dict(loop.params)
-    if length.op is SIZE:
-        return cast(Size, dict(length.params)["value"])
-    if length.op is CONSTANT and length.constant >= 0:
-        return int(length.constant)
-    return cast(Size, params.get("turns", 1))
+    size = known_size(loop.inputs[0])
+    if size is None or (isinstance(size, int) and size < 0):
+        return cast(Size, dict(loop.params).get("turns", 1))
+    return size
 
 
 def _numbers(aval: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, ITEM, SIZE, Literal, Node
 from symgrad.core.shapes import broadcast_shapes, is_one
-from symgrad.core.sizes import Dim, same
+from symgrad.core.sizes import Dim, Size, same
 from symgrad.ops.create import ARANGE, EYE, FULL
 from symgrad.ops.grids import TRIL_INDICES, TRIU_INDICES
 from symgrad.ops.index import GET
@@ -31,6 +31,15 @@ def number(node: Node) -> Any:
 def is_known(node: Node) -> bool:
     """Whether a value is a constant, a size, or an array of one such number."""
     return node.op in (CONSTANT, SIZE) or (node.op is FULL and all(x.op in (CONSTANT, SIZE) for x in node.inputs))
+
+
+def known_size(node: Node) -> Size | None:
+    """The int or the symbolic size that a node is."""
+    if node.op is SIZE:
+        size: Size = dict(node.params)["value"]
+        return size
+    value = number(node)
+    return int(value) if isinstance(value, (int, np.integer)) else None
 
 
 def is_zeros(node: Node) -> bool:

@@ -14,8 +14,9 @@ import numpy as np
 
 from symgrad.analysis.cost import likely, numbers
 from symgrad.analysis.uses import users_of
+from symgrad.analysis.values import known_size
 from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, opened, stand_in, with_sources
-from symgrad.control.places import known_size, turns_of
+from symgrad.control.places import turns_of
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline
 from symgrad.core.sizes import Size, same

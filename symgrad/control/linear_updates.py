@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.cost import is_work, likely, numbers
 from symgrad.analysis.uses import users_of
+from symgrad.analysis.values import known_size
 from symgrad.control.fission import FEW, Split, for_all_turns, is_batched
 from symgrad.control.linear_forms import LINEAR, Form, Forms, factors_of
 from symgrad.control.opened import Opened, Read, instead_of, opened, stand_in, with_sources
-from symgrad.control.places import known_size
 from symgrad.control.scalar_replacement import time_on_arrays, time_on_numbers
 from symgrad.core.graph import Aval, Graph, Node, needed, reached
 from symgrad.core.region import Region, inline

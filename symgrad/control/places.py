@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from symgrad.analysis.values import number
+from symgrad.analysis.values import known_size
 from symgrad.control.opened import Opened
-from symgrad.core.graph import ITEM, SIZE, Node
+from symgrad.core.graph import ITEM, Node
 from symgrad.core.sizes import Size, at_most, same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
@@ -65,15 +63,6 @@ def turns_of(length: Node) -> Size | None:
         return params.get("turns") if "test" in params and i == len(loop.aval) - 1 else None
     size = known_size(length)
     return None if isinstance(size, int) and size < 0 else size
-
-
-def known_size(node: Node) -> Size | None:
-    """The int or the symbolic size that a node is."""
-    if node.op is SIZE:
-        size: Size = dict(node.params)["value"]
-        return size
-    value = number(node)
-    return int(value) if isinstance(value, (int, np.integer)) else None
 
 
 def items_of_key(node: Node) -> list[Any] | None:

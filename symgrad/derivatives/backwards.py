@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, SIZE, Graph, Node
+from symgrad.analysis.values import known_size
+from symgrad.core.graph import Graph, Node
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
+from symgrad.core.sizes import same
 from symgrad.derivatives.bodies import Back, appended, as_number, seed_for, strong, zeros
-from symgrad.derivatives.loops import Loop, Turns, number_of
+from symgrad.derivatives.loops import Loop, Turns
 from symgrad.derivatives.segments import is_segmented, through_segments
 from symgrad.derivatives.totals import added
 from symgrad.errors import NotDifferentiableError
@@ -156,7 +158,8 @@ def _through_mirrored(
     length, carry, arrays, others = loop.length, loop.starts, loop.slices_of, loop.others
     n, sliced = len(carry), len(arrays)
     flipped = lambda x: Variable(graph, x)[::-1].node
-    if not all(length.op in (CONSTANT, SIZE) and same_shape(x.aval.shape[:1], (number_of(length),)) for x in arrays):
+    size = known_size(length)
+    if not all(size is not None and same(x.aval.shape[0], size) for x in arrays):
         raise NotDifferentiableError(
             "a loop runs downwards over a part of an array until a test fails",
             "Slice the array before the loop, and run over all of the slice.",

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, depends, needed, reached
+from symgrad.analysis.values import known_size
+from symgrad.core.graph import Aval, Graph, Node, depends, needed, reached
 from symgrad.core.region import Region, closed
 from symgrad.core.sizes import Size
 from symgrad.derivatives.bodies import appended, images
@@ -120,11 +121,5 @@ def _turns(graph: Graph, loop: Parts) -> Size:
     """By which size the stacks of a loop are known."""
     if loop.turns is not None:
         return loop.turns
-    known = loop.test is None and loop.length.op in (CONSTANT, SIZE)
-    return number_of(loop.length) if known else graph.sizes.turns()
-
-
-def number_of(length: Node) -> Size:
-    """How many turns a constant or a size says."""
-    size: Size = length.constant if length.op is CONSTANT else dict(length.params)["value"]
-    return size
+    size = known_size(loop.length) if loop.test is None else None
+    return graph.sizes.turns() if size is None else size

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.analysis.cost import turns_of
+from symgrad.analysis.cost import most_turns
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Node, needed
 from symgrad.core.interpret import at_sizes, like
@@ -117,7 +117,7 @@ def _counts(node: Node, sizes: SizesAt) -> Iterator[int]:
     parts: Any = [node.aval] if isinstance(node.aval, Aval) else node.aval
     yield from (math.prod(at_sizes(part.shape, sizes)) for part in parts)
     if node.op is SCAN:
-        turns = at_sizes(turns_of(node), sizes)
+        turns = at_sizes(most_turns(node), sizes)
         inside = [x for region in regions_of(node) for x in region.nodes]
         yield turns * sum(number for x in inside for number in _counts(x, sizes))
 

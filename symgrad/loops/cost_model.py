@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from symgrad.analysis.cost import MANY_ROWS, flops_of, is_work, likely, likely_numbers, turns_of
+from symgrad.analysis.cost import MANY_ROWS, flops_of, is_work, likely, likely_numbers, most_turns
 from symgrad.analysis.liveness import most_held
 from symgrad.analysis.memory_profile import nbytes
 from symgrad.analysis.values import number
@@ -109,7 +109,7 @@ def work_of_turn(loop: Node) -> list[Node]:
 
 def likely_turns(loop: Node) -> int:
     """How many turns a loop has; where nothing but running tells, few."""
-    return UNKNOWN_TURNS if number(loop.inputs[0]) == UNBOUNDED else likely(turns_of(loop))
+    return UNKNOWN_TURNS if number(loop.inputs[0]) == UNBOUNDED else likely(most_turns(loop))
 
 
 def numbers_made(node: Node) -> int:
