@@ -200,7 +200,7 @@ def _scalar_module(graph: Graph, header: Header, checks: Checks | None) -> Sourc
     called = {x: names.of(x) for x in graph.inputs if x in body.uses}
     before = [*unpacked(called, names, header, as_floats=True), *(checks(header.local) if checks else ())]
     statements = [*body.statements, returned_tree(header.results, body, graph.outputs)]
-    functions = [[each] for each in body.scope.definitions]
+    functions: list[Sequence[Statement]] = [[each] for each in body.scope.definitions]
     math = ["import math"] * bool(mentioned(["math"], [*body.scope.definitions, *statements]))
     if by_numpy is None:
         functions += _definition(header, [*before, *statements])
