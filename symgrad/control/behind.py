@@ -14,7 +14,7 @@ from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
 from symgrad.control.fission import FEW, Split, for_all_turns, is_batched, whole_loops
 from symgrad.control.opened import instead_of, items_of
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, needed, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, frontier, needed, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
@@ -94,15 +94,8 @@ class _Behind:
 
     def leaves(self, y: Node, there: Container[Node] = ()) -> list[Node]:
         """What a value is made of that turns make for others, or that is there."""
-        found, seen, stack = list[Node](), {y}, [y]
-        while stack:
-            node = stack.pop()
-            if node in there or (node is not y and not self.is_apart(node)):
-                found += [] if self.is_fixed(node) else [node]
-                continue
-            stack += [x for x in node.inputs if x not in seen]
-            seen.update(node.inputs)
-        return sorted(found, key=lambda x: x.id)
+        made = lambda x: x not in there and (x is y or self.is_apart(x))
+        return [x for x in frontier([y], made) if not self.is_fixed(x)]
 
     def pays(self, made: Sequence[Node], leaves: Sequence[Node], more: Sequence[Node], saved: int = 0) -> bool:
         """Whether it saves many operations to stack `more` instead, which is not much."""

@@ -444,6 +444,21 @@ def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
     return sorted(seen, key=attrgetter("id"))
 
 
+def frontier(outputs: Iterable[Node], inside: Callable[[Node], bool]) -> list[Node]:
+    """Where the way from `outputs` to what they are made of leaves what is inside: the nodes beyond, in order."""
+    beyond: list[Node] = []
+    seen = set(outputs)
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        if not inside(node):
+            beyond.append(node)
+            continue
+        stack += [x for x in node.inputs if x not in seen]
+        seen.update(node.inputs)
+    return sorted(beyond, key=attrgetter("id"))
+
+
 def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node] = ()) -> set[Node]:
     """Those of `nodes`, in creation order, that depend on a source other than through `stop`; sources included."""
     found = set(sources)

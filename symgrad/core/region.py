@@ -6,7 +6,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Aval, Graph, Node, Params, moved_name, needed
+from symgrad.core.graph import (
+    CONSTANT,
+    INPUT,
+    ITEM,
+    SEED,
+    SIZE,
+    Aval,
+    Graph,
+    Node,
+    Params,
+    frontier,
+    moved_name,
+    needed,
+)
 from symgrad.core.provenance import Where
 from symgrad.errors import GraphError
 
@@ -177,30 +190,15 @@ def cut(graph: Graph, results: Sequence[Node], since: Mark) -> Region:
     """
     asked = set(graph.found[since.found :])
     inside = lambda x: x.op not in (INPUT, SEED) and (x.id >= since.nodes or x in asked or _is_constant(x))
-    parameters: set[Node] = set()
-    seen, stack = set(results), list(results)
-    while stack:
-        node = stack.pop()
-        if not inside(node) or (node.op is ITEM and not inside(node.inputs[0])):
-            parameters.add(node)
-            continue
-        stack += [x for x in node.inputs if x not in seen]
-        seen.update(node.inputs)
-    return Region(graph, sorted(parameters, key=lambda x: x.id), results)
+    made = lambda x: inside(x) and (x.op is not ITEM or inside(x.inputs[0]))
+    return Region(graph, frontier(results, made), results)
 
 
 def closed(graph: Graph, parameters: Sequence[Node], results: Sequence[Node], inside: Callable[[Node], bool]) -> Region:
     """The region that computes `results`; behind the parameters that are given are what else it reads from outside."""
-    given, others = set(parameters), set()
-    seen, stack = set(results), list(results)
-    while stack:
-        node = stack.pop()
-        if node.op in (CONSTANT, SIZE) or inside(node):
-            stack += [x for x in node.inputs if x not in seen]
-            seen.update(node.inputs)
-        elif node not in given:
-            others.add(node)
-    return Region(graph, [*parameters, *sorted(others, key=lambda x: x.id)], results)
+    read = frontier(results, lambda x: x.op in (CONSTANT, SIZE) or inside(x))
+    given = set(parameters)
+    return Region(graph, [*parameters, *(x for x in read if x not in given)], results)
 
 
 def _is_constant(x: Node) -> bool:
