@@ -96,8 +96,8 @@ def test_a_second_run_within_turns_starts_from_what_the_turn_was_given():
             xs = np.tanh(xs * s) + xs[::-1]
         return xs, s
 
-    assert_as_at_level_1(f, np.arange(3.0), np.float64(1.0))
-    assert_as_at_level_1(under_one_name, np.arange(3.0), np.float64(4.0))
+    assert_as_at_level_1(f, np.arange(40.0), np.float64(1.0))
+    assert_as_at_level_1(under_one_name, np.arange(40.0), np.float64(4.0))
 
 
 def test_a_second_run_in_a_branch():
