@@ -89,7 +89,15 @@ def test_a_second_run_within_turns_starts_from_what_the_turn_was_given():
             xs = np.tanh(xs * s) + xs[::-1]
         return xs, s
 
-    assert_as_at_level_1(f, np.arange(3.0), np.float64(1.0))
+    def under_one_name(xs, s):
+        for _ in range(4):
+            for i in range(3):
+                s = 1.0 / (s - 0.25 * i)
+            xs = np.tanh(xs * s) + xs[::-1]
+        return xs, s
+
+    assert_as_at_level_1(f, np.arange(40.0), np.float64(1.0))
+    assert_as_at_level_1(under_one_name, np.arange(40.0), np.float64(4.0))
 
 
 def test_a_second_run_in_a_branch():
@@ -120,6 +128,15 @@ def test_numbers_that_are_pythons_in_both_runs_are_not_divided():
             found[i, 2] = np.maximum(s, 0.0) / np.sign(x) + 2.0 / np.where(s > 2, 0.0, 1.0)
         return found, step * xs
 
+    def from_turn_to_turn(xs, s):
+        found, last = np.zeros((4, 2)), s
+        for i in range(4):
+            found[i, 0] = 1.0 / last
+            found[i, 1] = 2.0 / np.where(s > 0, 0.0, s)
+            last, s = xs[i], s + 1
+        return found * s
+
+    assert_as_at_level_1(from_turn_to_turn, np.array([1.0, 0.0, 2.0, -1.0]), np.float64(-1.0))
     source = assert_as_at_level_1(f, np.array([1.0, 2.0, 0.0, -1.0]), np.float64(0.0))
     assert "1.0 / number(step" in source
 

@@ -130,8 +130,9 @@ def elementwise(
         Another such spelling, see `operator`.
     scalar : str or callable, optional
         How it reads on Python floats: the name of a function, an expression in the inputs a, b and c, or a function of
-        their `Code`. Its value is NumPy's, but it may raise ArithmeticError or ValueError where NumPy's would be
-        infinite or NaN. Python's operators are their own such form unless another is given; without one, programs with
+        their `Code`. Its value is NumPy's. A function of `math` may raise ArithmeticError or ValueError where NumPy's
+        would be infinite or NaN, and runs again under the same name in NumPy; an expression may not raise. Python's
+        operators are their own such form unless another is given; without one, programs with
         this operator stay with NumPy.
     keeps_weak : bool
         Whether it is an operator of Python, which gives a Python number for one; `infix` and `prefix` say so as well.
