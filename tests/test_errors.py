@@ -197,6 +197,10 @@ def as_index(x):
     return [1.0, 2.0][x]  # index
 
 
+def as_bound(x):
+    return np.arange(5.0)[x : x + 2]  # bound
+
+
 def rounds(x):
     return round(x)  # round
 
@@ -232,6 +236,12 @@ def counts(x):
         (with_math, "math", "float()", "Write np.exp instead of math.exp."),
         (gamma_of_math, "lgamma", "float()", "Write scipy.special.gammaln instead of math.lgamma."),
         (as_index, "index", "An index, range() or int()", "Write np.take(a, i), where a is an array."),
+        (
+            as_bound,
+            "bound",
+            "An index, range() or int()",
+            "For n items write x[i + np.arange(n)]; for x[:i], np.where(np.arange(len(x)) < i, x, 0).",
+        ),
         (rounds, "round", "round()", "Write np.round(x)."),
         (formats, "format", "format() by '.3f'", 'Return it, and format the result; f"{x}" alone says what it is.'),
         (formats_as_c, "noqa: UP031", "float()", 'Return it, and format the result; f"{x}" alone says what it is.'),

@@ -31,6 +31,7 @@ _STATEMENTS: dict[type[ast.AST], str] = {
 }
 INDEX = "An index, range() or int()"
 _INDEX = "Write np.take(a, i), where a is an array; name a number of steps in static_argnames=."
+_SLICE = "For n items write x[i + np.arange(n)]; for x[:i], np.where(np.arange(len(x)) < i, x, 0)."
 _NUMBER = "Write it with NumPy's functions, or return it and convert the result."
 _CALLS = {
     "max": "Write np.maximum(a, b) instead of max(a, b), and np.max(x) instead of max(x).",
@@ -114,6 +115,8 @@ def _on_number(node: ast.AST, frame: FrameType) -> str:
         return _CALLS.get(name, "") if getattr(builtins, name, None) is function else ""
     if isinstance(node, (ast.FormattedValue, ast.JoinedStr)) or _formats(node):
         return 'Return it, and format the result; f"{x}" alone says what it is.'
+    if isinstance(node, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
+        return _SLICE
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
         return "Make the array that it is written into inside of the function: np.zeros(shape), np.array(a)."
     if isinstance(node, ast.Subscript):
