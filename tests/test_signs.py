@@ -19,6 +19,7 @@ WRITTEN = {
     "negative term first": (lambda x, y, z: -x * y + z, "z - x * y"),
     "negative multiple added": (lambda x, y, z: z + -2.5 * x * y, "z - 2.5 * x * y"),
     "negative multiple subtracted": (lambda x, y, z: z - x * (-2.5 * y), "z + x * (2.5 * y)"),
+    "less its negative": (lambda x, y, z: -x / y - x / y, "-2 * (x / y)"),
     "negative quotient added": (lambda x, y, z: z + -1 / x, "z - 1 / x"),
     "negative of a quotient": (lambda x, y, z: -(1 / x), "-1 / x"),
     "negative number added": (lambda x, y, z: x + -2.5, "x - 2.5"),
@@ -39,6 +40,11 @@ def test_a_sign_goes_where_it_costs_nothing(name):
         np.testing.assert_array_equal(sg.compile(f, optimize=2, numerics="ieee")(X, Y, Z), f(X, Y, Z))
 
 
+def test_the_sign_of_what_is_summed_leaves():
+    program = sg.compile(lambda x, y: np.sum(-(x * y))).compile("float64[n]", "float64[n]", optimize=1)
+    assert "return -(x @ y)" in program.source
+
+
 NUMBERS = {
     "two factors": (lambda x, y: (2 * x) * (3 * y), "6 * x * y"),
     "far away": (lambda x, y: 0.5 * (x * y * (3 * x)), "x * y * (1.5 * x)"),
@@ -48,6 +54,10 @@ NUMBERS = {
     "what is divided by": (lambda x, y: 1 / (12 * x) + y / (4 * x), "1 / (12 * x) + y / (4 * x)"),
     "numbers against an overflow": (lambda x, y: (1e200 * x) * (1e-200 * y), "1e+200 * x * (1e-200 * y)"),
     "one number": (lambda x, y: x * (0.3 * y), "x * (0.3 * y)"),
+    "before a product": (lambda x, y: 0.3 * (x * y), "0.3 * x * y"),
+    "before a square": (lambda x, y: 0.3 * (x * x) * y, "0.3 * (x * x) * y"),
+    "in a part": (lambda x, y: 2.5 * (0.5 * (x * y))[::2], "1.25 * (x * y)[::2]"),
+    "what cancels": (lambda x, y: 3.5 * (x / y) / x, "3.5 / y"),
 }
 
 

@@ -120,6 +120,17 @@ def over_reciprocal(x, y):
     return x / (1 / y), x * y
 
 
+@rule(changes_nan=True, alone=True, x=POSITIVE, y=POSITIVE, when=floats)
+def cancel_in_quotient(x, y):
+    """The logarithm of a quotient has such a derivative."""
+    return x / y / x, 1 / y
+
+
+@rule(changes_nan=True, alone=True, x=POSITIVE, y=POSITIVE, when=floats)
+def cancel_in_quotient_of_product(a, x, y):
+    return a * (x / y) / x, a / y
+
+
 @rule(changes_nan=True, x=POSITIVE, y=POSITIVE, when=floats)
 def reciprocal_of_quotient(x, y):
     return 1 / (x / y), y / x

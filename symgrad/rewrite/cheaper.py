@@ -4,7 +4,8 @@ from itertools import dropwhile
 
 import numpy as np
 
-from symgrad.analysis.overflow import has_range
+from symgrad.analysis.cost import numbers
+from symgrad.analysis.overflow import NEAR_ONE, has_range, moderate
 from symgrad.analysis.values import number
 from symgrad.core.graph import Graph, Node
 from symgrad.core.shapes import same_shape
@@ -18,6 +19,7 @@ from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.shape import TRANSPOSE
 from symgrad.rewrite.conditions import AS_COLUMN, FLOAT, ROW, VECTOR, column, floating
 from symgrad.rewrite.engine import alone
+from symgrad.rewrite.multiples import taken
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import procedure, rule
 
@@ -109,12 +111,32 @@ def multiple_of_part(graph: Graph, node: Node) -> Variable | None:
         return None
     if x.op is NEGATIVE:
         return -Variable(graph, graph.add(node.op, x.inputs, node.params))
-    if x.op is not MULTIPLY:
+    found = taken(graph, x) if x.op is MULTIPLY else None
+    if found is None or found[0].over:
         return None
-    for c, y in (x.inputs, x.inputs[::-1]):
-        if number(c) is not None and same_shape(y.aval.shape, x.aval.shape):
-            return Variable(graph, c) * Variable(graph, graph.add(node.op, (y,), node.params))
+    c, rest = found
+    return MULTIPLY(c.value, Variable(graph, graph.add(node.op, (rest,), node.params)))
+
+
+@procedure(MULTIPLY, of={MULTIPLY}, changes_nan=True)
+def number_first(graph: Graph, node: Node) -> Node | None:
+    """``c * (x * y)`` is ``c * x * y``, with the smaller of two factors first; squares stay."""
+    for c, part in (node.inputs, node.inputs[::-1]):
+        if part.op is not MULTIPLY or not alone(graph, part) or not _is_coefficient(c, node):
+            continue
+        x, y = part.inputs
+        if x is y or any(z.aval.dtype != node.aval.dtype or number(z) is not None for z in (x, y)):
+            return None
+        if numbers(y.aval.shape) < numbers(x.aval.shape):
+            x, y = y, x
+        return graph.add(MULTIPLY, (graph.add(MULTIPLY, (c, x)), y))
     return None
+
+
+def _is_coefficient(x: Node, user: Node) -> bool:
+    """Whether it is a number that may meet another factor first."""
+    c = None if x.inputs or x.aval.shape or not has_range(user.aval.dtype) else number(x)
+    return c is not None and moderate(float(c), NEAR_ONE[user.aval.dtype.itemsize])
 
 
 def _spreads_behind(key: tuple[object, ...]) -> bool:

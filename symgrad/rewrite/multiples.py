@@ -63,14 +63,14 @@ def _put(graph: Graph, x: Node, i: int, other: Node) -> Node:
     return graph.add(x.op, (*x.inputs[:i], other, *x.inputs[i + 1 :]))
 
 
-def _taken(graph: Graph, x: Node, depth: int = NEAR) -> tuple[Factor, Node] | None:
+def taken(graph: Graph, x: Node, depth: int = NEAR) -> tuple[Factor, Node] | None:
     """The number of a product, and the product without it, an operation less."""
     for i in (0, 1)[x.op is DIVIDE :]:
         c, rest = _factor(x, i), x.inputs[1 - i]
         if c is not None and rest.aval == x.aval:
             return c, rest
     for i in _parts(graph, x) if depth else ():
-        found = _taken(graph, x.inputs[i], depth - 1)
+        found = taken(graph, x.inputs[i], depth - 1)
         if found is not None:
             return found[0], _put(graph, x, i, found[1])
     return None
@@ -102,7 +102,7 @@ def numbers_meet(graph: Graph, node: Node) -> Node | None:
             return _with(graph, part, c, MODERATE)
     if len(_parts(graph, node)) < 2 or _lacks_number(graph, x):
         return None
-    found = _taken(graph, y)
+    found = taken(graph, y)
     other = None if found is None else _with(graph, x, found[0], NEAR_ONE)
     return None if found is None or other is None else graph.add(MULTIPLY, (other, found[1]))
 

@@ -83,3 +83,21 @@ def sign_of_term(graph: Graph, node: Node) -> Node | None:
     if node.op is ADD and (other := _opposite(graph, x, NEGATIVES)) is not None:
         return graph.add(SUBTRACT, (y, other))
     return None
+
+
+@procedure(SUBTRACT, of=_SIGNED, exact=True)
+def less_its_negative(graph: Graph, node: Node) -> Node | None:
+    """``-x - x`` is ``-2 * x``, and so is ``-a * b - a * b`` and ``-a / b - a / b``."""
+    x, y = node.inputs
+    if not _is_float(node) or not _is_negative_of(x, y):
+        return None
+    return graph.add(MULTIPLY, (graph.constant(-2), y))
+
+
+def _is_negative_of(x: Node, y: Node) -> bool:
+    if x.op is NEGATIVE:
+        return x.inputs[0] is y
+    if x.op is not y.op or x.op not in (MULTIPLY, DIVIDE):
+        return False
+    (a, b), (c, d) = x.inputs, y.inputs
+    return (a.op is NEGATIVE and a.inputs[0] is c and b is d) or (b.op is NEGATIVE and b.inputs[0] is d and a is c)

@@ -125,8 +125,6 @@ def root_value_and_grad(a):
 
 
 # level 2
-import math
-
 import numpy as np
 
 
@@ -244,8 +242,6 @@ def adaptive_value_and_grad(rate, end):
 
 
 # level 2
-import math
-
 import numpy as np
 
 
@@ -255,68 +251,10 @@ def minimum(a, b):
 
 def adaptive_value_and_grad(rate, end):
     rate = float(rate)
-    try:
-        # test_control_source.py  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
-        t_2 = 0.0
-        value = 1.0
-        h = 0.1
-        values = []
-        hs = []
-        while t_2 < end:
-            values.append(value)
-            hs.append(h)
-            # test_control_source.py  whole = y + h * rate * y
-            whole = value + h * rate * value
-            # test_control_source.py  half = y + 0.5 * h * rate * y
-            t1 = 0.5 * h
-            t2 = t1 * rate
-            half = value + t2 * value
-            # test_control_source.py  halves = half + 0.5 * h * rate * half
-            halves = half + t2 * half
-            # test_control_source.py  good = np.abs(halves - whole) < 1e-3
-            good = abs(halves - whole) < 0.001
-            # test_control_source.py  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
-            if good:
-                t_2 = t_2 + h
-                value = halves
-            # test_control_source.py  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
-            h = minimum(1.5 * h if good else t1, end - t_2)
-        # derivative of test_control_source.py
-        d_y = 1.0
-        d_rate = 0.0
-        for value_2, h_2 in zip(reversed(values), reversed(hs)):
-            # test_control_source.py  whole = y + h * rate * y
-            whole_2 = value_2 + h_2 * rate * value_2
-            # test_control_source.py  half = y + 0.5 * h * rate * y
-            t3 = 0.5 * h_2
-            t4 = t3 * rate
-            half_2 = value_2 + t4 * value_2
-            # test_control_source.py  halves = half + 0.5 * h * rate * half
-            halves_2 = half_2 + t4 * half_2
-            # test_control_source.py  good = np.abs(halves - whole) < 1e-3
-            good_2 = abs(halves_2 - whole_2) < 0.001
-            # derivative of test_control_source.py
-            if good_2:
-                d_halves_2 = d_y
-                d_y = 0.0
-            else:
-                d_halves_2 = 0.0
-            # derivative of test_control_source.py
-            d_half_2 = d_halves_2 + d_halves_2 * t4
-            # derivative of test_control_source.py
-            d_y = d_y + d_half_2 + d_half_2 * t4
-            # derivative of test_control_source.py
-            d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
-        return np.float64(value), np.float64(d_rate)
-    except (ArithmeticError, ValueError):  # NumPy has infinities and NaNs for these
-        return adaptive_value_and_grad_by_numpy(np.float64(rate), end)
-
-
-def adaptive_value_and_grad_by_numpy(rate, end):
     # test_control_source.py  _, y, _ = sg.while_loop(lambda state: state[0] < end, step, (0.0, 1.0, 0.1))
-    t_2 = np.float64(0.0)
-    value = np.float64(1.0)
-    h = np.float64(0.1)
+    t_2 = 0.0
+    value = 1.0
+    h = 0.1
     values = []
     hs = []
     while t_2 < end:
@@ -331,16 +269,16 @@ def adaptive_value_and_grad_by_numpy(rate, end):
         # test_control_source.py  halves = half + 0.5 * h * rate * half
         halves = half + t2 * half
         # test_control_source.py  good = np.abs(halves - whole) < 1e-3
-        good = np.abs(halves - whole) < 0.001
+        good = abs(halves - whole) < 0.001
         # test_control_source.py  t, y = sg.cond(good, lambda: (t + h, halves), lambda: (t, y))
         if good:
             t_2 = t_2 + h
             value = halves
         # test_control_source.py  h = np.minimum(np.where(good, 1.5 * h, 0.5 * h), end - t)
-        h = np.minimum(np.where(good, 1.5 * h, t1), end - t_2)
+        h = minimum(1.5 * h if good else t1, end - t_2)
     # derivative of test_control_source.py
-    d_y = np.float64(1.0)
-    d_rate = np.float64(0.0)
+    d_y = 1.0
+    d_rate = 0.0
     for value_2, h_2 in zip(reversed(values), reversed(hs)):
         # test_control_source.py  whole = y + h * rate * y
         whole_2 = value_2 + h_2 * rate * value_2
@@ -351,20 +289,20 @@ def adaptive_value_and_grad_by_numpy(rate, end):
         # test_control_source.py  halves = half + 0.5 * h * rate * half
         halves_2 = half_2 + t4 * half_2
         # test_control_source.py  good = np.abs(halves - whole) < 1e-3
-        good_2 = np.abs(halves_2 - whole_2) < 0.001
+        good_2 = abs(halves_2 - whole_2) < 0.001
         # derivative of test_control_source.py
         if good_2:
             d_halves_2 = d_y
-            d_y = np.float64(0.0)
+            d_y = 0.0
         else:
-            d_halves_2 = np.float64(0.0)
+            d_halves_2 = 0.0
         # derivative of test_control_source.py
         d_half_2 = d_halves_2 + d_halves_2 * t4
         # derivative of test_control_source.py
         d_y = d_y + d_half_2 + d_half_2 * t4
         # derivative of test_control_source.py
         d_rate += (d_halves_2 * half_2 + d_half_2 * value_2) * t3
-    return value.copy(), d_rate
+    return np.float64(value), np.float64(d_rate)
 
 
 # level 1
