@@ -39,6 +39,20 @@ def branching(x):
     return best + y[0]
 
 
+def stepping(x):
+    """A descent whose branches are on what earlier ones gave."""
+    y, step, since = x, 0.1 + 0.01 * x[0] ** 2, 0
+    while y @ y > 0.1:
+        if since == 2:
+            step, since = 1.5 * step, 0
+        new = y - step * y
+        if new @ new < y @ y:
+            y, since = new, since + 1
+        else:
+            step = step / 2
+    return y @ x
+
+
 def nested(x):
     """A loop in a loop."""
     y, total = x, 0.0
@@ -68,7 +82,7 @@ def slope_by_differences(f, x, h=1e-6):
     return np.array([(f(x + step) - f(x - step)) / (2 * h) for step in steps])
 
 
-@pytest.mark.parametrize("f", [falling, branching, nested])
+@pytest.mark.parametrize("f", [falling, branching, stepping, nested])
 @pytest.mark.parametrize("derivative", [sg.grad, sg.jacfwd])
 def test_a_value_beside_its_gradient_runs_one_loop(f, derivative):
     graph = sg.trace(lambda x: (f(x), derivative(f)(x)), X).graph
@@ -88,7 +102,7 @@ def takes_branch(f, derivative=sg.grad):
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-@pytest.mark.parametrize("f", [falling, branching, nested])
+@pytest.mark.parametrize("f", [falling, branching, stepping, nested])
 @pytest.mark.parametrize("derivative", [sg.grad, sg.jacfwd])
 def test_a_branch_reads_the_loop_around_it(f, derivative, level):
     program = sg.compile(takes_branch(f, derivative), optimize=level)
