@@ -355,3 +355,16 @@ def test_numbers_that_are_known_stand_among_others_as_they_are(dtype, texts):
     assert f"np.array([x[0], {texts}])" in program.source
     assert program(x).dtype == dtype
     np.testing.assert_array_equal(program(x), f(x))
+
+
+@pytest.mark.parametrize("subscripts, is_vdot", [("ij,ij->", True), ("ij,ji->", False), ("ij,ij->i", False)])
+def test_sums_of_all_products_of_few_numbers_are_one_call_of_blas(subscripts, is_vdot):
+    x, y = np.arange(9.0).reshape(3, 3), np.ones((3, 3)).cumsum(0)
+    f = lambda x, y: np.einsum(subscripts, x, y)
+    for a, b in ((x, y), (x.astype(np.float32), y.astype(np.float32)), (x.T, y)):
+        program = sg.compile(f).compile(a, b)
+        assert ("np.vdot(" in program.source) == is_vdot
+        np.testing.assert_array_equal(program(a, b), f(a, b))
+        assert program(a, b).dtype == a.dtype
+    for a, b in ((x[:, :1], y), (np.ones((70, 70)), np.ones((70, 70)))):
+        assert "np.vdot(" not in sg.compile(f).compile(a, b).source

@@ -211,9 +211,9 @@ def _turn(loop: Opened) -> list[Node]:
 
 
 def _carried_on(loop: Opened) -> list[Node]:
-    """The operations of a turn on what is carried: others are done for all turns at once."""
+    """The operations of a turn on what is carried, and in loops and branches: others are done for all turns at once."""
     nodes = _turn(loop)
-    carried = depends(nodes, [c.value for c in loop.carried])
+    carried = depends(nodes, [*(c.value for c in loop.carried), *(x for x in nodes if regions_of(x))])
     return [x for x in with_nested([x for x in nodes if x in carried]) if x.inputs and x.op is not ITEM]
 
 

@@ -15,6 +15,7 @@ from symgrad.ops.contract import fits
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.operands import as_input, is_traced, strong
+from symgrad.ops.spellings import is_small
 from symgrad.spelling import call
 
 LETTERS = "ijklmnopqrstuvwxyzabcdefghIJKLMNOPQRSTUVWXYZABCDEFGH"
@@ -144,6 +145,16 @@ def _flops_einsum(y, *xs, subscripts, optimize):
     return product(sizes.values()) * len(xs)
 
 
+def _vdot(node, *inputs):
+    """``np.vdot(x, y)`` for the sum of all products of two small arrays, which takes a quarter of the time."""
+    terms, _, result = dict(node.params)["subscripts"].partition("->")
+    if result or len(inputs) != 2 or len(set(terms.split(","))) > 1 or not is_small(*node.inputs):
+        return None
+    x, y = (x.aval for x in node.inputs)
+    alike = x == y and x.dtype.kind == "f" and not x.weak
+    return call("np.vdot", [x.text for x in inputs]) if alike else None
+
+
 EINSUM = operator(
     np.einsum,
     arrays=-1,
@@ -156,6 +167,7 @@ EINSUM = operator(
     batch=_batch_einsum,
     evaluate=_evaluate_einsum,
     spell=_spell_einsum,
+    quick=_vdot,
     flops=_flops_einsum,
     signature=lambda y, *xs, subscripts, optimize: lettered(subscripts, np.add)(y, *xs),
     linear=True,

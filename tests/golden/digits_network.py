@@ -26,21 +26,19 @@ def loss_value_and_grad(params, x, labels, decay):
     params_1_W = params[1]["W"]
     params_1_b = params[1]["b"]
     n = x.shape[0]
-    # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
-    t1 = np.einsum("ij,ij->", params_1_W, params_1_W)
     # derivative of digits.py:33
-    t2 = 2 * decay
+    t1 = 2 * decay
     # derivative of digits.py:32
-    t3 = -1 / n
+    t2 = -1 / n
     # derivative of digits.py:30
-    t4 = 1 / n
+    t3 = 1 / n
     # derivative of digits.py:24
-    t5 = params_1_W.T  # float64[10, 64]
+    t4 = params_1_W.T  # float64[10, 64]
     step = _rows_of_block(n, 1728, 430_000, _BLOCK)
 
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
-        t6 = d_params_1_b = t7 = d_params_0_b = t8 = 0.0
+        t5 = d_params_1_b = t6 = d_params_0_b = t7 = 0.0
         for i, j, (s1, s2, s3, s4, s5, s6, s7) in _blocks(
             start, stop, step, 1728,
             ((64,), 0, float),
@@ -53,52 +51,53 @@ def loss_value_and_grad(params, x, labels, decay):
             rows = j - i
             x_ = x[i:j]  # float64[rows, 64]
             # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
-            t9 = np.matmul(x_, params_0_W, out=s1)  # float64[rows, 64]
-            t10 = np.add(t9, params_0_b, out=s1)  # float64[rows, 64]
-            h = np.tanh(t10, out=s1)  # float64[rows, 64]
+            t8 = np.matmul(x_, params_0_W, out=s1)  # float64[rows, 64]
+            t9 = np.add(t8, params_0_b, out=s1)  # float64[rows, 64]
+            h = np.tanh(t9, out=s1)  # float64[rows, 64]
             # digits.py:24  return h @ last["W"] + last["b"]
-            t11 = np.matmul(h, params_1_W, out=s2)  # float64[rows, 10]
-            scores = np.add(t11, params_1_b, out=s2)  # float64[rows, 10]
+            t10 = np.matmul(h, params_1_W, out=s2)  # float64[rows, 10]
+            scores = np.add(t10, params_1_b, out=s2)  # float64[rows, 10]
             # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
-            t12 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
-            t13 = _where_true(np.isfinite(t12), t12)  # float64[rows, 1]
-            t14 = np.subtract(scores, t13, out=s4)  # float64[rows, 10]
-            t15 = np.exp(t14, out=s4)  # float64[rows, 10]
-            t16 = t15.sum(axis=1, out=s5)  # float64[rows]
-            t17 = np.log(t16, out=s6)  # float64[rows]
-            log_sum = np.add(t13[:, 0], t17, out=s6)  # float64[rows]
+            t11 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
+            t12 = _where_true(np.isfinite(t11), t11)  # float64[rows, 1]
+            t13 = np.subtract(scores, t12, out=s4)  # float64[rows, 10]
+            t14 = np.exp(t13, out=s4)  # float64[rows, 10]
+            t15 = t14.sum(axis=1, out=s5)  # float64[rows]
+            t16 = np.log(t15, out=s6)  # float64[rows]
+            log_sum = np.add(t12[:, 0], t16, out=s6)  # float64[rows]
             labels_ = labels[i:j]  # int64[rows]
             # digits.py:31  of_label = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-            t18 = labels_[:, None]  # int64[rows, 1]
-            of_label = scores[np.arange(rows)[:, None], t18][:, 0]  # float64[rows]
+            t17 = labels_[:, None]  # int64[rows, 1]
+            of_label = scores[np.arange(rows)[:, None], t17][:, 0]  # float64[rows]
             # digits.py:32  fit = np.mean(log_sum - of_label)
-            t19 = np.subtract(log_sum, of_label, out=s6)  # float64[rows]
-            t6 += t19.sum()
+            t18 = np.subtract(log_sum, of_label, out=s6)  # float64[rows]
+            t5 += t18.sum()
             # derivative of digits.py:30
-            t20 = np.divide(t4, t16, out=s5)  # float64[rows]
-            t21 = np.multiply(t20[:, None], t15, out=s4)  # float64[rows, 10]
-            t21[np.arange(rows)[:, None], t18] += t3
+            t19 = np.divide(t3, t15, out=s5)  # float64[rows]
+            t20 = np.multiply(t19[:, None], t14, out=s4)  # float64[rows, 10]
+            t20[np.arange(rows)[:, None], t17] += t2
             # derivative of digits.py:24
-            d_params_1_b += t21.sum(axis=0)
-            d_h = np.matmul(t21, t5, out=s7)  # float64[rows, 64]
-            t7 += h.T.dot(t21)
+            d_params_1_b += t20.sum(axis=0)
+            d_h = np.matmul(t20, t4, out=s7)  # float64[rows, 64]
+            t6 += h.T.dot(t20)
             # derivative of digits.py:23
-            t22 = np.square(h, out=s1)  # float64[rows, 64]
-            t23 = np.subtract(1.0, t22, out=s1)  # float64[rows, 64]
-            t24 = np.multiply(d_h, t23, out=s7)  # float64[rows, 64]
-            d_params_0_b += t24.sum(axis=0)
-            t8 += x_.T.dot(t24)
-        return t6, d_params_1_b, t7, d_params_0_b, t8
+            t21 = np.square(h, out=s1)  # float64[rows, 64]
+            t22 = np.subtract(1.0, t21, out=s1)  # float64[rows, 64]
+            t23 = np.multiply(d_h, t22, out=s7)  # float64[rows, 64]
+            d_params_0_b += t23.sum(axis=0)
+            t7 += x_.T.dot(t23)
+        return t5, d_params_1_b, t6, d_params_0_b, t7
 
-    t6, d_params_1_b, t7, d_params_0_b, t8 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
+    t5, d_params_1_b, t6, d_params_0_b, t7 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
     # digits.py:32  fit = np.mean(log_sum - of_label)
-    fit = t6 / n
+    fit = t5 / n
     # digits.py:33  return fit + decay * sum(np.sum(layer["W"] ** 2) for layer in params)
-    value = fit + decay * (np.einsum("ij,ij->", params_0_W, params_0_W) + t1)
+    t24 = decay * (np.vdot(params_0_W, params_0_W) + np.vdot(params_1_W, params_1_W))
+    value = fit + t24
     # derivative of digits.py:24
-    d_params_1_W = t2 * params_1_W + t7  # float64[64, 10]
+    d_params_1_W = t1 * params_1_W + t6  # float64[64, 10]
     # derivative of digits.py:23
-    d_params_0_W = t2 * params_0_W + t8  # float64[64, 64]
+    d_params_0_W = t1 * params_0_W + t7  # float64[64, 64]
     return value, [{"W": d_params_0_W, "b": d_params_0_b}, {"W": d_params_1_W, "b": d_params_1_b}]
 
 
