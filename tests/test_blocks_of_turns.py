@@ -198,6 +198,6 @@ def test_blocks_for_many_rows_only(usual_sizes):
 
 def test_the_source_is_a_loop_over_turns_in_one_over_blocks(usual_sizes):
     source = sg.vmap(root).source("float64[100000]")
-    block = source.split("in range(start, stop")[1].split("\n\n")[0]
+    block = source.split("in _blocks(start, stop")[1].split("\n\n")[0]
     assert "while going.any():" in block
     assert "while" not in source.split("def share")[0].split("def root_vmap")[1]
