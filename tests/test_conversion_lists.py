@@ -512,3 +512,105 @@ def test_functions_with_names_of_pythons_are_the_users(monkeypatch):
     x = -np.arange(1.0, 21.0)  # of which the last is neither a truth nor the sum
     for f in (of_the_module, of_a_closure, of_its_own, an_argument):
         agrees(f, x)
+
+
+# ---- lists that may be other names of each other
+
+
+def chosen_and_read(x):
+    a, b = [x, 2 * x], [3 * x, x]
+    t = a if x > 1 else b
+    return t[0] * a[1] + b[0]
+
+
+def copied_and_changed(x):
+    a, b = [x, 2 * x], [3 * x, x]
+    t = [*a] if x > 1 else [*b]
+    t[0] = x * x
+    return a[0] + 10 * b[0] + t[0]
+
+
+def of_one_name(x):
+    t, y = [x, 2 * x], x
+    while y > 1:
+        y = y / 2
+        t = [t[0] + 1, t[1] * y]
+    t[0] = t[0] * 5
+    return t[0] + t[1]
+
+
+def replaced_in_one_branch(x):
+    state = {"a": x}
+    if x > 1:
+        state = {"a": 2 * x}
+    state["a"] = state["a"] + 1
+    return state["a"] * x
+
+
+def accepted_or_not(x):
+    params = {"w": x, "b": 2 * x}
+    for i in range(40):
+        proposal = {name: p - 0.1 * p * p * i / 40 for name, p in params.items()}
+        params = proposal if proposal["w"] < params["w"] else params
+    return params["w"] + params["b"]
+
+
+def put(items, value):
+    items[0] = value
+    return 2 * value
+
+
+def changed_in_expressions(x):
+    a, b = [x, 2 * x], [3 * x, x]
+    y = put(a, x * x) if x < 1 else put(b, 2 * x)
+    return a[0] + 10 * b[0] + y
+
+
+RIGHT = [
+    chosen_and_read, copied_and_changed, of_one_name, replaced_in_one_branch, accepted_or_not, changed_in_expressions,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [0.7, 3.0])
+@pytest.mark.parametrize("f", RIGHT)
+def test_lists_are_chosen(f, x):
+    agrees(f, x)
+
+
+def one_of_two(x):
+    a, b = [x, 2 * x], [3 * x, x]
+    t = a if x > 1 else b
+    t[0] = x * x
+    return a[0] + b[0]
+
+
+def changed_under_the_other_name(x):
+    a, b = [x, 2 * x], [3 * x, x]
+    t = a
+    if x > 1:
+        t = b
+    b[0] = x * x
+    return t[0]
+
+
+def before_any_turn(x):
+    a = [x, 2 * x]
+    t = a
+    while x > 1:
+        x = x / 2
+        t = [t[0] + 1, t[1] * x]
+    t[0] = 5.0
+    return a[0] + t[1]
+
+
+def in_a_tuple(x):
+    a, b = {"w": x}, {"w": 2 * x}
+    state = (a, 1.0) if x > 1 else (b, 2.0)
+    a["w"] = 7.0
+    return state[0]["w"] * state[1]
+
+
+@pytest.mark.parametrize("f", [one_of_two, changed_under_the_other_name, before_any_turn, in_a_tuple])
+def test_a_list_that_may_be_another_one_is_not_changed(f):
+    with pytest.raises(sg.errors.UnsupportedError, match=r"one of several lists or dicts(.*)one of them is changed"):
+        sg.grad(f)(3.0)

@@ -237,6 +237,7 @@ class Graph:
         self.counts: dict[str, Node] = {}  # by the symbol of a size that only running tells, the number that it is
         self.lengths: dict[tuple[Node, int], Any] = {}  # sizes that only running tells, by their numbers and the body
         self.journal: Any = None  # in which writes into what is older are noted, if they are allowed
+        self.watched: list[Any] = []  # containers that may not change: each stands for one of several
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._live: tuple[list[Node], ...] = [], [], []  # for which outputs, what they need, what of it is compound
 

@@ -29,6 +29,7 @@ from symgrad.frontend.arguments import (
     is_zero_dimensional,
 )
 from symgrad.frontend.conversion.absent import Perhaps
+from symgrad.frontend.conversion.containers import check_watched
 from symgrad.frontend.conversion.runtime import converted
 from symgrad.frontend.interception import held, inside
 from symgrad.frontend.reach import reads
@@ -118,6 +119,7 @@ def trace(
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
     with inside(graph, function), _refusals():
         outputs = of_graph(graph, converted(function)(*bound.args, **bound.kwargs))
+        check_watched(graph)
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]

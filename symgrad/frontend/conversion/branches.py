@@ -13,6 +13,7 @@ from symgrad.core.graph import CONSTANT, SEED, SIZE, Node, is_view
 from symgrad.core.provenance import internal, user_frame
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.construct import Construct, caller, truth
+from symgrad.frontend.conversion.jumps import VALUE
 from symgrad.frontend.conversion.merging import Merging, merged
 from symgrad.frontend.conversion.state import UNDEFINED, Run, Snapshot
 from symgrad.frontend.variable import Variable
@@ -56,7 +57,7 @@ class Branch(Construct):
 
     def _joins(self, local: dict[str, Any]) -> bool:
         self._sides.append(self._run.undo(local, self.given))
-        merging = Merging(self._test.graph, self._test, self._since)
+        merging = Merging(self._test.graph, self._test, self._since, self._run)
         values, settle = merged(merging, self.given, *self._sides)
         settle()
         self.give(self._entry | values)
@@ -92,13 +93,10 @@ def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
     branch = Branch(known, (VALUE,), (VALUE,))
     local: dict[str, Any] = {"then": then, "other": other}  # in whose closures is all that they can change
     branch._begins(local)
-    branch._turns({VALUE: then()})
-    branch._joins({VALUE: other()})
+    branch._turns({**local, VALUE: then()})
+    branch._joins({**local, VALUE: other()})
     (value,) = branch.values
     return value
-
-
-VALUE = ".value"
 
 
 def both(a: Any, rest: Callable[[], Any]) -> Any:

@@ -16,6 +16,9 @@ from symgrad.frontend.conversion.templates import RUNTIME, expression
 
 RETURNED, RESULT, STOPPED, SKIPPED = ".returned", ".result", ".stopped", ".skipped"
 """What the function returns, and the flags: names with a dot are nobody's."""
+
+VALUE = ".value"
+"""What a conditional expression gives."""
 ITEM = ".item"
 """What a branch appends to a list."""
 
@@ -27,6 +30,11 @@ def label(graph: Graph, node: Node, name: str) -> None:
     shown = name.lstrip(".").rstrip("0123456789") if name.startswith((RETURNED, RESULT, STOPPED, ITEM)) else name
     if not shown.startswith("."):
         graph.label(node, shown)
+
+
+def called_by(name: str) -> str:
+    """What a name is called in messages."""
+    return {RESULT: "what is returned", VALUE: "the value of the expression"}.get(name, name)
 
 
 class Unconvertible(Exception):

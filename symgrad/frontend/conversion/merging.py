@@ -15,13 +15,15 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
-from symgrad.frontend.conversion.jumps import ITEM, RESULT, label
+from symgrad.frontend.conversion.containers import watch
+from symgrad.frontend.conversion.jumps import ITEM, called_by, label
 from symgrad.frontend.conversion.sharing import relate
 from symgrad.frontend.conversion.state import (
     UNDEFINED,
     Held,
     Pending,
     Place,
+    Run,
     Snapshot,
     held,
     is_of_a_loop,
@@ -47,11 +49,6 @@ def described(x: Any) -> str:
     return repr(x) if is_numeric(x) or x is None or x is UNDEFINED else f"the {type(x).__name__} {x!r}"
 
 
-def called_by(name: str) -> str:
-    """What a name is called in messages."""
-    return "what is returned" if name == RESULT else name
-
-
 def filler(graph: Graph, aval: Aval) -> Node:
     """What stands for a value that Python would not find: NaN, or of integers what spoils a result and is no index."""
     kind = aval.dtype.kind
@@ -66,9 +63,10 @@ def filler(graph: Graph, aval: Aval) -> Node:
 class Merging:
     """The values behind two branches: `pick` notes what is to be chosen, `values` choose it all by one node."""
 
-    def __init__(self, graph: Graph, pred: Variable, since: int) -> None:
-        self._graph, self._pred, self._since = graph, pred, since
+    def __init__(self, graph: Graph, pred: Variable, since: int, run: Run) -> None:
+        self._graph, self._pred, self._since, self._run = graph, pred, since, run
         self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
+        self._containers: list[tuple[Place, Any, Any, Any]] = []  # where they are, chosen, and what they are of
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._done: list[Callable[[Sequence[Any]], None]] = []
@@ -79,8 +77,8 @@ class Merging:
         sides = [self._then, self._other]
         self._results = list(joined(self._graph, self._pred, sides, self._since)) if self._then else []
 
-    def pick(self, name: str, then: Held, other: Held) -> Callable[[], Any]:
-        """What gives the value of a name, once the node is there."""
+    def pick(self, name: str, then: Held, other: Held, place: Place | None = None) -> Callable[[], Any]:
+        """What gives the value of a name, or a place, once the node is there."""
         if then.keeps(other):
             return lambda: then.value
         a, b = (then, other) if then.bound else (other, then)
@@ -98,7 +96,14 @@ class Merging:
                 strict=True,
             )
         ]
-        return lambda: tree.unflatten(a.structure, [leaf() for leaf in leaves])
+
+        def chosen() -> Any:
+            value = tree.unflatten(a.structure, [leaf() for leaf in leaves])
+            if not a.is_leaf:
+                self._containers.append((place or Place(None, name, name), value, then.value, other.value))
+            return value
+
+        return chosen
 
     def may_append(self, place: Place, then: Snapshot, other: Snapshot) -> bool:
         """Whether a side has appended to a list of a loop."""
@@ -108,11 +113,11 @@ class Merging:
     def at(self, place: Place, then: Held, other: Held) -> Callable[[], Any]:
         """What gives the value of a place; Pending where one of the sides, or both, may append it to a list."""
         if then.bound and other.bound and not any(isinstance(x.value, Pending) for x in (then, other)):
-            return self.pick(place.name, then, other)
+            return self.pick(place.name, then, other, place)
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
         many, form = any(side.many for side in sides), max(side.form for side in sides)
-        value = self.pick(ITEM, *(held(side.value) for side in sides))
-        there = self.pick(".there", *(held(_there(side, sides, many)) for side in sides))
+        (x, y), (in_x, in_y) = [held(z.value) for z in sides], [held(_there(z, sides, many)) for z in sides]
+        value, there = self.pick(ITEM, x, y), self.pick(".there", in_x, in_y)
         return lambda: Pending(value(), there(), many, form)
 
     def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:
@@ -182,9 +187,11 @@ class Merging:
 
         return named if any(cases) else chosen
 
-    def name_arrays(self) -> None:
-        """Note what arrays are other names of."""
+    def note_sharing(self) -> None:
+        """Note what arrays and containers are other names of."""
         relate(self._arrays)
+        for place, *found in self._containers:
+            watch(self._graph, self._run, place, *found)
 
 
 def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:
@@ -234,7 +241,7 @@ def merged(
             root.rebind(value().node)
         for x, reason in (then.doubts | other.doubts).values():
             x.doubt(reason)
-        merging.name_arrays()
+        merging.note_sharing()
 
     return {name: value() for name, value in found.items()}, settle
 

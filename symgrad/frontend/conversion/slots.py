@@ -12,8 +12,8 @@ from symgrad.core.shapes import same_shape
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import common
 from symgrad.frontend.conversion.absent import Perhaps
-from symgrad.frontend.conversion.jumps import label
-from symgrad.frontend.conversion.merging import called_by, described, filler, is_numeric
+from symgrad.frontend.conversion.jumps import called_by, label
+from symgrad.frontend.conversion.merging import described, filler, is_numeric
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
 from symgrad.frontend.conversion.sharing import Carried
 from symgrad.frontend.conversion.state import Held, is_same

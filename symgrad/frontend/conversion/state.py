@@ -201,6 +201,10 @@ class Held(NamedTuple):
     def bound(self) -> bool:
         return self.value is not UNDEFINED
 
+    @property
+    def is_leaf(self) -> bool:
+        return len(self.leaves) == 1 and self.leaves[0] is self.value
+
     def keeps(self, other: Held) -> bool:
         """Whether the other one is this; what it holds may have changed, which is noted where it is held."""
         return is_same(self.value, other.value)
@@ -261,6 +265,7 @@ class Run:
         graph.journal = self._journal = Journal(graph.journal, branch, self._contents)
         noted = refused.get()
         self._refused = len(noted) if noted is not None else 0
+        self._watched = len(graph.watched)
 
     @property
     def made(self) -> int:
@@ -276,6 +281,16 @@ class Run:
         """The places in containers that held it, the same object."""
         found = self._contents.found.values()
         return [Place(c, key, _path(c, key, name)) for c, items, name in found for key, y in items.items() if y is x]
+
+    def is_held_elsewhere(self, value: Any, place: Place) -> bool:
+        """Whether something else than a place holds `value`, which was there before, or a container in it."""
+        inside, names = Contents({place.name: value}).found, self._contents.values
+        holders = {name: id(x) for name, x in names.items() if not name.startswith(CONSTRUCT)}
+        if place.holder is None:
+            holders.pop(place.name, None)
+        homes = (home for x, *_ in inside.values() for home in self.homes(x))
+        elsewhere = (home.id != place.id and id(home.holder) not in inside for home in homes)
+        return not inside.keys().isdisjoint(holders.values()) or any(elsewhere)
 
     @property
     def depth(self) -> int:
@@ -315,7 +330,7 @@ class Run:
         self.graph.journal = self._journal
         self._leave()
         self._restore()
-        del (refused.get() or [])[self._refused :]
+        del (refused.get() or [])[self._refused :], self.graph.watched[self._watched :]
 
     def keep(self) -> None:
         """Leave all as it is."""

@@ -12,6 +12,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Turn, promoted, recorded
+from symgrad.frontend.conversion.containers import watch
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.resized import is_of_turn
@@ -50,7 +51,7 @@ class Turns:
         self._own: dict[str, Any] = {name: x for name, x in entry.items() if isinstance(x, (list, dict))}
         self._sharing = Sharing()
         self._doubts: dict[int, tuple[Any, str]] = {}  # memory that turns do not leave as it was, and why
-        self._passes = 0
+        self._passes, self._watched = 0, len(graph.watched)
         self._has_tried = False  # the first turn by itself
         self.stable = False
         self.test: Any = True
@@ -69,6 +70,7 @@ class Turns:
         if self._passes > MOST:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._left = {name: local.get(name) for name in entry}
+        del self.graph.watched[self._watched :]
         self._run = Run(self.graph, {**local, **entry})
         self.graph.journal.repeated = True
         graph, self.place = self.graph, self._at.begin(PLACE)
@@ -280,8 +282,10 @@ class Turns:
         rest, finals = iter(final), list[Any]()
         shares = [x for slot in slots[: len(names) + len(self._places)] for x in slot.shares]
         values = {name: self._names[name].result(rest, finals) for name in names}
-        for place, slot in self._places.values():
-            place.put(slot.result(rest, finals))
+        bound = [(Place(None, name, name), self._names[name], x) for name, x in values.items()]
+        bound += [(place, slot, slot.result(rest, finals)) for place, slot in self._places.values()]
+        for place, _, x in bound[len(values) :]:
+            place.put(x)
         for place, name in self._cells.values():
             place.put((self._own | values)[name])
         for root, slot in self._memory.values():
@@ -295,7 +299,11 @@ class Turns:
             x.doubt(reason)
         for appended in lists:
             appended.link(shares, finals, self._run.since)
-        self._sharing.behind(shares, finals, isinstance(length, int) and length > 0)
+        sure = isinstance(length, int) and length > 0
+        self._sharing.behind(shares, finals, sure)
+        for place, slot, x in bound if not sure else ():
+            if slot.before.bound and not slot.before.is_leaf:
+                watch(graph, self._run, place, x, slot.before.value)
         return self._own | values
 
     def _cut(self, length: Any) -> list[Any]:
