@@ -226,6 +226,7 @@ WITHOUT_AXES = {
     "item",
     "checkpoint",
     "loop",
+    "chosen",
     "empty",
     "triu_indices",
     "tril_indices",
