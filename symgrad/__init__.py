@@ -27,7 +27,6 @@ from symgrad.frontend.control import (
 from symgrad.frontend.trace import Program as Program
 from symgrad.frontend.variable import Variable as Variable
 from symgrad.ops.define import operator as operator
-from symgrad.targets.numpy.runtime import release_scratch as release_scratch
 from symgrad.transforms.batches import vmap as vmap
 from symgrad.transforms.gradients import (
     compile as compile,
@@ -60,6 +59,7 @@ if _TYPE_CHECKING:
     from symgrad.show.draw import draw as draw
     from symgrad.show.formula import pp as pp
     from symgrad.show.outline import dprint as dprint
+    from symgrad.targets.numpy.runtime import release_scratch as release_scratch
     from symgrad.transforms.optimisers import FlatFunction as FlatFunction, to_scipy as to_scipy
     from symgrad.verification.check_grads import check_grads as check_grads, compare_grads as compare_grads
     from symgrad.verification.verdict import Verdict as Verdict
@@ -77,6 +77,7 @@ _LATER = {  # by module: what takes a while to import, and few programs need
     "show.draw": ("draw",),
     "show.formula": ("pp",),
     "show.outline": ("dprint",),
+    "targets.numpy.runtime": ("release_scratch",),
     "transforms.optimisers": ("FlatFunction", "to_scipy"),
     "verification.check_grads": ("check_grads", "compare_grads"),
     "verification.verdict": ("Verdict",),

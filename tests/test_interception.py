@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy import array, eye, zeros
 from numpy.linalg import norm
+from test_house import in_a_fresh_process
 
 import symgrad as sg
 from symgrad.errors import ConcreteValueError, FrozenRandomWarning, SymgradError, UnsupportedError, WriteError
@@ -510,6 +511,20 @@ def test_frozen_random_numbers_are_told(f, what, line):
     with pytest.warns(FrozenRandomWarning, match=what) as caught:
         sg.grad(f)(X)
     assert len(caught) == 1 and line in str(caught[0].message) and "as an argument" in str(caught[0].message)
+
+
+def test_random_numbers_that_nobody_has_asked_for_before():
+    code = """if True:
+        import sys, warnings, symgrad as sg, numpy as np
+        assert "numpy.random" not in sys.modules, "it takes a while"
+        f = sg.compile(lambda x: x * np.random.normal())
+        warnings.simplefilter("error")
+        try:
+            f(2.0)
+        except Warning as caught:
+            print(type(caught).__name__)
+    """
+    assert in_a_fresh_process(code) == "FrozenRandomWarning"
 
 
 def test_a_generator_that_is_not_drawn_from():

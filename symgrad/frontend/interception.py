@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -36,8 +37,7 @@ from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy import load
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
-_RANDOM = (type(np.random.normal), type(np.random.default_rng))
-_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc, *_RANDOM)
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc)
 _PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray)
 _FRESH = frozenset((
     np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,
@@ -68,9 +68,10 @@ class Seen:
         given = (*args, *kwargs.values())
         if _hide(given) or (function in TABLE and any(map(is_traced, given))):
             return call_function(function, _as_traced(graph, args), kwargs)
-        if isinstance(getattr(function, "__self__", None), np.random.RandomState):
+        random = _random()
+        if random and isinstance(getattr(function, "__self__", None), random.RandomState):
             _warn(f"np.random.{function.__name__} is drawn from", here())
-        if function is np.random.default_rng and all(x is None for x in given):
+        if random and function is random.default_rng and all(x is None for x in given):
             _warn("a random generator without a seed is made", here())
         result = function(*args, **kwargs)
         return constant(graph, result) if function in _FRESH else result
@@ -106,7 +107,9 @@ class Seen:
 
 def seen(value: Any) -> Any:
     """What stands for an attribute of NumPy inside of a trace."""
-    if isinstance(value, _FUNCTIONS):
+    random = _random()
+    functions = (*_FUNCTIONS, type(random.normal), type(random.default_rng)) if random else _FUNCTIONS
+    if isinstance(value, functions):
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
     return CONCATENATORS.get(id(value), value)
 
@@ -336,7 +339,10 @@ def _substitute(found: Name) -> Any:
 def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     """While `function` runs in here, it is traced into `graph`."""
     names = list(reach(function))
-    load({n.code for n in names})
+    codes = {n.code for n in names}
+    load(codes)
+    if any("random" in code.co_names for code in codes):
+        import_module("numpy.random")
     places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
     generators = [(n, repr(_state(n.value))) for n in names if _state(n.value) is not None]
     token = tracing.set(graph)
@@ -361,9 +367,15 @@ def _warn_of_drawn(before: Sequence[tuple[Name, str]]) -> None:
 
 
 def _state(x: Any) -> Any:
-    if isinstance(x, np.random.Generator):
+    random = _random()
+    if random and isinstance(x, random.Generator):
         return x.bit_generator.state
-    return x.get_state(legacy=False) if isinstance(x, np.random.RandomState) else None
+    return x.get_state(legacy=False) if random and isinstance(x, random.RandomState) else None
+
+
+def _random() -> Any:
+    """``np.random``, if somebody has asked for it: NumPy imports it only then, which takes a while."""
+    return sys.modules.get("numpy.random")
 
 
 def _warn(fact: str, where: Where) -> None:

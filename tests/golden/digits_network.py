@@ -40,7 +40,10 @@ def loss_value_and_grad(params, x, labels, decay):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t5 = d_params_1_b = t6 = d_params_0_b = t7 = 0.0
         for i, j, (s1, s2, s3, s4, s5, s6, s7) in _blocks(
-            start, stop, step, 1728,
+            start,
+            stop,
+            step,
+            1728,
             ((64,), 0, float),
             ((10,), 0, float),
             ((1,), 0, float),

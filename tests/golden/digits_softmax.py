@@ -33,7 +33,10 @@ def loss_value_and_grad(params, x, labels, decay):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t3 = d_b = t4 = 0.0
         for i, j, (s1, s2, s3, s4, s5) in _blocks(
-            start, stop, step, 704,
+            start,
+            stop,
+            step,
+            704,
             ((10,), 1, float),
             ((1,), 1, float),
             ((10,), 1, float),

@@ -145,14 +145,15 @@ class Loop:
         return Suite(self._with_buffers("with _scratch(", [rows], f") as {self.buffers}:"), [loop])
 
     def _with_buffers(self, opening: str, first: Sequence[str], closing: str) -> list[str]:
-        """A call that makes buffers, on several lines where one is too long."""
+        """A call that makes buffers, on several lines where one is too long, as formatters lay it out."""
         specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
         groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
-        arguments = [", ".join(first), *(spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups)]
-        line = f"{opening}{', '.join(arguments)}{closing}"
-        if len(line) <= WIDEST:
-            return [line]
-        return [opening, *(f"{INDENT}{argument}," for argument in arguments), closing]
+        arguments = [*first, *(spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups)]
+        line = ", ".join(arguments)
+        if len(opening) + len(line) + len(closing) <= WIDEST:
+            return [f"{opening}{line}{closing}"]
+        lines = [line] if len(line) <= WIDEST else [f"{argument}," for argument in arguments]
+        return [opening, *(INDENT + line for line in lines), closing]
 
     def _call(self) -> list[Assign | Evaluate]:
         """The call of the function for all rows, on one thread or on several."""

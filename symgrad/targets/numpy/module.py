@@ -22,7 +22,6 @@ from symgrad.loops import machine
 from symgrad.loops.loop import LOOP
 from symgrad.ops.control import SCAN
 from symgrad.spelling import call
-from symgrad.targets.numpy import runtime
 from symgrad.targets.numpy.body import Body
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.excerpts import excerpt, imports_of, packages_of, text_of
@@ -127,6 +126,8 @@ def emit(
         *written,
         returns,
     ]
+    from symgrad.targets.numpy import runtime  # as in `names`, where a program is written
+
     defined = {name: getattr(runtime, name) for name in sorted(scope.called)}
     defined |= {name: op.evaluate for op, name in scope.functions.items() if op.written}
     own = {name: op.evaluate for op, name in scope.functions.items() if not op.written}

@@ -7,13 +7,13 @@ import keyword
 from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from typing import NamedTuple
 
 from symgrad.core.graph import Literal, Node, Op
 from symgrad.core.text import CALLED, identifier
 from symgrad.spelling import Name
-from symgrad.targets.numpy import runtime
 from symgrad.targets.numpy.statements import Statement
 
 SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_summaries", "_worst", "_main"})
@@ -21,13 +21,20 @@ SAVED = frozenset({"NDArray", "Any", "__symgrad__", "_selftest", "_numbers", "_s
 
 _USUAL = frozenset({"self", "_", *(name for name in dir(builtins) if name.islower())})
 RESERVED = frozenset(keyword.kwlist) | CALLED | SAVED | _USUAL
-_OF_MODULES = RESERVED | set(vars(runtime)) | {"Path", "_constants", "sys"}  # what stands beside a generated function
+
+
+@cache
+def _of_modules() -> frozenset[str]:
+    """What stands beside a generated function."""
+    from symgrad.targets.numpy import runtime  # with threads, which a mere `import symgrad` does not wait for
+
+    return RESERVED | {*vars(runtime), "Path", "_constants", "sys"}
 
 
 def global_name(text: str, taken: Collection[str] = ()) -> str:
     """A name for a function of the module, as the user calls it unless the module or Python needs that name."""
     name = identifier(text)
-    while name in _OF_MODULES or name in taken:
+    while name in _of_modules() or name in taken:
         name += "_"
     return name
 
