@@ -341,7 +341,8 @@ def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     names = list(reach(function))
     codes = {n.code for n in names}
     load(codes)
-    if any("random" in code.co_names for code in codes):
+    own = [function.__code__] if isinstance(function, FunctionType) else []
+    if any("random" in code.co_names for code in (*codes, *own)):
         import_module("numpy.random")
     places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
     generators = [(n, repr(_state(n.value))) for n in names if _state(n.value) is not None]
