@@ -528,7 +528,7 @@ def test_operations_of_symbolic_sizes():
     assert str(cost_of(graph).flops) == "18*n"
 
 
-def test_outer_products_of_few_numbers_are_products_with_one_column():
+def test_outer_products_of_few_numbers_are_products_with_one_column(usual_sizes):
     """NumPy takes longer to broadcast."""
     outer = lambda a, b: np.outer(a, b)
     a, b = np.arange(3.0), np.arange(1.0, 5)

@@ -48,7 +48,7 @@ def filtered(x, matrices):
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
-def test_systems_with_one_matrix_share_its_inverse(n):
+def test_systems_with_one_matrix_share_its_inverse(n, usual_sizes):
     program = agrees(filtered, *started(n))
     assert systems(program) == (0, 1)
     assert ("_inverse(" in program.source) == (n == 2)
@@ -66,7 +66,7 @@ def one_system(x, matrices):
     return np.sum(x)
 
 
-def test_inverses_of_what_no_turn_changes_are_made_before_the_loop():
+def test_inverses_of_what_no_turn_changes_are_made_before_the_loop(usual_sizes):
     program = agrees(one_system, *started(4))
     forward = program.source.split("np.linalg.inv(")
     assert len(forward) > 2 and "for " in forward[1]

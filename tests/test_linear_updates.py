@@ -137,7 +137,7 @@ def test_second_derivatives_are_those_of_the_program_as_it_is_written(f):
     [(runge_kutta, (1, 1), (1, 1)), (rotated, (1, 1), (1, 1)), (mixed, (1, 1), (1, 1)), (forced, (2, 1), (2, 1))],
     ids=lambda x: getattr(x, "__name__", ""),
 )
-def test_a_turn_is_one_product_there_and_one_back(f, there, back):
+def test_a_turn_is_one_product_there_and_one_back(f, there, back, usual_sizes):
     assert turns(agree(f, PROGRAMS[f])) == [there, back]
 
 
@@ -216,7 +216,7 @@ def test_numbers_do_not_change_the_dtype_of_a_state(dtype):
     assert {x.dtype for x in (value, *gradients)} == {np.dtype(dtype)}
 
 
-def test_the_number_of_turns_may_be_a_symbol():
+def test_the_number_of_turns_may_be_a_symbol(usual_sizes):
     every, args = sg.value_and_grad(rotated, argnums=(0, 1)), PROGRAMS[rotated]
     program = every.compile("float64[n, 3]", "float64[3, 3]")
     assert turns(program) == [(1, 1), (1, 1)]

@@ -69,6 +69,7 @@ class BlockBody(Control):
 
     def _name_inputs(self) -> None:
         taken: set[str] = set()
+        self.fixed |= {x for x, (_, cut) in self.cut.items() if cut is None}
         for x, (name, cut) in self.cut.items():
             local = name if cut is None else self.names.local(f"{name}_")
             self.names.given(x, self.names.fresh(local) if cut is not None and local in taken else local)
