@@ -158,7 +158,7 @@ class Loop(Construct):
             return self._failed(local, self._error)
         if not self.turns.stable:
             return self._turn(local)
-        self.give(self._entry | self.turns.finish(self.given))
+        self.give(self._entry | self.turns.finish())
         return False
 
     def _failed(self, local: dict[str, Any], error: BaseException) -> bool:

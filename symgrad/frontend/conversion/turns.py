@@ -16,7 +16,7 @@ from symgrad.frontend.conversion.containers import watch
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.resized import is_of_turn
-from symgrad.frontend.conversion.sharing import Carried, Sharing
+from symgrad.frontend.conversion.sharing import CarriedArray, Sharing
 from symgrad.frontend.conversion.slots import Slot, Unstable, shown
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held
 from symgrad.frontend.variable import Variable, lift
@@ -98,7 +98,7 @@ class Turns:
         names = [slot for name, slot in self._names.items() if name not in self._own]
         return [*names, *(slot for _, slot in self._places.values())]
 
-    def _shares(self) -> list[Carried]:
+    def _shares(self) -> list[CarriedArray]:
         return [x for slot in self._slots() for x in slot.shares]
 
     def item(self, targets: Sequence[str]) -> Any:
@@ -257,30 +257,18 @@ class Turns:
 
     # ---- all turns
 
-    def finish(self, given: Sequence[str]) -> dict[str, Any]:
+    def finish(self) -> dict[str, Any]:
         """Record the loop: the values of names behind it; containers and memory are set."""
-        graph = self.graph
         lists = [appended for appended, _ in self._lists.values()]
         filled = [appended.items for appended in lists]
         names = [name for name, slot in self._names.items() if not any(slot.before.value is x for x in filled)]
         names = [name for name in names if name not in self._own]
-        slots = [self._names[name] for name in names]
-        slots += [slot for _, slot in (*self._places.values(), *self._memory.values())]
-        slots += [last for _, last in self._lists.values()]
-        leaves = [leaf for slot in slots for leaf in slot.carried]
-        seeds = [seed for slot in slots for seed in slot.seeds]
-        avals = [leaf.aval for leaf in leaves]
-        pairs = zip((y for slot in slots for y in slot.results), avals, strict=True)
-        results = [promoted(graph, y, aval) for y, aval in pairs if aval is not None]
-        init = [promoted(graph, leaf.node, leaf.aval) for leaf in leaves if leaf.node and leaf.aval]
-        length = UNBOUNDED if self._items is None else self._items.length
+        named = [*(self._names[name] for name in names), *(slot for _, slot in self._places.values())]
+        slots = [*named, *(slot for _, slot in self._memory.values()), *(last for _, last in self._lists.values())]
         rows = [appended.rows() for appended in lists]
-        stacked = [*dict.fromkeys(y for ys in rows for y in ys)]
-        results += stacked
-        turn = Turn(seeds, self.place, self.slices, results, self._test())
-        final, stacks, _ = recorded(graph, turn, init, length, self._cut(length), {"place": self._at.name})
+        final, stacks = self._recorded(slots, [*dict.fromkeys(y for ys in rows for y in ys)])
         rest, finals = iter(final), list[Any]()
-        shares = [x for slot in slots[: len(names) + len(self._places)] for x in slot.shares]
+        shares = [x for slot in named for x in slot.shares]
         values = {name: self._names[name].result(rest, finals) for name in names}
         bound = [(Place(None, name, name), self._names[name], x) for name, x in values.items()]
         bound += [(place, slot, slot.result(rest, finals)) for place, slot in self._places.values()]
@@ -291,20 +279,43 @@ class Turns:
         for root, slot in self._memory.values():
             root.rebind(slot.result(rest, []).node)
         for appended, ys in zip(lists, rows, strict=True):
-            made = appended.behind([stacks[stacked.index(y)] for y in ys])
+            made = appended.behind([stacks[y] for y in ys])
             values |= {name: made for name, slot in self._names.items() if slot.before.value is appended.items}
             for home in appended.homes:
                 home.put(made)
+        self._note_sharing(bound, shares, finals)
+        return self._own | values
+
+    @property
+    def _length(self) -> Any:
+        return UNBOUNDED if self._items is None else self._items.length
+
+    def _recorded(self, slots: Sequence[Slot], stacked: Sequence[Node]) -> tuple[Sequence[Variable], dict[Node, Any]]:
+        """The node of the loop: what it carries in the end, and the stacks of values of turns."""
+        leaves = [leaf for slot in slots for leaf in slot.carried]
+        seeds = [seed for slot in slots for seed in slot.seeds]
+        pairs = zip((y for slot in slots for y in slot.results), [leaf.aval for leaf in leaves], strict=True)
+        results = [promoted(self.graph, y, aval) for y, aval in pairs if aval is not None]
+        init = [promoted(self.graph, leaf.node, leaf.aval) for leaf in leaves if leaf.node and leaf.aval]
+        turn = Turn(seeds, self.place, self.slices, [*results, *stacked], self._test())
+        final, stacks, _ = recorded(
+            self.graph, turn, init, self._length, self._cut(self._length), {"place": self._at.name}
+        )
+        return final, dict(zip(stacked, stacks, strict=True))
+
+    def _note_sharing(
+        self, bound: Sequence[tuple[Place, Slot, Any]], shares: Sequence[CarriedArray], finals: Sequence[Any]
+    ) -> None:
+        """Note what arrays and containers behind the loop are other names of."""
         for x, reason in self._doubts.values():
             x.doubt(reason)
-        for appended in lists:
+        for appended, _ in self._lists.values():
             appended.link(shares, finals, self._run.since)
-        sure = isinstance(length, int) and length > 0
+        sure = isinstance(self._length, int) and self._length > 0
         self._sharing.behind(shares, finals, sure)
         for place, slot, x in bound if not sure else ():
             if slot.before.bound and not slot.before.is_leaf:
-                watch(graph, self._run, place, x, slot.before.value)
-        return self._own | values
+                watch(self.graph, self._run, place, x, slot.before.value)
 
     def _cut(self, length: Any) -> list[Any]:
         """The arrays that are sliced, of the length of the loop."""
