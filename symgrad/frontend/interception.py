@@ -244,7 +244,7 @@ class Place(NamedTuple):
 
 
 class Exchanged:
-    """The places that traces, of any thread, have exchanged for now: what the first found is put back by the last."""
+    """The places that running traces, of any thread, have exchanged: what the first found is put back by the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

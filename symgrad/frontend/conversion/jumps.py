@@ -19,7 +19,7 @@ RETURNED, RESULT, STOPPED, SKIPPED = ".returned", ".result", ".stopped", ".skipp
 
 VALUE = ".value"
 """What a conditional expression gives."""
-ITEM = ".item"
+APPENDED = ".item"
 """What a branch appends to a list."""
 
 _LOOPS = (ast.For, ast.While)
@@ -27,7 +27,7 @@ _LOOPS = (ast.For, ast.While)
 
 def label(graph: Graph, node: Node, name: str) -> None:
     """Name a node as the source shall have it: flags and results are names of the program, too."""
-    shown = name.lstrip(".").rstrip("0123456789") if name.startswith((RETURNED, RESULT, STOPPED, ITEM)) else name
+    shown = name.lstrip(".").rstrip("0123456789") if name.startswith((RETURNED, RESULT, STOPPED, APPENDED)) else name
     if not shown.startswith("."):
         graph.label(node, shown)
 

@@ -14,7 +14,7 @@ from symgrad.core.sizes import is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
 from symgrad.frontend.conversion.merging import is_numeric
-from symgrad.frontend.conversion.sharing import Carried, is_array
+from symgrad.frontend.conversion.sharing import CarriedArray, is_array
 from symgrad.frontend.conversion.state import ELSEWHERE, Held, Pending, Place, Unread, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
@@ -170,7 +170,7 @@ class Appended:
         values = [promoted(self.graph, x, x.aval._replace(weak=False)) for x in nodes]
         return [*values, *(lift(self.graph, x) for x in self._there if x is not None)]
 
-    def check(self, carried: Sequence[Carried], spoilt: Collection[int]) -> None:
+    def check(self, carried: Sequence[CarriedArray], spoilt: Collection[int]) -> None:
         """Raise if turns write into what they have appended; `spoilt` is older memory that they change."""
         for x in self.arrays:
             written = any(id(y) in spoilt for y in x.kin)
@@ -180,7 +180,7 @@ class Appended:
                     "Append a copy: x.append(y.copy()).",
                 )
 
-    def link(self, carried: Sequence[Carried], finals: Sequence[Any], since: int) -> None:
+    def link(self, carried: Sequence[CarriedArray], finals: Sequence[Any], since: int) -> None:
         """Note what the rows are other names of: of carried arrays, which have become `finals`, and of older ones."""
         for x in self.arrays:
             others = [z for y, z in zip(carried, finals, strict=True) if is_array(y.after) and x.is_kin(y.after)]

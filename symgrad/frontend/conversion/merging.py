@@ -16,7 +16,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch
-from symgrad.frontend.conversion.jumps import ITEM, called_by, label
+from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.sharing import relate
 from symgrad.frontend.conversion.state import (
     UNDEFINED,
@@ -69,7 +69,6 @@ class Merging:
         self._containers: list[tuple[Place, Any, Any, Any]] = []  # where they are, chosen, and what they are of
         self._then: list[Node] = []
         self._other: list[Node] = []
-        self._done: list[Callable[[Sequence[Any]], None]] = []
         self._results: list[Any] = []
 
     def choose(self) -> None:
@@ -117,7 +116,7 @@ class Merging:
         sides = [x.value if isinstance(x.value, Pending) else Pending(x.value, None, False) for x in (then, other)]
         many, form = any(side.many for side in sides), max(side.form for side in sides)
         (x, y), (in_x, in_y) = [held(z.value) for z in sides], [held(_there(z, sides, many)) for z in sides]
-        value, there = self.pick(ITEM, x, y), self.pick(".there", in_x, in_y)
+        value, there = self.pick(APPENDED, x, y), self.pick(".there", in_x, in_y)
         return lambda: Pending(value(), there(), many, form)
 
     def node(self, name: str, then: Node, other: Node) -> Callable[[], Any]:

@@ -39,7 +39,7 @@ def _lock(x: Memory, reason: str) -> None:
         x.owner.lock(reason)
 
 
-class Carried:
+class CarriedArray:
     """An array that a loop carries.
 
     Attributes
@@ -69,12 +69,12 @@ class Sharing:
         self._pairs: dict[tuple[Any, Any], None] = {}
         self._locks: dict[Any, str] = {}
 
-    def begin(self, carried: Sequence[Carried]) -> None:
+    def begin(self, carried: Sequence[CarriedArray]) -> None:
         """Link the stand-ins of a turn."""
         relate((x.stand_in, [[x.before] if is_array(x.before) else []]) for x in carried)
         self._link([(x.key, x.stand_in) for x in carried])
 
-    def end(self, carried: Sequence[Carried], since: int) -> bool:
+    def end(self, carried: Sequence[CarriedArray], since: int) -> bool:
         """Look at what a turn has made of them; whether that is known already."""
         before = self._state()
         arrays = [x for x in carried if is_array(x.after)]
@@ -91,7 +91,7 @@ class Sharing:
                 self._locks.setdefault(x.key, reason)
         return before == self._state()
 
-    def behind(self, carried: Sequence[Carried], finals: Sequence[Any], sure: bool) -> None:
+    def behind(self, carried: Sequence[CarriedArray], finals: Sequence[Any], sure: bool) -> None:
         """Link the arrays behind the loop, where it is not `sure` that there is a turn to what they were before it."""
         found = [(x, y) for x, y in zip(carried, finals, strict=True) if is_array(y) and y is not x.before]
         if not sure:

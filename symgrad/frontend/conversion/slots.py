@@ -15,7 +15,7 @@ from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import described, filler, is_numeric
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
-from symgrad.frontend.conversion.sharing import Carried
+from symgrad.frontend.conversion.sharing import CarriedArray
 from symgrad.frontend.conversion.state import Held, is_same
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
@@ -115,13 +115,15 @@ class Slot:
         return all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
 
     @property
-    def shares(self) -> list[Carried]:
+    def shares(self) -> list[CarriedArray]:
         """The arrays and numbers that it carries, and what a turn makes of them, once one has been traced."""
         if len(self.arrays) < len(self.carried):  # it is bound in a turn for the first time
             return []
         befores = [x.before if self.before.bound else None for x in self.carried]
         afters = [x for x, _, _ in self.outs] or [None] * len(befores)
-        return [Carried((id(self), i), *each) for i, each in enumerate(zip(befores, self.arrays, afters, strict=True))]
+        return [
+            CarriedArray((id(self), i), *each) for i, each in enumerate(zip(befores, self.arrays, afters, strict=True))
+        ]
 
     def result(self, final: Iterator[Variable], finals: list[Any]) -> Any:
         """The value behind the loop, of what is carried in the end; its arrays and numbers are noted in `finals`."""
