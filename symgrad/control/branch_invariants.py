@@ -6,12 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from symgrad.control.opened import Opened
-from symgrad.control.surroundings import Surrounded
+from symgrad.control.surroundings import Surrounded, surrounded
 from symgrad.core.graph import Aval, Graph, Node, depends
 from symgrad.core.region import Region, map_regions, regions_of
-from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, may_fail
-from symgrad.rewrite.engine import Made, copied
 
 
 def ahead_of_branches(loop: Opened) -> Opened:
@@ -21,22 +19,11 @@ def ahead_of_branches(loop: Opened) -> Opened:
 
 
 def _ahead(graph: Graph, fixed: Collection[Node], stays: Callable[[Node], bool]) -> Graph:
-    branches = [node for node in graph.compound if node.op is COND]
-    if not branches:
+    if not any(node.op is COND for node in graph.compound):
         return graph
     moving = depends(graph.live, [x for x in graph.inputs if x not in fixed])
-    read: list[Node] = []
-
-    def reading(node: Node) -> Made:
-        def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
-            branch = _Branch(new, node, image, [x not in moving for x in node.inputs[1:]], stays)
-            read.extend(branch.outside)
-            return Variable(new, branch.appended())
-
-        return made
-
-    after = copied(graph, {node: reading(node) for node in branches})
-    return after if read else graph
+    still = lambda node: [x not in moving for x in node.inputs[1:]]
+    return surrounded(graph, lambda new, node, image: _Branch(new, node, image, still(node), stays))
 
 
 class _Branch(Surrounded):

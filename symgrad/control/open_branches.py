@@ -15,7 +15,7 @@ from symgrad.core.graph import ITEM, Graph, Node, Op
 from symgrad.core.region import Region, closed, inline, regions_of
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND, SCAN
-from symgrad.ops.control_parts import loop_of
+from symgrad.ops.control_parts import branch_of, loop_of
 from symgrad.rewrite.engine import Made, copied, in_bodies
 
 _T = TypeVar("_T")
@@ -40,9 +40,9 @@ def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, 
     @wraps(step)
     def taken(graph: Graph, numerics: str = "stable") -> Graph:
         instead = {node: _opened(node) for node in graph.compound if node.op is COND and _goes_through_turns(node)}
-        return (
-            in_bodies(_closed)(step(copied(graph, instead), numerics), numerics) if instead else step(graph, numerics)
-        )
+        if not instead:
+            return step(graph, numerics)
+        return in_bodies(_closed)(step(copied(graph, instead), numerics), numerics)
 
     return taken
 
@@ -77,8 +77,8 @@ def _opened(node: Node) -> Made:
 
 def _inlined(graph: Graph, node: Node, operands: Sequence[Node]) -> Iterator[list[Node]]:
     """The results of both sides of a branch, computed in a graph."""
-    sides: dict[str, Region] = dict(node.params)
-    for side in (sides["then"], sides["other"]):
+    branch = branch_of(node)
+    for side in (branch.then, branch.other):
         image = inline(graph, side, operands)
         side.label(graph, image)
         yield [image[y] for y in side.results]
@@ -88,10 +88,7 @@ def _closed(graph: Graph, numerics: str = "stable") -> Graph:
     """The graph with branches again, of which each side computes what nothing else needs."""
     outside = _outside(graph)
     instead = {node: _branch(graph, node, outside) for node in graph.compound if node.op is CHOSEN and node in outside}
-    if not instead:
-        return graph
-    inputs = set(graph.inputs)
-    return copied(graph, instead, [*graph.inputs, *(x for x in graph.live if x in outside and x not in inputs)])
+    return copied(graph, instead, [x for x in graph.order if x in outside]) if instead else graph
 
 
 def _outside(graph: Graph) -> set[Node]:

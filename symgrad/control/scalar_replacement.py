@@ -129,7 +129,7 @@ def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: st
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         each = []
         for i, place in enumerate(np.ndindex(shape), first):
-            number = graph.add(ITEM, (image[node],), (("index", i),))
+            number = graph.item(image[node], i)
             each.append(Variable(graph, number))
             if name is not None:
                 graph.label(number, numbered(name, place))
@@ -300,7 +300,7 @@ def _results(graph: Graph, node: Node, avals: Any, stacks: Container[int]) -> li
     places = count()
 
     def items(shape: tuple[Any, ...]) -> np.ndarray:
-        nodes = [graph.add(ITEM, (node,), (("index", next(places)),)) for _ in np.ndindex(shape)]
+        nodes = [graph.item(node, next(places)) for _ in np.ndindex(shape)]
         return array_of(graph, nodes, shape)
 
     return [Rows(items(y.shape[1:])) if i in stacks else items(y.shape) for i, y in enumerate(avals)]

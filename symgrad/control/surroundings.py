@@ -5,7 +5,7 @@ So a loop that a branch needs more of, as a derivative in it does, gives more wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from symgrad.analysis.values import is_known
@@ -60,19 +60,26 @@ def without_aliases(graph: Graph, numerics: str = "stable") -> Graph:
 
 def read_surroundings(graph: Graph, numerics: str = "stable") -> Graph:
     """Branches that read what the graph has computed, and loops in it that give what branches need more of them."""
-    read: list[Node] = []
     along: dict[Node, list[Loop]] = {}
+    after = surrounded(graph, lambda new, node, image: _WithLoops(new, node, image, along))
+    return graph if after is graph else fuse_loops(after)
+
+
+def surrounded(graph: Graph, branch: Callable[[Graph, Node, Mapping[Node, Node]], Surrounded]) -> Graph:
+    """A graph with its branches as `branch` has them in the new one, if one of these reads something there."""
+    branches = [node for node in graph.compound if node.op is COND]
+    read: list[Node] = []
 
     def reading(node: Node) -> Made:
         def made(new: Graph, image: Mapping[Node, Node]) -> Variable:
-            branch = _WithLoops(new, node, image, along)
-            read.extend(branch.outside)
-            return Variable(new, branch.appended())
+            found = branch(new, node, image)
+            read.extend(found.outside)
+            return Variable(new, found.appended())
 
         return made
 
-    after = copied(graph, {node: reading(node) for node in graph.compound if node.op is COND})
-    return fuse_loops(after) if read else graph
+    after = copied(graph, {node: reading(node) for node in branches}) if branches else graph
+    return after if read else graph
 
 
 class Surrounded:
