@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from symgrad.core.graph import Graph, Node
 from symgrad.frontend.conversion.scopes import SCOPES, within
-from symgrad.frontend.conversion.templates import RUNTIME, expression
+from symgrad.frontend.conversion.templates import RUNTIME, Located, expression
 
 RETURNED, RESULT, STOPPED, SKIPPED = ".returned", ".result", ".stopped", ".skipped"
 """What the function returns, and the flags: names with a dot are nobody's."""
@@ -41,7 +41,7 @@ class Unconvertible(Exception):
     """A function stays as it is written."""
 
 
-def assign(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
+def assign(name: str, value: ast.expr, at: Located) -> ast.stmt:
     """``name = value``"""
     statement = ast.Assign([ast.Name(name, ast.Store())], value)
     return ast.fix_missing_locations(ast.copy_location(statement, at))
@@ -114,7 +114,7 @@ def _jumps_of(nodes: Sequence[ast.AST]) -> list[ast.AST]:
     return found
 
 
-def going_on(flags: Sequence[str], at: ast.AST) -> ast.expr:
+def going_on(flags: Sequence[str], at: Located) -> ast.expr:
     """Whether none of these flags is up."""
     return expression("SG.going_on(FLAGS)", at, SG=RUNTIME, FLAGS=[ast.Name(flag, ast.Load()) for flag in flags])
 
@@ -153,7 +153,7 @@ class _Jumps:
         kind = STOPPED if isinstance(statement, ast.Break) else SKIPPED
         return [assign(f"{kind}{loop}", up, statement)]
 
-    def guarded(self, flags: Sequence[str], body: list[ast.stmt], at: ast.AST) -> ast.stmt:
+    def guarded(self, flags: Sequence[str], body: list[ast.stmt], at: Located) -> ast.stmt:
         return ast.copy_location(ast.If(going_on(flags, at), body, []), at)
 
     def statement(self, statement: ast.stmt, loop: int | None) -> list[ast.stmt]:

@@ -23,7 +23,7 @@ from symgrad.frontend.conversion.liveness import Liveness, State
 from symgrad.frontend.conversion.scopes import bound, captured, parameters, within
 from symgrad.frontend.conversion.source import Definition
 from symgrad.frontend.conversion.state import CONSTRUCT
-from symgrad.frontend.conversion.templates import RUNTIME, expression, statements
+from symgrad.frontend.conversion.templates import RUNTIME, Located, expression, statements
 
 _BRANCH = """
 HERE = SG.Branch(TEST, KEPT, GIVEN)
@@ -308,7 +308,7 @@ class _Lowering(ast.NodeTransformer):
         return expression(template, node, SG=RUNTIME, A=node.left, B=node.comparators[0], STEP=steps[0], PAIRS=pairs)
 
 
-def _comparison(at: ast.AST, left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
+def _comparison(at: Located, left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
     names = {ast.In: "inside", ast.NotIn: "outside", ast.Is: "same", ast.IsNot: "other"}
     nothing = any(isinstance(x, ast.Constant) and x.value is None for x in (left, right))
     if type(op) not in names or (isinstance(op, (ast.Is, ast.IsNot)) and not nothing):
@@ -316,7 +316,7 @@ def _comparison(at: ast.AST, left: ast.expr, op: ast.cmpop, right: ast.expr) -> 
     return expression(f"SG.{names[type(op)]}(A, B)", at, SG=RUNTIME, A=left, B=right)
 
 
-def _argument(name: str, at: ast.AST) -> ast.expr:
+def _argument(name: str, at: Located) -> ast.expr:
     return ast.copy_location(ast.Name(name, ast.Load()), at)
 
 
@@ -326,11 +326,11 @@ def _is_bound_to_its_place(*nodes: ast.expr) -> bool:
     return any(isinstance(n, _OWN) or (isinstance(n, ast.Name) and n.id == "super") for n in inside)
 
 
-def _constant(names: Sequence[str], at: ast.AST) -> ast.expr:
+def _constant(names: Sequence[str], at: Located) -> ast.expr:
     return ast.copy_location(ast.Tuple([ast.copy_location(ast.Constant(n), at) for n in names], ast.Load()), at)
 
 
-def _set(here: str, names: Sequence[str], at: ast.AST) -> list[ast.stmt]:
+def _set(here: str, names: Sequence[str], at: Located) -> list[ast.stmt]:
     """Statements that give names the values that the construct has for them."""
     if not names:
         return [ast.copy_location(ast.Pass(), at)]

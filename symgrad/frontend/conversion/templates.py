@@ -10,19 +10,21 @@ from functools import cache
 RUNTIME = ".symgrad"
 """The free variable of converted functions that has the module `runtime`; a name with a dot is nobody's."""
 
+Located = ast.stmt | ast.expr  # what has a line
 Part = str | ast.expr | Sequence[ast.expr] | Sequence[ast.stmt]
 
 
-def statements(template: str, at: ast.AST, **parts: Part) -> list[ast.stmt]:
-    """The statements of a template; all that is not put in stands at the line of `at`."""
+def statements(template: str, at: Located, **parts: Part) -> list[ast.stmt]:
+    """The statements of a template; all that is not put in stands at the first line of `at`."""
     body = [copy.deepcopy(statement) for statement in _parsed(template)]
+    head = ast.Pass(lineno=at.lineno, end_lineno=at.lineno, col_offset=at.col_offset, end_col_offset=at.col_offset)
     for node in (node for statement in body for node in ast.walk(statement)):
         if "lineno" in node._attributes:
-            ast.copy_location(node, at)
+            ast.copy_location(node, head)  # not of a whole loop: Python says that a method is called in its last line
     return _Filling(parts).filled(body)
 
 
-def expression(template: str, at: ast.AST, **parts: Part) -> ast.expr:
+def expression(template: str, at: Located, **parts: Part) -> ast.expr:
     """The expression of a template."""
     (statement,) = statements(template, at, **parts)
     assert isinstance(statement, ast.Expr)
