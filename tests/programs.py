@@ -1,4 +1,4 @@
-"""The checks of `oracle` and `sweep` for functions that find NumPy and SciPy as traced programs do."""
+"""The checks of `oracle` and `sweep` for functions that find NumPy and SciPy as traced programs do; their source."""
 
 from functools import wraps
 
@@ -33,3 +33,8 @@ def check_derivatives(f, *args, **kwargs):
 
 def check_batch(f, *args):
     sweep.check_batch(plain(f), *args)
+
+
+def without_comments(source):
+    """The lines of a source that run."""
+    return "".join(line for line in source.splitlines(keepends=True) if not line.lstrip().startswith("#"))

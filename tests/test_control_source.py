@@ -598,3 +598,75 @@ def test_an_integer_that_is_given_on_remains_one(level):
         return x * n, n
 
     assert_runs(lambda x: f(x, 3), 1.5, levels=[level])
+
+
+def test_comments_quote_the_line_in_which_a_loop_begins():
+    def relax(x, rate):
+        for _ in range(30):
+            x = x - rate * np.sin(x)
+            if np.sum(x) < 0:
+                x = x + 1.0
+                x = x * 0.5
+        while np.sum(x) > 2:
+            x = x * 0.75
+            x = x - 0.125
+        return x
+
+    source = sg.compile(relax, optimize=1).source("float64[3]", "float64[]")
+    comments = [line.strip().partition("  ")[2] for line in source.splitlines() if line.strip().startswith("#")]
+    heads = ["for _ in range(30):", "if np.sum(x) < 0:", "while np.sum(x) > 2:"]
+    assert [comment for comment in comments if comment.endswith(":")] == heads
+    assert not [comment for comment in comments if "source(" in comment]
+
+
+def test_what_stages_make_is_of_no_line_but_the_programs():
+    def moved(a, n):
+        x = a
+        for _ in range(n):
+            x = x - (x * x - a) / (2 * x)
+        return x * n
+
+    for level in (0, 1, 2):
+        source = sg.value_and_grad(moved, optimize=level).source(2.0, 40)
+        assert "value_and_grad(moved" not in source
+
+
+# ---- numbers of Python's
+
+
+def newton(a):
+    x = a
+    while abs(x * x - a) > 1e-9 * a:
+        x = x - (x - a / x) / 2
+    return x
+
+
+def test_lists_keep_numbers_of_python_as_they_are():
+    body = sg.grad(newton, optimize=1).source(2.0).split("while ")[-1]
+    assert ".append(" in body and "np.float64(t" not in body and "float(t" not in body.replace("np.float64(", "")
+    np.testing.assert_allclose(sg.grad(newton, optimize=1)(2.0), 0.5 / np.sqrt(2.0), rtol=1e-6)
+
+
+def test_numbers_of_python_in_lists_widen_nothing():
+    def f(x, y, n):
+        for _ in range(n):
+            x = x * x / 2.0
+            y = y * x
+        return y * x
+
+    for level in (0, 1, 2):
+        found = sg.grad(f, (0, 1), optimize=level)(1.5, np.float32(2.0), 20)
+        wanted = sg.grad(f, (0, 1), loops="unroll", optimize=0)(1.5, np.float32(2.0), 20)
+        for x, y in zip(found, wanted, strict=True):
+            assert x.dtype == y.dtype
+            np.testing.assert_allclose(x, y, rtol=1e-5)
+
+
+def test_a_division_that_python_does_is_derived_with_its_numbers():
+    quotient = sg.grad(lambda a, b: a / b, (0, 1), optimize=1)
+    assert "float64(b" not in quotient.source(2.0, 3.0)
+    with pytest.raises(ZeroDivisionError):
+        quotient(1.0, 0.0)
+    root = sg.grad(lambda a: a**0.5)  # which does not raise at 0, where the derivative is infinite
+    with np.errstate(divide="ignore"):
+        assert root(0.0) == np.inf

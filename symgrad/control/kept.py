@@ -154,7 +154,8 @@ class _Joint:
         root = memory_of(x)
         if root is not x and (root in self.given.carry or root.op.assigns):
             return self.graph.add(COPY, (x,), (), x.where)
-        return promoted(self.graph, x, x.aval._replace(weak=False))
+        with self.graph.located(x.where):
+            return promoted(self.graph, x, x.aval._replace(weak=False))
 
     def loop_back(self, places: Mapping[Node, int]) -> Opened:
         """The loop that runs backwards, its turn in a graph of its own; it slices the stacks of what is kept."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
@@ -274,6 +275,15 @@ class Graph:
         node = self._interned[key] = Node(len(self.nodes), op, inputs, params, aval, where)
         self.nodes.append(node)
         return node
+
+    @contextmanager
+    def located(self, where: Where | None) -> Iterator[None]:
+        """What is made inside comes from there, rather than from the line that is running."""
+        before, self.provenance = self.provenance, where
+        try:
+            yield
+        finally:
+            self.provenance = before
 
     def known(self, op: Op, inputs: tuple[Node, ...], params: Params = ()) -> Node | None:
         """The node of `op` on `inputs`, if it is there."""

@@ -73,11 +73,8 @@ def _check_floating(outputs: Sequence[Node], wrt: Sequence[Node]) -> None:
 @contextmanager
 def _deriving(graph: Graph, node: Node) -> Iterator[Variable]:
     """Nodes made inside are derivatives of `node`, or by it."""
-    before, graph.provenance = graph.provenance, node.where._replace(of=node, again=False)
-    try:
+    with graph.located(node.where._replace(of=node, again=False)):
         yield Variable(graph, node)
-    finally:
-        graph.provenance = before
 
 
 def _along_unit_vectors(

@@ -7,6 +7,7 @@ import numpy as np
 from symgrad.core.graph import CONSTANT, Graph, Node
 from symgrad.frontend.variable import Variable
 from symgrad.ops.dtypes import operand_dtypes
+from symgrad.ops.elementwise import POWER
 
 
 def converted(node: Node, graph: Graph) -> list[Variable]:
@@ -19,9 +20,13 @@ def converted(node: Node, graph: Graph) -> list[Variable]:
 
 
 def _number(graph: Graph, x: Node, user: Node) -> Variable:
-    """A number of Python's; as NumPy's where 1 / 0.0 would raise, since a derivative is infinite there."""
+    """A number of Python's; as NumPy's where 1 / 0.0 would raise, since a derivative is infinite there.
+
+    Where the operator itself divides numbers of Python's it has raised before its derivative is asked for.
+    """
     value = Variable(graph, x)
-    if not user.op.singular or x.op is CONSTANT or x.aval.dtype.kind != "f" or user.aval.dtype.kind != "f":
+    raised = user.aval.weak and user.op.pole is not None and user.op is not POWER  # which is 1 at 0.0 ** 0
+    if raised or not user.op.singular or x.op is CONSTANT or x.aval.dtype.kind != "f" or user.aval.dtype.kind != "f":
         return value
     return value.astype(user.aval.dtype)
 

@@ -84,15 +84,13 @@ def pullback(
     ----------
     Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 3.
     """
-    before, nodes = graph.provenance, reached(outputs)
+    nodes = reached(outputs)
     seeds = [Cotangent(Variable(graph, g)) for g in cotangents]
     order, labels = (1 + max(map(order_of, nodes)), set(graph.names.values())) if named else (0, set())
     run = _Pullback(graph, map(key_of, wrt), order, labels, map(key_of, stop), hazards or Hazards(graph), forward)
-    try:
+    with graph.located(graph.provenance):
         found = run.through(nodes, list(zip(outputs, seeds, strict=True)))
         return [found[key].settled().node if (key := key_of(x)) in found else None for x in wrt]
-    finally:
-        graph.provenance = before
 
 
 def pushforward(

@@ -68,7 +68,7 @@ def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:
     given, made = ({x for each in chosen for x in each[i]} for i in range(2))
     new = copied(graph, _instead(nodes, graph.outputs, given, made))
     pairs = zip(graph.outputs, new.outputs, strict=True)
-    new.outputs = [new.add(COPY, (image,)) if y in made else image for y, image in pairs]
+    new.outputs = [new.add(COPY, (image,), (), y.where) if y in made else image for y, image in pairs]
     return new
 
 

@@ -41,11 +41,8 @@ STOP = operator(
 def marked(x, lock=""):
     """`x` under an identity of its own, with the reason why it cannot be written into."""
     graph = x.graph
-    before, graph.provenance = graph.provenance, x.node.where  # it is not the running line that makes it
-    try:
+    with graph.located(x.node.where):
         result = ALIAS(x, tag=len(graph.nodes))
-    finally:
-        graph.provenance = before
     result._lock = x._lock or lock
     return result
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import Graph, Node, tracing
+from symgrad.core.graph import Node, tracing
 from symgrad.core.options import current
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import product, render_tuple, same_shape
@@ -30,16 +29,6 @@ from symgrad.pipeline import canonicalised
 from symgrad.transforms.wrt import Choice, below, part_at, with_parents
 
 MOST_LISTED = 8  # names in a message
-
-
-@contextmanager
-def provenance(graph: Graph, where: Where) -> Iterator[None]:
-    """What is made inside comes from there, rather than from the line that is running."""
-    before, graph.provenance = graph.provenance, where
-    try:
-        yield
-    finally:
-        graph.provenance = before
 
 
 class _Part(NamedTuple):
@@ -145,7 +134,7 @@ class Differentiation:
         )
 
     def _constant(self, x: Any) -> Variable:
-        with provenance(self.graph, self._where):
+        with self.graph.located(self._where):
             return Variable(self.graph, self.graph.constant(x))
 
     # ---- derivatives
@@ -185,7 +174,7 @@ class Differentiation:
                     self._where,
                 )
         check_floating(out, f"{what}: no derivative of the result of {self._name}", self._where)
-        with provenance(self.graph, self._where):
+        with self.graph.located(self._where):
             return np.sum(out)
 
     def gradients(self, value: Variable) -> Any:
@@ -194,7 +183,7 @@ class Differentiation:
 
     def pullback(self, outputs: Sequence[Node], cotangents: Sequence[Node], named: bool = False) -> Any:
         """Cotangents of what was chosen, in trees like it."""
-        with provenance(self.graph, self._where):
+        with self.graph.located(self._where):
             found = pullback(self.graph, outputs, cotangents, [x.node for x in self.chosen], named)
             return self._arranged([self._or_zeros(i, g) for i, g in enumerate(found)])
 
@@ -215,7 +204,7 @@ class Differentiation:
             check_floating(y, fact, self._where)
             outputs.append(y.node)
         wrt = [x.node for x in self.chosen]
-        with provenance(self.graph, self._where):
+        with self.graph.located(self._where):
             rows = (jacobian_rev if _backward(mode, outputs, wrt) else jacobian_fwd)(self.graph, outputs, wrt)
         for block in (x for row in rows for x in row if x.inputs):
             self.graph.label(block, name)

@@ -53,10 +53,11 @@ class Loop(Stacks):
         self.results, self.last = graph.outputs[: self.carried], self.items.get(len(graph.outputs))
         behind = range(self.carried, len(graph.outputs))
         self.stacked = {self.items[i]: graph.outputs[i] for i in behind if i in self.items}
+        self.lists = {x for x in self.stacked if self._readers(x) is not None}
+        self._keep_pythons()
         self.part = self._part(loop.body, [*self.results, *self.stacked.values()])
         fixed = self.part.given[len(self.part.given) - len(loop.others) :]
         self.part.know_from(outer, dict(zip(loop.others, fixed, strict=True)))
-        self.lists = {x for x in self.stacked if self._readers(x) is not None}
         self.joint: dict[Node, str | None] = dict.fromkeys(self._join())  # one list, and what its rows are called
         self.test = None if loop.test is None else self._part(loop.test, loop.test.body.outputs)
         self.part.referred = [*self.results, *(y for x, y in self.stacked.items() if self.is_listed(x))]
@@ -99,6 +100,7 @@ class Loop(Stacks):
         ranges = self.reverse or self.place is not None
         self.is_while = number(self.length) == UNBOUNDED or (bool(counts) and not ranges)
         self.rows = part.given[self.carried + 1 :][: len(self.slices)]
+        part.pythons |= {x for x, of in zip(self.rows, self.slices, strict=True) if of in outer.pythons}
         used = [x for x in self.rows if part.reads(x)]
         asked = any(each.reads(each.given[self.carried]) for each in (part, self.test) if each)
         asked = asked or self.place is not None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from symgrad.analysis.uses import users_of
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Node
 from symgrad.core.region import regions_of
-from symgrad.ops.control import COND, SCAN
+from symgrad.ops.astype import ASTYPE
+from symgrad.ops.control import COND, NUMBER, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.spelling import Code, Name, call, spell_dtype, spell_param
 from symgrad.targets.numpy.body import Expr
@@ -33,13 +34,34 @@ class Stacks:
     last: Node | None
     results: Sequence[Node]
     names: list[Name]  # of what is carried
-    stacked: Mapping[Node, Node]
+    stacked: dict[Node, Node]
     lists: set[Node]
     joint: dict[Node, str | None]  # one list, and what its rows are called
 
     def _readers(self, item: Node) -> list[Node] | None:
         """The loops that read a stack, row by row, if nothing else does: then it is a list."""
         return readers_of(item, self.outer.uses[item], self.outer.outputs)
+
+    def _keep_pythons(self) -> None:
+        """Let lists have Python's numbers as they are, where those that read them take them for such."""
+        for item in self.lists:
+            y = self.stacked[item]
+            if y.op is ASTYPE and y.inputs[0].aval == y.aval._replace(weak=True) and self._are_taken(item):
+                self.stacked[item] = y.inputs[0]
+                self.outer.pythons.add(item)
+
+    def _are_taken(self, item: Node) -> bool:
+        """Whether every loop that reads a stack makes Python's numbers of its rows."""
+        for user in self.outer.uses[item]:
+            if user.op is not SCAN:
+                return False
+            body = loop_of(user).body
+            rows = {row for row, x in zip(body.parameters, user.inputs, strict=True) if x is item}
+            if any(x.op is not NUMBER and not rows.isdisjoint(x.inputs) for x in body.nodes):
+                return False
+            if not rows.isdisjoint(body.results):
+                return False
+        return True
 
     def _begin_stack(self, item: Node) -> Name:
         """The array that turns fill, or a list where only they tell how many they are."""

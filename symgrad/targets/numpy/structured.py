@@ -16,7 +16,7 @@ from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import Size, is_counted
-from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control import COND, NUMBER, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD
 from symgrad.spelling import ATOM, Code, Name, call, several
@@ -79,6 +79,7 @@ class Structured(Body):
         self.is_side = False  # whether it is one side of a branch
         self.fixed: set[Node] = set()  # those of which the names are somebody else's
         self.lists: set[Node] = set()  # stacks that are lists
+        self.pythons: set[Node] = set()  # lists of Python's numbers, and rows of such
         self.together: dict[Node, Together] = {}  # those that are one list
         self.counted: dict[Node, Size | None] = {}  # parameters that are numbers of turns, and the sizes that those are
         self.is_part = False  # whether results go elsewhere than to the caller
@@ -90,7 +91,10 @@ class Structured(Body):
         self.residents: dict[Hashable, Node] = {}  # of such arrays what they hold
 
     def visit(self, node: Node) -> None:
-        super().visit(node)
+        if node.op is NUMBER and node.inputs[0] in self.pythons:
+            self.pending[node] = self.read(node.inputs[0])
+        else:
+            super().visit(node)
         for symbol in self.lengths.pop(node, ()):
             self.written.append(Assign((Name(symbol),), call("max", [self.named(node).text, "0"]), reads=(node,)))
 
