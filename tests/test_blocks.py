@@ -551,6 +551,33 @@ def test_blocks_and_their_buffers(nothing_kept):
     assert [s.shape for _, _, (s,) in runtime._blocks(0, 10, 10, nbytes, spec)] == [(10, 2)]
 
 
+def test_whole_buffers_for_rows_of_neighbours(nothing_kept):
+    spec = (2,), 0, float
+    ((_, _, (none,)),) = runtime._blocks(5, 15, 10, 40, spec, halo=1)
+    assert none[:11] is none.transpose(1, 0)[:, :3] is None
+    assert runtime._array(none[:11], (11, 2), np.float32).dtype == np.float32
+    found = [(i, j, s.shape) for i, j, (s,) in runtime._blocks(5, 30, 10, 40, spec, halo=1)]
+    assert found == [(5, 15, (11, 2)), (15, 25, (11, 2)), (25, 30, (11, 2))]
+    assert runtime._array(none := np.ones((3, 2)), (3, 2)) is none
+
+
+def smoothed_twice(x):
+    once = (x[1:] + 2.0 * np.exp(x[:-1])) ** 2
+    return np.sum(np.sqrt(1.0 + (once[1:] - once[:-1]) ** 2) * x[1:-1])
+
+
+@pytest.mark.parametrize("rows", [2, 3, 9, 40])
+def test_one_short_block_with_neighbours_needs_no_buffers(usual_sizes, nothing_kept, rows):
+    program = sg.value_and_grad(smoothed_twice).compile("float64[n, 4]")
+    assert "halo=" in program.source
+    x = np.random.default_rng(rows).normal(size=(rows, 4))
+    value, gradient = program(x)
+    assert not runtime._kept
+    expected, by_hand = sg.value_and_grad(smoothed_twice, optimize=0)(x)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(gradient, by_hand, rtol=1e-9, atol=1e-12)
+
+
 def put_together(x):
     y = np.zeros((x.shape[0], 2))
     y[:, 0] = np.exp(x)

@@ -27,7 +27,7 @@ from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import spell_key
-from symgrad.spelling import ATOM, Call, Code, Name, call, several
+from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_dtype, spell_param
 from symgrad.targets.numpy.body import Expr
 from symgrad.targets.numpy.control import Control
 from symgrad.targets.numpy.expressions import ONE_THREAD, written_into
@@ -55,9 +55,9 @@ class BlockBody(Control):
         self.views = {x for x, name in zip(graph.inputs, inputs, strict=True) if name in views}
         self.tables: dict[str, str] = {}  # sums of rows by their names, and how they begin
         kept = {length_of(x) for x in self.layout.assignments}
-        self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
+        alike = len(kept) == 1 and all(map(_is_plain, self.layout.assignments.values()))
+        self.length = kept.pop() if alike else None  # of buffers that are cut once, for all that is kept in them
         self.buffers = self._name_buffers(len(self.layout.buffers))
-        self.begins = False  # whether pieces are put into a buffer that is there, rather than values computed into it
         self._name_inputs()
 
     def _name_buffers(self, n: int) -> list[str]:
@@ -82,27 +82,26 @@ class BlockBody(Control):
             self.names.given(destination, self.names.local(f"{self.joins[y][0]}_"))
 
     @property
-    def may_lack_buffers(self) -> bool:
-        """Whether values are computed into buffers, which may be None then, and nothing else is done with them."""
-        plain = all(x.order == tuple(range(len(x.order))) for x in self.layout.assignments.values())
-        return bool(self.buffers) and self.length == self.block.rows and plain and not self.begins
+    def gives_whole(self) -> bool:
+        """Whether the loop gives whole buffers, of which some or all are not as long as the block."""
+        return self.length != self.block.rows
 
-    def each(self) -> str:
+    def each(self, buffers: str) -> str:
         """The buffers where a loop gives them."""
+        if self.length is not None and self.gives_whole:
+            return buffers
         if len(self.buffers) > NAMED:
             return self.buffers[0].partition("[")[0]
         text = several(self.buffers).text
         return text if len(self.buffers) == 1 else f"({text})"
 
     def beginning(self, buffers: str) -> list[Statement]:
-        """The buffers, as long as what is kept in them, and where the rows lie that the body mentions."""
+        """Where the rows lie that the body mentions, and the buffers where they are cut before anything is computed."""
         first: list[Statement] = []
-        named = len(self.buffers) <= NAMED
-        if self.buffers and not self.may_lack_buffers and (named or self.length is not None):
-            value, each = buffers, self.names.local("s")
-            if self.length is not None:
-                value = f"{each}[: {self.extents.of(self.length).size}] for {each} in {buffers}"
-                value = f"({value})" if named else f"[{value}]"
+        if self.length is not None and self.gives_whole:
+            each, named = self.names.local("s"), len(self.buffers) <= NAMED
+            value = f"{each}[: {self.extents.of(self.length).size}] for {each} in {buffers}"
+            value = f"({value})" if named else f"[{value}]"
             first = [Assign((several(self.buffers) if named else Name(each),), Code(value))]
         return [*self.extents.definitions([*first, *self.written]), *first]
 
@@ -149,10 +148,7 @@ class BlockBody(Control):
         y = self.layout.destinations.get(node)
         if y is None:
             self.vacate(self.layout.assignments[node].buffer, node)
-            self.begins = True
-        memory = self.place(y) if y else self.target(node)
-        assert memory is not None, f"{node} has no place"
-        self.assign(node, self.name(node), memory, ())
+        self.assign(node, self.name(node), self.place(y) if y else self._begun(node), ())
         if node.op is FULL:
             value, name = node.inputs[0], self.names.of(node)
             for rows in self.left_out(node):
@@ -161,6 +157,13 @@ class BlockBody(Control):
             self.consumed(node)
         if y is None and node in self.joins:
             self.write_down(node, self.stored(node, self.name(node)))
+
+    def _begun(self, node: Node) -> Code:
+        """The memory of a new array in a buffer, which may be missing."""
+        self.scope.called.add("_array")
+        aval, memory = node.aval, self.buffer(self.layout.assignments[node], node)
+        dtype = [] if aval.dtype == float else [spell_dtype(aval.dtype)]
+        return call("_array", [memory.text, spell_param(aval.shape), *dtype])
 
     def left_out(self, node: Node) -> list[str]:
         """The rows of a new array that no piece is written to at once; all where it is wanted as it begins."""
@@ -270,10 +273,11 @@ class BlockBody(Control):
     def buffer(self, assignment: Assignment, node: Node) -> Code:
         """The memory of a buffer for a value."""
         buffer = self.buffers[assignment.buffer]
+        if not _is_plain(assignment):
+            buffer = call(f"{buffer}.transpose", list(map(str, assignment.order))).text
         if self.length is None:
-            buffer = f"{buffer}[: {self.extents.of(length_of(node)).size}]"
-        plain = assignment.order == tuple(range(len(assignment.order)))
-        return Code(buffer) if plain else call(f"{buffer}.transpose", list(map(str, assignment.order)))
+            buffer = f"{buffer}[{':, ' * assignment.order.index(0)}: {self.extents.of(length_of(node)).size}]"
+        return Code(buffer)
 
     def slices(self, axis: int, length: int, by: Size = 0) -> str:
         return ":, " * axis + self.extents.of(length).rows(by)
@@ -316,6 +320,11 @@ class BlockBody(Control):
             return added(Name(name), expr.code, makes=node, reads=expr.reads)
         joined = call(f"np.{join.__name__}", [name, expr.code.text])
         return Assign((Name(name),), joined, makes=node, reads=expr.reads)
+
+
+def _is_plain(assignment: Assignment) -> bool:
+    """Whether a value has its axes in the order of its buffer."""
+    return assignment.order == tuple(range(len(assignment.order)))
 
 
 def _is_square(node: Node) -> bool:

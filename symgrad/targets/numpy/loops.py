@@ -78,9 +78,8 @@ class Loop:
         counts, nbytes = not isinstance(known, int), block.layout.row_bytes
         self.nbytes = names.fresh("row_bytes") if counts and isinstance(nbytes, Dim) else str(nbytes)
         self.rows = self._counted() if counts else None
-        lacks, adds = self.body.may_lack_buffers, threads and self.adds_up
         used = {
-            "_blocks": lacks, "_scratch": block.layout.buffers and not lacks, "_in_parts": threads, "_sums": adds,
+            "_blocks": block.layout.buffers, "_in_parts": threads, "_sums": threads and self.adds_up,
             "_blas_on_one_thread": blas, "_rows_of_block": self.rows,
         }  # fmt: skip
         scope.called.update(name for name, is_used in used.items() if is_used)
@@ -134,26 +133,15 @@ class Loop:
         body, step, halo = self.body, self.step, self.block.layout.halo
         i, j = body.extents.i, body.extents.j
         statements = [*body.beginning(self.buffers), *body.written]
-        if body.may_lack_buffers:
-            opening = f"for {i}, {j}, {body.each()} in _blocks("
-            return Suite(self._with_buffers(opening, [self.start, self.stop, step, self.nbytes], "):"), statements)
-        end = Assign((Name(j),), call("min", [f"{i} + {step}", self.stop]))
-        loop = Suite([f"for {i} in range({self.start}, {self.stop}, {step}):"], [end, *statements])
         if not self.block.layout.buffers:
-            return loop
-        rows = f"{step} + {halo}" if halo else step
-        return Suite(self._with_buffers("with _scratch(", [rows], f") as {self.buffers}:"), [loop])
-
-    def _with_buffers(self, opening: str, first: Sequence[str], closing: str) -> list[str]:
-        """A call that makes buffers, on several lines where one is too long, as formatters lay it out."""
+            end = Assign((Name(j),), call("min", [f"{i} + {step}", self.stop]))
+            return Suite([f"for {i} in range({self.start}, {self.stop}, {step}):"], [end, *statements])
         specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
         groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
-        arguments = [*first, *(spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups)]
-        line = ", ".join(arguments)
-        if len(opening) + len(line) + len(closing) <= WIDEST:
-            return [f"{opening}{line}{closing}"]
-        lines = [line] if len(line) <= WIDEST else [f"{argument}," for argument in arguments]
-        return [opening, *(INDENT + line for line in lines), closing]
+        buffers = [spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups]
+        more = [f"halo={halo}"] if body.gives_whole else []
+        opening = f"for {i}, {j}, {body.each(self.buffers)} in _blocks("
+        return Suite(_on_lines(opening, [self.start, self.stop, step, self.nbytes, *buffers, *more], "):"), statements)
 
     def _call(self) -> list[Assign | Evaluate]:
         """The call of the function for all rows, on one thread or on several."""
@@ -177,6 +165,15 @@ class Loop:
         zipped = call("zip", [f"*{parts.text}"])
         joined = [Assign((name,), _join(join, name)) for name, join in zip(self.names, joins, strict=True)]
         return [Assign((self.result,), zipped), *joined]
+
+
+def _on_lines(opening: str, arguments: Sequence[str], closing: str) -> list[str]:
+    """A call, on several lines where one is too long, as formatters lay it out."""
+    line = ", ".join(arguments)
+    if len(opening) + len(line) + len(closing) <= WIDEST:
+        return [f"{opening}{line}{closing}"]
+    lines = [line] if len(line) <= WIDEST else [f"{argument}," for argument in arguments]
+    return [opening, *(INDENT + line for line in lines), closing]
 
 
 def _empty(aval: Aval, columns: bool) -> Code:

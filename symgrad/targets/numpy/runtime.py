@@ -40,15 +40,37 @@ def _scratch(rows, *rest):
         free.append(buffers)
 
 
-def _blocks(start, stop, step, nbytes, *rest):
-    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory."""
+class _NoBuffer:
+    """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
+
+    def transpose(self, *axes):
+        return self
+
+    def __getitem__(self, rows):
+        return None
+
+
+_NO_BUFFER = _NoBuffer()
+
+
+def _blocks(start, stop, step, nbytes, *rest, halo=None):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
+
+    Where not all values have the rows of the block, but up to `halo` more, buffers are given whole, and cut where used.
+    """
+    whole = halo is not None
     if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
-        yield start, stop, [None] * len(rest)
+        yield start, stop, [_NO_BUFFER if whole else None] * len(rest)
         return
-    with _scratch(step, *rest) as buffers:
+    with _scratch(step + halo if whole else step, *rest) as buffers:
         for i in range(start, stop, step):
             j = min(i + step, stop)
-            yield i, j, [s[: j - i] for s in buffers]
+            yield i, j, buffers if whole else [s[: j - i] for s in buffers]
+
+
+def _array(memory, shape, dtype=float):
+    """An array to put pieces into: that part of a buffer, or a new one where there is none."""
+    return np.empty(shape, dtype) if memory is None else memory
 
 
 def _make_room(key, nbytes):
