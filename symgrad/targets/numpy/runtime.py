@@ -1,5 +1,5 @@
 """What generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread, `_add_at`,
-`_where_true`, `_inverse`.
+`_where_true`, `_cross`, `_inverse`.
 
 The emitter writes the text of these functions into each module that needs them. Under symgrad all modules use these
 very functions, so that they share one pool of threads and the scratch memory.
@@ -263,6 +263,15 @@ def _where_true(mask, x):
         return np.where(mask, x, 0)
     bits = f"u{x.dtype.itemsize}"
     return (x.view(bits) * mask).view(x.dtype)
+
+
+def _cross(x, y):
+    """``np.cross`` of arrays with as many axes each, all vectors at once and in the order of their columns."""
+    x, y = np.ascontiguousarray(x.T), np.ascontiguousarray(y.T)
+    after, before = np.array((1, 2, 0)), np.array((2, 0, 1))
+    z = x.take(after, axis=0) * y.take(before, axis=0)
+    z -= x.take(before, axis=0) * y.take(after, axis=0)
+    return z.T
 
 
 def _inverse(matrix):
