@@ -14,6 +14,7 @@ from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.variable import Variable
 from symgrad.spelling import Code
+from symgrad.targets.numpy.runtime import _cross
 
 F4, F8 = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -143,6 +144,7 @@ def test_dot_is_a_method_and_takes_out():
         (lambda a, b: np.linalg.vecdot(a, b, axis=0), (3, 2), (3, 2)),
         (np.kron, (3,), (2,)), (np.kron, (2, 3), (3, 2)), (np.kron, (2,), (2, 3)), (np.kron, (2, 1, 2), (3, 2)),
         (np.cross, (3,), (3,)), (np.cross, (4, 3), (3,)), (np.cross, (2, 1, 3), (4, 3)),
+        (np.cross, (2, 1, 3), (1, 4, 3)), (np.cross, (0, 3), (1, 3)),
         (np.linalg.cross, (4, 3), (4, 3)),
         (lambda a, b: np.cross(a, b, axis=0), (3, 4), (3, 4)),
         (lambda a, b: np.cross(a, b, axisa=0, axisb=1, axisc=0), (3, 4), (4, 3)),
@@ -150,6 +152,19 @@ def test_dot_is_a_method_and_takes_out():
 )  # fmt: skip
 def test_products(f, a, b):
     check(f, a, b)
+
+
+@pytest.mark.parametrize("dtype", [float, F4, complex])
+@pytest.mark.parametrize("shapes", [((3,), (3,)), ((9, 3), (9, 3)), ((9, 3), (1, 3)), ((2, 1, 3), (1, 4, 3))], ids=str)
+def test_vectors_are_crossed_as_numpy_does_it(shapes, dtype):
+    """Bit for bit, however they lie in memory."""
+    a, b = draw(*shapes, dtype=dtype)
+    for x in (a, np.asfortranarray(a), np.repeat(a, 2, axis=-1)[..., ::2]):
+        np.testing.assert_array_equal(_cross(x, b), np.cross(x, b), strict=True)
+    many = sg.compile(np.cross).compile(a, b)
+    np.testing.assert_array_equal(many(a, b), np.cross(a, b), strict=True)
+    assert "return _cross(a, b)" in many.source
+    assert "return np.cross(a, b)" in sg.compile(np.cross).source(a[None], b)
 
 
 @pytest.mark.parametrize(

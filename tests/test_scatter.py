@@ -43,6 +43,26 @@ def test_numbers_added_one_by_one_are_those_of_add_at(index, width, dtype):
         np.testing.assert_array_equal(z, y, strict=True)
 
 
+@pytest.mark.parametrize("dtype", [float, np.float32], ids=str)
+@pytest.mark.parametrize("width", [2, 3, 7, 8, 21, 22])
+def test_pairs_of_numbers_leave_each_other_alone(width, dtype):
+    """Bit for bit, also infinities, NaN and zeros with a sign, and in a part of a larger array."""
+    i, v = INDICES["many"], random((N, width), dtype)
+    v[RNG.random(v.shape) < 0.01] = RNG.choice([np.inf, np.nan, -0.0])
+    before = np.full((ROWS, width), -0.0, dtype)
+    y, z, part = before.copy(), before.copy(), np.zeros((ROWS, width + 3), dtype)[:, 1 : 1 + width]
+    part[...] = before
+    wide = np.empty((N, width + 1), dtype)[:, 1:]
+    wide[...] = v
+    np.add.at(y, i, v)
+    runtime._add_at(z, i, v)
+    runtime._add_at(part, i, wide)
+    assert y.tobytes() == z.tobytes() == part.tobytes()
+    runtime._add_at(z, i, np.full((N, width), 2))
+    np.add.at(y, i, 2)
+    assert y.tobytes() == z.tobytes()
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("width", [(), (3,), (20,)], ids=str)
 @pytest.mark.parametrize("shapes", [((900,), (900,)), ((30, 1), (1, 40)), ((700,), (700,), (700,))], ids=str)

@@ -21,6 +21,7 @@ from symgrad.ops.einsum import EINSUM, LETTERS
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice, taken_axis
 from symgrad.ops.moments import VAR
+from symgrad.ops.products import CROSS, crosses_columns
 from symgrad.ops.reduce import MAX, MEAN, MIN, SUM
 from symgrad.ops.reduction import reduced_axes
 from symgrad.ops.shape import TRANSPOSE
@@ -37,7 +38,10 @@ GAIN = 3
 """How many times as much must be saved as copies cost: a longer program reads worse."""
 
 REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN, VAR})
-ANY_ORDER = frozenset({MATMUL, EINSUM})
+BY_COLUMNS = frozenset({EINSUM, CROSS})
+"""Operators that read operands in the order of their columns, too."""
+
+ANY_ORDER = BY_COLUMNS | {MATMUL}
 """Operators that read operands in any order as fast."""
 
 
@@ -170,7 +174,7 @@ def _short_loops(node: Node) -> float:
 
 def _is_free(x: Node, outputs: Collection[Node]) -> bool:
     """Whether a value is as fast made by columns; callers get theirs in the order of C."""
-    return x not in outputs and (_is_product(x) or _is_gathered(x))
+    return x not in outputs and (_is_product(x) or _is_gathered(x) or (x.op is CROSS and crosses_columns(x)))
 
 
 def _is_product(x: Node) -> bool:
@@ -195,8 +199,8 @@ def _instead(
     free = {x for x in given if _is_free(x, outputs)}
     packed = {x for x in given if x not in free}
     members = {*given, *made}
-    reading = {x for x in nodes if (x in made or _reduces(x) or x.op is EINSUM) and members.intersection(x.inputs)}
-    return {**{x: _free(x) for x in free}, **{x: _reading(x, packed) for x in reading}}
+    reading = {x for x in nodes if (x in made or _reduces(x) or x.op in BY_COLUMNS) and members.intersection(x.inputs)}
+    return {**{x: _free(x) for x in free if x.op is not CROSS}, **{x: _reading(x, packed) for x in reading}}
 
 
 def _free(x: Node) -> Made:

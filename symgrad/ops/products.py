@@ -12,6 +12,7 @@ from symgrad.ops.contract import broadcast_batch, conjugate, fits, spread, to_la
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.operands import as_input
+from symgrad.spelling import call
 
 # ---- chains of products
 
@@ -139,11 +140,18 @@ def _infer_cross(a, b):
     return Aval((*broadcast_batch("cross", a.shape[:-1], b.shape[:-1]), 3), common_dtype(a, b))
 
 
+def crosses_columns(node):
+    """Whether `_cross` computes it for a third of the time, whatever the size, and gives it column by column."""
+    a, b = (x.aval for x in node.inputs)
+    return a.ndim == b.ndim and a.dtype == b.dtype and a.dtype.kind in "fc"
+
+
 CROSS = operator(
     np.cross,
     arrays=2,
     infer=_infer_cross,
     vjp=lambda g, y, a, b: (np.cross(b, g), np.cross(g, a)),
+    quick=lambda node, a, b: call("_cross", [a.text, b.text]) if crosses_columns(node) else None,
     signature=lettered("..._,..._->..._"),
 )
 

@@ -189,7 +189,7 @@ class Body:
             inputs = with_floats(node, inputs)
             code = taken(node, inputs, self.indices) or (node.op.quick and node.op.quick(node, *inputs))
             if code:
-                self.scope.called.update({"_inverse", "_where_true"} & {getattr(code, "function", "")})
+                self.scope.called.update({"_cross", "_inverse", "_where_true"} & {getattr(code, "function", "")})
                 return code
         spell = node.op.spell
         return self.call(node, inputs) if spell is None else spell(node, *inputs)

@@ -3,10 +3,10 @@
 Microseconds for 30,000 indices into a table of 10,000 rows of numbers in double precision, by the length of a row:
 
     length of a row       1      3      9     16     50
-    x[i]                 41    334    474    498    913
-    x.take(i, axis=0)    20     80    127    221    613
-    np.add.at           328   1318   3075   5086  14993
-    runtime._add_at      44    161    628    960   3190
+    x[i]                 34    389    544    595   1705
+    x.take(i, axis=0)    24     92    144    199    691
+    np.add.at            51   1510   3542   5675  16746
+    runtime._add_at      57    136    561    711   2461
 
 Taking copies an array first whose rows do not lie one behind the other. That costs less than it saves while the table
 is not `LARGER` times as large as there are indices.

@@ -1,5 +1,5 @@
 """What generated modules call: scratch memory that is kept, threads that share the rows, BLAS on one thread, `_add_at`,
-`_where_true`, `_inverse`.
+`_where_true`, `_cross`, `_inverse`.
 
 The emitter writes the text of these functions into each module that needs them. Under symgrad all modules use these
 very functions, so that they share one pool of threads and the scratch memory.
@@ -252,7 +252,7 @@ def _numbered(shape, arrays):
 
 
 def _add_at(y, i, v):
-    """``np.add.at(y, i, v)``, number by number, which NumPy does several times faster than row by row."""
+    """``np.add.at(y, i, v)``, number by number, or two as a complex one: several times faster than row by row."""
     several = isinstance(i, tuple)
     few = max(np.size(v), i[0].size if several else i.size) < _FEW
     if few or not y.size or not (y.flags.c_contiguous or (y.ndim <= 2 and not several)):
@@ -260,17 +260,23 @@ def _add_at(y, i, v):
         return
     if several:
         y, i = y.reshape(-1, *y.shape[len(i) :]), _numbered(y.shape, i)
+    if np.shape(v) != i.shape + y.shape[1:]:
+        v = np.broadcast_to(v, i.shape + y.shape[1:])
     width = y.size // len(y)
-    v = np.broadcast_to(v, i.shape + y.shape[1:]).reshape(i.size, width)
-    i, rows = i.reshape(-1).astype(np.intp, copy=False), y.reshape(-1, width)
-    if width < 8 or len(y) > 4 * len(i) or not y.flags.c_contiguous:
-        for column, numbers in zip(rows.T, v.T, strict=True):
-            np.add.at(column, i, numbers)
+    i, rows, v = i.reshape(-1).astype(np.intp, copy=False), y.reshape(-1, width), v.reshape(-1, width)
+    if y.dtype.char in "fd" and v.dtype == y.dtype and rows.strides[1] == v.strides[1] == y.itemsize and width > 1:
+        if width % 2:
+            np.add.at(rows[:, -1], i, v[:, -1])
+        rows, v = (x[:, : width // 2 * 2].view(f"c{2 * y.itemsize}") for x in (rows, v))
+        width //= 2
+    if width < 8 or len(y) > 4 * len(i) or not rows.flags.c_contiguous:
+        for k in range(width):
+            np.add.at(rows[:, k], i, v[:, k])
         return
-    places, step = np.arange(y.size).reshape(rows.shape), (1 << 17) // width + 1
+    places, step = np.arange(rows.size).reshape(rows.shape), (1 << 17) // width + 1
     for k in range(0, len(i), step):
         there = places.take(i[k : k + step], axis=0)
-        np.add.at(y.reshape(-1), there.reshape(-1), v[k : k + step].reshape(-1))
+        np.add.at(rows.reshape(-1), there.reshape(-1), v[k : k + step].reshape(-1))
 
 
 def _where_true(mask, x):
@@ -279,6 +285,15 @@ def _where_true(mask, x):
         return np.where(mask, x, 0)
     bits = f"u{x.dtype.itemsize}"
     return (x.view(bits) * mask).view(x.dtype)
+
+
+def _cross(x, y):
+    """``np.cross`` of arrays with as many axes each, all vectors at once and in the order of their columns."""
+    x, y = np.ascontiguousarray(x.T), np.ascontiguousarray(y.T)
+    after, before = np.array((1, 2, 0)), np.array((2, 0, 1))
+    z = x.take(after, axis=0) * y.take(before, axis=0)
+    z -= x.take(before, axis=0) * y.take(after, axis=0)
+    return z.T
 
 
 def _inverse(matrix):
