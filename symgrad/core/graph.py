@@ -55,6 +55,15 @@ def _dtype_name(dtype: np.dtype) -> str:
     return str(dtype)
 
 
+class Traced:
+    """A value that is traced: an operator that is applied to it is recorded in its graph, and gives another one."""
+
+    __slots__ = ()
+
+    def __symgrad_record__(self, op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Op:
     """An operator: everything that symgrad knows of it, in one entry.
@@ -111,9 +120,8 @@ class Op:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         inputs, params = self.bind(*args, **kwargs)
         for x in inputs:
-            record = getattr(type(x), "__symgrad_record__", None)
-            if record is not None:
-                return record(x, self, inputs, params)
+            if isinstance(x, Traced):
+                return x.__symgrad_record__(self, inputs, params)
         return self.evaluate(*inputs, **params)
 
     def __repr__(self) -> str:
