@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -357,6 +358,17 @@ class Graph:
                 if moved is not None:
                     self.label(image[node], moved)
 
+    def needed_for(self, outputs: Iterable[Node]) -> list[Node]:
+        """As `reached`, in one pass over the graph, which is faster where they need much of it."""
+        wanted = [False] * len(self.nodes)
+        for y in outputs:
+            wanted[y.id] = True
+        for node in reversed(self.nodes):
+            if wanted[node.id]:
+                for x in node.inputs:
+                    wanted[x.id] = True
+        return list(compress(self.nodes, wanted))
+
     @property
     def live(self) -> Sequence[Node]:
         """What the outputs need, themselves included, in creation order."""
@@ -375,7 +387,7 @@ class Graph:
 
     def _up_to_date(self) -> tuple[list[Node], ...]:
         if self._live[0] != self.outputs:  # a stage asks for what the one before has asked for
-            nodes = reached(self.outputs)
+            nodes = self.needed_for(self.outputs)
             self._live = [*self.outputs], nodes, [x for x in nodes if type(x.aval) is not Aval]
         return self._live
 
