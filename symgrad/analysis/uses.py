@@ -25,12 +25,12 @@ def times_used(nodes: Iterable[Node], outputs: Iterable[Node]) -> Counter[Node]:
 
 def shared_values(nodes: Iterable[Node], outputs: Iterable[Node]) -> set[Node]:
     """The values that are results, or that several nodes read."""
-    read: set[Node] = set()
+    first: dict[Node, Node] = {}
     shared = set(outputs)
     for node in nodes:
-        inputs = set(node.inputs)
-        shared |= inputs & read
-        read |= inputs
+        for x in node.inputs:
+            if first.setdefault(x, node) is not node:
+                shared.add(x)
     return shared
 
 

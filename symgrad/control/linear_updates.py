@@ -67,7 +67,9 @@ def factor_updates_within(
     graph: Graph, fit: Callable[[Sequence[Node]], bool], outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
     """The same appended to a graph."""
-    nodes = reached([*outputs, *kept])
+    if all(x.op is not SCAN for x in graph.nodes[since:]):
+        return {}
+    nodes = graph.needed_for([*outputs, *kept])
     instead = _with_factors([x for x in nodes if x.id >= since], fit)
     return replaced_within(graph, nodes, instead) if instead else {}
 

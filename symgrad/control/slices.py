@@ -32,7 +32,9 @@ def slice_reads_within(
     graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
     """The same appended to a graph."""
-    nodes = reached([*outputs, *kept])
+    if all(x.op is not SCAN for x in graph.nodes[since:]):
+        return {}
+    nodes = graph.needed_for([*outputs, *kept])
     instead = _with_slices([node for node in nodes if node.id >= since])
     return replaced_within(graph, nodes, instead) if instead else {}
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.analysis.ranges import Hazards
 from symgrad.analysis.values import number
-from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, reached
+from symgrad.core.graph import ITEM, Aval, Graph, Node, depends
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
 from symgrad.derivatives.backwards import through_loop
@@ -84,7 +84,7 @@ def pullback(
     ----------
     Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 3.
     """
-    nodes = reached(outputs)
+    nodes = graph.needed_for(outputs)
     seeds = [Cotangent(Variable(graph, g)) for g in cotangents]
     order, labels = (1 + max(map(order_of, nodes)), set(graph.names.values())) if named else (0, set())
     run = _Pullback(graph, map(key_of, wrt), order, labels, map(key_of, stop), hazards or Hazards(graph), forward)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Graph, Node
+from symgrad.core.graph import Aval, Graph, Node, Traced
 from symgrad.core.provenance import here
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape
@@ -17,7 +17,7 @@ from symgrad.ops.astype import ASTYPE
 from symgrad.ops.marks import ALIAS
 
 
-class Memory:
+class Memory(Traced):
     """A node of a graph that can be rebound to another, and what views what.
 
     A view remembers how it was read from its base; it is read again when the memory that it shows has changed, and

@@ -46,7 +46,7 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dic
 
 def _stored(result: Any) -> Any:
     """What the user's call gives: the parts of a tuple under the names of the variables that receive them."""
-    if isinstance(result, (tuple, list)) and _within.get() is None:
+    if _within.get() is None and isinstance(result, (tuple, list)):
         for x, name in zip(result, unpacked_names(returned=True), strict=False):
             if is_traced(x) and x.graph.provenance is None:
                 x.graph.label(x.node, name)
@@ -229,12 +229,13 @@ def _operator(ufunc: np.ufunc, reflected: bool = False, other_half: str = "") ->
     op = _on_numbers(ufunc)
 
     def method(self: Any, other: Any) -> Any:
-        if isinstance(other, masks.Selected) or _takes_over(other):
-            return NotImplemented
-        if other is None or isinstance(other, (str, bytes)):
-            return _with_no_number(ufunc, self, other)
-        if other_half and not self.writes_in_place and _answers(other, other_half):
-            return NotImplemented
+        if not is_traced(other):
+            if isinstance(other, masks.Selected) or _takes_over(other):
+                return NotImplemented
+            if other is None or isinstance(other, (str, bytes)):
+                return _with_no_number(ufunc, self, other)
+            if other_half and not self.writes_in_place and _answers(other, other_half):
+                return NotImplemented
         return op(other, self) if reflected else op(self, other)
 
     return method

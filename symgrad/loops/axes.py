@@ -50,44 +50,41 @@ def axes_of(nodes: Sequence[Node], stencils: bool = False, rows: int = 0) -> lis
     Two axes of two values are one where an operator carries the one over into the other, or pairs them. One of fewer
     `rows` that meets itself is cut in any way: nobody asks how.
     """
+    signatures = [stencil_signature(node) if stencils else _signature(node) for node in nodes]
     number: dict[Place, int] = {}  # in which order they come up
     earlier: list[int] = []  # of each place one of the same axis, itself for the first
-    groups: list[Group] = []
-    for node in nodes:
-        signature = stencil_signature(node) if stencils else _signature(node)
-        first: dict[object, list[Place]] = {}
+    for node, signature in zip(nodes, signatures, strict=True):
+        first: dict[Label, int] = {}
         for x, labels in zip((*node.inputs, node), (*signature.inputs, signature.result), strict=True):
             for i, label in enumerate(labels):
                 if label is None:
                     continue
-                place = (x, i)
-                k = number.setdefault(place, len(earlier))
+                k = number.setdefault((x, i), len(earlier))
                 if k == len(earlier):
                     earlier.append(k)
-                group = first.setdefault(label, [])
-                group.append(place)
-                if len(group) > 1:
-                    j, k = _first(earlier, number[group[0]]), _first(earlier, k)
-                    earlier[max(j, k)] = min(j, k)
-        groups += [(node, group) for group in first.values()]
+                if (j := first.setdefault(label, k)) != k:
+                    _unite(earlier, j, k)
     members: dict[int, list[Place]] = {}
-    for place, k in number.items():
-        members.setdefault(_first(earlier, k), []).append(place)
-    axes = [_collected(places, groups, rows) for places in members.values()]
+    for k, place in enumerate(number):
+        earlier[k] = earlier[earlier[k]]  # the first, which that of an earlier place is already
+        members.setdefault(earlier[k], []).append(place)
+    axes = [_collected(places, nodes, signatures, rows) for places in members.values()]
     return list(map(_sized, axes)) if stencils else axes
 
 
-def _first(earlier: list[int], k: int) -> int:
-    """The first place of an axis; the way there is made shorter."""
-    while (j := earlier[k]) != k:
-        earlier[k] = k = earlier[j]
-    return k
+def _unite(earlier: list[int], j: int, k: int) -> None:
+    """Make the axes of two places one; the ways to their first places are made shorter."""
+    while (i := earlier[j]) != j:
+        earlier[j] = j = earlier[i]
+    while (i := earlier[k]) != k:
+        earlier[k] = k = earlier[i]
+    earlier[max(j, k)] = min(j, k)
 
 
-def _collected(places: Sequence[Place], groups: Iterable[Group], rows: int) -> Axis:
+def _collected(places: Sequence[Place], nodes: Sequence[Node], signatures: Sequence[AxisSignature], rows: int) -> Axis:
     axis = _axis(dict(places))
     meets_itself = len(axis.places) < len(places)
-    return _unfolded(places, groups) if meets_itself and likely_rows(axis.size) >= rows else axis
+    return _unfolded(places, _groups(nodes, signatures)) if meets_itself and likely_rows(axis.size) >= rows else axis
 
 
 def _axis(places: dict[Node, int]) -> Axis:
@@ -96,6 +93,19 @@ def _axis(places: dict[Node, int]) -> Axis:
 
 
 # ---- an axis that meets itself
+
+
+def _groups(nodes: Sequence[Node], signatures: Sequence[AxisSignature]) -> list[Group]:
+    """For each operation the axes that it carries over or pairs."""
+    groups: list[Group] = []
+    for node, signature in zip(nodes, signatures, strict=True):
+        first: dict[Label, list[Place]] = {}
+        for x, labels in zip((*node.inputs, node), (*signature.inputs, signature.result), strict=True):
+            for i, label in enumerate(labels):
+                if label is not None:
+                    first.setdefault(label, []).append((x, i))
+        groups += [(node, group) for group in first.values()]
+    return groups
 
 
 def _unfolded(places: Sequence[Place], groups: Iterable[Group]) -> Axis:

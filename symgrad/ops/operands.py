@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.core.graph import Traced
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, SymgradError, UnsupportedError
 
@@ -14,7 +15,7 @@ Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not
 
 def is_traced(x: Any) -> bool:
     """Whether `x` is a Variable."""
-    return hasattr(type(x), "__symgrad_record__")
+    return isinstance(x, Traced)
 
 
 ARRAYS = (np.ndarray, np.generic)

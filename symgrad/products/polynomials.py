@@ -19,7 +19,7 @@ from typing import NamedTuple
 from symgrad.analysis.overflow import MODERATE, NEAR_ONE, Origins, has_range, moderate
 from symgrad.analysis.uses import times_used
 from symgrad.analysis.values import number
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.core.recording import note_rewrites
 from symgrad.core.shapes import same_shape
 from symgrad.ops.astype import ASTYPE
@@ -44,14 +44,14 @@ HIGHEST = 32
 @stable_only
 def collect(graph: Graph, numerics: str = "stable") -> Graph:
     """Like terms of sums are collected."""
-    instead = _instead(graph, reached(graph.outputs), graph.outputs)
+    instead = _instead(graph, graph.live, graph.outputs)
     return copied(graph, instead) if instead else graph
 
 
 @stable_only
 def expand(graph: Graph, numerics: str = "stable") -> Graph:
     """Like terms of sums are collected; these are plain sums of products, to differentiate."""
-    instead = _instead(graph, reached(graph.outputs), graph.outputs, flat=True)
+    instead = _instead(graph, graph.live, graph.outputs, flat=True)
     return copied(graph, instead) if instead else graph
 
 
@@ -60,7 +60,7 @@ def expand_within(
 ) -> dict[Node, Node]:
     """The same appended to a graph; what is kept, and what is older than `since`, is an atom."""
     wanted = [*outputs, *kept]
-    nodes = reached(wanted)
+    nodes = graph.needed_for(wanted)
     instead = _instead(graph, nodes, wanted, since, flat=True) if numerics == "stable" else {}
     if not instead:
         return {}

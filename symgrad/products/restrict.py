@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.cost import numbers
 from symgrad.analysis.uses import users_of
-from symgrad.core.graph import Graph, Node, reached
+from symgrad.core.graph import Graph, Node
 from symgrad.core.sizes import Size, same
 from symgrad.frontend.variable import Variable
 from symgrad.ops.diagonal import DIAGONAL, TRACE
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
 def restrict(graph: Graph, numerics: str = "stable") -> Graph:
     """Products are made where they are read. It stands before rules that give them other forms."""
-    nodes = reached(graph.outputs)
+    nodes = graph.live
     read = {node.inputs[0] for node in nodes if node.op in READING}
     products = [node for node in nodes if node.op in CONTRACTIONS and node in read]
     if not products:

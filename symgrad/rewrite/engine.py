@@ -17,7 +17,7 @@ import numpy as np
 
 from symgrad.analysis.uses import shared_values
 from symgrad.analysis.values import raises_at_zero
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params, reached
+from symgrad.core.graph import CONSTANT, Aval, Graph, Node, Op, Params
 from symgrad.core.provenance import Where
 from symgrad.core.recording import note_rewrites
 from symgrad.core.region import Region, map_regions, parameters_like
@@ -251,7 +251,7 @@ def rewrite_within(
     new.rewrites, new.found = graph.rewrites, graph.found
     already = len(graph.rewrites)
     image: dict[Node, Node] = {}
-    nodes = reached([*outputs, *kept])
+    nodes = graph.needed_for([*outputs, *kept])
     new.shared = shared_values(nodes, outputs)
     opaque = {node for node in kept if node.inputs and node.op is not ALIAS}
     for node in nodes:
