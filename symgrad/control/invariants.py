@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_known, number
 from symgrad.control.branch_invariants import ahead_of_branches
-from symgrad.control.opened import (
-    Appended,
-    Opened,
-    Read,
-    image_of,
-    instead_of,
-    items_of,
-    opened,
-    stand_in,
-    with_sources,
-)
+from symgrad.control.fission import Split
+from symgrad.control.opened import Opened, instead_of, opened, rebuilt, stand_in
 from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, reached
-from symgrad.core.region import Region, inline, map_regions
+from symgrad.core.region import Region, inlined, map_regions
 from symgrad.core.sizes import is_counted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
@@ -61,8 +50,7 @@ def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
         image: dict[Node, Node] = {}
         for i, x in enumerate(old.parameters):
             image[x] = _appended(body, known[i - last]) if i - last in known else stand_in(body, x.aval, x.where)
-        found = inline(body, old, [image[x] for x in old.parameters])
-        old.label(body, found)
+        found = inlined(body, old, [image[x] for x in old.parameters])
         return Region(body, body.inputs, [found[y] for y in old.results])
 
     params = map_regions(node, region)
@@ -79,18 +67,19 @@ def _appended(graph: Graph, known: Node) -> Node:
 
 def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
     """What turns compute of what all turns read, once before the loop; if it is stacked, repeated instead."""
-    instead: dict[Node, Made] = {}
-    for node in graph.compound:
-        if node.op is SCAN:
-            loop = ahead_of_branches(opened(loop_of(node)))
-            if invariant := _invariant(loop):
-                instead |= instead_of(_hoisted(loop, invariant), node, {})
-    return _with_repeated(copied(graph, instead) if instead else graph)
+    graph = rebuilt(graph, SCAN, _hoisted)
+    return rebuilt(graph, SCAN, lambda node, items: _with_repeated(node, items, graph.outputs))
+
+
+def _hoisted(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
+    loop = ahead_of_branches(opened(loop_of(node)))
+    invariant = _invariant(loop)
+    return instead_of(Split(node, loop).reading(invariant)[1], node, {}) if invariant else {}
 
 
 def _invariant(loop: Opened) -> list[Node]:
     """What is the same in every turn, but for that of which only more such is made."""
-    nodes = reached([*loop.results, *([] if loop.test is None else [loop.test])])
+    nodes = reached(loop.ends)
     fixed = {x.value for x in loop.others}
     of_turn = {x for x in nodes if loop.has_size_of_turn(x)}
     fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs and x not in of_turn}
@@ -102,40 +91,25 @@ def _invariant(loop: Opened) -> list[Node]:
         if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval and node not in of_turn:
             fixed.add(node)
             found[node] = None
-    ends, users = {*loop.results, loop.test}, users_of(nodes)
+    ends, users = set(loop.ends), users_of(nodes)
     return [x for x in found if x in ends or not all(y in found for y in users[x])]
-
-
-def _hoisted(loop: Opened, invariant: Sequence[Node]) -> Appended:
-    given = {x: stand_in(loop.graph, x.aval, x.where) for x in invariant}
-    turn = {x: image_of(y) for x, y in given.items()}
-    after = replace(loop, others=[*loop.others, *(Read(x, y) for x, y in given.items())])
-    region = Region(loop.graph, [x.value for x in loop.others], invariant)
-
-    def made(graph: Graph, image: Mapping[Node, Node]) -> dict[Any, Node]:
-        body = inline(graph, region, [image[x.source] for x in loop.others])
-        return {x: body[x] for x in invariant}
-
-    return with_sources(after.rewritten(lambda graph: copied(graph, turn)).without_unread(), made)
 
 
 # ---- out of stacks
 
 
-def _with_repeated(graph: Graph) -> Graph:
+def _with_repeated(node: Node, items: Mapping[int, Node], outputs: Container[Node]) -> dict[Node, Made]:
     """What is the same in each turn repeated, rather than stacked by the turns."""
-    instead: dict[Node, Made] = {}
-    for node, items in items_of(graph.live if graph.compound else ()).items():
-        loop = opened(loop_of(node)) if node.op is SCAN else None
-        if loop is not None and loop.test is None and not is_counted(loop.turns):  # which the loop itself tells
-            first, source = len(loop.carried), {x.value: x.source for x in loop.others}
-            for j, y in enumerate(loop.stacked, first):
-                item = items.get(j)
-                if item is None or not (y in source or y.op is CONSTANT):
-                    continue
-                if not y.aval.shape or item not in graph.outputs:  # of an array it would be a view
-                    instead[item] = _repeated(source.get(y, y), item)
-    return copied(graph, instead) if instead else graph
+    loop = opened(loop_of(node))
+    if loop.test is not None or is_counted(loop.turns):  # which the loop itself tells
+        return {}
+    source = {x.value: x.source for x in loop.others}
+    stacks = [(items[j], y) for j, y in enumerate(loop.stacked, len(loop.carried)) if j in items]
+    found = [(item, y) for item, y in stacks if y in source or y.op is CONSTANT]
+    found = [
+        (item, y) for item, y in found if not y.aval.shape or item not in outputs
+    ]  # of an array it would be a view
+    return {item: _repeated(source.get(y, y), item) for item, y in found}
 
 
 def _repeated(x: Node, item: Node) -> Made:

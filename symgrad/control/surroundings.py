@@ -12,7 +12,7 @@ from symgrad.analysis.values import is_known
 from symgrad.control.fuse import fuse_loops, joined_loops
 from symgrad.control.opened import image_of, stand_in
 from symgrad.core.graph import ITEM, Aval, Graph, Node, needed, reached
-from symgrad.core.region import Region, inline, regions_of, with_nested
+from symgrad.core.region import Region, inlined, regions_of, with_nested
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND, SCAN, may_fail
 from symgrad.ops.control_parts import Loop, loop_of
@@ -140,8 +140,7 @@ class Surrounded:
         further = {x: stand_in(graph, x.aval, x.where) for x in sources}
         image = dict(zip(side.parameters, given, strict=True))
         image |= {x: further[y] for x, y in self.outside.items()}
-        nodes = inline(graph, Region(side.graph, [*image], side.results), [*image.values()])
-        side.label(graph, nodes)
+        nodes = inlined(graph, Region(side.graph, [*image], side.results), [*image.values()])
         return Region(graph, [*given, *further.values()], [nodes[y] for y in side.results])
 
 

@@ -352,8 +352,8 @@ class Graph:
         self.names.setdefault(node, name)
 
     def take_names(self, names: Mapping[Node, str | tuple[str, Node]], image: Mapping[Node, Node]) -> None:
-        """Give images of another graph's nodes their names, but for constants."""
-        for node, name in names.items():
+        """Give the images of nodes, of another graph or of itself, their names, but for constants."""
+        for node, name in [*names.items()]:
             if node in image and image[node].op is not CONSTANT and image[node] in self:
                 moved = moved_name(names, name, image)
                 if moved is not None:

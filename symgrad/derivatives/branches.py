@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
-from symgrad.core.region import Region, closed, regions_of
-from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, images, strong, zeros
+from symgrad.core.region import Region, closed, inlined, regions_of
+from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, strong, zeros
 from symgrad.derivatives.totals import added
 from symgrad.ops.control import COND
 
@@ -124,7 +124,7 @@ def _of_slots(
     """What a side makes, where slots stand for what is kept of it."""
     instead = {x: slot for x, slot in zip(kept, slots, strict=True) if x is not None}
     own = [x for x in given if x not in slots]
-    image = images(graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
+    image = inlined(graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
     return [image[y] for y in made]
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from symgrad.analysis.values import known_size
 from symgrad.core.graph import Aval, Graph, Node, depends, needed, reached
-from symgrad.core.region import Region, closed
+from symgrad.core.region import Region, closed, inlined
 from symgrad.core.sizes import Size
-from symgrad.derivatives.bodies import appended, images
+from symgrad.derivatives.bodies import appended
 from symgrad.frontend.variable import freeze
 from symgrad.ops.control import SCAN, within
 from symgrad.ops.control_parts import Loop as Parts, loop_of
@@ -38,7 +38,7 @@ class Turns(NamedTuple):
         given = [*self.carry, self.place, *self.slices]
         image = dict(zip(given, given, strict=True)) | self.others | instead
         made = [*self.results, *self.test]
-        image = images(graph, Region(graph, [*image], made), [*image.values()])
+        image = inlined(graph, Region(graph, [*image], made), [*image.values()])
         made = [image[y] for y in made]
         nodes = set(reached(made))
         slices = {x: array for x, array in self.slices.items() if x in nodes}
