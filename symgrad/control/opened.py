@@ -60,29 +60,9 @@ class Read(NamedTuple):
 
 @dataclass
 class Opened:
-    """A loop whose turn stands in a graph of its own.
+    """A loop whose turn stands in a graph of its own; its length, and the sources of what it reads, are outside."""
 
-    Attributes
-    ----------
-    graph : Graph
-        Of the turn: what it is given are inputs.
-    length : Node
-        Outside, as the sources of what is carried, sliced and read.
-    place : Node
-    carried : list of Carried
-    sliced, others : list of Read
-    stacked : list of Node
-    test : Node, optional
-    turns : Size, optional
-        By which stacks are known.
-    reverse : bool
-    checkpoint : int or str, optional
-        For its pullback.
-    place_size : str, optional
-        What the place is called as a size, if values of a turn have such sizes.
-    """
-
-    graph: Graph
+    graph: Graph  # what a turn is given are inputs
     length: Node
     place: Node
     carried: list[Carried]
@@ -90,10 +70,10 @@ class Opened:
     others: list[Read]
     stacked: list[Node]
     test: Node | None
-    turns: Size | None
+    turns: Size | None  # by which stacks are known
     reverse: bool
-    checkpoint: int | str | None
-    place_size: str | None = None
+    checkpoint: int | str | None  # for its pullback
+    place_size: str | None = None  # what the place is called as a size, if values of a turn have such sizes
 
     @property
     def inputs(self) -> tuple[Any, ...]:

@@ -23,17 +23,10 @@ class Stack(NamedTuple):
     """How an operator takes stacks: further axes in front of its inputs' own are further axes in front of its result's.
 
     They broadcast.
-
-    Attributes
-    ----------
-    cores : tuple of (int or None)
-        For each input how many axes, the last ones, are its own; None for one that has no others.
-    ndim : int
-        How many axes the result has in front of its own.
     """
 
-    cores: tuple[int | None, ...]
-    ndim: int
+    cores: tuple[int | None, ...]  # for each input how many axes, the last ones, are its own; None: it has no others
+    ndim: int  # how many axes the result has in front of its own
 
 
 class AxisSignature(NamedTuple):

@@ -41,21 +41,13 @@ class Bound(NamedTuple):
 class Place(NamedTuple):
     """The place of a turn as a size, at least 0 and less than the number of turns.
 
-    Attributes
-    ----------
-    turns : int, Dim or None
-        How many turns there may be, if that is known.
-    symbol : sympy.Symbol
-        What stands for one more than the place.
-    most : int or None
-        The largest number that the symbol may be, if one is known.
-    shifts : list of dict
-        In terms of symbols of at least 1: as many turns as there may be, by the places that their number depends on.
+    `shifts` are in terms of symbols of at least 1: as many turns as there may be, by the places that their number
+    depends on.
     """
 
-    turns: Size | None
-    symbol: Expr
-    most: int | None
+    turns: Size | None  # how many there may be, if that is known
+    symbol: Expr  # what stands for one more than the place
+    most: int | None  # the largest number that the symbol may be, if one is known
     shifts: list[dict[Expr, Expr]]
 
 

@@ -91,25 +91,15 @@ def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node
 class Batching(NamedTuple):
     """How a part of a graph is batched.
 
-    Attributes
-    ----------
-    graph : Graph
-        To which the images are appended.
-    size : int or Dim
-        How many inputs there are.
-    ragged : set of str
-        The symbols of sizes that are numbers of turns, and not the same for all inputs.
-    active : Variable, optional
-        A mask of those for which anything is asked for: the branch that is computed is theirs, or their loop goes on.
-    is_any : bool
-        Whether there is one at least.
+    `active` is a mask of the inputs for which anything is asked for: the branch that is computed is theirs, or their
+    loop goes on.
     """
 
-    graph: Graph
-    size: Size
-    ragged: set[str]
+    graph: Graph  # to which the images are appended
+    size: Size  # how many inputs there are
+    ragged: set[str]  # symbols of sizes that are numbers of turns, and not the same for all inputs
     active: Variable | None = None
-    is_any: bool = True
+    is_any: bool = True  # whether there is one at least
 
     def under(self, mask: Variable) -> Batching:
         """Where what is computed is asked for under a mask."""
