@@ -12,12 +12,14 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Turn, promoted, recorded
+from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.containers import watch
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
+from symgrad.frontend.conversion.merging import shown
 from symgrad.frontend.conversion.resized import is_of_turn
 from symgrad.frontend.conversion.sharing import CarriedArray, Sharing
-from symgrad.frontend.conversion.slots import Slot, Unstable, shown
+from symgrad.frontend.conversion.slots import Slot, Unstable
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
@@ -324,15 +326,10 @@ class Turns:
 
     def _test(self) -> Node | None:
         """Whether there is another turn, by the test and by the flags."""
-        up = None
-        for flag in self._flags:
-            (seed,) = self._names[flag].seeds
-            x = Variable(self.graph, seed)
-            up = x if up is None else np.logical_or(up, x)
-        goes_on = None if up is None else np.logical_not(up)
+        goes_on = going_on(*(Variable(self.graph, seed) for flag in self._flags for seed in self._names[flag].seeds))
         if is_traced(self.test):
-            goes_on = self.test if goes_on is None else np.logical_and(goes_on, self.test)
-        return None if goes_on is None else goes_on.node
+            goes_on = self.test if goes_on is True else np.logical_and(goes_on, self.test)
+        return None if goes_on is True else goes_on.node
 
 
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
