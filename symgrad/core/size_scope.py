@@ -61,20 +61,6 @@ class Sizes:
     lift : callable, optional
         Turns a `Dim` into a scalar of the traced program.
 
-    Attributes
-    ----------
-    pinned : dict of str to int
-        Symbols whose number the program insisted on, in the order in which it did. The compiled program holds only
-        where they have these values; the symbols go on appearing as sizes.
-    assumed : list of Bound
-        What the program relies on.
-    columns : set of str
-        Symbols that are likely small, as far as is known.
-    counted : set of str
-        Symbols that only running tells, which may be 0: how many turns a loop has.
-    places : dict of str to Place
-        Places of turns that arrays of a turn are bounded by, by their names.
-
     Examples
     --------
     >>> sizes = Sizes({"n": 3})
@@ -88,11 +74,13 @@ class Sizes:
     def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
         self.values = values
         self.lift = lift
+        # symbols whose number the program insisted on, in the order in which it did: the compiled program holds only
+        # where they have these values; the symbols go on appearing as sizes
         self.pinned: dict[str, int] = {}
-        self.assumed: list[Bound] = []
-        self.columns: set[str] = set()
-        self.counted: set[str] = set()
-        self.places: dict[str, Place] = {}
+        self.assumed: list[Bound] = []  # what the program relies on
+        self.columns: set[str] = set()  # symbols that are likely small, as far as is known
+        self.counted: set[str] = set()  # symbols that only running tells, which may be 0: how many turns a loop has
+        self.places: dict[str, Place] = {}  # of turns that arrays of a turn are bounded by, by their names
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._symbols: dict[str, Dim] = {}
 

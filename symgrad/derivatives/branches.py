@@ -22,26 +22,12 @@ def through_branch(
     back: Back,
     totals: dict[int, Node],
 ) -> dict[int, Node]:
-    """Append the pullback of a branch to the graph.
+    """Append the pullback of a branch: the cotangents of `active` inputs to which anything flows, for those of results.
 
-    What the pullback reads of a side, and cannot compute again cheaply, the branch is appended once more to give,
-    behind the results that it had; where the other side is taken, zeros stand for it.
-
-    Parameters
-    ----------
-    cotangents : mapping of int to Node
-        Of results of the node, by their numbers.
-    active : sequence of int
-        The numbers of the inputs of which cotangents are needed.
-    back : callable
-        Pulls back through a body.
-    totals : dict of int to Node
-        To what the cotangents of inputs are to be added, by their numbers. What is added already is taken out.
-
-    Returns
-    -------
-    dict of int to Node
-        By numbers of inputs; without those to which nothing flows.
+    Inputs and results are known by their numbers. Of `totals`, to which the cotangents of inputs are to be added, those
+    are taken out that are in what is given. What the pullback reads of a side, and cannot compute again cheaply, the
+    branch is appended once more to give, behind the results that it had; where the other side is taken, zeros stand for
+    it.
     """
     seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
     arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items()}

@@ -36,7 +36,7 @@ def is_array(x: Any) -> bool:
 def _lock(x: Memory, reason: str) -> None:
     """Refuse to write into an array, where that is not refused already."""
     if reason and not x.owner.locked:
-        x.owner.lock(reason)
+        x.owner.locked = reason
 
 
 class CarriedArray(NamedTuple):

@@ -140,7 +140,7 @@ class Slot:
             final = leaf.resized.read(final, leaf.resized.turns)
         if is_traced(value):
             final.as_array(value.writes_in_place)
-            final.lock(value.locked)
+            final.locked = value.locked
         return final
 
     def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:

@@ -30,15 +30,7 @@ MOST = 8  # turns that are traced until what is carried keeps its type
 
 
 class Turns:
-    """The turns of a loop.
-
-    Attributes
-    ----------
-    stable : bool
-        Whether what a turn begins with is what it ends with, in structure, shapes and dtypes.
-    test : bool or Variable
-        Whether there is another turn, of a `while`.
-    """
+    """The turns of a loop."""
 
     def __init__(self, graph: Graph, entry: dict[str, Any], flags: Sequence[str], items: Items | None) -> None:
         self.graph, self._flags, self._items = graph, flags, items
@@ -55,8 +47,8 @@ class Turns:
         self._doubts: dict[int, tuple[Any, str]] = {}  # memory that turns do not leave as it was, and why
         self._passes, self._watched = 0, len(graph.watched)
         self._has_tried = False  # the first turn by itself
-        self.stable = False
-        self.test: Any = True
+        self.stable = False  # whether what a turn begins with is what it ends with, in structure, shapes and dtypes
+        self.test: Any = True  # whether there is another turn, of a `while`
         self._slices_of = (
             [x if is_traced(x) else Variable(graph, lift(graph, x)) for x in items.arrays] if items is not None else []
         )
