@@ -12,13 +12,14 @@ import numpy as np
 from symgrad.analysis.cost import is_work, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_zeros
-from symgrad.control.fission import FEW, Split, for_all_turns, is_batched, whole_loops
-from symgrad.control.opened import instead_of, items_of
+from symgrad.control.fission import FEW, Split, for_all_turns, is_batched, whole_loop
+from symgrad.control.opened import instead_of, rebuilt
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, frontier, needed, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
+from symgrad.ops.control import SCAN
 from symgrad.ops.elementwise import ADD, MULTIPLY, SUBTRACT
-from symgrad.rewrite.engine import Made, copied
+from symgrad.rewrite.engine import Made
 
 
 def accumulate_behind(graph: Graph, numerics: str = "stable") -> Graph:
@@ -37,14 +38,16 @@ def compute_again_behind(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _behind(graph: Graph, kind: type[_Behind]) -> Graph:
-    instead: dict[Node, Made] = {}
-    items = items_of(graph.live if graph.compound else ())
-    for split in whole_loops(graph.compound):
+
+    def behind(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+        split = whole_loop(node)
+        if split is None:
+            return {}
         part = kind(split)
         part.look()
-        if part.made:
-            instead |= part.instead(items[split.node])
-    return copied(graph, instead) if instead else graph
+        return part.instead(items) if part.made else {}
+
+    return rebuilt(graph, SCAN, behind)
 
 
 STORED = 50.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.analysis.values import number
-from symgrad.control.opened import image_of, instead_of, items_of, stand_in
+from symgrad.control.opened import image_of, instead_of, items_of, rebuilt, stand_in
 from symgrad.control.together import Needs, in_order
 from symgrad.core.graph import Graph, Node
-from symgrad.core.region import Region, inline
+from symgrad.core.region import Region, inline, inlined
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND
 from symgrad.ops.control_parts import Branch, branch_of
@@ -62,8 +62,7 @@ class _Joined:
             branch = branch_of(node)
             region: Region = getattr(branch, side)
             graph.provenance = node.where
-            own = inline(graph, region, [image[x] for x in branch.operands])
-            region.label(graph, own)
+            own = inlined(graph, region, [image[x] for x in branch.operands])
             image |= {x: own[region.results[i]] for i, x in items.items()}
         return Region(graph, given, [image[x] for x in self.results])
 
@@ -74,27 +73,25 @@ class _Joined:
 
 def share_results(graph: Graph, numerics: str = "stable") -> Graph:
     """Of results of a branch that are the same on both sides the first stands for all."""
-    instead: dict[Node, Made] = {}
-    items = items_of(graph.live if graph.compound else ())
-    for node in graph.compound:
-        if node.op is COND:
-            branch, first = branch_of(node), dict[tuple[Node, Node], Node]()
-            for i, x in sorted(items[node].items()):
-                same = first.setdefault((branch.then.results[i], branch.other.results[i]), x)
-                if same is not x:
-                    instead[x] = image_of(same)
-    return copied(graph, instead) if instead else graph
+    return rebuilt(graph, COND, _sharing)
+
+
+def _sharing(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+    branch, first = branch_of(node), dict[tuple[Node, Node], Node]()
+    pairs = {x: (branch.then.results[i], branch.other.results[i]) for i, x in sorted(items.items())}
+    same = {x: first.setdefault(pair, x) for x, pair in pairs.items()}
+    return {x: image_of(y) for x, y in same.items() if x is not y}
 
 
 def settle_branches(graph: Graph, numerics: str = "stable") -> Graph:
     """Of branches whose predicate is known the side that is taken; what both sides compute alike, outside of them."""
-    items, instead = items_of(graph.live if graph.compound else ()), dict[Node, Made]()
-    for node in graph.compound:
-        if node.op is COND:
-            branch = branch_of(node)
-            side, known = _known_results(branch)
-            instead |= {x: _computed(branch, side, i) for i, x in items[node].items() if i in known}
-    return copied(graph, instead) if instead else graph
+    return rebuilt(graph, COND, _settled)
+
+
+def _settled(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+    branch = branch_of(node)
+    side, known = _known_results(branch)
+    return {x: _computed(branch, side, i) for i, x in items.items() if i in known}
 
 
 def _known_results(branch: Branch) -> tuple[Region, Sequence[int]]:

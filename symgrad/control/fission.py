@@ -5,17 +5,17 @@ A product of what one turn reads takes a call of NumPy in each turn; for all tur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from symgrad.analysis.cost import likely, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
-from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, opened, stand_in, with_sources
+from symgrad.control.opened import Appended, Opened, Read, image_of, instead_of, opened, rebuilt, stand_in
 from symgrad.control.places import turns_of
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.core.region import Region, inline
@@ -42,6 +42,23 @@ MORE = 4
 
 OF_STACKS = frozenset((SOLVE, INV, CHOLESKY, SLOGDET))
 """What NumPy does with a stack of matrices in one call, of which each takes several microseconds."""
+
+
+class Ahead(NamedTuple):
+    """What is made before a loop: a value of a turn, or a stack of such values."""
+
+    node: Node
+    aval: Aval
+
+
+Stands = Mapping[Node, Node]
+"""Values of a turn, and what stands for them in it."""
+
+Instead = Mapping[Node, Made]
+
+
+def _as_they_are(given: Stands) -> Instead:
+    return {x: image_of(y) for x, y in given.items()}
 
 
 class Split(NamedTuple):
@@ -82,11 +99,37 @@ class Split(NamedTuple):
         """How many numbers there may be for each turn."""
         return max(FEW, MORE * self.kept)
 
+    def reading(
+        self, once: Sequence[Node], for_all: Sequence[Node] = (), written: Callable[[Stands], Instead] = _as_they_are
+    ) -> tuple[Opened, Appended]:
+        """The loop that reads what is made before it, `once` or `for_all` turns, and how it is appended.
 
-def whole_loops(nodes: Iterable[Node]) -> list[Split]:
-    """Loops that go over all of what they slice: others may end before. Those of few numbers need no calls of NumPy."""
-    found = [Split(node, opened(loop_of(node))) for node in nodes if node.op is SCAN]
-    return [each for each in found if each.turns is not None and (each.has_arrays or each.is_long)]
+        `written` says what of a turn is made in another way, of what stands there for what is read.
+        """
+        loop, size = self.loop, cast(Size, self.turns)  # None where nothing is made for all turns
+        given = {x: stand_in(loop.graph, x.aval, x.where) for x in (*once, *for_all)}
+        fixed = [Read(Ahead(x, x.aval), given[x]) for x in once]
+        sliced = [Read(Ahead(x, x.aval._replace(shape=(size, *x.aval.shape))), given[x]) for x in for_all]
+        after = replace(loop, sliced=[*loop.sliced, *sliced], others=[*loop.others, *fixed])
+        instead = written(given)
+        after = after.rewritten(lambda turn: copied(turn, instead)).without_unread()
+        region = Region(loop.graph, [x.value for x in loop.others], once)
+
+        def appended(graph: Graph, image: Mapping[Node, Node]) -> Node:
+            body = inline(graph, region, [image[x.source] for x in loop.others])
+            stacks = {x.value: image[x.source] for x in loop.sliced}
+            of_turns = for_all_turns(graph, image, loop, for_all, stacks) if for_all else []
+            made: dict[Any, Node] = {x.source: body[x.source.node] for x in fixed}
+            made |= {x.source: stack for x, stack in zip(sliced, of_turns, strict=True)}
+            return after.appended(graph, {**image, **made})
+
+        return after, appended
+
+
+def whole_loop(node: Node) -> Split | None:
+    """A loop that goes over all of what it slices: others may end before. Of few numbers it needs no calls of NumPy."""
+    split = Split(node, opened(loop_of(node)))
+    return split if split.turns is not None and (split.has_arrays or split.is_long) else None
 
 
 def for_all_turns(
@@ -113,15 +156,18 @@ def is_batched(node: Node) -> bool:
 
 def compute_ahead(graph: Graph, numerics: str = "stable") -> Graph:
     """What turns compute of slices alone, for all turns at once before the loop: products, and what is small."""
-    instead: dict[Node, Made] = {}
-    for node, loop in whole_loops(graph.compound):
-        known = Known(Split(node, loop))
-        if better := known.signs() | (known.sums() if numerics == "stable" else {}):
-            loop = loop.rewritten(partial(copied, instead=better))
-            known = Known(Split(node, loop))
-        if ahead := known.last():
-            instead |= instead_of(_with_slices_for(loop, ahead), node, {})
-    return copied(graph, instead) if instead else graph
+    return rebuilt(graph, SCAN, lambda node, _: _computed_ahead(whole_loop(node), numerics))
+
+
+def _computed_ahead(split: Split | None, numerics: str) -> dict[Node, Made]:
+    if split is None:
+        return {}
+    known = Known(split)
+    if better := known.signs() | (known.sums() if numerics == "stable" else {}):
+        split = split._replace(loop=split.loop.rewritten(partial(copied, instead=better)))
+        known = Known(split)
+    ahead = known.last()
+    return instead_of(split.reading((), ahead)[1], split.node, {}) if ahead else {}
 
 
 class Known:
@@ -201,16 +247,3 @@ def _with_sign_of(product: Node, x: Node) -> Made:
 
 def _sum_of(terms: Sequence[Node]) -> Made:
     return lambda new, image: reduce(np.add, [Variable(new, image[x]) for x in terms])
-
-
-def _with_slices_for(loop: Opened, ahead: Sequence[Node]) -> Appended:
-    """The loop that reads slices of what is computed ahead."""
-    given = {x: stand_in(loop.graph, x.aval, x.where) for x in ahead}
-    turn = {x: image_of(y) for x, y in given.items()}
-    sliced = replace(loop, sliced=[*loop.sliced, *(Read(x, y) for x, y in given.items())])
-
-    def made(graph: Graph, image: Mapping[Node, Node]) -> dict[Any, Node]:
-        stacks = {x.value: image[x.source] for x in loop.sliced}
-        return dict(zip(ahead, for_all_turns(graph, image, loop, ahead, stacks), strict=True))
-
-    return with_sources(sliced.rewritten(lambda graph: copied(graph, turn)).without_unread(), made)

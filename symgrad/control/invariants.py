@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import is_known, number
-from symgrad.control.branch_invariants import ahead_of_branches
-from symgrad.control.opened import (
-    Appended,
-    Opened,
-    Read,
-    image_of,
-    instead_of,
-    items_of,
-    opened,
-    stand_in,
-    with_sources,
-)
-from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, reached
-from symgrad.core.region import Region, inline, map_regions
+from symgrad.control.fission import Split
+from symgrad.control.opened import Opened, instead_of, opened, rebuilt, stand_in
+from symgrad.control.surroundings import Surrounded, surrounded
+from symgrad.core.graph import CONSTANT, SIZE, Aval, Graph, Node, depends, reached
+from symgrad.core.region import Region, inlined, map_regions, regions_of
 from symgrad.core.sizes import is_counted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import COND, SCAN, may_fail
@@ -61,8 +51,7 @@ def _knowing(node: Node, known: Mapping[int, Node]) -> Made:
         image: dict[Node, Node] = {}
         for i, x in enumerate(old.parameters):
             image[x] = _appended(body, known[i - last]) if i - last in known else stand_in(body, x.aval, x.where)
-        found = inline(body, old, [image[x] for x in old.parameters])
-        old.label(body, found)
+        found = inlined(body, old, [image[x] for x in old.parameters])
         return Region(body, body.inputs, [found[y] for y in old.results])
 
     params = map_regions(node, region)
@@ -79,18 +68,19 @@ def _appended(graph: Graph, known: Node) -> Node:
 
 def hoist_invariants(graph: Graph, numerics: str = "stable") -> Graph:
     """What turns compute of what all turns read, once before the loop; if it is stacked, repeated instead."""
-    instead: dict[Node, Made] = {}
-    for node in graph.compound:
-        if node.op is SCAN:
-            loop = ahead_of_branches(opened(loop_of(node)))
-            if invariant := _invariant(loop):
-                instead |= instead_of(_hoisted(loop, invariant), node, {})
-    return _with_repeated(copied(graph, instead) if instead else graph)
+    graph = rebuilt(graph, SCAN, _hoisted)
+    return rebuilt(graph, SCAN, lambda node, items: _with_repeated(node, items, graph.outputs))
+
+
+def _hoisted(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
+    loop = _ahead_of_branches(opened(loop_of(node)))
+    invariant = _invariant(loop)
+    return instead_of(Split(node, loop).reading(invariant)[1], node, {}) if invariant else {}
 
 
 def _invariant(loop: Opened) -> list[Node]:
     """What is the same in every turn, but for that of which only more such is made."""
-    nodes = reached([*loop.results, *([] if loop.test is None else [loop.test])])
+    nodes = reached(loop.ends)
     fixed = {x.value for x in loop.others}
     of_turn = {x for x in nodes if loop.has_size_of_turn(x)}
     fixed |= {x for x in nodes if not x.inputs and x not in loop.graph.inputs and x not in of_turn}
@@ -102,40 +92,78 @@ def _invariant(loop: Opened) -> list[Node]:
         if node.inputs and fixed.issuperset(node.inputs) and type(node.aval) is Aval and node not in of_turn:
             fixed.add(node)
             found[node] = None
-    ends, users = {*loop.results, loop.test}, users_of(nodes)
+    ends, users = set(loop.ends), users_of(nodes)
     return [x for x in found if x in ends or not all(y in found for y in users[x])]
 
 
-def _hoisted(loop: Opened, invariant: Sequence[Node]) -> Appended:
-    given = {x: stand_in(loop.graph, x.aval, x.where) for x in invariant}
-    turn = {x: image_of(y) for x, y in given.items()}
-    after = replace(loop, others=[*loop.others, *(Read(x, y) for x, y in given.items())])
-    region = Region(loop.graph, [x.value for x in loop.others], invariant)
+# ---- out of branches in loops
 
-    def made(graph: Graph, image: Mapping[Node, Node]) -> dict[Any, Node]:
-        body = inline(graph, region, [image[x.source] for x in loop.others])
-        return {x: body[x] for x in invariant}
 
-    return with_sources(after.rewritten(lambda graph: copied(graph, turn)).without_unread(), made)
+def _ahead_of_branches(loop: Opened) -> Opened:
+    """The loop, in front of whose branches stands what is the same in all turns, and cheap."""
+    fixed = {x.value for x in loop.others}
+    return loop.rewritten(lambda turn: _ahead(turn, fixed, loop.has_size_of_turn))
+
+
+def _ahead(graph: Graph, fixed: Collection[Node], stays: Callable[[Node], bool]) -> Graph:
+    if not any(node.op is COND for node in graph.compound):
+        return graph
+    moving = depends(graph.live, [x for x in graph.inputs if x not in fixed])
+    still = lambda node: [x not in moving for x in node.inputs[1:]]
+    return surrounded(graph, lambda new, node, image: _Branch(new, node, image, still(node), stays))
+
+
+class _Branch(Surrounded):
+    """A branch with what it computes of some operands in front of it: of those that are `fixed`, by their numbers."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        node: Node,
+        image: Mapping[Node, Node],
+        fixed: Sequence[bool],
+        stays: Callable[[Node], bool],
+    ) -> None:
+        def inner(side: Region) -> Region:
+            given = {x for x, is_fixed in zip(side.body.inputs, fixed, strict=True) if is_fixed}
+            body = _ahead(side.body, given, stays)
+            return side if body is side.body else Region(body, body.inputs, body.outputs)
+
+        node = replace(node, params=map_regions(node, inner))
+        self.fixed: dict[Node, bool] = {}
+        for side in regions_of(node):
+            self.fixed |= dict(zip(side.parameters, fixed, strict=True))
+        self.stays = stays
+        super().__init__(graph, node, image)
+
+    def move(self, x: Node) -> None:
+        """Compute a value of a side in front if it is cheap, and cannot fail there."""
+        if not (x.op.view or x.op.cheap) or type(x.aval) is not Aval or may_fail(x) or self.stays(x):
+            return
+        if all(y in self.same and self._is_fixed(y) for y in x.inputs):
+            self.same[x] = self.graph.rebuild(x, tuple([self.same[y] for y in x.inputs]), x.where)
+
+    def _is_fixed(self, x: Node) -> bool:
+        if x not in self.fixed:
+            self.fixed[x] = all(map(self._is_fixed, x.inputs))
+        return self.fixed[x]
 
 
 # ---- out of stacks
 
 
-def _with_repeated(graph: Graph) -> Graph:
+def _with_repeated(node: Node, items: Mapping[int, Node], outputs: Container[Node]) -> dict[Node, Made]:
     """What is the same in each turn repeated, rather than stacked by the turns."""
-    instead: dict[Node, Made] = {}
-    for node, items in items_of(graph.live if graph.compound else ()).items():
-        loop = opened(loop_of(node)) if node.op is SCAN else None
-        if loop is not None and loop.test is None and not is_counted(loop.turns):  # which the loop itself tells
-            first, source = len(loop.carried), {x.value: x.source for x in loop.others}
-            for j, y in enumerate(loop.stacked, first):
-                item = items.get(j)
-                if item is None or not (y in source or y.op is CONSTANT):
-                    continue
-                if not y.aval.shape or item not in graph.outputs:  # of an array it would be a view
-                    instead[item] = _repeated(source.get(y, y), item)
-    return copied(graph, instead) if instead else graph
+    loop = opened(loop_of(node))
+    if loop.test is not None or is_counted(loop.turns):  # which the loop itself tells
+        return {}
+    source = {x.value: x.source for x in loop.others}
+    stacks = [(items[j], y) for j, y in enumerate(loop.stacked, len(loop.carried)) if j in items]
+    found = [(item, y) for item, y in stacks if y in source or y.op is CONSTANT]
+    found = [
+        (item, y) for item, y in found if not y.aval.shape or item not in outputs
+    ]  # of an array it would be a view
+    return {item: _repeated(source.get(y, y), item) for item, y in found}
 
 
 def _repeated(x: Node, item: Node) -> Made:

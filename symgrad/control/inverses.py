@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.analysis.values import number
 from symgrad.control.fission import Known, Split
-from symgrad.control.opened import instead_of, opened
+from symgrad.control.opened import instead_of, opened, rebuilt
 from symgrad.core.graph import SIZE, Graph, Node
 from symgrad.core.region import regions_of
 from symgrad.frontend.variable import Variable
@@ -33,13 +33,15 @@ FEW = 16
 @stable_only
 def use_inverses(graph: Graph, numerics: str = "stable") -> Graph:
     """Loops that multiply with inverses instead of solving small systems, where that is faster."""
-    instead: dict[Node, Made] = {}
-    for node in graph.compound:
-        if node.op is SCAN and any(x.op is SOLVE for region in regions_of(node) for x in region.nodes):
-            loop = opened(loop_of(node))
-            after = loop.rewritten(_by_inverses(Split(node, loop)))
-            instead |= instead_of(after.appended, node, {}) if after is not loop else {}
-    return copied(graph, instead) if instead else graph
+    return rebuilt(graph, SCAN, _with_inverses)
+
+
+def _with_inverses(node: Node, _: Mapping[int, Node]) -> dict[Node, Made]:
+    if not any(x.op is SOLVE for region in regions_of(node) for x in region.nodes):
+        return {}
+    loop = opened(loop_of(node))
+    after = loop.rewritten(_by_inverses(Split(node, loop)))
+    return instead_of(after.appended, node, {}) if after is not loop else {}
 
 
 def _by_inverses(split: Split) -> Callable[[Graph], Graph]:

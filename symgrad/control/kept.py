@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from symgrad.analysis.aliases import memory_of
 from symgrad.analysis.uses import users_of
-from symgrad.control.opened import Carried, Opened, Read, Turn, instead_of, items_of, stand_in, turn_in, with_turn
+from symgrad.control.opened import Opened, Turn, instead_of, items_of, stand_in, turn_in, with_turn
 from symgrad.control.places import turns_of
 from symgrad.core.graph import ITEM, Graph, Node, depends, needed
-from symgrad.core.region import Region, inline
+from symgrad.core.region import Region, inlined
 from symgrad.core.sizes import same
 from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.bodies import promoted
@@ -169,17 +169,14 @@ class _Joint:
         slots = {x: stand_in(graph, x.aval._replace(weak=False), x.where) for x in places}
         image = {x: stand_in(graph, x.aval, x.where) for x in (*given.carry, given.place, *sources, *reads)}
         image |= {x: NUMBER(Variable(graph, y)).node if x.aval.weak else y for x, y in slots.items()}
-        made = [*self.backwards.updates, *self.backwards.stacked]
-        region = Region(self.graph, [*image], made)
-        image |= inline(graph, region, [*image.values()])
-        region.label(graph, image)
-        results, n = [image[y] for y in made], len(given.carry)
-        sliced = [*(Read(x, y) for x, y in slots.items()), *(Read(source, image[x]) for x, source in sources.items())]
-        carried = [Carried(*each) for each in zip(back.starts, [image[x] for x in given.carry], results, strict=False)]
-        others = [Read(source, image[x]) for x, source in reads.items()]
+        updates, stacked, _ = self.backwards
+        image |= inlined(graph, Region(self.graph, [*image], [*updates, *stacked]), [*image.values()])
+        image |= {y: y for y in slots.values()}
+        given = _moved(given._replace(slices=[*slots.values(), *sources], others=[*reads]), image)
+        turn = Turn([image[y] for y in updates], [image[y] for y in stacked], None)
         place_size = back.place_size or self.pair.there.place_size
-        parts = carried, sliced, others, results[n:], None, back.turns, back.reverse, None, place_size
-        return Opened(graph, back.length, image[given.place], *parts).without_unread()
+        back = back._replace(slices_of=[*slots, *sources.values()], others=[*reads.values()], place_size=place_size)
+        return with_turn(graph, back._replace(checkpoint=None), given, turn).without_unread()
 
 
 def _inputs(

@@ -11,26 +11,22 @@ the square root of n.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
 
 from symgrad.analysis.cost import is_work, likely, numbers
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import known_size
-from symgrad.control.fission import FEW, Split, for_all_turns, is_batched
+from symgrad.control.fission import FEW, Split, is_batched
 from symgrad.control.linear_forms import LINEAR, Form, Forms, factors_of
-from symgrad.control.opened import Opened, Read, instead_of, opened, stand_in, with_sources
+from symgrad.control.opened import Appended, Opened, instead_of, opened, rebuilt, rebuilt_within
 from symgrad.control.scalar_replacement import time_on_arrays, time_on_numbers
 from symgrad.core.graph import Aval, Graph, Node, needed, reached
-from symgrad.core.region import Region, inline
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import MATMUL
 from symgrad.ops.control import SCAN, may_fail
 from symgrad.ops.control_parts import Loop, loop_of
 from symgrad.products.contractions import contraction_of
-from symgrad.rewrite.engine import Made, copied, replaced_within
+from symgrad.rewrite.engine import Made
 
 CALL = 400.0
 """Nanoseconds that a call of NumPy takes."""
@@ -59,31 +55,26 @@ UNKNOWN_TURNS = 10
 
 def factor_updates(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph:
     """What is linear in states of loops, as products of them with factors; `fit` says what Python can compute."""
-    instead = _with_factors(graph.compound, fit)
-    return copied(graph, instead) if instead else graph
+    return rebuilt(graph, SCAN, lambda node, _: _with_factors(node, fit))
 
 
 def factor_updates_within(
     graph: Graph, fit: Callable[[Sequence[Node]], bool], outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
     """The same appended to a graph."""
-    if all(x.op is not SCAN for x in graph.nodes[since:]):
+    return rebuilt_within(graph, SCAN, lambda node, _: _with_factors(node, fit), outputs, kept, since)
+
+
+def _with_factors(node: Node, fit: Callable[[Sequence[Node]], bool]) -> dict[Node, Made]:
+    loop = loop_of(node)
+    if not _may_be_linear(loop):
         return {}
-    nodes = graph.needed_for([*outputs, *kept])
-    instead = _with_factors([x for x in nodes if x.id >= since], fit)
-    return replaced_within(graph, nodes, instead) if instead else {}
-
-
-def _with_factors(nodes: Sequence[Node], fit: Callable[[Sequence[Node]], bool]) -> dict[Node, Made]:
-    instead: dict[Node, Made] = {}
-    for node in nodes:
-        if node.op is SCAN and _may_be_linear(loop := loop_of(node)):
-            updates = _Updates(Split(node, opened(loop)))
-            updates.look()
-            after = updates.factored() if updates.forms else None
-            if after and _is_faster(after, updates.loop, fit):
-                instead |= instead_of(with_sources(after, partial(updates.made, after=after)), node, {})
-    return instead
+    updates = _Updates(Split(node, opened(loop)))
+    updates.look()
+    if not updates.forms:
+        return {}
+    after, appended = updates.factored()
+    return instead_of(appended, node, {}) if _is_faster(after, updates.loop, fit) else {}
 
 
 def _is_faster(after: Opened, before: Opened, fit: Callable[[Sequence[Node]], bool]) -> bool:
@@ -98,22 +89,14 @@ def _may_be_linear(loop: Loop) -> bool:
     return any(x.aval.shape for x in loop.starts) and len([*islice(linear, 2)]) == 2
 
 
-class Factor(NamedTuple):
-    """A factor by what it is in a turn, and as the array that is made before the loop."""
-
-    node: Node
-    aval: Aval
-
-
 class _Updates:
     """What in a turn is written anew, as forms."""
 
     def __init__(self, split: Split) -> None:
-        self.loop = loop = split.loop
-        self.nodes = reached([*loop.results, *([] if loop.test is None else [loop.test])])
-        self.results = {*loop.results, loop.test}
+        self.split, self.loop = split, (loop := split.loop)
+        self.nodes = reached(loop.ends)
+        self.results = set(loop.ends)
         self.given = set(loop.graph.inputs)
-        self.stack_size: Any = split.turns
         length = known_size(loop.length)
         self.turns = UNKNOWN_TURNS if length is None or loop.test is not None else max(likely(length), 1)
         self.fixed = {x.value for x in loop.others}
@@ -187,30 +170,12 @@ class _Updates:
 
     # ---- how they are made
 
-    def factored(self) -> Opened:
-        """The loop that reads factors."""
-        loop = self.loop
+    def factored(self) -> tuple[Opened, Appended]:
+        """The loop that reads factors, and how it is appended."""
         factors = dict.fromkeys(x for form in self.forms.values() for x in factors_of(form) if x.inputs)
-        given = {x: stand_in(loop.graph, x.aval, x.where) for x in factors}
-        instead = {root: _written(form, given) for root, form in self.forms.items()}
-        fixed = [Read(Factor(x, x.aval), y) for x, y in given.items() if x in self.fixed]
-        sliced = [Read(self.stacked(x), y) for x, y in given.items() if x not in self.fixed]
-        after = replace(loop, sliced=[*loop.sliced, *sliced], others=[*loop.others, *fixed])
-        return after.rewritten(lambda turn: copied(turn, instead)).without_unread()
-
-    def stacked(self, x: Node) -> Factor:
-        """The stack of a factor of all turns."""
-        return Factor(x, x.aval._replace(shape=(self.stack_size, *x.aval.shape)))
-
-    def made(self, graph: Graph, image: Mapping[Node, Node], after: Opened) -> dict[Any, Node]:
-        """The factors that the loop reads."""
-        loop = self.loop
-        fixed, sliced = ([x.source for x in part if type(x.source) is Factor] for part in (after.others, after.sliced))
-        region = Region(loop.graph, [x.value for x in loop.others], [x.node for x in fixed])
-        body = inline(graph, region, [image[x.source] for x in loop.others])
-        stacks = {x.value: image[x.source] for x in loop.sliced}
-        of_turns = for_all_turns(graph, image, loop, [x.node for x in sliced], stacks) if sliced else []
-        return {x: body[x.node] for x in fixed} | dict(zip(sliced, of_turns, strict=True))
+        once, for_all = ([x for x in factors if (x in self.fixed) is fixed] for fixed in (True, False))
+        written = lambda given: {root: _written(form, given) for root, form in self.forms.items()}
+        return self.split.reading(once, for_all, written)
 
 
 def _written(form: Form, given: Mapping[Node, Node]) -> Made:

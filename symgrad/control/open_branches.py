@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TypeVar
 
 from symgrad.core.graph import ITEM, Graph, Node, Op
-from symgrad.core.region import Region, closed, inline, regions_of
+from symgrad.core.region import Region, closed, inlined, regions_of
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import branch_of, loop_of
@@ -79,8 +79,7 @@ def _inlined(graph: Graph, node: Node, operands: Sequence[Node]) -> Iterator[lis
     """The results of both sides of a branch, computed in a graph."""
     branch = branch_of(node)
     for side in (branch.then, branch.other):
-        image = inline(graph, side, operands)
-        side.label(graph, image)
+        image = inlined(graph, side, operands)
         yield [image[y] for y in side.results]
 
 

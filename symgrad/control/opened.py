@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, reached
+from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Op, reached
 from symgrad.core.provenance import Where
-from symgrad.core.region import Region, inline
+from symgrad.core.region import Region, inlined
 from symgrad.core.sizes import Size, is_counted
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import SCAN, mentions
 from symgrad.ops.control_parts import Given, Loop
-from symgrad.rewrite.engine import Made
+from symgrad.rewrite.engine import Made, copied, replaced_within
 
 # ---- one turn in a graph
 
@@ -28,12 +28,10 @@ class Turn(NamedTuple):
 
 def turn_in(graph: Graph, loop: Loop, given: Given) -> Turn:
     """One turn of a loop, appended to a graph, with the names that it has."""
-    image = inline(graph, loop.body, [*given.carry, given.place, *given.slices, *given.others])
-    loop.body.label(graph, image)
+    image = inlined(graph, loop.body, [*given.carry, given.place, *given.slices, *given.others])
     results, n, test = [image[y] for y in loop.body.results], len(loop.starts), None
     if loop.test is not None:
-        image = inline(graph, loop.test, [*given.carry, given.place, *given.others])
-        loop.test.label(graph, image)
+        image = inlined(graph, loop.test, [*given.carry, given.place, *given.others])
         test = image[loop.test.results[0]]
     return Turn(results[:n], results[n:], test)
 
@@ -48,7 +46,7 @@ def stand_in(graph: Graph, aval: Aval, where: Where) -> Node:
 class Carried(NamedTuple):
     """What a loop carries: its start outside, and in the turn what stands for it and what becomes of it."""
 
-    start: Any  # a node, or what says how one is made
+    start: Any  # a node, or what makes one: made(graph, image)
     value: Node
     update: Node
 
@@ -56,35 +54,15 @@ class Carried(NamedTuple):
 class Read(NamedTuple):
     """What a turn reads: an array outside, and in the turn what stands for it or for a slice of it."""
 
-    source: Any  # a node, or what says how one is made
+    source: Any  # a node, or what makes one: made(graph, image)
     value: Node
 
 
 @dataclass
 class Opened:
-    """A loop whose turn stands in a graph of its own.
+    """A loop whose turn stands in a graph of its own; its length, and the sources of what it reads, are outside."""
 
-    Attributes
-    ----------
-    graph : Graph
-        Of the turn: what it is given are inputs.
-    length : Node
-        Outside, as the sources of what is carried, sliced and read.
-    place : Node
-    carried : list of Carried
-    sliced, others : list of Read
-    stacked : list of Node
-    test : Node, optional
-    turns : Size, optional
-        By which stacks are known.
-    reverse : bool
-    checkpoint : int or str, optional
-        For its pullback.
-    place_size : str, optional
-        What the place is called as a size, if values of a turn have such sizes.
-    """
-
-    graph: Graph
+    graph: Graph  # what a turn is given are inputs
     length: Node
     place: Node
     carried: list[Carried]
@@ -92,10 +70,10 @@ class Opened:
     others: list[Read]
     stacked: list[Node]
     test: Node | None
-    turns: Size | None
+    turns: Size | None  # by which stacks are known
     reverse: bool
-    checkpoint: int | str | None
-    place_size: str | None = None
+    checkpoint: int | str | None  # for its pullback
+    place_size: str | None = None  # what the place is called as a size, if values of a turn have such sizes
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -107,14 +85,19 @@ class Opened:
         """Of its body."""
         return [*(c.update for c in self.carried), *self.stacked]
 
+    @property
+    def ends(self) -> list[Node]:
+        """What a turn is for: the results of its body, and its test."""
+        return self.results if self.test is None else [*self.results, self.test]
+
     def has_size_of_turn(self, node: Node) -> bool:
         """Whether a value of the turn is of a size that only the turn knows, or is made by such a size."""
         return self.place_size is not None and mentions(node, {self.place_size})
 
     def rewritten(self, step: Callable[[Graph], Graph]) -> Opened:
         """The loop with what a step makes of the graph of its turn; itself where that stays as it is."""
-        old, tests = self.graph, [] if self.test is None else [self.test]
-        old.outputs = [*self.results, *tests]
+        old = self.graph
+        old.outputs = self.ends
         new = step(old)
         if new is old:
             return self
@@ -128,17 +111,17 @@ class Opened:
             sliced=[Read(x.source, image[x.value]) for x in self.sliced],
             others=[Read(x.source, image[x.value]) for x in self.others],
             stacked=new.outputs[n : n + len(self.stacked)],
-            test=new.outputs[-1] if tests else None,
+            test=None if self.test is None else new.outputs[-1],
         )
 
     def without_unread(self) -> Opened:
         """The loop without slices and other values that its turn does not read."""
-        read = set(reached([*self.results, *([] if self.test is None else [self.test])]))
+        read = set(reached(self.ends))
         sliced, others = ([x for x in part if x.value in read] for part in (self.sliced, self.others))
         return replace(self, sliced=sliced, others=others)
 
     def appended(self, graph: Graph, image: Mapping[Any, Node]) -> Node:
-        """Its node in another graph, on images of what it is given."""
+        """Its node in another graph, on images of what it is given, or what is made of such."""
         carry, slices, reads = ([x.value for x in part] for part in (self.carried, self.sliced, self.others))
         body = Region(self.graph, [*carry, self.place, *slices, *reads], self.results)
         params = {"body": body, "carried": len(carry), "sliced": len(slices), "reverse": self.reverse}
@@ -147,7 +130,8 @@ class Opened:
             params["test"] = Region(self.graph, [*carry, self.place, *reads], [self.test])
         if self.stacked or is_counted(self.turns):  # of which there may be other arrays
             params["turns"] = self.turns
-        return graph.add(SCAN, tuple([image[x] for x in self.inputs]), freeze(SCAN, params))
+        inputs = [image[x] if x in image else x.made(graph, image) for x in self.inputs]
+        return graph.add(SCAN, tuple(inputs), freeze(SCAN, params))
 
 
 def opened(loop: Loop) -> Opened:
@@ -189,6 +173,32 @@ def _is_number(source: Node, parameter: Node) -> bool:
 
 # ---- in the place of others
 
+Other = Callable[[Node, Mapping[int, Node]], Mapping[Node, Made]]
+"""What is made in another way instead of a loop or a branch, and of those of its results that are read, by numbers."""
+
+
+def rebuilt(graph: Graph, op: Op, other: Other) -> Graph:
+    """A graph with others instead of its loops, or of its branches; itself where all stay."""
+    instead = _instead_of_all(graph.live if graph.compound else (), op, other)
+    return copied(graph, instead) if instead else graph
+
+
+def rebuilt_within(
+    graph: Graph, op: Op, other: Other, outputs: Sequence[Node], kept: Sequence[Node], since: int
+) -> dict[Node, Node]:
+    """The same appended to a graph, for nodes that are not older than `since`; the image of each node."""
+    if all(x.op is not op for x in graph.nodes[since:]):
+        return {}
+    nodes = graph.needed_for([*outputs, *kept])
+    instead = _instead_of_all([x for x in nodes if x.id >= since], op, other)
+    return replaced_within(graph, nodes, instead) if instead else {}
+
+
+def _instead_of_all(nodes: Sequence[Node], op: Op, other: Other) -> dict[Node, Made]:
+    found = [x for x in nodes if x.op is op]
+    items = items_of(nodes) if found else {}
+    return {x: made for node in found for x, made in other(node, items.get(node, {})).items()}
+
 
 def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:
     """Of each node with several results those that are among `nodes`, by their numbers."""
@@ -201,13 +211,6 @@ def items_of(nodes: Iterable[Node]) -> dict[Node, dict[int, Node]]:
 
 Appended = Callable[[Graph, Mapping[Node, Node]], Node]
 """How a node is appended to another graph, to images of what it is given."""
-
-
-def with_sources(loop: Opened, made: Callable[[Graph, Mapping[Node, Node]], Mapping[Any, Node]]) -> Appended:
-    """How a loop is appended of whose sources some are made for it."""
-    return lambda graph, image: loop.appended(
-        graph, {**{x: image[x] for x in loop.inputs if x in image}, **made(graph, image)}
-    )
 
 
 def instead_of(appended: Appended, node: Node, items: Mapping[Node, int | Node]) -> dict[Node, Made]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.control.elements import Rows, array_of, computed, is_few, label, nodes_of, numbered, stand_ins
-from symgrad.control.opened import Carried, Opened, Read, instead_of, items_of, opened, with_sources
+from symgrad.control.opened import Carried, Opened, Read, instead_of, opened, rebuilt
 from symgrad.core.graph import ITEM, Aval, Graph, Node, depends, moved_name, reached
 from symgrad.core.region import Region, map_regions, regions_of, with_nested
 from symgrad.core.shapes import product
@@ -25,7 +25,7 @@ from symgrad.ops.index import GET
 from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.ops.reduce import SUM
-from symgrad.rewrite.engine import Made, copied
+from symgrad.rewrite.engine import Made
 
 CALL = 10.0
 """How many operations on Python's numbers take the time of a call of NumPy."""
@@ -48,13 +48,12 @@ def replace_arrays(graph: Graph, fit: Callable[[Sequence[Node]], bool]) -> Graph
 
     What is in such a loop, branches and other loops, is over numbers as well: one that cannot be leaves it as it is.
     """
-    instead = dict[Node, Made]()
-    for node in graph.compound:
-        holds_arrays = node.op is SCAN and any(map(_has_arrays, with_nested([node])))
-        numbers = _numbers_of(opened(loop_of(node))) if holds_arrays else None
-        if numbers is not None and numbers.pays(fit):
-            instead |= numbers.instead(node, graph)
-    return copied(graph, instead) if instead else graph
+
+    def over_numbers(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
+        numbers = _numbers_of(opened(loop_of(node))) if any(map(_has_arrays, with_nested([node]))) else None
+        return numbers.instead(node, items, graph.names) if numbers is not None and numbers.pays(fit) else {}
+
+    return rebuilt(graph, SCAN, over_numbers)
 
 
 def time_on_numbers(loop: Opened, fit: Callable[[Sequence[Node]], bool]) -> float | None:
@@ -110,17 +109,15 @@ class _Numbers(NamedTuple):
         """The time of what it stacks and slices."""
         return STORED * (len(self.numbers.stacked) + len(self.numbers.sliced))
 
-    def instead(self, node: Node, graph: Graph) -> dict[Node, Made]:
+    def instead(self, node: Node, items: Mapping[int, Node], names: Mapping[Node, Any]) -> dict[Node, Made]:
         """How the loop over numbers is made, and of its results those of the other."""
-        parts = [x for x in self.numbers.inputs if isinstance(x, Part)]
-        appended = with_sources(self.numbers, lambda graph, image: {x: x.made(graph, image) for x in parts})
-        items, shapes = items_of(graph.live)[node], [y.aval.shape for y in self.arrays.results]
+        shapes = [y.aval.shape for y in self.arrays.results]
         first = [0, *np.cumsum([len([*np.ndindex(shape)]) for shape in shapes]).tolist()]
         whole = {x: first[i] for i, x in items.items() if i == len(shapes) or not shapes[i]}
         rest = {i: x for i, x in items.items() if x not in whole}
-        names = {x: moved_name(graph.names, graph.names[x], {}) for x in rest.values() if x in graph.names}
-        made = {x: _joined(node, x, first[i], shapes[i], names.get(x)) for i, x in rest.items()}
-        return instead_of(appended, node, whole) | made
+        named = {x: moved_name(names, names[x], {}) for x in rest.values() if x in names}
+        made = {x: _joined(node, x, first[i], shapes[i], named.get(x)) for i, x in rest.items()}
+        return instead_of(self.numbers.appended, node, whole) | made
 
 
 def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: str | None) -> Made:
@@ -207,7 +204,7 @@ def _numbers_in(held: Any) -> list[Node]:
 
 def _turn(loop: Opened) -> list[Node]:
     """What a turn computes, and its test."""
-    return reached([*loop.results, *([] if loop.test is None else [loop.test])])
+    return reached(loop.ends)
 
 
 def _carried_on(loop: Opened) -> list[Node]:

@@ -10,43 +10,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.control.opened import Opened, Read, image_of, instead_of, items_of, opened, stand_in, with_sources
+from symgrad.control.opened import Opened, Read, image_of, instead_of, opened, rebuilt, rebuilt_within, stand_in
 from symgrad.control.places import indexed, items_of_key, length_of, line_of, places_of
-from symgrad.control.writes import Filled, Start, with_stacked_writes
+from symgrad.control.writes import Filled, with_stacked_writes
 from symgrad.core.graph import Aval, Graph, Node, reached
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.index import GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice
-from symgrad.rewrite.engine import Made, copied, replaced_within
+from symgrad.rewrite.engine import Made, copied
 
 
 def slice_reads(graph: Graph, numerics: str = "stable") -> Graph:
     """What turns read of arrays at their own places, ``x[t + 1]`` or ``x[n - 1 - t, 0]``, as slices of loops."""
-    instead = _with_slices(graph.live)
-    return copied(graph, instead) if instead else graph
+    return rebuilt(graph, SCAN, _sliced)
 
 
 def slice_reads_within(
     graph: Graph, numerics: str, outputs: Sequence[Node], kept: Sequence[Node], since: int
 ) -> dict[Node, Node]:
     """The same appended to a graph."""
-    if all(x.op is not SCAN for x in graph.nodes[since:]):
-        return {}
-    nodes = graph.needed_for([*outputs, *kept])
-    instead = _with_slices([node for node in nodes if node.id >= since])
-    return replaced_within(graph, nodes, instead) if instead else {}
-
-
-def _with_slices(nodes: Sequence[Node]) -> dict[Node, Made]:
-    """How loops are made whose turns read slices, and what has become of their results."""
-    items = items_of(nodes)
-    instead: dict[Node, Made] = {}
-    for node in nodes:
-        if node.op is SCAN:
-            instead |= _sliced(node, items.get(node, {}))
-    return instead
+    return rebuilt_within(graph, SCAN, _sliced, outputs, kept, since)
 
 
 def _sliced(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
@@ -59,10 +44,9 @@ def _sliced(node: Node, items: Mapping[int, Node]) -> dict[Node, Made]:
     elif loop is before:
         return {}
     loop = loop.without_unread()
-    special = [x for x in loop.inputs if isinstance(x, (Cut, Start))]
-    appended = with_sources(loop, lambda graph, image: {x: x.made(graph, image) for x in special})
     filled = {x: y.made(node) for i, x in items.items() if isinstance(y := numbers[i], Filled)}
-    return instead_of(appended, node, {x: y for i, x in items.items() if isinstance(y := numbers[i], int)}) | filled
+    kept = {x: y for i, x in items.items() if isinstance(y := numbers[i], int)}
+    return instead_of(loop.appended, node, kept) | filled
 
 
 class Cut(NamedTuple):

@@ -12,7 +12,7 @@ from symgrad.analysis.values import is_known
 from symgrad.control.fuse import fuse_loops, joined_loops
 from symgrad.control.opened import image_of, stand_in
 from symgrad.core.graph import ITEM, Aval, Graph, Node, needed, reached
-from symgrad.core.region import Region, inline, regions_of, with_nested
+from symgrad.core.region import Region, inlined, regions_of, with_nested
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND, SCAN, may_fail
 from symgrad.ops.control_parts import Loop, loop_of
@@ -83,21 +83,13 @@ def surrounded(graph: Graph, branch: Callable[[Graph, Node, Mapping[Node, Node]]
 
 
 class Surrounded:
-    """A branch, and what the graph that it is appended to has of what it computes.
-
-    Attributes
-    ----------
-    same : dict of Node to Node
-        Of values of both sides those of the graph that are the same.
-    outside : dict of Node to Node
-        Of values that are read from there.
-    """
+    """A branch, and what the graph that it is appended to has of what it computes."""
 
     def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
         self.graph, self.node = graph, node
         self.inputs = [image[x] for x in node.inputs]
-        self.same: dict[Node, Node] = {}
-        self.outside: dict[Node, Node] = {}
+        self.same: dict[Node, Node] = {}  # of values of both sides those of the graph that are the same
+        self.outside: dict[Node, Node] = {}  # of values that are read from there
         for side in regions_of(node):
             self.look_through(side)
 
@@ -140,22 +132,15 @@ class Surrounded:
         further = {x: stand_in(graph, x.aval, x.where) for x in sources}
         image = dict(zip(side.parameters, given, strict=True))
         image |= {x: further[y] for x, y in self.outside.items()}
-        nodes = inline(graph, Region(side.graph, [*image], side.results), [*image.values()])
-        side.label(graph, nodes)
+        nodes = inlined(graph, Region(side.graph, [*image], side.results), [*image.values()])
         return Region(graph, [*given, *further.values()], [nodes[y] for y in side.results])
 
 
 class _WithLoops(Surrounded):
-    """A branch whose loops go along with loops of the graph.
-
-    Attributes
-    ----------
-    along : dict of Node to list of Loop
-        With loops of the graph those that were in this branch and in others, and will be one with them.
-    """
+    """A branch whose loops go along with loops of the graph."""
 
     def __init__(self, graph: Graph, node: Node, image: Mapping[Node, Node], along: dict[Node, list[Loop]]) -> None:
-        self.along = along
+        self.along = along  # with loops of the graph those that were in branches, and will be one with them
         super().__init__(graph, node, image)
 
     def move(self, x: Node) -> None:

@@ -23,17 +23,10 @@ class Stack(NamedTuple):
     """How an operator takes stacks: further axes in front of its inputs' own are further axes in front of its result's.
 
     They broadcast.
-
-    Attributes
-    ----------
-    cores : tuple of (int or None)
-        For each input how many axes, the last ones, are its own; None for one that has no others.
-    ndim : int
-        How many axes the result has in front of its own.
     """
 
-    cores: tuple[int | None, ...]
-    ndim: int
+    cores: tuple[int | None, ...]  # for each input how many axes, the last ones, are its own; None: it has no others
+    ndim: int  # how many axes the result has in front of its own
 
 
 class AxisSignature(NamedTuple):
@@ -48,17 +41,6 @@ class AxisSignature(NamedTuple):
     On slices an operator takes the same parameters, but for one that its entry says to be the `result_shape`: where
     the axis is sliced, the length of the slice stands in it.
 
-    Attributes
-    ----------
-    inputs : tuple of tuple of Label
-        For each input a label for each axis; in one input a label stands once at most.
-    result : tuple of Label
-        A label for each axis of the result.
-    combine : ufunc, optional
-        Joins two partial results.
-    stack : Stack, optional
-        Which of the inputs may have further axes.
-
     Examples
     --------
     A product of matrices: rows of the first give rows of the result, columns of the second its columns, and the sum
@@ -70,10 +52,10 @@ class AxisSignature(NamedTuple):
                   stack=Stack(cores=(2, 2), ndim=0))
     """
 
-    inputs: tuple[Labels, ...]
+    inputs: tuple[Labels, ...]  # for each input a label for each axis; in one input a label stands once at most
     result: Labels
-    combine: np.ufunc | None = None
-    stack: Stack | None = None
+    combine: np.ufunc | None = None  # joins two partial results
+    stack: Stack | None = None  # which of the inputs may have further axes
 
 
 def signature_of(node: Node, inputs: Sequence[Aval] = ()) -> AxisSignature:

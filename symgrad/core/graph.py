@@ -222,22 +222,15 @@ class Graph:
 
     ``nodes`` is in creation order, which is topological: inputs exist before their users. Nodes are interned by
     operator, inputs and parameters, so a common subexpression is one node by construction.
-
-    Attributes
-    ----------
-    nodes, inputs, outputs : list of Node
-    names : dict of Node to str or (str, Node)
-        What the user calls a value; for a derivative a pattern such as ``"d_{}"`` and the node that it derives.
-    rewrites : list of (rule, Node, Node)
-        Which rules were applied to nodes of this graph: a node, and what stands for it since.
     """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.inputs: list[Node] = []
         self.outputs: list[Node] = []
+        # what the user calls a value; for a derivative a pattern such as "d_{}" and the node that it derives
         self.names: dict[Node, str | tuple[str, Node]] = {}
-        self.rewrites: list[tuple[Any, Node, Node]] = []
+        self.rewrites: list[tuple[Any, Node, Node]] = []  # rules, nodes that they met, and what stands for these since
         self.provenance: Where | None = None  # for nodes made by rules rather than by the user's line
         self.found: list[Node] = []  # what `add` was asked for that was there already, one after the other
         self.body = 0  # how many nodes there were when the body of a loop or a branch was begun that is being traced
@@ -361,8 +354,8 @@ class Graph:
         self.names.setdefault(node, name)
 
     def take_names(self, names: Mapping[Node, str | tuple[str, Node]], image: Mapping[Node, Node]) -> None:
-        """Give images of another graph's nodes their names, but for constants."""
-        for node, name in names.items():
+        """Give the images of nodes, of another graph or of itself, their names, but for constants."""
+        for node, name in [*names.items()]:
             if node in image and image[node].op is not CONSTANT and image[node] in self:
                 moved = moved_name(names, name, image)
                 if moved is not None:

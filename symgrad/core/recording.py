@@ -40,22 +40,12 @@ class Applied(NamedTuple):
 
 @dataclass
 class Log:
-    """What has been noted.
-
-    Attributes
-    ----------
-    stages : list of StageRun
-    rewrites : list of Applied
-    reasons : list of (callable, str)
-        Why something was done or not, and of which kind that is: the function that says it.
-    running : callable
-        The stage that is running.
-    """
+    """What has been noted; `reasons` say why something was done or not, each with the function that says it."""
 
     stages: list[StageRun] = field(default_factory=list)
     rewrites: list[Applied] = field(default_factory=list)
     reasons: list[tuple[Callable[..., str], str]] = field(default_factory=list)
-    running: Callable[..., Any] | None = None
+    running: Callable[..., Any] | None = None  # the stage
 
 
 _log: ContextVar[Log | None] = ContextVar("log", default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from symgrad.core.graph import (
     Node,
     Params,
     frontier,
-    moved_name,
     needed,
 )
 from symgrad.core.provenance import Where
@@ -67,16 +66,8 @@ class Region:
         for node in with_late_assignments(self.nodes):
             image[node] = body.rebuild(node, tuple([image[x] for x in node.inputs]), node.where)
         body.outputs = [image[y] for y in self.results]
-        self.label(body, image)
+        body.take_names(self.graph.names, image)
         return body
-
-    def label(self, graph: Graph, image: Mapping[Node, Node]) -> None:
-        """Give the images of its nodes in another graph the names that they have."""
-        names = self.graph.names
-        for x, y in image.items():
-            name = moved_name(names, names[x], image) if x in names else None
-            if name is not None:
-                graph.label(y, name)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -217,4 +208,11 @@ def inline(
     image = dict(zip(region.parameters, inputs, strict=True))
     for node in region.nodes:
         image[node] = graph.rebuild(node, tuple([image[x] for x in node.inputs]), where(node))
+    return image
+
+
+def inlined(graph: Graph, region: Region, inputs: Sequence[Node]) -> dict[Node, Node]:
+    """The same with the names that the nodes have."""
+    image = inline(graph, region, inputs)
+    graph.take_names(region.graph.names, image)
     return image

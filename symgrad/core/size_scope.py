@@ -41,21 +41,13 @@ class Bound(NamedTuple):
 class Place(NamedTuple):
     """The place of a turn as a size, at least 0 and less than the number of turns.
 
-    Attributes
-    ----------
-    turns : int, Dim or None
-        How many turns there may be, if that is known.
-    symbol : sympy.Symbol
-        What stands for one more than the place.
-    most : int or None
-        The largest number that the symbol may be, if one is known.
-    shifts : list of dict
-        In terms of symbols of at least 1: as many turns as there may be, by the places that their number depends on.
+    `shifts` are in terms of symbols of at least 1: as many turns as there may be, by the places that their number
+    depends on.
     """
 
-    turns: Size | None
-    symbol: Expr
-    most: int | None
+    turns: Size | None  # how many there may be, if that is known
+    symbol: Expr  # what stands for one more than the place
+    most: int | None  # the largest number that the symbol may be, if one is known
     shifts: list[dict[Expr, Expr]]
 
 
@@ -68,20 +60,6 @@ class Sizes:
         The sizes at hand in the call that is being compiled; None when the shapes come from specs.
     lift : callable, optional
         Turns a `Dim` into a scalar of the traced program.
-
-    Attributes
-    ----------
-    pinned : dict of str to int
-        Symbols whose number the program insisted on, in the order in which it did. The compiled program holds only
-        where they have these values; the symbols go on appearing as sizes.
-    assumed : list of Bound
-        What the program relies on.
-    columns : set of str
-        Symbols that are likely small, as far as is known.
-    counted : set of str
-        Symbols that only running tells, which may be 0: how many turns a loop has.
-    places : dict of str to Place
-        Places of turns that arrays of a turn are bounded by, by their names.
 
     Examples
     --------
@@ -96,11 +74,13 @@ class Sizes:
     def __init__(self, values: Mapping[str, int] | None = None, lift: Callable[[Dim], Any] | None = None) -> None:
         self.values = values
         self.lift = lift
+        # symbols whose number the program insisted on, in the order in which it did: the compiled program holds only
+        # where they have these values; the symbols go on appearing as sizes
         self.pinned: dict[str, int] = {}
-        self.assumed: list[Bound] = []
-        self.columns: set[str] = set()
-        self.counted: set[str] = set()
-        self.places: dict[str, Place] = {}
+        self.assumed: list[Bound] = []  # what the program relies on
+        self.columns: set[str] = set()  # symbols that are likely small, as far as is known
+        self.counted: set[str] = set()  # symbols that only running tells, which may be 0: how many turns a loop has
+        self.places: dict[str, Place] = {}  # of turns that arrays of a turn are bounded by, by their names
         self._shifts: list[dict[Expr, Expr]] = [{}]  # in terms of symbols of at least 1: by each assumption, by all
         self._symbols: dict[str, Dim] = {}
 

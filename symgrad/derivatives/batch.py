@@ -29,38 +29,15 @@ from symgrad.ops.known import is_constant
 def batch(
     graph: Graph,
     outputs: Sequence[Node],
-    lifted: Mapping[Node, Node],
-    axes: Mapping[Node, int] = MappingProxyType({}),
-    to: int | Sequence[int] = 0,
-    size: Size | None = None,
+    lifted: Mapping[Node, Node],  # each to its image, which has one axis more, of one size for all
+    axes: Mapping[Node, int] = MappingProxyType({}),  # which axis of its image that is, if not the first
+    to: int | Sequence[int] = 0,  # which axis of the results it is, of all or of each
+    size: Size | None = None,  # of that axis, where no node may be lifted
 ) -> list[Node]:
     """Append `outputs` for many values of the lifted nodes to `graph`.
 
-    Parameters
-    ----------
-    outputs : list of Node
-        Whatever they need and does not depend on a lifted node is shared, not repeated.
-    lifted : mapping of Node to Node
-        Each to its image, of the same dtype and of the same shape but for one axis more, whose size B, an int or a
-        symbol, is that of all.
-    axes : mapping of Node to int
-        Which axis of its image that is; the first for a lifted node that is not in it.
-    to : int or sequence of int
-        Which axis of the results it is, of all or of each.
-    size : int or Dim, optional
-        B, where no node may be lifted.
-
-    Returns
-    -------
-    list of Node
-        Of the same dtypes as the outputs: slice i is the output if every lifted node were slice i of its image.
-
-    Raises
-    ------
-    UnsupportedError
-        If B is a symbol and nothing says how an operator is batched.
-    GraphError
-        If an image does not fit, or the rule of an operator gives a wrong shape.
+    Slice i is the output if every lifted node were slice i of its image. What does not depend on a lifted node is
+    shared, not repeated.
     """
     places = {x: axes.get(x, 0) % (x.aval.ndim + 1) for x in lifted}
     batching = Batching(graph, _common_size(lifted, places) if size is None else size, set())
@@ -91,25 +68,15 @@ def _affected(outputs: Sequence[Node], lifted: Mapping[Node, Node]) -> list[Node
 class Batching(NamedTuple):
     """How a part of a graph is batched.
 
-    Attributes
-    ----------
-    graph : Graph
-        To which the images are appended.
-    size : int or Dim
-        How many inputs there are.
-    ragged : set of str
-        The symbols of sizes that are numbers of turns, and not the same for all inputs.
-    active : Variable, optional
-        A mask of those for which anything is asked for: the branch that is computed is theirs, or their loop goes on.
-    is_any : bool
-        Whether there is one at least.
+    `active` is a mask of the inputs for which anything is asked for: the branch that is computed is theirs, or their
+    loop goes on.
     """
 
-    graph: Graph
-    size: Size
-    ragged: set[str]
+    graph: Graph  # to which the images are appended
+    size: Size  # how many inputs there are
+    ragged: set[str]  # symbols of sizes that are numbers of turns, and not the same for all inputs
     active: Variable | None = None
-    is_any: bool = True
+    is_any: bool = True  # whether there is one at least
 
     def under(self, mask: Variable) -> Batching:
         """Where what is computed is asked for under a mask."""
@@ -123,8 +90,8 @@ class Batching(NamedTuple):
 
     def through(self, nodes: Sequence[Node], images: dict[Node, Any], names: Mapping[Node, Any]) -> None:
         """Add the images of nodes, in order, to those of what they read."""
-        graph, before = self.graph, self.graph.provenance
-        try:
+        graph = self.graph
+        with graph.located(graph.provenance):
             for node in nodes:
                 graph.provenance = node.where
                 images[node] = image = self.image(node, images)
@@ -132,8 +99,6 @@ class Batching(NamedTuple):
                 if name is not None and type(image) is Image:
                     own = name if names is graph.names else moved_name(names, name, {})
                     graph.label(image.value.node, own)
-        finally:
-            graph.provenance = before
 
     def image(self, node: Node, images: Mapping[Node, Any]) -> Any:
         """The image of a node, a tuple where its operator has several results."""

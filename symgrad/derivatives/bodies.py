@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symgrad.core.graph import CONSTANT, Aval, Graph, Node, depends, needed, reached
-from symgrad.core.region import Region, inline
+from symgrad.core.graph import Aval, Graph, Node, depends, needed, reached
+from symgrad.core.region import Region, inlined
 from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import NUMBER, moving, own_sizes
@@ -46,20 +46,13 @@ class Body(NamedTuple):
 
 def appended(graph: Graph, region: Region, parameters: Sequence[Node], place: str | None = None) -> Body:
     """A region on these stand-ins for its parameters; of a loop with the size that the place of a turn is."""
-    image = images(graph, region, parameters)
+    image = inlined(graph, region, parameters)
     return Body(
         parameters,
         sorted(dict.fromkeys(image.values()), key=lambda x: x.id),
         [image[y] for y in region.results],
         place,
     )
-
-
-def images(graph: Graph, region: Region, inputs: Sequence[Node]) -> dict[Node, Node]:
-    """Append a region to the graph; the images of its nodes, which keep their names."""
-    image = inline(graph, region, inputs)
-    region.label(graph, {x: y for x, y in image.items() if y.op is not CONSTANT})
-    return image
 
 
 def strong(aval: Aval) -> Aval:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
-from symgrad.core.region import Region, closed, regions_of
-from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, images, strong, zeros
+from symgrad.core.region import Region, closed, inlined, regions_of
+from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, strong, zeros
 from symgrad.derivatives.totals import added
 from symgrad.ops.control import COND
 
@@ -22,26 +22,12 @@ def through_branch(
     back: Back,
     totals: dict[int, Node],
 ) -> dict[int, Node]:
-    """Append the pullback of a branch to the graph.
+    """Append the pullback of a branch: the cotangents of `active` inputs to which anything flows, for those of results.
 
-    What the pullback reads of a side, and cannot compute again cheaply, the branch is appended once more to give,
-    behind the results that it had; where the other side is taken, zeros stand for it.
-
-    Parameters
-    ----------
-    cotangents : mapping of int to Node
-        Of results of the node, by their numbers.
-    active : sequence of int
-        The numbers of the inputs of which cotangents are needed.
-    back : callable
-        Pulls back through a body.
-    totals : dict of int to Node
-        To what the cotangents of inputs are to be added, by their numbers. What is added already is taken out.
-
-    Returns
-    -------
-    dict of int to Node
-        By numbers of inputs; without those to which nothing flows.
+    Inputs and results are known by their numbers. Of `totals`, to which the cotangents of inputs are to be added, those
+    are taken out that are in what is given. What the pullback reads of a side, and cannot compute again cheaply, the
+    branch is appended once more to give, behind the results that it had; where the other side is taken, zeros stand for
+    it.
     """
     seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
     arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items()}
@@ -124,7 +110,7 @@ def _of_slots(
     """What a side makes, where slots stand for what is kept of it."""
     instead = {x: slot for x, slot in zip(kept, slots, strict=True) if x is not None}
     own = [x for x in given if x not in slots]
-    image = images(graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
+    image = inlined(graph, Region(graph, [*own, *instead], made), [*own, *instead.values()])
     return [image[y] for y in made]
 
 

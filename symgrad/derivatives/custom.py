@@ -91,7 +91,7 @@ class Custom:
         name = assigned_name() if graph.provenance is None and len(items) == 1 else None
         if name is not None:
             graph.label(items[0], name)
-        views = ["" if y.owner is y and not y._lock else _VIEW for y in ys]
+        views = ["" if y.owner is y and not y.locked else _VIEW for y in ys]
         return call.results.filled([_like(*each) for each in zip(ys, items, views, strict=True)])
 
     def _static(self, args: Sequence[Any]) -> dict[int, Any]:

@@ -80,7 +80,7 @@ def on_gradient(x: Any, function: Callable[[Any], Any]) -> Any:
         if not x.aval.differentiable:
             raise DTypeError(f"on_gradient: no derivative flows through {x.aval}", "Put it on a floating array.")
         result = hooked(x, Hook(function))
-        result.lock("what on_gradient returns is the array that it is given, and the rest of that has no hook")
+        result.locked = "what on_gradient returns is the array that it is given, and the rest of that has no hook"
         return result
     if any(isinstance(leaf, Variable) for leaf in tree.flatten(x)[0]):
         raise ArgumentError(

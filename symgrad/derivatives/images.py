@@ -15,17 +15,12 @@ from symgrad.ops.contract import spread
 class Image(NamedTuple):
     """A value for many inputs at once.
 
-    Attributes
-    ----------
-    value : Variable
-    axis : int or None
-        Which of its axes tells the inputs apart; None where it is the same for all.
-    ragged : bool
-        Whether it is a stack of a loop that ends at other turns for other inputs: beyond those it may hold anything.
+    Where it is `ragged` it is a stack of a loop that ends at other turns for other inputs: beyond those it may hold
+    anything.
     """
 
     value: Variable
-    axis: int | None
+    axis: int | None  # which of its axes tells the inputs apart; None where it is the same for all
     ragged: bool = False
 
     def at(self, axis: int) -> Variable:

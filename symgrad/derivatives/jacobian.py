@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -18,23 +18,8 @@ from symgrad.frontend.variable import Variable
 def jacobian_rev(graph: Graph, outputs: Sequence[Node], wrt: Sequence[Node]) -> list[list[Node]]:
     """Append the Jacobians of `outputs` to `graph`, row by row: for fewer outputs than inputs.
 
-    Parameters
-    ----------
-    outputs, wrt : list of Node
-        Floating, of any shape.
-
-    Returns
-    -------
-    list of list of Node
-        ``[i][j]`` has shape ``(*outputs[i].shape, *wrt[j].shape)`` and the dtype of ``wrt[j]``; zeros where
-        ``outputs[i]`` does not depend on it.
-
-    Raises
-    ------
-    DTypeError
-        If an output or a variable is not floating.
-    NotDifferentiableError
-        Naming the NumPy function and the user's line.
+    ``[i][j]`` has shape ``(*outputs[i].shape, *wrt[j].shape)`` and the dtype of ``wrt[j]``; zeros where ``outputs[i]``
+    does not depend on it.
     """
     _check_floating(outputs, wrt)
     jacobians = []
@@ -70,11 +55,9 @@ def _check_floating(outputs: Sequence[Node], wrt: Sequence[Node]) -> None:
             )
 
 
-@contextmanager
-def _deriving(graph: Graph, node: Node) -> Iterator[Variable]:
+def _deriving(graph: Graph, node: Node) -> AbstractContextManager[None]:
     """Nodes made inside are derivatives of `node`, or by it."""
-    with graph.located(node.where._replace(of=node, again=False)):
-        yield Variable(graph, node)
+    return graph.located(node.where._replace(of=node, again=False))
 
 
 def _along_unit_vectors(
@@ -85,7 +68,8 @@ def _along_unit_vectors(
     Of a space with only one, that one's without the axis.
     """
     shape, dtype, size = node.aval.shape, node.aval.dtype, product(node.aval.shape)
-    with _deriving(graph, node) as like:
+    with _deriving(graph, node):
+        like = Variable(graph, node)
         if isinstance(size, int) and size == 1:
             return derive(np.full(shape, 1, dtype, like=like).node)
         seed = graph.seed(node.aval._replace(weak=False))
@@ -100,7 +84,7 @@ def _along_unit_vectors(
 def _dense(graph: Graph, stacked: Node | None, y: Node, x: Node, dtype: np.dtype) -> Node:
     """What is stacked in the shape of the Jacobian of `y` by `x`."""
     shape = (*y.aval.shape, *x.aval.shape)
-    with _deriving(graph, y) as like:
+    with _deriving(graph, y):
         if stacked is None:
-            return np.full(shape, 0.0, dtype, like=like).node
+            return np.full(shape, 0.0, dtype, like=Variable(graph, y)).node
         return stacked if same_shape(stacked.aval.shape, shape) else np.reshape(Variable(graph, stacked), shape).node

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from symgrad.analysis.values import known_size
 from symgrad.core.graph import Aval, Graph, Node, depends, needed, reached
-from symgrad.core.region import Region, closed
+from symgrad.core.region import Region, inlined
 from symgrad.core.sizes import Size
-from symgrad.derivatives.bodies import appended, images
+from symgrad.derivatives.bodies import appended
+from symgrad.frontend.bodies import parted_turn
 from symgrad.frontend.variable import freeze
-from symgrad.ops.control import SCAN, within
+from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import Loop as Parts, loop_of
 
 _NONE: Mapping[Node, Node] = MappingProxyType({})
@@ -38,20 +39,18 @@ class Turns(NamedTuple):
         given = [*self.carry, self.place, *self.slices]
         image = dict(zip(given, given, strict=True)) | self.others | instead
         made = [*self.results, *self.test]
-        image = images(graph, Region(graph, [*image], made), [*image.values()])
+        image = inlined(graph, Region(graph, [*image], made), [*image.values()])
         made = [image[y] for y in made]
         nodes = set(reached(made))
         slices = {x: array for x, array in self.slices.items() if x in nodes}
-        given = [*self.carry, self.place, *slices]
-        others = closed(graph, given, made, within(graph, made, given, self.place_size).__contains__).parameters[
-            len(given) :
-        ]
-        n = len(self.carry)
-        body = Region(graph, [*given, *others], made[: len(self.results)])
-        params: dict[str, Any] = {"body": body, "carried": n, "sliced": len(slices), "reverse": self.reverse}
-        params |= {"turns": self.turns, "checkpoint": self.checkpoint, "place": self.place_size}
-        if self.test:
-            params["test"] = Region(graph, [*given[: n + 1], *others], made[len(self.results) :])
+        results, test = made[: len(self.results)], made[len(self.results) :]
+        params, others = parted_turn(graph, [*self.carry], self.place, [*slices], (), results, test, self.place_size)
+        params |= {
+            "turns": self.turns,
+            "reverse": self.reverse,
+            "checkpoint": self.checkpoint,
+            "place": self.place_size,
+        }
         inputs = (self.length, *self.carry.values(), *slices.values(), *others)
         return graph.add(SCAN, inputs, freeze(SCAN, params))
 

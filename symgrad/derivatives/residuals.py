@@ -22,32 +22,15 @@ CALL = 64  # numbers that are kept in the time of a call
 
 
 def residuals(
-    read: Sequence[Node],
-    primal: Sequence[Node],
-    carried: Collection[Node],
-    given: Collection[Node],
-    own: Collection[str] = (),
-    kept: Collection[Node] = (),
+    read: Sequence[Node],  # by the pullback
+    primal: Sequence[Node],  # what the body computes, in order of creation, with its parameters
+    carried: Collection[Node],  # parameters of which nothing is left when the pullback runs
+    given: Collection[Node],  # parameters that are there again
+    own: Collection[str] = (),  # symbols of sizes that are other ones at every turn: of such nothing can be kept
+    kept: Collection[Node] = (),  # what is kept anyway
 ) -> list[Node]:
     """The values to keep, in order of creation.
 
-    Parameters
-    ----------
-    read : sequence of Node
-        What the pullback reads.
-    primal : sequence of Node
-        What the body computes, in order of creation, with its parameters.
-    carried : collection of Node
-        Parameters of which nothing is left when the pullback runs.
-    given : collection of Node
-        Parameters that are there again.
-    own : collection of str
-        The symbols of sizes that are other ones at every turn: of such a shape nothing can be kept.
-    kept : collection of Node
-        What is kept anyway.
-
-    Notes
-    -----
     Cheap operations are computed again: casts, views, sums and products of large arrays or of single numbers, and all
     but products of matrices and loops of what is given. Of the ways to do so the one that keeps the fewest numbers is
     chosen, and of several such the one that computes least.

@@ -58,22 +58,12 @@ class Differentiated(Protocol):
 
 
 class Call:
-    """How a function with a derivative of its own was called, Variables aside: the rule of a node.
-
-    Attributes
-    ----------
-    of : Differentiated
-    name : str
-        What messages call it.
-    static : dict of int to object
-        Arguments that are not differentiated by, and their places, in order.
-    arguments, results : Form
-        Of the tuple of the other arguments; of what it returned.
-    """
+    """How a function with a derivative of its own was called, Variables aside: the rule of a node."""
 
     def __init__(self, of: Differentiated, name: str, static: dict[int, Any], arguments: Form, results: Form) -> None:
-        self.of, self.name, self.static = of, name, static
-        self.arguments, self.results = arguments, results
+        self.of, self.name = of, name
+        self.static = static  # arguments that are not differentiated by, and their places, in order
+        self.arguments, self.results = arguments, results  # of the tuple of the other arguments; of what it returned
         self._key = of, content(static), arguments, results
 
     def __eq__(self, other: object) -> bool:

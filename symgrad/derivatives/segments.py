@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
-from symgrad.core.region import Region, cut, mark
-from symgrad.derivatives.bodies import Back, Body, appended, as_number, images, strong
+from symgrad.core.region import Region, cut, inlined, mark
+from symgrad.derivatives.bodies import Back, Body, appended, as_number, strong
 from symgrad.derivatives.loops import Loop, Turns
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import UnsupportedError
@@ -72,7 +72,7 @@ def through_segments(
     for i in [i for i in seeds if nest.sources[i] not in left]:
         del totals[i]
     bound |= {seed: cotangents[i] for i, seed in (nest.weights | arrived).items()}
-    image = images(graph, Region(graph, [*bound], [*found.values()]), [*bound.values()])
+    image = inlined(graph, Region(graph, [*bound], [*found.values()]), [*bound.values()])
     return {i: image[found[x]] for i, x in wanted.items() if x in found}
 
 
@@ -153,7 +153,7 @@ class _Nest(Loop):
         row = lambda array: Variable(graph, array)[Variable(graph, place)]
         arrays = self.sources[n + 1 : n + 1 + len(self.slices)]
         given = [*carry[:n], place, *[row(x).node for x in arrays], *self.others]
-        image = images(graph, Region(graph, self.body.parameters, self.body.results), given)
+        image = inlined(graph, Region(graph, self.body.parameters, self.body.results), given)
         made = [image[y] for y in self.body.results]
         if not self.weights:
             return made[:n]

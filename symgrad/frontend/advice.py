@@ -6,7 +6,6 @@ import ast
 import builtins
 import linecache
 import math
-from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -152,24 +151,18 @@ def _called(node: ast.Call, frame: FrameType) -> Any:
 
 def _running() -> list[tuple[ast.AST, FrameType]]:
     """What is running of the user's, from the innermost expression to the statement."""
+    from symgrad.frontend.conversion.source import parsed  # where there is something to advise
+
     frame = running_frame()
     if frame is None:
         return []
     line, end_line, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    tree = _parsed("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
+    tree = parsed("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
     if tree is None or None in (line, end_line, column, end_column):
         return []
     path = _enclosing(tree, (line, column), (end_line, end_column))
     statement = next((i for i, node in enumerate(path) if isinstance(node, ast.stmt)), len(path))
     return [(node, frame) for node in path[: statement + 1]]
-
-
-@lru_cache(4)
-def _parsed(source: str) -> ast.Module | None:
-    try:
-        return ast.parse(source)
-    except SyntaxError:  # the file has been edited since
-        return None
 
 
 def _enclosing(node: ast.AST, start: Any, end: Any) -> list[ast.AST]:

@@ -30,7 +30,6 @@ class Memory(Traced):
         "_born",
         "_doubt",
         "_kin",
-        "_lock",
         "_node",
         "_permuted",
         "_root",
@@ -38,12 +37,13 @@ class Memory(Traced):
         "_version",
         "_view",
         "graph",
+        "locked",
     )
 
     def __init__(self, graph: Graph, node: Node, lock: str = "") -> None:
         self.graph = graph
         self._node = node
-        self._lock = lock  # why it cannot be written into, "" if it can
+        self.locked = lock  # why it cannot be written into, "" if it can
         self._root: Self | None = None  # owner of the memory, None for itself
         self._base: Self | None = None  # what it is a view of
         self._view: Node | None = None  # how it was read from its base when it was made
@@ -155,8 +155,8 @@ class Memory(Traced):
         elif op is shape.TRANSPOSE:
             self._permuted = len(self.shape) > 1
         elif op.read_only:
-            self._lock = f"{op.path} gives a read-only array"
-        self._lock = base._lock or self._lock
+            self.locked = f"{op.path} gives a read-only array"
+        self.locked = base.locked or self.locked
         self._view, self._base, self._root, self._sure = self._node, base, base.owner, sure
         self._version = self._root._version
 
@@ -193,9 +193,9 @@ class Memory(Traced):
         """In the body of a loop this is what `value` was before it."""
         self._permuted = len(self.shape) > 1
         if isinstance(value, np.ndarray) and not isinstance(value, Memory):
-            self._lock = "it is an array that exists before the program runs"
+            self.locked = "it is an array that exists before the program runs"
         elif isinstance(value, Memory):
-            self._array, self._lock = value._array, value._lock
+            self._array, self.locked = value._array, value.locked
 
     def as_array(self, array: bool) -> None:
         """Be an array, or else a scalar, if of no dimensions."""
@@ -271,19 +271,10 @@ class Memory(Traced):
 
     # ---- writing
 
-    @property
-    def locked(self) -> str:
-        """Why assignments are refused; "" if they are not."""
-        return self._lock
-
-    def lock(self, reason: str) -> None:
-        """Refuse assignments from now on."""
-        self._lock = reason
-
     def writable(self) -> None:
         """Raise where an assignment would reach memory that is not the function's own."""
-        if self._lock:
-            raise WriteError(self._lock, "Write into a copy: x = x.copy().")
+        if self.locked:
+            raise WriteError(self.locked, "Write into a copy: x = x.copy().")
         if not self.writes_in_place:
             raise WriteError("a scalar cannot be written into", "Bind the name anew: x = value.")
 

@@ -164,26 +164,14 @@ def recorded(
     n, tested = len(carry), [] if turn.test is None else [turn.test]
     changed = [i for i in range(n) if turn.results[i] is not turn.carry[i]]
     fixed = [i for i in range(n) if i not in changed]
-    given = [*(turn.carry[i] for i in changed), turn.place, *turn.slices]
+    moving, still = ([turn.carry[i] for i in part] for part in (changed, fixed))
     results = [*(turn.results[i] for i in changed), *turn.results[n:]]
-    own = [*given, *(turn.carry[i] for i in fixed)]
-    made = [*results, *tested]
-    whole = closed(graph, own, made, within(graph, made, own, how.get("place")).__contains__)
-    kept = [(y, x) for y, x in zip(turn.carry, carry, strict=True) if y in own[len(given) :]]
-    beyond = whole.parameters[len(own) :]
-    others = [*kept, *((x, x) for x in beyond)]
-    body = Region(graph, [*given, *(y for y, _ in others)], results)
-    params: dict[str, Any] = {"body": body, "carried": len(changed), "sliced": len(slices_of), **how}
-    if tested:
-        k = len(changed) + 1
-        params["test"] = Region(graph, [*given[:k], *(y for y, _ in others)], tested)
     if turns is None and len(results) > len(changed):
         turns = _turns(graph, length, bool(tested))
-    if turns is not None:
-        params["turns"] = turns
-    bound = lift(graph, length)
-    inputs = (bound, *(carry[i] for i in changed), *(x.node for x in slices_of), *(x for _, x in others))
-    items = _items(graph, SCAN, inputs, params)
+    params, read = parted_turn(graph, moving, turn.place, turn.slices, still, results, tested, how.get("place"))
+    bound, begun, kept = lift(graph, length), [carry[i] for i in changed], [carry[i] for i in fixed]
+    inputs = (bound, *begun, *(x.node for x in slices_of), *kept, *read)
+    items = _items(graph, SCAN, inputs, {**params, **how, "turns": turns})
     last = items.pop() if tested else None
     if last is not None and is_counted(turns):
         graph.counts[str(turns)] = last.node
@@ -193,6 +181,26 @@ def recorded(
         if turn.carry[i] in graph.names:
             graph.label(item.node, graph.names[turn.carry[i]])
     return final, items[len(changed) :], last
+
+
+def parted_turn(
+    graph: Graph,
+    carry: Sequence[Node],
+    place: Node,
+    slices: Sequence[Node],
+    others: Sequence[Node],
+    results: Sequence[Node],
+    test: Sequence[Node] = (),
+    place_size: str | None = None,
+) -> tuple[dict[str, Any], Sequence[Node]]:
+    """A turn on stand-ins as parameters of a loop: its regions; and what it reads besides, which stands outside."""
+    given, made = [*carry, place, *slices], [*results, *test]
+    own = [*given, *others]
+    parameters = closed(graph, own, made, within(graph, made, own, place_size).__contains__).parameters
+    params: dict[str, Any] = {"body": Region(graph, parameters, results), "carried": len(carry), "sliced": len(slices)}
+    if test:
+        params["test"] = Region(graph, [*carry, place, *parameters[len(given) :]], test)
+    return params, parameters[len(own) :]
 
 
 def _turns(graph: Graph, length: Any, tested: bool) -> Size:

@@ -176,16 +176,16 @@ class Variable(Concrete, Operators):
     def flags(self) -> SimpleNamespace:
         contiguous = bool(self.contiguous)
         return SimpleNamespace(
-            writeable=not self._lock,
+            writeable=not self.locked,
             c_contiguous=contiguous,
             f_contiguous=contiguous and self.ndim < 2,
             contiguous=contiguous,
             fortran=False,
             forc=contiguous,
             fnc=False,
-            carray=contiguous and not self._lock,
+            carray=contiguous and not self.locked,
             farray=False,
-            behaved=not self._lock,
+            behaved=not self.locked,
             aligned=True,
             owndata=self.owner is self,
         )

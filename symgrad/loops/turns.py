@@ -45,7 +45,7 @@ def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
     for node in region.nodes:
         params = params_for(node, places[node], rows) if node in places else node.params
         image[node] = graph.add(node.op, tuple([image[x] for x in node.inputs]), params, node.where)
-    region.label(graph, image)
+    graph.take_names(region.graph.names, image)
     return Region(graph, [image[x] for x in region.parameters], [image[y] for y in region.results])
 
 

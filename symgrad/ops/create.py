@@ -189,7 +189,7 @@ def asarray(new, a, dtype=None, order=None, *, device=None, copy=None):
     if not is_traced(a):
         result = array(new, a, dtype)
         if isinstance(a, np.ndarray) and not copy:
-            result.lock(
+            result.locked = (
                 "np.asarray gives an array that exists before the program runs: writing into it would change it"
             )
         return result

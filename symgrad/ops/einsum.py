@@ -338,5 +338,5 @@ def _without_repeats(x, term):
     rest = [label for k, label in enumerate(term) if k not in (i, j)]
     y = np.diagonal(x, axis1=i, axis2=j)
     if is_traced(y):
-        y.lock(x.locked)  # that of np.diagonal is read-only, this one is not
+        y.locked = x.locked  # that of np.diagonal is read-only, this one is not
     return _without_repeats(y, [*rest, repeated])

@@ -41,9 +41,9 @@ STOP = operator(
 def marked(x, lock=""):
     """`x` under an identity of its own, with the reason why it cannot be written into."""
     graph = x.graph
-    with graph.located(x.node.where):
+    with graph.located(x.node.where):  # it is not the running line that makes it
         result = ALIAS(x, tag=len(graph.nodes))
-    result._lock = x._lock or lock
+    result.locked = x.locked or lock
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import reduce
 from types import CodeType
 from typing import Any
 
@@ -163,10 +164,7 @@ def going_on(*flags: Any) -> Any:
     if True in [flag for flag in known if not is_traced(flag)]:
         return False
     traced = [flag for flag in known if is_traced(flag)]
-    up = None
-    for flag in traced:
-        up = flag if up is None else np.logical_or(up, flag)
-    return True if up is None else np.logical_not(up)
+    return np.logical_not(reduce(np.logical_or, traced)) if traced else True
 
 
 def chain(x: Any, y: Any, compare: Callable[[Any, Any], Any], *more: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -32,14 +33,6 @@ def called(function: Any) -> Any:
     except TypeError:  # it has no hash
         instead = None
     return instead or converted(function)
-
-
-def _largest(*args: Any, **kwargs: Any) -> Any:
-    return _extreme(builtins.max, np.max, lambda new, best: new > best, *args, **kwargs)
-
-
-def _smallest(*args: Any, **kwargs: Any) -> Any:
-    return _extreme(builtins.min, np.min, lambda new, best: new < best, *args, **kwargs)
 
 
 def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args: Any, **kwargs: Any) -> Any:
@@ -70,16 +63,8 @@ def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
     return y
 
 
-def _any(items: Any) -> Any:
-    """Asks one after the other, until one holds."""
-    return _asked(builtins.any, np.any, either, items)
-
-
-def _all(items: Any) -> Any:
-    return _asked(builtins.all, np.all, both, items)
-
-
-def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]], Any], items: Any) -> Any:
+def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]], Any], items: Any, /) -> Any:
+    """Whether any of items holds, or all: it asks one after the other, until it knows."""
     if is_traced(items) and items.ndim == 1:
         return of_array(items)
     if is_traced(items):
@@ -90,16 +75,12 @@ def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]],
         for item in iterator:
             known = truth(item)
             if is_traced(known):
-                found = known if found is neutral else joined(found, partial(_same, known))
+                found = known if found is neutral else joined(found, partial(truth, known))
             elif known is not neutral:
                 return known
         return found
 
     return rest(neutral)
-
-
-def _same(x: Any) -> Any:
-    return x
 
 
 def _total(items: Any, /, start: Any = 0) -> Any:
@@ -145,10 +126,10 @@ def _is_long(n: Any) -> bool:
 _INSTEAD: dict[Any, Any] = {
     builtins.len: _length,
     length_of: _length,
-    builtins.max: _largest,
-    builtins.min: _smallest,
-    builtins.any: _any,
-    builtins.all: _all,
+    builtins.max: partial(_extreme, builtins.max, np.max, operator.gt),
+    builtins.min: partial(_extreme, builtins.min, np.min, operator.lt),
+    builtins.any: partial(_asked, builtins.any, np.any, either),
+    builtins.all: partial(_asked, builtins.all, np.all, both),
     builtins.sum: _total,
     builtins.sorted: _ordered,
     builtins.list: _listed,

@@ -20,18 +20,12 @@ def caller() -> dict[str, Any]:
 
 
 class Construct:
-    """A loop or a branch: what stands in it is run as often as it needs to be seen.
-
-    Attributes
-    ----------
-    sets : bool
-        Whether the function has to give its names the `values` now.
-    """
+    """A loop or a branch: what stands in it is run as often as it needs to be seen."""
 
     def __init__(self, kept: Sequence[str], given: Sequence[str]) -> None:
         self.kept, self.given = kept, given
         self.graph: Graph | None = tracing.get()
-        self.sets = False
+        self.sets = False  # whether the function has to give its names the values now
         self.values: tuple[Any, ...] = ()
 
     def give(self, values: dict[str, Any]) -> None:

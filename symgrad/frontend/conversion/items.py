@@ -19,14 +19,7 @@ Length = Any  # an int, a symbolic size, or a traced number
 
 
 class Items:
-    """Items that are known by their number before the loop runs.
-
-    Attributes
-    ----------
-    length : int, Dim or Variable
-    arrays : list
-        Each turn is given a slice of each, along its first axis.
-    """
+    """Items that are known by their number before the loop runs."""
 
     @property
     def length(self) -> Length:
@@ -34,6 +27,7 @@ class Items:
 
     @property
     def arrays(self) -> Sequence[Any]:
+        """Each turn is given a slice of each, along its first axis."""
         return ()
 
     @property

@@ -31,7 +31,7 @@ class Listing(Variable):
 
     def __getitem__(self, key: Any) -> Any:
         x = super().__getitem__(key)
-        return Listing(x.graph, x.node) if type(key) is slice else x
+        return self._like(x) if type(key) is slice else x
 
     def __add__(self, other: Any) -> Any:
         return self._joined([self, *_rows(other)])
@@ -45,8 +45,10 @@ class Listing(Variable):
         super().__setitem__(key, value)
 
     def _joined(self, parts: Sequence[Any]) -> Listing:
-        x = np.concatenate(parts)
-        return Listing(x.graph, x.node)
+        return self._like(np.concatenate(parts))
+
+    def _like(self, x: Variable) -> Listing:
+        return type(self)(x.graph, x.node)
 
     def _refused(self, other: Any) -> Any:
         raise UnsupportedError(
@@ -54,7 +56,7 @@ class Listing(Variable):
         )
 
     def copy(self, *_: Any) -> Listing:
-        return Listing(self.graph, self.node)
+        return self._like(self)
 
     def copied(self, order: str = "C", array: bool = False) -> Any:
         """The array of it."""
@@ -78,21 +80,14 @@ class Table(Listing):
 
     def __getitem__(self, key: Any) -> Any:
         x = super().__getitem__(key)
-        return Table(x.graph, x.node) if type(key) is slice else self.row(x)
+        return x if type(key) is slice else self.row(x)
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(self.shape[0]))
 
-    def copy(self, *_: Any) -> Table:
-        return Table(self.graph, self.node)
-
     def row(self, x: Variable) -> Listing:
         """An item, of the row that it is."""
         return Listing(x.graph, x.node, "it is an item of a list of lists that a loop has filled")
-
-    def _joined(self, parts: Sequence[Any]) -> Table:
-        x = super()._joined(parts)
-        return Table(x.graph, x.node)
 
 
 def _rows(other: Any) -> list[Any]:
@@ -104,26 +99,14 @@ def _rows(other: Any) -> list[Any]:
 
 
 class Appended:
-    """A list, and what a turn appends to it.
-
-    Attributes
-    ----------
-    homes : list of Place
-        Where it is held, but for a name.
-    new : list of Held
-        What the turn has appended: an item, or rows of several.
-    last : Held
-        The last items behind the turn, as many as `first` has.
-    arrays : list of Variable
-        Those that items are, or hold.
-    """
+    """A list, and what a turn appends to it; its `homes` are where it is held, but for a name."""
 
     def __init__(self, graph: Graph, name: str, items: list[Any], homes: Sequence[Place]) -> None:
         self.graph, self.name, self.items, self.homes = graph, name, items, homes
         self.before = list(items)
-        self.new: list[Held] = []
-        self.arrays: list[Any] = []
-        self.last = held(())
+        self.new: list[Held] = []  # what the turn has appended: an item, or rows of several
+        self.arrays: list[Any] = []  # those that items are, or hold
+        self.last = held(())  # the last items behind the turn, as many as `first` has
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
         self._marks = 0

@@ -83,7 +83,7 @@ class Merging:
         a, b = (then, other) if then.bound else (other, then)
         if a.structure != b.structure and b.bound:
             raise UnsupportedError(
-                f"{called_by(name)} is {_kind(then)} where the condition holds, and {_kind(other)} where it does not",
+                f"{called_by(name)} is {shown(then)} where the condition holds, and {shown(other)} where it does not",
                 "Give it one structure in both branches.",
             )
         swapped = a is not then
@@ -207,7 +207,8 @@ def _of_two_shapes(name: str, x: Node, y: Node) -> ShapeError:
     )
 
 
-def _kind(x: Held) -> str:
+def shown(x: Held) -> str:
+    """A value in a message."""
     return "not bound" if not x.bound else tree.written(x.structure, [described(y) for y in x.leaves])
 
 
@@ -220,7 +221,7 @@ def merged(
     for place, a, b in places:
         if not (a.bound and b.bound) and not merging.may_append(place, then, other):
             raise UnsupportedError(
-                f"{place.name} is {_kind(a)} where the condition holds, and {_kind(b)} where it does not",
+                f"{place.name} is {shown(a)} where the condition holds, and {shown(b)} where it does not",
                 "Let lists and dicts have the same items in both branches: append behind the branch.",
             )
     picked = [(place, merging.at(place, a, b)) for place, a, b in places]

@@ -15,21 +15,11 @@ from symgrad.ops.index_expressions import encode
 
 
 class Resized(NamedTuple):
-    """A shape that changes by as much at every turn.
+    """A shape that changes by as much at every turn."""
 
-    Attributes
-    ----------
-    start : tuple of int or Dim
-        Before the loop.
-    by : tuple of int
-        How much longer each axis is behind a turn.
-    turns : int or Dim
-        How many there are.
-    """
-
-    start: Shape
-    by: tuple[int, ...]
-    turns: Size
+    start: Shape  # before the loop
+    by: tuple[int, ...]  # how much longer each axis is behind a turn
+    turns: Size  # how many there are
 
     def after(self, turns: Size) -> Shape:
         """The shape behind so many turns."""

@@ -6,7 +6,7 @@ Where one of two such is written into, the other one is not read any more: `Memo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from symgrad.frontend.aliasing import Memory
 from symgrad.ops.operands import ARRAYS, is_traced
@@ -36,24 +36,16 @@ def is_array(x: Any) -> bool:
 def _lock(x: Memory, reason: str) -> None:
     """Refuse to write into an array, where that is not refused already."""
     if reason and not x.owner.locked:
-        x.owner.lock(reason)
+        x.owner.locked = reason
 
 
-class CarriedArray:
-    """An array that a loop carries.
+class CarriedArray(NamedTuple):
+    """An array that a loop carries: before the loop, as a turn begins with it, and what a turn makes of it."""
 
-    Attributes
-    ----------
-    before : Any
-        What it is before the loop.
-    stand_in : Variable
-        What a turn begins with.
-    after : Any
-        What a turn makes of it.
-    """
-
-    def __init__(self, key: Any, before: Any, stand_in: Memory, after: Any = None) -> None:
-        self.key, self.before, self.stand_in, self.after = key, before, stand_in, after
+    key: Any
+    before: Any
+    stand_in: Memory
+    after: Any = None
 
     @property
     def is_spoilt(self) -> bool:

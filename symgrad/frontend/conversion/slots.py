@@ -13,7 +13,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.bodies import common
 from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.jumps import called_by, label
-from symgrad.frontend.conversion.merging import described, filler, is_numeric
+from symgrad.frontend.conversion.merging import filler, is_numeric, shown
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
 from symgrad.frontend.conversion.sharing import CarriedArray
 from symgrad.frontend.conversion.state import Held, is_same
@@ -140,7 +140,7 @@ class Slot:
             final = leaf.resized.read(final, leaf.resized.turns)
         if is_traced(value):
             final.as_array(value.writes_in_place)
-            final.lock(value.locked)
+            final.locked = value.locked
         return final
 
     def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:
@@ -168,8 +168,3 @@ class Slot:
     def keeps(self, now: Any) -> bool:
         """Whether a name that holds one array holds it still."""
         return len(self.arrays) == 1 and now is self.arrays[0]
-
-
-def shown(x: Held) -> str:
-    """A value in a message."""
-    return "not bound" if not x.bound else tree.written(x.structure, [described(y) for y in x.leaves])

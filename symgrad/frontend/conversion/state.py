@@ -56,22 +56,14 @@ ELSEWHERE = Unread()
 
 
 class Pending(Unread):
-    """What stands for what this turn of a loop has appended, perhaps: one item, or the rows of an array.
-
-    Attributes
-    ----------
-    value : Any
-    there : Variable or None
-        Whether it is there; of rows one truth for each. None where all are.
-    many : bool
-    form : str
-        How items are made of rows, if they are lists or tuples.
-    """
+    """What stands for what this turn of a loop has appended, perhaps: one item, or the rows of an array."""
 
     __slots__ = ("form", "many", "there", "value")
 
     def __init__(self, value: Any, there: Any, many: bool, form: str = "") -> None:
-        self.value, self.there, self.many, self.form = value, there, many, form
+        self.value, self.many = value, many
+        self.there = there  # whether it is there; of rows one truth for each; None where all are
+        self.form = form  # how items are made of rows, if they are lists or tuples
 
 
 def check_length(x: Any) -> None:
@@ -236,13 +228,7 @@ class Snapshot(NamedTuple):
 
 
 class Journal(dict[int, tuple[Memory, Node]]):
-    """The memory that is written into, and what it held before; in which other one it is, and what it is of.
-
-    Attributes
-    ----------
-    linked, doubts : list of Memory
-        What was there before, and has got kin, or is not to be read any more.
-    """
+    """The memory that is written into, and what it held before; in which other one it is, and what it is of."""
 
     def __init__(self, outer: Any, branch: bool, contents: Contents) -> None:
         super().__init__()
@@ -250,8 +236,8 @@ class Journal(dict[int, tuple[Memory, Node]]):
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
         self.repeated = False  # whether it is of a turn that stands for many
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
-        self.linked: list[Memory] = []
-        self.doubts: list[Memory] = []
+        self.linked: list[Memory] = []  # what was there before, and has got kin
+        self.doubts: list[Memory] = []  # and what of it is not to be read any more
 
 
 class Run:
@@ -349,12 +335,19 @@ class Run:
 
 def is_of_a_loop(graph: Graph, items: Any) -> bool:
     """Whether a list was there when a loop began that runs: it makes something of what is pending in it."""
-    journal: Any = graph.journal
-    while journal is not None and (journal.branch or id(items) not in journal.contents.found):
+    for journal in _journals(graph):
+        if not journal.branch and id(items) in journal.contents.found:
+            journal.pending = True
+            return True
+    return False
+
+
+def _journals(graph: Graph | None) -> Iterator[Journal]:
+    """Those of the branches and loops that run, from within outwards."""
+    journal: Any = graph and graph.journal
+    while journal is not None:
+        yield journal
         journal = journal.outer
-    if journal is not None:
-        journal.pending = True
-    return journal is not None
 
 
 def check_left(graph: Graph, journal: Any) -> None:
@@ -368,16 +361,12 @@ def check_left(graph: Graph, journal: Any) -> None:
 
 def raised(error: Any) -> Any:
     """What to raise instead of an error: of a branch that depends on a traced value, which is traced in any case."""
-    graph = tracing.get()
-    journal: Any = graph.journal if graph is not None else None
-    while journal is not None:
-        if journal.branch:
-            return UnsupportedError(
-                "an error is raised in a branch that depends on a traced value",
-                "Make such tests outside of the function, on its arguments and results.",
-            )
-        journal = journal.outer
-    return error
+    if not any(journal.branch for journal in _journals(tracing.get())):
+        return error
+    return UnsupportedError(
+        "an error is raised in a branch that depends on a traced value",
+        "Make such tests outside of the function, on its arguments and results.",
+    )
 
 
 def check_draw(function: Any) -> None:
@@ -385,10 +374,7 @@ def check_draw(function: Any) -> None:
     graph = tracing.get()
     if graph is None or not graph.body or not type(getattr(function, "__self__", None)).__module__.startswith(_RANDOM):
         return
-    journal: Any = graph.journal
-    while journal is not None and not (journal.branch or journal.repeated):
-        journal = journal.outer
-    if journal is not None or graph.journal is None:
+    if graph.journal is None or any(journal.branch or journal.repeated for journal in _journals(graph)):
         raise UnsupportedError(
             f"{function.__name__} draws random numbers in a loop or a branch that is traced once",
             "Draw them before it, an array of them, or pass them as an argument.",

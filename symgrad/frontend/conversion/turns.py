@@ -12,12 +12,14 @@ from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Turn, promoted, recorded
+from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.containers import watch
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
+from symgrad.frontend.conversion.merging import shown
 from symgrad.frontend.conversion.resized import is_of_turn
 from symgrad.frontend.conversion.sharing import CarriedArray, Sharing
-from symgrad.frontend.conversion.slots import Slot, Unstable, shown
+from symgrad.frontend.conversion.slots import Slot, Unstable
 from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
@@ -28,15 +30,7 @@ MOST = 8  # turns that are traced until what is carried keeps its type
 
 
 class Turns:
-    """The turns of a loop.
-
-    Attributes
-    ----------
-    stable : bool
-        Whether what a turn begins with is what it ends with, in structure, shapes and dtypes.
-    test : bool or Variable
-        Whether there is another turn, of a `while`.
-    """
+    """The turns of a loop."""
 
     def __init__(self, graph: Graph, entry: dict[str, Any], flags: Sequence[str], items: Items | None) -> None:
         self.graph, self._flags, self._items = graph, flags, items
@@ -53,8 +47,8 @@ class Turns:
         self._doubts: dict[int, tuple[Any, str]] = {}  # memory that turns do not leave as it was, and why
         self._passes, self._watched = 0, len(graph.watched)
         self._has_tried = False  # the first turn by itself
-        self.stable = False
-        self.test: Any = True
+        self.stable = False  # whether what a turn begins with is what it ends with, in structure, shapes and dtypes
+        self.test: Any = True  # whether there is another turn, of a `while`
         self._slices_of = (
             [x if is_traced(x) else Variable(graph, lift(graph, x)) for x in items.arrays] if items is not None else []
         )
@@ -324,15 +318,10 @@ class Turns:
 
     def _test(self) -> Node | None:
         """Whether there is another turn, by the test and by the flags."""
-        up = None
-        for flag in self._flags:
-            (seed,) = self._names[flag].seeds
-            x = Variable(self.graph, seed)
-            up = x if up is None else np.logical_or(up, x)
-        goes_on = None if up is None else np.logical_not(up)
+        goes_on = going_on(*(Variable(self.graph, seed) for flag in self._flags for seed in self._names[flag].seeds))
         if is_traced(self.test):
-            goes_on = self.test if goes_on is None else np.logical_and(goes_on, self.test)
-        return None if goes_on is None else goes_on.node
+            goes_on = self.test if goes_on is True else np.logical_and(goes_on, self.test)
+        return None if goes_on is True else goes_on.node
 
 
 def _settle_list(appended: Appended, last: Slot, appends: bool) -> bool:
