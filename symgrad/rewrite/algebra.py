@@ -77,6 +77,11 @@ def negative_reciprocal(x):
 # ---- numbers join
 
 
+@rule(changes_nan=True, when=lambda x, a, b: floating(x) and a * b == 1)
+def numbers_cancel(x, a=4.0, b=0.25):
+    return a * (b * x), x
+
+
 @rule(changes_nan=True, alone=True, when=finite)
 def sum_of_sum(x, a=2.5, b=3.5):
     return a + (b + x), (a + b) + x
