@@ -357,7 +357,7 @@ ERRORS = [
     (
         "np.digitize(1.0, x[:2, :2])",
         ShapeError,
-        "np.digitize: bins of 2 dimensions, and they have one",
+        "np.digitize: bins has 2 dimensions, not 1",
     ),
 ]
 

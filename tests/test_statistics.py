@@ -401,7 +401,7 @@ REFUSED = {
     "a matrix of q": (
         lambda x: np.quantile(x, [[0.5]]),
         ShapeError,
-        "np.quantile: q of shape (1, 1), and it may have one dimension",
+        "np.quantile: q has 2 dimensions, not at most 1",
     ),
     "nothing": (
         lambda x: np.quantile(x[:0], 0.5),
@@ -453,12 +453,12 @@ REFUSED = {
     "three dimensions": (
         lambda x: np.cov(x[None, None]),
         ShapeError,
-        "np.cov: an array of 3 dimensions, and it may have two",
+        "np.cov: m has 3 dimensions, not at most 2",
     ),
     "coefficients": (
         lambda x: np.polyval(x[None], 2.0),
         ShapeError,
-        "np.polyval: coefficients of shape (1, 3), and they have one dimension",
+        "np.polyval: p has 2 dimensions, not 1",
     ),
     "coordinates": (
         lambda x: np.gradient(x, x[:2]),
@@ -484,7 +484,7 @@ REFUSED = {
     "a triangle": (
         np.tril_indices_from,
         ShapeError,
-        "np.tril_indices_from: an array of 1 dimensions, and it needs two",
+        "np.tril_indices_from: arr has 1 dimensions, not 2",
     ),
     "a diagonal": (
         lambda x: np.diag_indices_from(x[None]),

@@ -167,7 +167,7 @@ def _evaluable(text: str | None) -> str | None:
 
 def laid_out(x: str | Group, indent: str = "", width: int = 118) -> str:
     """The source on one line, or where that is too long with an item a line; lists of plain items fill the lines."""
-    line = _on_one_line(x)
+    line = on_one_line(x)
     if isinstance(x, str) or not x.items or len(indent) + len(line) <= width:
         return line
     if x.close == "]" and all(isinstance(item, str) for item in x.items):
@@ -186,8 +186,9 @@ def _filled(items: Sequence[str], indent: str, width: int) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _on_one_line(x: str | Group) -> str:
-    return x if isinstance(x, str) else f"{x.open}{', '.join(map(_on_one_line, x.items))}{x.close}"
+def on_one_line(x: str | Group) -> str:
+    """The source on one line."""
+    return x if isinstance(x, str) else f"{x.open}{', '.join(map(on_one_line, x.items))}{x.close}"
 
 
 # ---- prose

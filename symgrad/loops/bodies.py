@@ -48,26 +48,14 @@ _PLACE = Aval((), np.dtype(int), True)
 
 
 class Bodies:
-    """The bodies of the loops of a plan.
-
-    Attributes
-    ----------
-    rows : Rows
-        What stands for the length of a block.
-    members : list of list of Node
-        What each loop computes.
-    stored : set of Node
-        What is wanted outside of the loop that computes it.
-    bodies : list of Body
-        None at all where values have too many lengths.
-    """
+    """The bodies of the loops of a plan; none at all where values have too many lengths."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node], plan: Plan) -> None:
         self.graph, self.nodes, self.plan, self.axis = graph, nodes, plan, plan.axis
-        self.rows = Rows(_free_name("rows", graph))
+        self.rows = Rows(_free_name("rows", graph))  # stands for the length of a block
         self.lengths: dict[Extent, Rows] = {Extent(self.axis.size): self.rows}
-        self.members = [self._members(k) for k in range(plan.loops)]
-        self.stored = self._stored()
+        self.members = [self._members(k) for k in range(plan.loops)]  # what each loop computes
+        self.stored = self._stored()  # what is wanted outside of the loop that computes it
         self.extents = [self._extents(k) for k in range(plan.loops)]
         self.bodies = [self._body(k) for k in range(plan.loops)] if len(set(self._lengths())) < MOST_ROWS else []
 

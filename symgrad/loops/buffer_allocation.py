@@ -54,34 +54,18 @@ class Assignment(NamedTuple):
 class Layout:
     """The plan of a block's memory.
 
-    Attributes
-    ----------
-    buffers : list of Buffer
-    streamed : list of Node
-        Inputs and results that a block reads and writes where they are.
-    assignments : dict of Node to Assignment
-        Where values are kept.
-    destinations : dict of Node to Node
-        New arrays that are filled piece by piece right where a result of the loop is, and those results.
-    halo : int
-        How many rows more a buffer must take, for those of neighbouring blocks.
-    turned : dict of Node to tuple of int
-        The inputs that every block reads whole with a long axis outside of short ones, and the order of their axes in
-        which they are copied before.
-    columns : frozenset of Node
-        Results whose rows lie last in memory, as in buffers.
-    unassigned : list of Buffer
-        What turns of loops hold, in memory that NumPy finds for them: as much as these.
+    Some new arrays have `destinations`: they are filled piece by piece right where results of the loop are. Inputs that
+    every block reads whole with a long axis outside of short ones are `turned`: copied before, with axes in this order.
     """
 
     buffers: list[Buffer] = field(default_factory=list)
-    streamed: list[Node] = field(default_factory=list)
-    assignments: dict[Node, Assignment] = field(default_factory=dict)
+    streamed: list[Node] = field(default_factory=list)  # inputs and results, read and written where they are
+    assignments: dict[Node, Assignment] = field(default_factory=dict)  # where values are kept
     destinations: dict[Node, Node] = field(default_factory=dict)
-    halo: int = 0
+    halo: int = 0  # how many rows more a buffer must take, for those of neighbouring blocks
     turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
-    columns: frozenset[Node] = frozenset()
-    unassigned: list[Buffer] = field(default_factory=list)
+    columns: frozenset[Node] = frozenset()  # results whose rows lie last in memory, as in buffers
+    unassigned: list[Buffer] = field(default_factory=list)  # as much as turns hold in memory that NumPy finds for them
 
     @cached_property
     def row_bytes(self) -> Size:

@@ -46,18 +46,10 @@ ANY_ORDER = BY_COLUMNS | {MATMUL}
 
 
 class Narrow(NamedTuple):
-    """Arrays of few columns that are computed of each other.
+    """Arrays of few columns that are computed of each other."""
 
-    Attributes
-    ----------
-    given : list of Node
-        What comes in, which is to be kept by columns.
-    made : list of Node
-        What is computed of it, and lies as it does.
-    """
-
-    given: list[Node]
-    made: list[Node]
+    given: list[Node]  # what comes in, which is to be kept by columns
+    made: list[Node]  # what is computed of it, and lies as it does
 
 
 def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:

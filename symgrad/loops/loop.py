@@ -38,42 +38,22 @@ class Bounds(NamedTuple):
 class Block(Region):
     """The body of a loop: what it computes of a block, and what else the loop is.
 
-    Attributes
-    ----------
-    graph : Graph
-        Its inputs are those of the loop, blocks of them or whole; an axis that is cut has the length of an extent.
-    size : int or Dim
-        How many rows there are.
-    rows : Rows
-        What stands for the length of a block.
-    bounds : dict of Extent to Bounds
-        The extents of its values.
-    cuts : tuple
-        For each input how it is cut, None for one that is read whole.
-    joins : tuple
-        For each output the axis along which its blocks lie behind each other, or the ufunc that joins partial results.
-    avals : tuple of Aval
-        Of the results of the loop.
-    layout : Layout
-        Where its values are kept.
-    least : int
-        Bytes of rows that are work enough for a thread.
-    seconds : float
-        What one thread takes for it, as far as reckoned.
+    The inputs of its graph are those of the loop, whole or blocks of them: an axis that is cut has the length of an
+    extent. Blocks of an output lie behind each other along an axis, or are partial results that a ufunc joins.
     """
 
     def __init__(
         self,
         graph: Graph,
-        size: Size,
-        rows: Rows,
-        bounds: dict[Extent, Bounds],
-        cuts: tuple[Cut | None, ...],
-        joins: tuple[int | np.ufunc, ...],
-        avals: tuple[Aval, ...],
-        layout: Layout,
-        least: int,
-        seconds: float,
+        size: Size,  # how many rows there are
+        rows: Rows,  # stands for the length of a block
+        bounds: dict[Extent, Bounds],  # the extents of its values
+        cuts: tuple[Cut | None, ...],  # of each input how it is cut, None where it is read whole
+        joins: tuple[int | np.ufunc, ...],  # of each output
+        avals: tuple[Aval, ...],  # of the results of the loop
+        layout: Layout,  # where its values are kept
+        least: int,  # bytes of rows that are work enough for a thread
+        seconds: float,  # that one thread takes for it, as far as reckoned
     ) -> None:
         places = [node for each in bounds.values() for node in (each.start, each.stop)]
         super().__init__(graph, [*graph.inputs, *places], graph.outputs)

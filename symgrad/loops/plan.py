@@ -18,22 +18,12 @@ Cut = tuple[int | None, ...]  # for each input of a node along which axis the no
 
 @dataclass
 class Plan:
-    """How a program is divided into loops along one axis.
-
-    Attributes
-    ----------
-    cuts : dict of Node to tuple of (int or None)
-        The nodes that are computed block by block: rows, and partial sums of rows.
-    loop : dict of Node to int
-        For those, the loop that computes them.
-    after : dict of Node to int
-        For all others, how many loops must have run before.
-    """
+    """How a program is divided into loops along one axis."""
 
     axis: Axis
-    cuts: dict[Node, Cut] = field(default_factory=dict)
-    loop: dict[Node, int] = field(default_factory=dict)
-    after: dict[Node, int] = field(default_factory=dict)
+    cuts: dict[Node, Cut] = field(default_factory=dict)  # of what is computed block by block: rows, and sums of them
+    loop: dict[Node, int] = field(default_factory=dict)  # that computes it
+    after: dict[Node, int] = field(default_factory=dict)  # of all else how many loops must have run before
 
     @property
     def loops(self) -> int:

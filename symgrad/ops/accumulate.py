@@ -6,7 +6,7 @@ from symgrad.core.axes import ALONG_AXIS
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape, with_size
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import UNSET, axis_index, refuse_given
+from symgrad.ops.arguments import ANY, UNSET, axis_index, check_ndim, refuse_given
 from symgrad.ops.contract import spread
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import ufunc_dtypes
@@ -159,8 +159,7 @@ def _running(ufunc, vjp):
     def signed(a, axis, dtype, out):
         refuse_given(name, out=out)
         x = as_input(a)
-        if not np.ndim(x):
-            raise ShapeError(f"np.{name}: a scalar has no axis", "Write x[None].")
+        check_ndim(f"np.{name}: array", x, 1, ANY, "Write x[None].")
         return op(x if dtype is None else np.astype(x, np.dtype(dtype)), axis=axis)
 
     _accumulate(ufunc, signed)

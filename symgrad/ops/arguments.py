@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator as python_operator
 from typing import Any
 
@@ -10,6 +11,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.operands import Array, as_input
+
+ANY = math.inf
+"""As many dimensions as one likes."""
 
 UNSET = np._NoValue  # NumPy's stand-in for an argument that is not given
 
@@ -45,6 +49,14 @@ def canonical(function: str, key: str, value: Any, x: Array) -> Any:
     if isinstance(value, list):
         return tuple(value)
     return int(value) if isinstance(value, np.integer) else value
+
+
+def check_ndim(what: str, x: Array, least: int, most: float, instead: str) -> None:
+    """Refuse an array of fewer dimensions, or of more: `what` is its place in a call, ``np.digitize: bins``."""
+    ndim = x.ndim if hasattr(x, "ndim") else np.ndim(as_input(x))
+    if not least <= ndim <= most:
+        several = f"at most {most}" if least == 0 else f"{least} or more" if most == ANY else f"{least} to {most}"
+        raise ShapeError(f"{what} has {ndim} dimensions, not {least if least == most else several}", instead)
 
 
 def axis_index(function: str, axis: Any, ndim: int) -> int:

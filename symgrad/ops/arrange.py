@@ -9,7 +9,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import product, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.arguments import axis_index, axis_tuple, flat_or_axis
+from symgrad.ops.arguments import ANY, axis_index, axis_tuple, check_ndim, flat_or_axis
 from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index import put
 from symgrad.ops.index_expressions import known_value
@@ -125,15 +125,13 @@ def flip(m, axis=None):
 
 @implements(np.fliplr)
 def fliplr(m):
-    if np.ndim(m) < 2:
-        raise ShapeError("np.fliplr: the array must have two dimensions or more", "Write x[::-1] for an array of one.")
+    check_ndim("np.fliplr: m", m, 2, ANY, "Write x[::-1] for an array of one.")
     return np.flip(m, 1)
 
 
 @implements(np.flipud)
 def flipud(m):
-    if np.ndim(m) < 1:
-        raise ShapeError("np.flipud: the array must have one dimension or more", "Write x[None] to give it one.")
+    check_ndim("np.flipud: m", m, 1, ANY, "Write x[None] to give it one.")
     return np.flip(m, 0)
 
 

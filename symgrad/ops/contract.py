@@ -7,7 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, product
 from symgrad.core.sizes import agree, is_rows, same
 from symgrad.errors import ShapeError
-from symgrad.ops.arguments import axis_index
+from symgrad.ops.arguments import ANY, axis_index, check_ndim
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.operands import as_input, strong
@@ -164,12 +164,8 @@ OUTER = operator(
 
 @implements(np.linalg.outer)
 def linalg_outer(x1, x2, /):
-    x1, x2 = as_input(x1), as_input(x2)
-    if x1.ndim != 1 or x2.ndim != 1:
-        raise ShapeError(
-            f"np.linalg.outer: the inputs must be one-dimensional, but they have {x1.ndim} and {x2.ndim} dimensions",
-            "Write np.outer, which flattens them, or x1.ravel().",
-        )
+    for x in (x1, x2):
+        check_ndim("np.linalg.outer: an input", x, 1, 1, "Write np.outer, which flattens them, or x1.ravel().")
     return np.outer(x1, x2)
 
 
@@ -208,14 +204,10 @@ implements(np.linalg.vecdot)(
 )
 
 
-def _at_least(name, x, ndim, what):
-    x = as_input(x)
-    if np.ndim(x) < ndim:
-        raise ShapeError(
-            f"np.{name}: the {what} has {np.ndim(x)} dimensions and needs {ndim}",
-            "Give it more with x[None], or less with x.ravel().",
-        )
-    return x
+def _matrix_and_vector(name, a, v):
+    for what, x, ndim in (("matrix", a, 2), ("vector", v, 1)):
+        check_ndim(f"np.{name}: the {what}", x, ndim, ANY, "Give it more with x[None], or less with x.ravel().")
+    return as_input(a), as_input(v)
 
 
 def conjugate(x):
@@ -224,7 +216,7 @@ def conjugate(x):
 
 @implements("matvec")
 def matvec(x1, x2, /):
-    a, v = _at_least("matvec", x1, 2, "matrix"), _at_least("matvec", x2, 1, "vector")
+    a, v = _matrix_and_vector("matvec", x1, x2)
     if v.ndim == 1:
         return a @ v
     return v @ a.T if a.ndim == 2 else (a @ v[..., None])[..., 0]
@@ -232,7 +224,8 @@ def matvec(x1, x2, /):
 
 @implements("vecmat")
 def vecmat(x1, x2, /):
-    v, a = conjugate(_at_least("vecmat", x1, 1, "vector")), _at_least("vecmat", x2, 2, "matrix")
+    a, v = _matrix_and_vector("vecmat", x2, x1)
+    v = conjugate(v)
     return v @ a if v.ndim == 1 or a.ndim == 2 else (v[..., None, :] @ a)[..., 0, :]
 
 

@@ -7,7 +7,7 @@ from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse
+from symgrad.ops.arguments import check_ndim, refuse
 from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input
@@ -101,10 +101,7 @@ DIGITIZE = operator(
 
 @implements(np.digitize)
 def digitize(x, bins, right=False):
-    if np.ndim(as_input(bins)) != 1:
-        raise ShapeError(
-            f"np.digitize: bins of {np.ndim(as_input(bins))} dimensions, and they have one", "Write bins.ravel()."
-        )
+    check_ndim("np.digitize: bins", bins, 1, 1, "Write bins.ravel().")
     return DIGITIZE(x, bins, right=bool(right))
 
 

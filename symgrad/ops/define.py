@@ -131,9 +131,8 @@ def elementwise(
     scalar : str or callable, optional
         How it reads on Python floats: the name of a function, an expression in the inputs a, b and c, or a function of
         their `Code`. Its value is NumPy's. A function of `math` may raise ArithmeticError or ValueError where NumPy's
-        would be infinite or NaN, and runs again under the same name in NumPy; an expression may not raise. Python's
-        operators are their own such form unless another is given; without one, programs with
-        this operator stay with NumPy.
+        would be infinite or NaN, and runs again under the same name in NumPy; an expression may not raise. By default
+        Python's operator, or the function of `math`; without one, programs with this operator stay with NumPy.
     keeps_weak : bool
         Whether it is an operator of Python, which gives a Python number for one; `infix` and `prefix` say so as well.
     commutes : bool
@@ -168,6 +167,9 @@ def elementwise(
     if prefix is not None:
         spell = prefix_spelling(prefix)
         scalar = scalar or spell
+    in_math = function.__name__.replace("arc", "a", 1)
+    if scalar is None and in_math in IN_MATH:
+        scalar = f"math.{in_math}"
     op = Op(
         name or display_name(function),
         function,
@@ -211,6 +213,12 @@ def _bind_operands(*args: Any) -> tuple[Sequence[Any], dict[str, Any]]:
 
 
 _POLES = {**dict.fromkeys(DIVISIONS, 1), "**": 0}
+
+IN_MATH = frozenset(
+    "sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh "
+    "hypot fmod fabs copysign radians degrees isnan isfinite isinf".split()
+)
+"""Functions of `math` that are those of NumPy for one number; ``arcsin`` is ``asin`` there."""
 
 
 # ---- any operator

@@ -7,7 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, same, smallest
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import index
-from symgrad.ops.arguments import axis_index
+from symgrad.ops.arguments import ANY, axis_index, check_ndim
 from symgrad.ops.contract import flattened
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input
@@ -53,11 +53,7 @@ DIAG = operator(
 @implements(np.diag)
 def diag(v, k=0):
     v, k = as_input(v), _offset("diag", "k", k)
-    if v.ndim not in (1, 2):
-        raise ShapeError(
-            f"np.diag: the input must have one or two dimensions and has {v.ndim}",
-            "Of more dimensions write np.diagonal(v, axis1=-2, axis2=-1).",
-        )
+    check_ndim("np.diag: v", v, 1, 2, "Of more dimensions write np.diagonal(v, axis1=-2, axis2=-1).")
     return DIAG(v, k=k) if v.ndim == 1 else np.diagonal(v, k)
 
 
@@ -69,11 +65,7 @@ implements(np.diagflat)(lambda v, k=0: np.diag(flattened(as_input(v)), k))
 
 def _bind_diagonal(a, offset=0, axis1=0, axis2=1):
     a = as_input(a)
-    if np.ndim(a) < 2:
-        raise ShapeError(
-            f"np.diagonal: an array of {np.ndim(a)} dimensions has no diagonal",
-            "Give an array of two dimensions or more.",
-        )
+    check_ndim("np.diagonal: a", a, 2, ANY, "Give an array of two dimensions or more.")
     axis1, axis2 = (axis_index("diagonal", axis, a.ndim) for axis in (axis1, axis2))
     if axis1 == axis2:
         raise ShapeError(f"np.diagonal: axis1 and axis2 are both {axis1}", "Name two different axes.")
@@ -175,8 +167,7 @@ implements(np.linalg.trace)(lambda x, /, *, offset=0, dtype=None: np.trace(x, of
 
 
 def _infer_triangle(m, k=0):
-    if not m.shape:
-        raise ShapeError("np.tril and np.triu: a scalar has no triangle", "Give an array of one dimension or more.")
+    check_ndim("np.tril and np.triu: m", m, 1, ANY, "Give an array of one dimension or more.")
     return Aval(m.shape if m.ndim > 1 else (m.shape[0], m.shape[0]), m.dtype)
 
 
@@ -207,8 +198,7 @@ TRIL, TRIU = _triangle(np.tril), _triangle(np.triu)
 @implements(np.vander)
 def vander(x, N=None, increasing=False):
     x = as_input(x)
-    if x.ndim != 1:
-        raise ShapeError(f"np.vander: the input must have one dimension and has {x.ndim}", "Write x.ravel().")
+    check_ndim("np.vander: x", x, 1, 1, "Write x.ravel().")
     size = x.shape[0] if N is None else N
     powers = np.arange(size, like=x)
     return x[:, None] ** (powers if increasing else powers[::-1])

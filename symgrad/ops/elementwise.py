@@ -82,9 +82,7 @@ elementwise(
     np.remainder, lambda z, x, y: (1, -(x // y)), infix="%", singular=True, domain=(REAL, POSITIVE), elided=True
 )
 # x / y may round up to an integer that fmod, which is exact, has not reached
-elementwise(
-    np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(REAL, POSITIVE), scalar="math.fmod"
-)
+elementwise(np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(REAL, POSITIVE))
 POWER = elementwise(
     np.power,
     power_partials,
@@ -113,15 +111,14 @@ SQRT = elementwise(
     lambda y, x: 0.5 / y,
     singular=lambda x: x.low <= 0,
     domain=POSITIVE,
-    scalar="math.sqrt",
     interval=lambda x: x.sqrt(),
     nanoseconds=1.3,
 )
-elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, scalar="math.cbrt", nanoseconds=13.0)
+elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, nanoseconds=13.0)
 ABSOLUTE = elementwise(
     np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs", interval=abs, cheap=True
 )
-elementwise(np.fabs, lambda y, x: np.sign(x), scalar="math.fabs")
+elementwise(np.fabs, lambda y, x: np.sign(x))
 # its loop branches: in place it takes five times as long where signs are mixed
 elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0", interval=(-1, 1), slow_in_place=True)
 elementwise(
@@ -130,7 +127,7 @@ elementwise(
     scalar="1.0 if a > 0 else 0.0 if a < 0 else b if a == 0 else a",
     nanoseconds=2.0,
 )
-elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None), scalar="math.copysign")
+elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None))
 
 
 def _hypot_partials(z, x, y):
@@ -139,33 +136,19 @@ def _hypot_partials(z, x, y):
     return x / length, y / length
 
 
-elementwise(np.hypot, _hypot_partials, commutes=True, scalar="math.hypot", nanoseconds=8.0)
+elementwise(np.hypot, _hypot_partials, commutes=True, nanoseconds=8.0)
 
 # ---- exponentials and logarithms
 
 EXP = elementwise(
-    np.exp,
-    lambda y, x: y,
-    singular=lambda x: x.exp().high == math.inf,
-    scalar="math.exp",
-    interval=lambda x: x.exp(),
-    nanoseconds=4.6,
+    np.exp, lambda y, x: y, singular=lambda x: x.exp().high == math.inf, interval=lambda x: x.exp(), nanoseconds=4.6
 )
-elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, scalar="math.exp2", nanoseconds=4.3)
-elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, scalar="math.expm1", nanoseconds=5.3)
-LOG = elementwise(
-    np.log, lambda y, x: 1 / x, singular=lambda x: x.low <= 0, domain=POSITIVE, scalar="math.log", nanoseconds=3.8
-)
-elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, scalar="math.log2", nanoseconds=4.1)
-elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, scalar="math.log10", nanoseconds=6.9)
-elementwise(
-    np.log1p,
-    lambda y, x: 1 / (1 + x),
-    singular=lambda x: x.low <= -1,
-    domain=(-0.9, 3),
-    scalar="math.log1p",
-    nanoseconds=6.0,
-)
+elementwise(np.exp2, lambda y, x: LN2 * y, singular=True, nanoseconds=4.3)
+elementwise(np.expm1, lambda y, x: np.exp(x), singular=True, nanoseconds=5.3)
+LOG = elementwise(np.log, lambda y, x: 1 / x, singular=lambda x: x.low <= 0, domain=POSITIVE, nanoseconds=3.8)
+elementwise(np.log2, lambda y, x: 1 / (LN2 * x), singular=True, domain=POSITIVE, nanoseconds=4.1)
+elementwise(np.log10, lambda y, x: 1 / (LN10 * x), singular=True, domain=POSITIVE, nanoseconds=6.9)
+elementwise(np.log1p, lambda y, x: 1 / (1 + x), singular=lambda x: x.low <= -1, domain=(-0.9, 3), nanoseconds=6.0)
 LOGADDEXP = elementwise(
     np.logaddexp,
     lambda z, x, y: (np.exp(x - z), np.exp(y - z)),
@@ -184,26 +167,12 @@ elementwise(
 
 # ---- trigonometric and hyperbolic
 
-elementwise(np.sin, lambda y, x: np.cos(x), scalar="math.sin", interval=(-1, 1), nanoseconds=8.0)
-elementwise(np.cos, lambda y, x: -np.sin(x), scalar="math.cos", interval=(-1, 1), nanoseconds=8.0)
-elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), scalar="math.tan", nanoseconds=10.0)
-elementwise(
-    np.arcsin,
-    lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)),
-    singular=True,
-    domain=UNIT,
-    scalar="math.asin",
-    nanoseconds=5.0,
-)
-elementwise(
-    np.arccos,
-    lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)),
-    singular=True,
-    domain=UNIT,
-    scalar="math.acos",
-    nanoseconds=5.0,
-)
-elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), scalar="math.atan", nanoseconds=8.0)
+elementwise(np.sin, lambda y, x: np.cos(x), interval=(-1, 1), nanoseconds=8.0)
+elementwise(np.cos, lambda y, x: -np.sin(x), interval=(-1, 1), nanoseconds=8.0)
+elementwise(np.tan, lambda y, x: 1 + y * y, singular=True, domain=(-1.2, 1.2), nanoseconds=10.0)
+elementwise(np.arcsin, lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, nanoseconds=5.0)
+elementwise(np.arccos, lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)), singular=True, domain=UNIT, nanoseconds=5.0)
+elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), nanoseconds=8.0)
 
 
 def _arctan2_partials(z, y, x):
@@ -212,27 +181,17 @@ def _arctan2_partials(z, y, x):
     return x / length / length, -y / length / length
 
 
-elementwise(
-    np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), scalar="math.atan2", nanoseconds=15.0
-)
-elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, scalar="math.sinh", nanoseconds=11.0)
-elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, scalar="math.cosh", nanoseconds=8.0)
-elementwise(np.tanh, lambda y, x: 1 - y * y, scalar="math.tanh", interval=(-1, 1), nanoseconds=12.0)
-elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), scalar="math.asinh", nanoseconds=12.0)
-elementwise(
-    np.arccosh,
-    lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
-    singular=True,
-    domain=(1.1, 4.0),
-    scalar="math.acosh",
-)
-elementwise(
-    np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), singular=True, domain=UNIT, scalar="math.atanh", nanoseconds=12.0
-)
+elementwise(np.arctan2, _arctan2_partials, singular=True, domain=(POSITIVE, POSITIVE), nanoseconds=15.0)
+elementwise(np.sinh, lambda y, x: np.cosh(x), singular=True, nanoseconds=11.0)
+elementwise(np.cosh, lambda y, x: np.sinh(x), singular=True, nanoseconds=8.0)
+elementwise(np.tanh, lambda y, x: 1 - y * y, interval=(-1, 1), nanoseconds=12.0)
+elementwise(np.arcsinh, lambda y, x: 1 / np.sqrt(x * x + 1), nanoseconds=12.0)
+elementwise(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), singular=True, domain=(1.1, 4.0))
+elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), singular=True, domain=UNIT, nanoseconds=12.0)
 elementwise(np.deg2rad, lambda y, x: DEGREE, scalar="math.radians")
-elementwise(np.radians, lambda y, x: DEGREE, scalar="math.radians")
+elementwise(np.radians, lambda y, x: DEGREE)
 elementwise(np.rad2deg, lambda y, x: 1 / DEGREE, scalar="math.degrees")
-elementwise(np.degrees, lambda y, x: 1 / DEGREE, scalar="math.degrees")
+elementwise(np.degrees, lambda y, x: 1 / DEGREE)
 
 _SINC = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 12)]
 """Maclaurin coefficients of the derivative of sin(t) / t, in t, t**3, ..."""

@@ -7,7 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, with_size
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import flat_or_axis, refuse_given
+from symgrad.ops.arguments import check_ndim, flat_or_axis, refuse_given
 from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
@@ -132,8 +132,7 @@ def choose(a, choices, out=None, mode="raise"):
 def ix_(*args):
     arrays = [as_input(a) for a in args]
     for a in arrays:
-        if np.ndim(a) != 1:
-            raise ShapeError("np.ix_: indices must have one dimension", "Write indices.ravel().")
+        check_ndim("np.ix_: an index array", a, 1, 1, "Write indices.ravel().")
         if is_traced(a) and a.dtype == bool:
             raise _data_dependent("ix_")
     arrays = [np.flatnonzero(a) if a.dtype == bool else a for a in arrays]

@@ -8,6 +8,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import with_size
 from symgrad.core.sizes import Dim, largest, same
 from symgrad.errors import ShapeError
+from symgrad.ops.arguments import check_ndim
 from symgrad.ops.create import arange, as_length, as_shape, creates
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input
@@ -74,11 +75,8 @@ def _signed(op, function, of_array):
     @implements(of_array)
     def triangle_of_array(arr, k=0):
         arr = as_input(arr)
-        if np.ndim(arr) != 2:
-            raise ShapeError(
-                f"np.{of_array.__name__}: an array of {np.ndim(arr)} dimensions, and it needs two",
-                "Write a loop over the matrices, or x.reshape(n, -1).",
-            )
+        instead = "Write a loop over the matrices, or x.reshape(n, -1)."
+        check_ndim(f"np.{of_array.__name__}: arr", arr, 2, 2, instead)
         return triangle(_recorder(arr), arr.shape[0], k, arr.shape[1])
 
 

@@ -7,7 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
-from symgrad.ops.arguments import refuse_given
+from symgrad.ops.arguments import check_ndim, refuse_given
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
 
@@ -101,10 +101,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 def polyval(p, x):
     """Horner's scheme."""
     p, x = (np.asarray(v, like=p if is_traced(p) else x) for v in (p, x))
-    if p.ndim != 1:
-        raise ShapeError(
-            f"np.polyval: coefficients of shape {p.shape}, and they have one dimension", "Write p.ravel()."
-        )
+    check_ndim("np.polyval: p", p, 1, 1, "Write p.ravel().")
     if len(p) == 0:
         return np.zeros_like(x)
     y = p[0]
@@ -114,13 +111,9 @@ def polyval(p, x):
 
 
 def _coefficients(function, *polynomials):
-    vectors = [np.ravel(as_input(p)) if np.ndim(p) < 2 else p for p in polynomials]
-    for p in vectors:
-        if np.ndim(p) != 1:
-            raise ShapeError(
-                f"np.{function}: coefficients of shape {np.shape(p)}, and they have one dimension", "Write p.ravel()."
-            )
-    return vectors
+    for p in polynomials:
+        check_ndim(f"np.{function}: a polynomial", p, 0, 1, "Write p.ravel().")
+    return [np.ravel(as_input(p)) for p in polynomials]
 
 
 def _aligned(function, p, q):

@@ -9,7 +9,7 @@ from symgrad.core.graph import CONSTANT, Aval
 from symgrad.core.shapes import render_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError
-from symgrad.ops.arguments import axis_index, refuse
+from symgrad.ops.arguments import ANY, axis_index, check_ndim, refuse
 from symgrad.ops.astype import cast
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
@@ -229,21 +229,19 @@ def _pieces(x, places, axis):
 
 @implements(np.hsplit)
 def hsplit(ary, indices_or_sections):
-    if np.ndim(ary) == 0:
-        raise ShapeError("np.hsplit: a scalar cannot be split", "Give an array of one dimension or more.")
+    check_ndim("np.hsplit: ary", ary, 1, ANY, "Give an array of one dimension or more.")
     return np.split(ary, indices_or_sections, 1 if np.ndim(ary) > 1 else 0)
 
 
-def _splits(function, axis, ndim, least, instead):
+def _splits(function, axis, least, instead):
     @implements(function)
     def split_along(ary, indices_or_sections):
-        if np.ndim(ary) < ndim:
-            raise ShapeError(f"np.{function.__name__}: the array must have {least} dimensions or more", instead)
+        check_ndim(f"np.{function.__name__}: ary", ary, least, ANY, instead)
         return np.split(ary, indices_or_sections, axis)
 
 
-_splits(np.vsplit, 0, 2, "two", "Write np.split(x, n), which splits axis 0.")
-_splits(np.dsplit, 2, 3, "three", "Write np.split(x, n, axis=-1).")
+_splits(np.vsplit, 0, 2, "Write np.split(x, n), which splits axis 0.")
+_splits(np.dsplit, 2, 3, "Write np.split(x, n, axis=-1).")
 
 
 @implements("unstack")

@@ -15,7 +15,7 @@ from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.core.sizes import same, smallest
 from symgrad.errors import DTypeError, NotDifferentiableError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse, refuse_given
+from symgrad.ops.arguments import ANY, check_ndim, refuse, refuse_given
 from symgrad.ops.contract import align, broadcast_batch, fits, transposed
 from symgrad.ops.create import FULL
 from symgrad.ops.define import implements, operator, refuses
@@ -66,8 +66,7 @@ def with_right_hand_side(name, a, b, package="np.linalg"):
     """The solution for one vector, or for the columns of matrices."""
     check_matrix(name, a, package=package)
     dtype = float_dtype(name, a, b, package=package)
-    if not b.shape:
-        raise ShapeError(f"{package}.{name}: the right-hand side {b} has no dimension", "Give a vector or a matrix.")
+    check_ndim(f"{package}.{name}: the right-hand side {b}", b, 1, ANY, "Give a vector or a matrix.")
     if not fits(b.shape[0 if b.ndim == 1 else -2], a.shape[-1]):
         instead = "A right-hand side of one vector a matrix is b[..., None]." if b.ndim > 1 else ""
         raise ShapeError(f"{package}.{name}: {a} and the right-hand side {b} do not fit", instead)

@@ -32,14 +32,13 @@ for ufunc, symbol in (
     elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!=", "&", "|", "^"))
 for ufunc, scalar_form in (
     (np.logical_xor, "bool(a) != bool(b)"), (np.signbit, "math.copysign(1.0, a) < 0"),
-    (np.isnan, "math.isnan"), (np.isfinite, "math.isfinite"), (np.isinf, "math.isinf"),
     *[
         (ufunc, f"math.copysign({form}(a), a) if abs(a) < 1e16 else a")  # larger ones are integers
         for ufunc, form in (
             (np.floor, "math.floor"), (np.ceil, "math.ceil"), (np.trunc, "math.trunc"), (np.rint, "round"),
         )
     ],
-    (np.gcd, None), (np.lcm, None), (np.bitwise_count, None), (np.spacing, None),
+    *[(ufunc, None) for ufunc in (np.isnan, np.isfinite, np.isinf, np.gcd, np.lcm, np.bitwise_count, np.spacing)],
 ):  # fmt: skip
     elementwise(ufunc, flat, scalar=scalar_form)
 for ufunc, word in ((np.logical_and, "and"), (np.logical_or, "or")):

@@ -25,19 +25,11 @@ TURN = "t"  # what places are called that the user does not name
 
 
 class TurnPlace:
-    """The place of the turns of one loop, which becomes a size once something is bounded by it.
-
-    Parameters
-    ----------
-    graph : Graph
-    length : int, Dim or Variable
-        How many turns there may be; -1 is no bound.
-    exact : bool
-        Whether there are as many.
-    """
+    """The place of the turns of one loop, which becomes a size once something is bounded by it."""
 
     def __init__(self, graph, length, exact=False):
-        self.graph, self.exact, self._length = graph, exact, length
+        self.graph = graph
+        self._length, self.exact = length, exact  # how many turns there may be, -1 for no bound; or how many there are
         self.size = None
         self.is_first = False  # whether the turn that is being traced is the first one, at the place 0
         self.inner = set()  # what places of loops in a turn are called

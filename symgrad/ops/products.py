@@ -7,7 +7,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.sizes import Dim, is_negative, largest, smallest
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import index
-from symgrad.ops.arguments import axis_index
+from symgrad.ops.arguments import axis_index, check_ndim
 from symgrad.ops.contract import broadcast_batch, conjugate, fits, spread, to_last
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
@@ -176,11 +176,7 @@ implements(np.linalg.cross)(lambda x1, x2, /, *, axis=-1: np.cross(x1, x2, axis=
 def _infer_sequence(name, default):
     def infer(a, v, mode=default):
         for x in (a, v):
-            if x.ndim != 1:
-                raise ShapeError(
-                    f"np.{name}: {a} and {v} must be one-dimensional",
-                    "Write x.ravel(), or scipy.signal.convolve for more dimensions.",
-                )
+            check_ndim(f"np.{name}: {x}", x, 1, 1, "Write x.ravel(), or scipy.signal.convolve for more dimensions.")
         n, m = a.shape[0], v.shape[0]
         sizes = {"full": n + m - 1, "same": largest(n, m), "valid": largest(n, m) - smallest(n, m) + 1}
         return Aval((sizes[mode],), common_dtype(a, v))

@@ -9,7 +9,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import product, reduced_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from symgrad.ops.arguments import axis_tuple, refuse_given
+from symgrad.ops.arguments import axis_tuple, check_ndim, refuse_given
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.operands import as_input, is_traced
@@ -202,8 +202,7 @@ def _signed(function, whole, skips_nan=False):
 
 
 def _check_q(name, q, whole):
-    if np.ndim(q) > 1:
-        raise ShapeError(f"np.{name}: q of shape {np.shape(q)}, and it may have one dimension", "Write q.ravel().")
+    check_ndim(f"np.{name}: q", q, 0, 1, "Write q.ravel().")
     if not is_traced(q) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= whole)):
         raise ArgumentError(
             f"np.{name}: q={q} is not between 0 and {whole}",

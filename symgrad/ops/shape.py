@@ -9,7 +9,7 @@ from symgrad.core.graph import Aval
 from symgrad.core.shapes import added_axes, broadcast_shapes, is_one, render_shape, reshape_shape, same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, SymbolicSizeError, UnsupportedError
-from symgrad.ops.arguments import axes_as_given, axis_index, refuse
+from symgrad.ops.arguments import ANY, axes_as_given, axis_index, check_ndim, refuse
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.places import size_by_place
@@ -233,11 +233,7 @@ def rollaxis(a, axis, start=0):
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x, /):
-    if np.ndim(x) < 2:
-        raise ShapeError(
-            f"np.matrix_transpose: an array of {np.ndim(x)} dimensions is no matrix",
-            "Write x[None] to give it one more dimension.",
-        )
+    check_ndim("np.matrix_transpose: x", x, 2, ANY, "Write x[None] to give it one more dimension.")
     return np.swapaxes(x, -1, -2)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from symgrad.core.axes import ALONG_AXIS, lettered
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.arguments import flat_or_axis, refuse_given
+from symgrad.ops.arguments import check_ndim, flat_or_axis, refuse_given
 from symgrad.ops.define import implements, operator
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input
@@ -126,8 +126,7 @@ SEARCHSORTED = operator(
 
 @implements(np.searchsorted)
 def searchsorted(a, v, side="left", sorter=None):
-    if np.ndim(a) != 1:
-        raise ShapeError(f"np.searchsorted: an array of {np.ndim(a)} dimensions", "Write np.sort(x.ravel()).")
+    check_ndim("np.searchsorted: a", a, 1, 1, "Write np.sort(x.ravel()).")
     if side not in ("left", "right"):
         raise UnsupportedError(f"np.searchsorted: side={side!r}", "Write side='left' or side='right'.")
     return SEARCHSORTED(a if sorter is None else np.take(a, sorter), v, side=side)

@@ -4,6 +4,7 @@ import numpy as np
 
 from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, SymbolicSizeError
+from symgrad.ops.arguments import check_ndim
 from symgrad.ops.define import implements
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input
@@ -71,11 +72,7 @@ def _variables(x, rowvar, dtype):
     """The observations with one row a variable."""
     if dtype.kind != "f":
         raise DTypeError(f"np.cov in {dtype} is not supported", "Take that of x.real and x.imag.")
-    if np.ndim(x) > 2:
-        raise ShapeError(
-            f"np.cov: an array of {np.ndim(x)} dimensions, and it may have two",
-            "Write x.reshape(variables, observations).",
-        )
+    check_ndim("np.cov: m", x, 0, 2, "Write x.reshape(variables, observations).")
     x = x if x.dtype == dtype else np.astype(x, dtype)
     return np.reshape(x, (1, -1)) if np.ndim(x) < 2 else x if rowvar else x.T
 

@@ -83,24 +83,12 @@ def is_product(node: Node) -> bool:
 
 
 class Products:
-    """The products of a graph, by their factors.
-
-    Attributes
-    ----------
-    of : dict of Node to Monomial
-        What each product is; where a factor has taken its number, without it.
-    parts : dict of Node to list of Node
-        The products that a product was made of.
-    wanted : list of Node
-        Those that are more than a part of another product, but for the negatives of such.
-    scaled : dict of Node to float
-        Factors that have taken a number, and the products that these are sums of.
-    """
+    """The products of a graph, by their factors; those that are `wanted` are more than a part of another."""
 
     def __init__(self, nodes: Sequence[Node], outputs: Iterable[Node]) -> None:
-        self.of: dict[Node, Monomial] = {}
-        self.parts: dict[Node, list[Node]] = {}
-        self.scaled: dict[Node, float] = {}
+        self.of: dict[Node, Monomial] = {}  # what each is; where a factor has taken its number, without it
+        self.parts: dict[Node, list[Node]] = {}  # the products that it was made of
+        self.scaled: dict[Node, float] = {}  # factors that have taken a number, and products that these are sums of
         self._origins = Origins(nodes)
         self._users = users_of(nodes)
         wanted = set(outputs)

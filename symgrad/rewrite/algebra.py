@@ -102,11 +102,6 @@ def sum_of_multiples(x, a=2.5, b=3.5):
     return a * x + b * x, (a + b) * x
 
 
-@rule(changes_nan=True, alone=True, when=finite)
-def difference_of_multiples(x, a=2.5, b=3.5):
-    return a * x - b * x, (a - b) * x
-
-
 # ---- quotients
 
 

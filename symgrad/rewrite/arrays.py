@@ -5,7 +5,7 @@ import numpy as np
 from symgrad.analysis.overflow import has_range
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
-from symgrad.rewrite.conditions import COLUMN, FLOAT, ROW, SCALAR, VECTOR, floating
+from symgrad.rewrite.conditions import FLOAT, ROW, SCALAR, VECTOR, floating
 from symgrad.rewrite.pattern import Draw
 from symgrad.rewrite.rules import rule
 
@@ -80,8 +80,3 @@ def _target(x, shape, v, **_):
 @rule(exact=True, v=VECTOR, when=_target)
 def add_written_zeros(x, v, key=ROW, shape=(2, 3), dtype=FLOAT):
     return x + index.SET(np.full(shape, 0.0, dtype, like=v), v, key=key), index.ADD_AT(x, v, key=key)
-
-
-@rule(v=Draw(), i=Draw((3,), 0, 3, int), when=_target)
-def add_scattered(x, v, i, key=COLUMN, shape=(2, 3), dtype=FLOAT):
-    return x + index.ADD_AT(np.full(shape, 0.0, dtype, like=v), v, i, key=key), index.ADD_AT(x, v, i, key=key)

@@ -10,7 +10,6 @@ FLOAT = np.dtype(float)
 BOOLEAN, VECTOR, SCALAR = Draw(dtype=bool), Draw(shape=(3,)), Draw(shape=())
 ROW = (1, index_expressions.EVERYTHING)
 AS_COLUMN = (index_expressions.EVERYTHING, None)
-COLUMN = (index_expressions.EVERYTHING, index_expressions.Slot(0))
 
 
 def floating(x, **_):

@@ -24,11 +24,6 @@ def sigmoid_as_logaddexp(x):
 
 
 @rule(changes_nan=True, when=floating)
-def sigmoid_of_parts_as_logaddexp(x):
-    return np.exp(x) / (1 + np.exp(x)), np.exp(-np.logaddexp(0.0, -x))
-
-
-@rule(changes_nan=True, when=floating)
 def one_minus_sigmoid_as_logaddexp(x):
     return 1 - np.exp(-np.logaddexp(0.0, x)), np.exp(-np.logaddexp(0.0, -x))
 

@@ -28,32 +28,18 @@ def _everywhere(z, y):
 
 
 class Distribution(NamedTuple):
-    """Functions of the place and then the shapes; the place lies in the support.
+    """Functions of the place, in the support, and the shapes. A logarithm that is missing is that of the function."""
 
-    Attributes
-    ----------
-    log_density : callable
-        Of a discrete distribution the logarithm of the mass.
-    cdf, sf, log_cdf, log_sf, ppf : callable, optional
-        A logarithm that is missing is that of the function.
-    low, high : float or callable
-        The support, or how the shapes give it.
-    interior : float, optional
-        A number in the support whatever the shapes, for formulas that are not defined outside of it.
-    valid : callable
-        Which shapes there can be.
-    """
-
-    log_density: Callable[..., Any]
+    log_density: Callable[..., Any]  # of a discrete distribution the logarithm of the mass
     cdf: Callable[..., Any] | None = None
     sf: Callable[..., Any] | None = None
     log_cdf: Callable[..., Any] | None = None
     log_sf: Callable[..., Any] | None = None
     ppf: Callable[..., Any] | None = None
-    low: Any = -np.inf
+    low: Any = -np.inf  # the support, or how the shapes give it
     high: Any = np.inf
-    interior: float | None = None
-    valid: Callable[..., Any] = _positive
+    interior: float | None = None  # in the support whatever the shapes: for formulas that are not defined outside of it
+    valid: Callable[..., Any] = _positive  # which shapes there can be
     open: bool = False  # whether the density ends in 0 at the lower end of the support, which does not belong to it
 
 

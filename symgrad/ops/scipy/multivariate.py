@@ -5,7 +5,7 @@ from scipy import stats
 
 from symgrad.core.shapes import is_one
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.ops.arguments import refuse_given
+from symgrad.ops.arguments import check_ndim, refuse_given
 from symgrad.ops.contract import fits
 from symgrad.ops.define import implements_at
 from symgrad.ops.operands import is_traced
@@ -24,10 +24,7 @@ def _parameters(mean, cov, allow_singular):
     cov = double(1.0 if cov is None else cov)
     mean = None if mean is None else double(mean)
     dim = (cov.shape[0] if cov.ndim == 2 else 1) if mean is None else mean.size
-    if mean is not None and mean.ndim > 1:
-        raise ShapeError(
-            f"scipy.stats.{NAME}: a mean of shape {mean.shape}, and it must be one vector", "Write mean.ravel()."
-        )
+    check_ndim(f"scipy.stats.{NAME}: mean", mean, 0, 1, "Write mean.ravel().")
     if cov.ndim > 2 or (cov.ndim == 2 and not fits(*cov.shape)):
         raise ShapeError(
             f"scipy.stats.{NAME}: a covariance of shape {cov.shape}, and it must be a square matrix",

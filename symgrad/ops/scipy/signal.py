@@ -5,7 +5,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy import signal
 
 from symgrad.errors import ShapeError
-from symgrad.ops.arguments import axis_tuple, refuse
+from symgrad.ops.arguments import axis_tuple, check_ndim, refuse
 from symgrad.ops.define import implements_at
 from symgrad.ops.operands import as_input
 from symgrad.ops.products import check_mode
@@ -95,11 +95,8 @@ def correlate2d(in1, in2, mode="full", boundary="fill", fillvalue=0):
 
 
 def _check_plane(function, in1, boundary, fillvalue):
-    if np.ndim(in1) != 2:
-        raise ShapeError(
-            f"{PACKAGE}.{function}: an array of {np.ndim(in1)} dimensions, and it must have two",
-            "Write np.convolve for one dimension, scipy.signal.convolve for more.",
-        )
+    instead = "Write np.convolve for one dimension, scipy.signal.convolve for more."
+    check_ndim(f"{PACKAGE}.{function}: in1", in1, 2, 2, instead)
     if boundary != "fill":
         refuse(function, "boundary", PACKAGE)
     if fillvalue != 0:

@@ -6,7 +6,8 @@ from scipy import linalg
 from symgrad.core import shapes
 from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import UnsupportedError
+from symgrad.ops.arguments import ANY, check_ndim
 from symgrad.ops.contract import broadcast_batch, fits, transposed
 from symgrad.ops.define import implements_at, operator, registered
 from symgrad.ops.linalg import (
@@ -29,11 +30,8 @@ def triangle(a, lower, unit_diagonal=False):
 def by_columns(solve, a, b):
     """Apply a solver of one vector for one matrix, or of columns, to any right-hand side."""
     a, b = as_input(a), as_input(b)
-    if np.ndim(b) == 0:
-        raise ShapeError(
-            f"{PACKAGE}: the right-hand side of a matrix of shape {a.shape} has no dimension",
-            "Give a vector or a matrix.",
-        )
+    instead = "Give a vector or a matrix."
+    check_ndim(f"{PACKAGE}: the right-hand side of a matrix of shape {a.shape}", b, 1, ANY, instead)
     return solve(a, b[:, None])[..., 0] if b.ndim == 1 and a.ndim > 2 else solve(a, b)
 
 

@@ -117,12 +117,6 @@ def quotient_of_negative(x, y):
     return -x / y, -(x / y)
 
 
-@rule(changes_nan=True, y=POSITIVE, z=POSITIVE, when=lambda x, y, z: _of_one_size(x, y) and _of_one_size(x, z))
-def over_what_it_was_multiplied_with(x, y, z):
-    """The slope of the logarithm of a quotient."""
-    return x * (y / z) / y, x / z
-
-
 @rule(exact=True, alone=True, when=_of_one_size)
 def negative_sum(x, y):
     """The sign goes on."""
@@ -131,11 +125,6 @@ def negative_sum(x, y):
 
 def _near_one(x, y, a):
     return _of_one_size(x, y) and moderate(a, NEAR_ONE.get(x.dtype.itemsize, 1.0))
-
-
-@rule(changes_nan=True, alone=True, when=_near_one)
-def sum_with_product(x, y, a=0.3):
-    return x + a * (x * y), x * (1 + a * y)
 
 
 @rule(changes_nan=True, alone=True, when=_near_one)
@@ -253,8 +242,3 @@ def swapped(graph: Graph, node: Node) -> Node | None:
     """The same of the same operands in the other order, if that was there first."""
     other = graph._interned.get((node.op, node.inputs[::-1], node.params))
     return other if other is not None and other.id < node.id else None
-
-
-@rule(when=floating)
-def twice_the_negative_of_one(x):
-    return -x - x, -2 * x

@@ -7,7 +7,7 @@ from typing import Any
 
 from symgrad.core.graph import INPUT, SEED, Node
 from symgrad.core.sizes import Dim, symbols_of
-from symgrad.core.text import double_quoted, identifier, key_literal, literal
+from symgrad.core.text import displayed, double_quoted, identifier, literal, on_one_line
 from symgrad.loops.loop import Block
 from symgrad.ops.control import SCAN
 from symgrad.spelling import Code, Name, call, several
@@ -105,24 +105,19 @@ def returned_tree(tree: Any, body: Body, outputs: Sequence[Node]) -> Evaluate:
     return returned(Code(_spell_tree(tree, body.results(outputs))), makes)
 
 
-def _spell_tree(tree: Any, spellings: dict[Node, tuple[Code, Code]], top: bool = True) -> str:
+def _spell_tree(tree: Any, spellings: dict[Node, tuple[Code, Code]]) -> str:
     """A tree of results as a Python expression."""
-    if isinstance(tree, Node):
-        code, again = spellings[tree]
-        spellings[tree] = again, again
-        return code.text
-    if isinstance(tree, dict):
-        items = [f"{_key(key)}: {_spell_tree(value, spellings, False)}" for key, value in tree.items()]
-        return f"{{{', '.join(items)}}}"
-    if isinstance(tree, list):
-        return f"[{', '.join(_spell_tree(x, spellings, False) for x in tree)}]"
-    if isinstance(tree, tuple):
-        inner = ", ".join(_spell_tree(x, spellings, False) for x in tree) + "," * (len(tree) == 1)
-        return inner if top and tree else f"({inner})"
-    value = literal(tree)
-    assert value is not None, f"{tree!r} is no result of a program"
-    return double_quoted(value)
 
+    def leaf(x: Any) -> str:
+        if isinstance(x, Node):
+            code, again = spellings[x]
+            spellings[x] = again, again
+            return code.text
+        value = literal(x)
+        assert value is not None, f"{x!r} is no result of a program"
+        return double_quoted(value)
 
-def _key(key: Any) -> str:
-    return double_quoted(key_literal(key) or "")
+    spelled = displayed(tree, leaf=leaf)
+    assert spelled is not None, "keys of results have a form in source"
+    text = on_one_line(spelled)
+    return text[1:-1] if isinstance(tree, tuple) and tree else text
