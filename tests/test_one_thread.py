@@ -226,3 +226,15 @@ def test_other_products_are_written_as_they_are(spec, whole):
         return x @ x
 
     assert "return x @ x\n" in sg.compile(f).source(spec)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (700, 3), (40, 300), (0, 3)])
+@pytest.mark.parametrize("form", [np.ascontiguousarray, np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2]])
+def test_products_of_arrays_summed_up(form, shape):
+    rng = np.random.default_rng(0)
+    x, y = form(rng.normal(size=shape)), rng.normal(size=shape)
+    for a, b in ((x, y), (x, x), (y, x)):
+        np.testing.assert_allclose(runtime._dot(a, b), np.sum(a * b), rtol=1e-12, atol=1e-10)
+        expected = np.sum(a * b, axis=1)
+        np.testing.assert_allclose(runtime._vecdot(a, b), expected, rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(runtime._vecdot(a, b, out=np.empty(shape[0])), expected, rtol=1e-12, atol=1e-10)

@@ -186,7 +186,7 @@ def test_generated_code_calls_no_other_names():
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(function, ast.FunctionDef) and not function.name.startswith("_"):
                 called |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-    assert {"np", "range", "min", "_scratch"} <= called & CALLED
+    assert {"np", "range", "_blocks"} <= called & CALLED
     others = called - {"_"}  # which is another name where an argument has it
     assert others & (set(dir(builtins)) | {"np", "math"} | {name for name in called if name.startswith("_")}) <= CALLED
     assert CALLED <= RESERVED

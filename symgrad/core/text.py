@@ -18,9 +18,9 @@ import numpy as np
 
 CALLED = frozenset({
     "np", "scipy", "math", "abs", "bool", "complex", "enumerate", "float", "len", "map", "max", "min", "range",
-    "reversed", "round", "sum", "zip", "ArithmeticError", "ValueError", "_scratch", "_in_parts", "_blas_on_one_thread",
-    "_rows_of_block", "_BLOCK", "_NUMBERS", "_blocks", "_array", "_sums", "_add_at", "_cross", "_dot", "_inverse",
-    "_where_true",
+    "reversed", "round", "sum", "zip", "ArithmeticError", "ValueError", "_in_parts", "_blas_on_one_thread",
+    "_rows_of_block", "_BLOCK", "_NUMBERS", "_blocks", "_array", "_sums", "_add_at", "_cross", "_dot", "_vecdot",
+    "_inverse", "_where_true",
 })  # fmt: skip
 """What the body of a generated function may call by name: there no argument and no size is called so."""
 

@@ -36,18 +36,25 @@ MINOR = 64  # a value that many times smaller than the largest needs no buffer
 
 
 class Buffer(NamedTuple):
-    """Memory for values of a block: of these sizes, with the axis of the rows put in at a place."""
+    """Memory for values of a block: of these sizes, with the axis of the rows put in at a place.
+
+    With the rows first its axes are the values' own, or if an order is given those of the values in this order.
+    """
 
     shape: tuple[Size, ...]
     at: int
     dtype: np.dtype
+    order: tuple[int, ...] = ()
 
+    @property
+    def rows(self) -> int:
+        """The axis of the rows of a value."""
+        return self.order.index(0) if self.order else 0
 
-class Assignment(NamedTuple):
-    """Where a value is kept: in which buffer, whose axes (rows first) are the value's in this order."""
-
-    buffer: int
-    order: tuple[int, ...]
+    @property
+    def is_plain(self) -> bool:
+        """Whether values lie in it as NumPy would lay them, so that those of some rows are one piece of memory."""
+        return self.at == 0 and not self.order
 
 
 @dataclass
@@ -60,7 +67,7 @@ class Layout:
 
     buffers: list[Buffer] = field(default_factory=list)
     streamed: list[Node] = field(default_factory=list)  # inputs and results, read and written where they are
-    assignments: dict[Node, Assignment] = field(default_factory=dict)  # where values are kept
+    assignments: dict[Node, int] = field(default_factory=dict)  # in which buffers values are kept
     destinations: dict[Node, Node] = field(default_factory=dict)
     halo: int = 0  # how many rows more a buffer must take, for those of neighbouring blocks
     turned: dict[Node, tuple[int, ...]] = field(default_factory=dict)
@@ -237,13 +244,14 @@ class Order:
         others = list(self.of(node))
         return others == sorted(others) and row_axis(node) == self.place(node)
 
-    def kind(self, node: Node) -> tuple[Buffer, tuple[int, ...]]:
-        """The buffer for a value, rows first, and the order of the value's axes there."""
+    def kind(self, node: Node) -> Buffer:
+        """The buffer for a value."""
         others, row = self.of(node), row_axis(node)
         assert row is not None
         axes = (row, *others)
         shape = tuple([node.aval.shape[i] for i in others])
-        return Buffer(shape, self.place(node), node.aval.dtype), tuple([axes.index(i) for i in range(len(axes))])
+        order = () if axes == tuple(range(len(axes))) else tuple([axes.index(i) for i in range(len(axes))])
+        return Buffer(shape, self.place(node), node.aval.dtype, order)
 
     def is_packed(self, node: Node) -> bool:
         """Whether a block of an input is copied in this order first."""
@@ -323,43 +331,46 @@ def _repeated(graph: Graph, products: Sequence[Node]) -> list[Axis]:
 class Allocation:
     """Gives buffers to values in the order of their making, those that nobody reads any more first.
 
-    `kind` says which kind of buffer a value needs, and in which order its axes lie there.
+    `kind` says which buffer a value needs.
     """
 
-    def __init__(self, nodes: Sequence[Node], kind: Callable[[Node], tuple[Buffer, tuple[int, ...]]]) -> None:
+    def __init__(self, nodes: Sequence[Node], kind: Callable[[Node], Buffer]) -> None:
         self._kind = kind
         self.buffers: list[Buffer] = []
-        self.assignments: dict[Node, Assignment] = {}
+        self.assignments: dict[Node, int] = {}
         self._free: dict[Buffer, list[int]] = {}
         self._roots = roots_of(nodes, stays_in_place)
         self._last = last_users(nodes, self._roots)
 
     def visit(self, node: Node, wants: bool) -> None:
         if wants:
-            self.assignments[node] = self._overwritten(node) or self._settled(node)
-        kept = self.assignments[node].buffer if wants else None
+            taken = self._overwritten(node)
+            self.assignments[node] = self._settled(node) if taken is None else taken
+        kept = self.assignments[node] if wants else None
         for x in dict.fromkeys(self._roots[x] for x in (node, *node.inputs)):
-            if self._last[x] is node and x in self.assignments and (x is node or self.assignments[x].buffer != kept):
-                number = self.assignments[x].buffer
+            if self._last[x] is node and x in self.assignments and (x is node or self.assignments[x] != kept):
+                number = self.assignments[x]
                 self._free[self.buffers[number]].append(number)
 
-    def _settled(self, node: Node) -> Assignment:
-        buffer, order = self._kind(node)
+    def _settled(self, node: Node) -> int:
+        buffer = self._kind(node)
         free = self._free.setdefault(buffer, [])
         if not free:
             free.append(len(self.buffers))
             self.buffers.append(buffer)
-        return Assignment(free.pop(), order)
+        return free.pop()
 
-    def _overwritten(self, node: Node) -> Assignment | None:
-        """The assignment of an operand that nobody reads afterwards, if number by number it can become the result."""
+    def _overwritten(self, node: Node) -> int | None:
+        """The buffer of an operand that nobody reads afterwards, if number by number it can become the result."""
         if not node.op.elementwise or node.op.slow_in_place:
             return None
         for x in dict.fromkeys(node.inputs):
             taken = self.assignments.get(x)
             alone = all(y is x or self._roots[y] is not x for y in node.inputs)
             fits = same_shape(x.aval.shape, node.aval.shape) and x.aval.dtype == node.aval.dtype
-            if taken and alone and fits and self._last[x] is node and taken.order == self._kind(node)[1]:
+            if taken is None or not (alone and fits and self._last[x] is node):
+                continue
+            if self.buffers[taken].order == self._kind(node).order:
                 return taken
         return None
 

@@ -5,7 +5,7 @@ import numpy as np
 from symgrad.core.axes import AxisSignature, lettered
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import broadcast_shapes, product
-from symgrad.core.sizes import agree, is_rows, same
+from symgrad.core.sizes import agree, same
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import ANY, axis_index, check_ndim
 from symgrad.ops.define import implements, operator
@@ -118,8 +118,7 @@ _OF_VECTORS = lettered("...k,k->...", np.add), lettered("k,...kj->...j", np.add)
 def _dot(node, a, b):
     """The method has a third of the overhead of @; of large arrays both are as fast."""
     plain = all(x.aval.ndim <= 2 and x.aval.dtype.kind == "f" for x in node.inputs)
-    into = any(map(is_rows, node.aval.shape))  # memory that may not lie in one piece
-    return call(f"{a.at(ATOM)}.dot", [b.text]) if plain and not into and may_be_small(*node.inputs, node) else None
+    return call(f"{a.at(ATOM)}.dot", [b.text]) if plain and may_be_small(*node.inputs, node) else None
 
 
 MATMUL = operator(

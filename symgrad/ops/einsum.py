@@ -15,7 +15,7 @@ from symgrad.ops.contract import fits
 from symgrad.ops.define import implements, operator
 from symgrad.ops.dtypes import common_dtype
 from symgrad.ops.operands import as_input, is_traced, strong
-from symgrad.ops.spellings import is_small
+from symgrad.ops.spellings import is_small, may_be_small
 from symgrad.spelling import call
 
 LETTERS = "ijklmnopqrstuvwxyzabcdefghIJKLMNOPQRSTUVWXYZABCDEFGH"
@@ -145,14 +145,19 @@ def _flops_einsum(y, *xs, subscripts, optimize):
     return product(sizes.values()) * len(xs)
 
 
-def _vdot(node, *inputs):
-    """``np.vdot(x, y)`` for the sum of all products of two small arrays, which takes a quarter of the time."""
+def _dot(node, *inputs):
+    """All products of two arrays, or those of their rows, summed up: of few numbers in a third of the time."""
     terms, _, result = dict(node.params)["subscripts"].partition("->")
-    if result or len(inputs) != 2 or len(set(terms.split(","))) > 1 or not is_small(*node.inputs):
+    alike = {(term, x.aval) for term, x in zip(terms.split(","), node.inputs, strict=True)}
+    if len(inputs) != 2 or len(alike) > 1:
         return None
-    x, y = (x.aval for x in node.inputs)
-    alike = x == y and x.dtype.kind == "f" and not x.weak
-    return call("np.vdot", [x.text for x in inputs]) if alike else None
+    ((term, x),) = alike
+    if x.dtype.kind != "f" or x.weak:
+        return None
+    if not result:
+        return call("np.vdot" if is_small(*node.inputs) else "_dot", [x.text for x in inputs])
+    of_rows = term[:-1] == result and may_be_small(*node.inputs)
+    return call("_vecdot", [x.text for x in inputs]) if of_rows else None
 
 
 EINSUM = operator(
@@ -167,7 +172,7 @@ EINSUM = operator(
     batch=_batch_einsum,
     evaluate=_evaluate_einsum,
     spell=_spell_einsum,
-    quick=_vdot,
+    quick=_dot,
     flops=_flops_einsum,
     signature=lambda y, *xs, subscripts, optimize: lettered(subscripts, np.add)(y, *xs),
     linear=True,

@@ -54,11 +54,11 @@ def loss_value_and_grad(params, x, labels, decay):
             rows = j - i
             x_ = x[i:j]  # float64[rows, 64]
             # digits.py:23  h = np.tanh(h @ layer["W"] + layer["b"])
-            t8 = np.matmul(x_, params_0_W, out=s1)  # float64[rows, 64]
+            t8 = x_.dot(params_0_W, out=s1)  # float64[rows, 64]
             t9 = np.add(t8, params_0_b, out=s1)  # float64[rows, 64]
             h = np.tanh(t9, out=s1)  # float64[rows, 64]
             # digits.py:24  return h @ last["W"] + last["b"]
-            t10 = np.matmul(h, params_1_W, out=s2)  # float64[rows, 10]
+            t10 = h.dot(params_1_W, out=s2)  # float64[rows, 10]
             scores = np.add(t10, params_1_b, out=s2)  # float64[rows, 10]
             # digits.py:30  log_sum = np.log(np.sum(np.exp(scores), axis=1))
             t11 = scores.max(axis=1, keepdims=True, out=s3)  # float64[rows, 1]
@@ -81,7 +81,7 @@ def loss_value_and_grad(params, x, labels, decay):
             t20[np.arange(rows)[:, None], t17] += t2
             # derivative of digits.py:24
             d_params_1_b += t20.sum(axis=0)
-            d_h = np.matmul(t20, t4, out=s7)  # float64[rows, 64]
+            d_h = t20.dot(t4, out=s7)  # float64[rows, 64]
             t6 += h.T.dot(t20)
             # derivative of digits.py:23
             t21 = np.square(h, out=s1)  # float64[rows, 64]
@@ -112,14 +112,17 @@ _FEW = 1000  # numbers below which calls are what takes time
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, the dtype, and more.
+
+    They have the rows first.
+    """
     free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
         buffers = [()]
     if len(buffers[0]) < rows:
-        buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
+        buffers = [np.moveaxis(np.empty((*s[:at], rows, *s[at:]), dtype), at, 0) for s, at, dtype, *_ in rest]
         _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
@@ -127,15 +130,31 @@ def _scratch(rows, *rest):
         free.append(buffers)
 
 
-def _blocks(start, stop, step, nbytes, *rest):
-    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory."""
+class _NoBuffer:
+    """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
+
+    def __getitem__(self, rows):
+        return None
+
+
+_NO_BUFFER = _NoBuffer()
+
+
+def _blocks(start, stop, step, nbytes, *rest, halo=None):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
+
+    A buffer may have its axes in another order. Where values have other rows than the block, up to `halo` more, buffers
+    are given whole.
+    """
+    whole = halo is not None
     if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
-        yield start, stop, [None] * len(rest)
+        yield start, stop, [_NO_BUFFER if whole else None] * len(rest)
         return
-    with _scratch(step, *rest) as buffers:
+    with _scratch(step + halo if whole else step, *rest) as buffers:
         for i in range(start, stop, step):
             j = min(i + step, stop)
-            yield i, j, [s[: j - i] for s in buffers]
+            parts = buffers if whole else [s[: j - i] for s in buffers]
+            yield i, j, [s.transpose(*order) if order else s for s, (_, _, _, *order) in zip(parts, rest, strict=True)]
 
 
 def _make_room(key, nbytes):

@@ -44,52 +44,53 @@ def loss_value_and_grad(alpha, mu, q, l, x):
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t8 = t9 = t10 = t11 = t12 = 0.0
-        with _scratch(
+        for i, j, (s1, s2, s3, s4, s5, s6, s7, s8, s9) in _blocks(
+            start,
+            stop,
             step,
+            648,
             ((4,), 1, float),
-            *[((5, 4), 2, float)] * 3,
+            *[((5, 4), 2, float)] * 2,
+            ((5, 4), 2, float, (1, 0, 2)),
             ((5,), 1, float),
             ((1,), 1, float),
             *[((), 0, float)] * 2,
             ((5, 1), 2, float),
-        ) as buffers:
-            for i in range(start, stop, step):
-                j = min(i + step, stop)
-                s1, s2, s3, s4, s5, s6, s7, s8, s9 = (s[: j - i] for s in buffers)
-                x_ = np.positive(x[i:j], out=s1)  # float64[rows, 4]
-                # gmm.py:20  centred = x[:, None, :] - mu
-                centred = np.subtract(x_[:, None], mu, out=s2)  # float64[rows, 5, 4]
-                # gmm.py:21  whitened = np.exp(q) * centred + np.einsum("kij,nkj->nki", lower, centred)
-                t13 = np.multiply(t1, centred, out=s3)  # float64[rows, 5, 4]
-                t14 = centred.swapaxes(0, 1)  # float64[5, rows, 4]
-                t15 = np.matmul(t14, t6, out=s4.transpose(1, 0, 2))  # float64[5, rows, 4]
-                whitened = np.add(t13, t15.swapaxes(0, 1), out=s3)  # float64[rows, 5, 4]
-                # gmm.py:22  logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
-                t16 = np.einsum("ijk,ijk->ij", whitened, whitened, out=s5)  # float64[rows, 5]
-                t17 = np.multiply(0.5, t16, out=s5)  # float64[rows, 5]
-                logits = np.subtract(t7, t17, out=s5)  # float64[rows, 5]
-                # gmm.py:23  top = logits.max(1, keepdims=True)
-                top = logits.max(axis=1, keepdims=True, out=s6)  # float64[rows, 1]
-                # gmm.py:24  lse = top[:, 0] + np.log(np.exp(logits - top).sum(1))
-                t18 = np.subtract(logits, top, out=s5)  # float64[rows, 5]
-                t19 = np.exp(t18, out=s5)  # float64[rows, 5]
-                t20 = t19.sum(axis=1, out=s7)  # float64[rows]
-                t21 = np.log(t20, out=s8)  # float64[rows]
-                lse = np.add(top[:, 0], t21, out=s8)  # float64[rows]
-                # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
-                t8 += lse.sum()
-                # derivative of gmm.py:24
-                t22 = np.divide(-1.0, t20, out=s7)  # float64[rows]
-                d_logits = np.multiply(t22[:, None], t19, out=s5)  # float64[rows, 5]
-                # derivative of gmm.py:22
-                t9 += d_logits.sum(axis=0)
-                t23 = np.multiply(-1.0, d_logits[..., None], out=s9)  # float64[rows, 5, 1]
-                d_whitened = np.multiply(t23, whitened, out=s3)  # float64[rows, 5, 4]
-                # derivative of gmm.py:21
-                t10 += d_whitened.transpose(1, 2, 0) @ t14
-                t11 += np.einsum("ijk,ijk->jk", d_whitened, centred)
-                # derivative of gmm.py:20
-                t12 += d_whitened.sum(axis=0)
+        ):
+            x_ = np.positive(x[i:j], out=s1)  # float64[rows, 4]
+            # gmm.py:20  centred = x[:, None, :] - mu
+            centred = np.subtract(x_[:, None], mu, out=s2)  # float64[rows, 5, 4]
+            # gmm.py:21  whitened = np.exp(q) * centred + np.einsum("kij,nkj->nki", lower, centred)
+            t13 = np.multiply(t1, centred, out=s3)  # float64[rows, 5, 4]
+            t14 = centred.swapaxes(0, 1)  # float64[5, rows, 4]
+            t15 = np.matmul(t14, t6, out=s4)  # float64[5, rows, 4]
+            whitened = np.add(t13, t15.swapaxes(0, 1), out=s3)  # float64[rows, 5, 4]
+            # gmm.py:22  logits = alpha + q.sum(1) - 0.5 * (whitened**2).sum(2)
+            t16 = _vecdot(whitened, whitened, out=s5)  # float64[rows, 5]
+            t17 = np.multiply(0.5, t16, out=s5)  # float64[rows, 5]
+            logits = np.subtract(t7, t17, out=s5)  # float64[rows, 5]
+            # gmm.py:23  top = logits.max(1, keepdims=True)
+            top = logits.max(axis=1, keepdims=True, out=s6)  # float64[rows, 1]
+            # gmm.py:24  lse = top[:, 0] + np.log(np.exp(logits - top).sum(1))
+            t18 = np.subtract(logits, top, out=s5)  # float64[rows, 5]
+            t19 = np.exp(t18, out=s5)  # float64[rows, 5]
+            t20 = t19.sum(axis=1, out=s7)  # float64[rows]
+            t21 = np.log(t20, out=s8)  # float64[rows]
+            lse = np.add(top[:, 0], t21, out=s8)  # float64[rows]
+            # gmm.py:25  return x.shape[0] * np.log(np.exp(alpha).sum()) - lse.sum()
+            t8 += lse.sum()
+            # derivative of gmm.py:24
+            t22 = np.divide(-1.0, t20, out=s7)  # float64[rows]
+            d_logits = np.multiply(t22[:, None], t19, out=s5)  # float64[rows, 5]
+            # derivative of gmm.py:22
+            t9 += d_logits.sum(axis=0)
+            t23 = np.multiply(-1.0, d_logits[..., None], out=s9)  # float64[rows, 5, 1]
+            d_whitened = np.multiply(t23, whitened, out=s3)  # float64[rows, 5, 4]
+            # derivative of gmm.py:21
+            t10 += d_whitened.transpose(1, 2, 0) @ t14
+            t11 += np.einsum("ijk,ijk->jk", d_whitened, centred)
+            # derivative of gmm.py:20
+            t12 += d_whitened.sum(axis=0)
         return t8, t9, t10, t11, t12
 
     t8, t9, t10, t11, t12 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
@@ -108,23 +109,55 @@ def loss_value_and_grad(alpha, mu, q, l, x):
 
 _kept = {}  # scratch memory that nobody uses at present, by what it is for
 _MOST = 1 << 28  # bytes of it that are kept
+_LITTLE = 1 << 17  # bytes that all values of a block may take for NumPy to find memory sooner than buffers are found
+_FEW = 1000  # numbers below which calls are what takes time
 
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, the dtype, and more.
+
+    They have the rows first.
+    """
     free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
         buffers = [()]
     if len(buffers[0]) < rows:
-        buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
+        buffers = [np.moveaxis(np.empty((*s[:at], rows, *s[at:]), dtype), at, 0) for s, at, dtype, *_ in rest]
         _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
         free.append(buffers)
+
+
+class _NoBuffer:
+    """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
+
+    def __getitem__(self, rows):
+        return None
+
+
+_NO_BUFFER = _NoBuffer()
+
+
+def _blocks(start, stop, step, nbytes, *rest, halo=None):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
+
+    A buffer may have its axes in another order. Where values have other rows than the block, up to `halo` more, buffers
+    are given whole.
+    """
+    whole = halo is not None
+    if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
+        yield start, stop, [_NO_BUFFER if whole else None] * len(rest)
+        return
+    with _scratch(step + halo if whole else step, *rest) as buffers:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            parts = buffers if whole else [s[: j - i] for s in buffers]
+            yield i, j, [s.transpose(*order) if order else s for s, (_, _, _, *order) in zip(parts, rest, strict=True)]
 
 
 def _make_room(key, nbytes):
@@ -187,6 +220,13 @@ def _sums(parts):
     if len(parts) == 1:
         return parts[0]
     return tuple(map(sum, zip(*parts, strict=True))) if isinstance(parts[0], tuple) else sum(parts)
+
+
+def _vecdot(x, y, out=None):
+    """``np.vecdot(x, y)``, which calls BLAS for each row: not for many that are short, or not in one piece."""
+    if x.size < 2 * _FEW or (x.shape[-1] >= 32 and x.strides[-1] == y.strides[-1] == x.itemsize):
+        return np.vecdot(x, y, out=out)
+    return np.einsum("...i,...i->...", x, y, out=out)
 
 
 class _OneThread:

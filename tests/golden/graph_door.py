@@ -60,14 +60,17 @@ _LITTLE = 1 << 17  # bytes that all values of a block may take for NumPy to find
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, the dtype, and more.
+
+    They have the rows first.
+    """
     free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
         buffers = [()]
     if len(buffers[0]) < rows:
-        buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
+        buffers = [np.moveaxis(np.empty((*s[:at], rows, *s[at:]), dtype), at, 0) for s, at, dtype, *_ in rest]
         _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
@@ -75,15 +78,31 @@ def _scratch(rows, *rest):
         free.append(buffers)
 
 
-def _blocks(start, stop, step, nbytes, *rest):
-    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory."""
+class _NoBuffer:
+    """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
+
+    def __getitem__(self, rows):
+        return None
+
+
+_NO_BUFFER = _NoBuffer()
+
+
+def _blocks(start, stop, step, nbytes, *rest, halo=None):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
+
+    A buffer may have its axes in another order. Where values have other rows than the block, up to `halo` more, buffers
+    are given whole.
+    """
+    whole = halo is not None
     if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
-        yield start, stop, [None] * len(rest)
+        yield start, stop, [_NO_BUFFER if whole else None] * len(rest)
         return
-    with _scratch(step, *rest) as buffers:
+    with _scratch(step + halo if whole else step, *rest) as buffers:
         for i in range(start, stop, step):
             j = min(i + step, stop)
-            yield i, j, [s[: j - i] for s in buffers]
+            parts = buffers if whole else [s[: j - i] for s in buffers]
+            yield i, j, [s.transpose(*order) if order else s for s, (_, _, _, *order) in zip(parts, rest, strict=True)]
 
 
 def _make_room(key, nbytes):
@@ -149,10 +168,14 @@ def _sums(parts):
 
 
 def _dot(x, y):
-    """`x @ y` in pieces for which BLAS starts no threads: where others use the cores, these wait for each other."""
+    """``np.vdot(x, y)`` in pieces for which BLAS starts no threads: where others use the cores, these wait."""
     n = x.size // 8192 * 8192
     if n == 0:
-        return x.dot(y)
+        return np.vdot(x, y)
+    if x.ndim > 1:
+        if x.strides != y.strides or not x.flags.forc or not y.flags.forc:
+            return np.einsum(x, axes := [*range(x.ndim)], y, axes, [])
+        x, y = x.ravel("K"), y.ravel("K")
     pieces = np.vecdot(x[:n].reshape(-1, 8192), y[:n].reshape(-1, 8192))
     return pieces.sum() + x[n:] @ y[n:]
 

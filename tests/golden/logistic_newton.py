@@ -27,34 +27,33 @@ def derivatives(w, X, y, decay):
     def share(start, stop):
         """Rows start to stop, step at a time: what is computed of them stays in the cache."""
         t1 = t2 = t3 = 0.0
-        with _scratch(step, *[((), 0, float)] * 3, ((d,), 1, float)) as buffers:
-            for i in range(start, stop, step):
-                j = min(i + step, stop)
-                s1, s2, s3, s4 = (s[: j - i] for s in buffers)
-                X_ = X[i:j]  # float64[rows, d]
-                # logistic_newton.py:16  margin = y * (X @ w)
-                t4 = np.matmul(X_, w, out=s1)  # float64[rows]
-                y_ = y[i:j]  # float64[rows]
-                margin = np.multiply(y_, t4, out=s1)  # float64[rows]
-                # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
-                t5 = np.multiply(-1.0, margin, out=s1)  # float64[rows]
-                t6 = np.minimum(t5, 709.0, out=s2)  # float64[rows]
-                t7 = np.exp(t6, out=s2)  # float64[rows]
-                t8 = np.log1p(t7, out=s3)  # float64[rows]
-                t9 = np.maximum(t8, t5, out=s3)  # float64[rows]
-                t1 += t9.sum()
-                # derivative of logistic_newton.py:16
-                t10 = np.add(1.0, t7, out=s3)  # float64[rows]
-                t11 = np.divide(t7, t10, out=s2)  # float64[rows]
-                t12 = np.multiply(y_, t11, out=s3)  # float64[rows]
-                t2 += t12.dot(X_)
-                # derivative of logistic_newton.py:17
-                t13 = np.subtract(1.0, t11, out=s2)  # float64[rows]
-                t14 = np.multiply(t12, t13, out=s3)  # float64[rows]
-                # derivative of logistic_newton.py:16
-                t15 = np.multiply(t14, y_, out=s3)  # float64[rows]
-                t16 = np.multiply(X_.T, t15, out=s4.transpose(1, 0))  # float64[d, rows]
-                t3 += t16.dot(X_)
+        for i, j, (s1, s2, s3, s4) in _blocks(
+            start, stop, step, row_bytes, *[((), 0, float)] * 3, ((d,), 1, float, (1, 0))
+        ):
+            X_ = X[i:j]  # float64[rows, d]
+            # logistic_newton.py:16  margin = y * (X @ w)
+            t4 = X_.dot(w, out=s1)  # float64[rows]
+            y_ = y[i:j]  # float64[rows]
+            margin = np.multiply(y_, t4, out=s1)  # float64[rows]
+            # logistic_newton.py:17  return np.sum(np.log(1 + np.exp(-margin))) + 0.5 * decay * np.sum(w**2)
+            t5 = np.negative(margin, out=s1)  # float64[rows]
+            t6 = np.minimum(t5, 709.0, out=s2)  # float64[rows]
+            t7 = np.exp(t6, out=s2)  # float64[rows]
+            t8 = np.log1p(t7, out=s3)  # float64[rows]
+            t9 = np.maximum(t8, t5, out=s3)  # float64[rows]
+            t1 += t9.sum()
+            # derivative of logistic_newton.py:16
+            t10 = np.add(1.0, t7, out=s3)  # float64[rows]
+            t11 = np.divide(t7, t10, out=s2)  # float64[rows]
+            t12 = np.multiply(y_, t11, out=s3)  # float64[rows]
+            t2 += t12.dot(X_)
+            # derivative of logistic_newton.py:17
+            t13 = np.subtract(1.0, t11, out=s2)  # float64[rows]
+            t14 = np.multiply(t12, t13, out=s3)  # float64[rows]
+            # derivative of logistic_newton.py:16
+            t15 = np.multiply(t14, y_, out=s3)  # float64[rows]
+            t16 = np.multiply(X_.T, t15, out=s4)  # float64[d, rows]
+            t3 += t16.dot(X_)
         return t1, t2, t3
 
     t1, t2, t3 = _sums(_in_parts(share, n, step, within=_blas_on_one_thread))
@@ -68,23 +67,54 @@ def derivatives(w, X, y, decay):
 
 _kept = {}  # scratch memory that nobody uses at present, by what it is for
 _MOST = 1 << 28  # bytes of it that are kept
+_LITTLE = 1 << 17  # bytes that all values of a block may take for NumPy to find memory sooner than buffers are found
 
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, the dtype, and more.
+
+    They have the rows first.
+    """
     free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
         buffers = [()]
     if len(buffers[0]) < rows:
-        buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
+        buffers = [np.moveaxis(np.empty((*s[:at], rows, *s[at:]), dtype), at, 0) for s, at, dtype, *_ in rest]
         _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
     finally:
         free.append(buffers)
+
+
+class _NoBuffer:
+    """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
+
+    def __getitem__(self, rows):
+        return None
+
+
+_NO_BUFFER = _NoBuffer()
+
+
+def _blocks(start, stop, step, nbytes, *rest, halo=None):
+    """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
+
+    A buffer may have its axes in another order. Where values have other rows than the block, up to `halo` more, buffers
+    are given whole.
+    """
+    whole = halo is not None
+    if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
+        yield start, stop, [_NO_BUFFER if whole else None] * len(rest)
+        return
+    with _scratch(step + halo if whole else step, *rest) as buffers:
+        for i in range(start, stop, step):
+            j = min(i + step, stop)
+            parts = buffers if whole else [s[: j - i] for s in buffers]
+            yield i, j, [s.transpose(*order) if order else s for s, (_, _, _, *order) in zip(parts, rest, strict=True)]
 
 
 def _make_room(key, nbytes):

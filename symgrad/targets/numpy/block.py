@@ -12,7 +12,6 @@ from symgrad.core.graph import Aval, Node
 from symgrad.core.shapes import product
 from symgrad.core.sizes import Size, is_rows
 from symgrad.loops.buffer_allocation import (
-    Assignment,
     fills_rows,
     goes_straight,
     is_new,
@@ -22,7 +21,7 @@ from symgrad.loops.buffer_allocation import (
 )
 from symgrad.loops.loop import Block
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
-from symgrad.ops.contract import OUTER
+from symgrad.ops.contract import MATMUL, OUTER
 from symgrad.ops.create import FULL
 from symgrad.ops.elementwise import MULTIPLY
 from symgrad.ops.index import ADD_AT
@@ -55,8 +54,7 @@ class BlockBody(Control):
         self.views = {x for x, name in zip(graph.inputs, inputs, strict=True) if name in views}
         self.tables: dict[str, str] = {}  # sums of rows by their names, and how they begin
         kept = {length_of(x) for x in self.layout.assignments}
-        alike = len(kept) == 1 and all(map(_is_plain, self.layout.assignments.values()))
-        self.length = kept.pop() if alike else None  # of buffers that are cut once, for all that is kept in them
+        self.length = kept.pop() if len(kept) == 1 else None  # of what is kept in buffers, if that is one
         self.buffers = self._name_buffers(len(self.layout.buffers))
         self._name_inputs()
 
@@ -147,7 +145,7 @@ class BlockBody(Control):
         """A new array that pieces are put into: in a buffer, or right where the result is."""
         y = self.layout.destinations.get(node)
         if y is None:
-            self.vacate(self.layout.assignments[node].buffer, node)
+            self.vacate(self.layout.assignments[node], node)
         self.assign(node, self.name(node), self.place(y) if y else self._begun(node), ())
         if node.op is FULL:
             value, name = node.inputs[0], self.names.of(node)
@@ -161,9 +159,8 @@ class BlockBody(Control):
     def _begun(self, node: Node) -> Code:
         """The memory of a new array in a buffer, which may be missing."""
         self.scope.called.add("_array")
-        aval, memory = node.aval, self.buffer(self.layout.assignments[node], node)
-        dtype = [] if aval.dtype == float else [spell_dtype(aval.dtype)]
-        return call("_array", [memory.text, spell_param(aval.shape), *dtype])
+        dtype = [] if node.aval.dtype == float else [spell_dtype(node.aval.dtype)]
+        return call("_array", [self.buffer(node).text, spell_param(node.aval.shape), *dtype])
 
     def left_out(self, node: Node) -> list[str]:
         """The rows of a new array that no piece is written to at once; all where it is wanted as it begins."""
@@ -205,10 +202,9 @@ class BlockBody(Control):
         if cut is None:
             return
         block = Code(f"{name}[{self.slices(cut.axis, length_of(x), cut.by)}]")
-        assignment = self.layout.assignments.get(x)
-        if assignment is not None:
-            self.vacate(assignment.buffer, x)
-            block = call("np.positive", [block.text]).into(self.buffer(assignment, x))
+        if x in self.layout.assignments:
+            self.vacate(self.layout.assignments[x], x)
+            block = call("np.positive", [block.text]).into(self.buffer(x))
         self.written.append(Assign((self.name(x),), block, note=self.note(x.aval), makes=x))
         if x in self.joins:
             self.write_down(x, self.stored(x, self.name(x)))
@@ -221,9 +217,8 @@ class BlockBody(Control):
         return super().may_nest(node)
 
     def expression(self, node: Node) -> Expr:
-        assignment = self.layout.assignments.get(node)
-        if assignment is not None:
-            self.vacate(assignment.buffer, node)
+        if node in self.layout.assignments:
+            self.vacate(self.layout.assignments[node], node)
         return super().expression(node)
 
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
@@ -238,11 +233,11 @@ class BlockBody(Control):
         if node.op is OUTER:
             column, row = inputs
             return call("np.multiply", [f"{column.at(ATOM)}[:, None]", row.text]).into(target)
-        if isinstance(node.op.evaluate, np.ufunc):
-            return written_into(node, inputs, target)
+        piece = self.is_one_piece(node)
+        if isinstance(node.op.evaluate, np.ufunc) and not (node.op is MATMUL and piece):
+            return written_into(node, inputs, target, gaps=not piece)
         code = super().spell(node, inputs)
-        assert isinstance(code, Call), f"{node.op} is no call that takes out="
-        return code.into(target)
+        return code.into(target) if isinstance(code, Call) else written_into(node, inputs, target)
 
     def joins_straight(self, node: Node) -> bool:
         """Blocks are written into buffers, and what is joined is in the cache."""
@@ -263,21 +258,25 @@ class BlockBody(Control):
 
     def target(self, node: Node) -> Code | None:
         """Where NumPy writes the value: into a buffer, or right into the result."""
-        assignment = self.layout.assignments.get(node)
-        if assignment is not None:
-            return self.buffer(assignment, node)
+        if node in self.layout.assignments:
+            return self.buffer(node)
         if node in self.joins and row_axis(node) is not None and takes_out(node):
             return self.place(node)
         return None
 
-    def buffer(self, assignment: Assignment, node: Node) -> Code:
+    def is_one_piece(self, node: Node) -> bool:
+        """Whether the rows that NumPy writes lie behind each other."""
+        if node in self.layout.assignments:
+            return self.layout.buffers[self.layout.assignments[node]].is_plain
+        return row_axis(node) == 0 and node not in self.layout.columns
+
+    def buffer(self, node: Node) -> Code:
         """The memory of a buffer for a value."""
-        buffer = self.buffers[assignment.buffer]
-        if not _is_plain(assignment):
-            buffer = call(f"{buffer}.transpose", list(map(str, assignment.order))).text
-        if self.length is None:
-            buffer = f"{buffer}[{':, ' * assignment.order.index(0)}: {self.extents.of(length_of(node)).size}]"
-        return Code(buffer)
+        number = self.layout.assignments[node]
+        if self.length is not None:
+            return Code(self.buffers[number])
+        before = ":, " * self.layout.buffers[number].rows
+        return Code(f"{self.buffers[number]}[{before}: {self.extents.of(length_of(node)).size}]")
 
     def slices(self, axis: int, length: int, by: Size = 0) -> str:
         return ":, " * axis + self.extents.of(length).rows(by)
@@ -320,11 +319,6 @@ class BlockBody(Control):
             return added(Name(name), expr.code, makes=node, reads=expr.reads)
         joined = call(f"np.{join.__name__}", [name, expr.code.text])
         return Assign((Name(name),), joined, makes=node, reads=expr.reads)
-
-
-def _is_plain(assignment: Assignment) -> bool:
-    """Whether a value has its axes in the order of its buffer."""
-    return assignment.order == tuple(range(len(assignment.order)))
 
 
 def _is_square(node: Node) -> bool:

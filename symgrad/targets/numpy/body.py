@@ -189,7 +189,8 @@ class Body:
             inputs = with_floats(node, inputs)
             code = taken(node, inputs, self.indices) or (node.op.quick and node.op.quick(node, *inputs))
             if code:
-                self.scope.called.update({"_cross", "_inverse", "_where_true"} & {getattr(code, "function", "")})
+                own = {"_cross", "_dot", "_vecdot", "_inverse", "_where_true"}
+                self.scope.called.update(own & {getattr(code, "function", "")})
                 return code
         spell = node.op.spell
         return self.call(node, inputs) if spell is None else spell(node, *inputs)

@@ -46,11 +46,11 @@ def _as_float(node: Node, code: Code) -> Code:
     return spell_number(float(value), True) if type(value) is int and abs(value) <= EXACT else code
 
 
-def written_into(node: Node, inputs: Sequence[Code], out: Code) -> Call:
-    """The call of a ufunc that writes its result into memory that is there."""
+def written_into(node: Node, inputs: Sequence[Code], out: Code, gaps: bool = True) -> Call:
+    """The call of a ufunc that writes its result into memory that is there, and that may have gaps."""
     arguments = [x.text for x in with_floats(node, inputs)]
     kind = node.inputs[0].aval.dtype.kind
-    instead = INSTEAD.get((node.op.evaluate, kind == "f")) if kind in "iuf" else None
+    instead = INSTEAD.get((node.op.evaluate, kind == "f")) if gaps and kind in "iuf" else None
     return (instead(*arguments) if instead else call(node.op.path, arguments)).into(out)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.core.graph import Aval, Node, is_view
 from symgrad.core.shapes import render_tuple
 from symgrad.core.sizes import Dim
+from symgrad.loops.buffer_allocation import Buffer
 from symgrad.loops.loop import LOOP, Block
 from symgrad.ops.control import SCAN
 from symgrad.spelling import ATOM, Call, Code, Name, call, several, spell_param
@@ -136,7 +137,7 @@ class Loop:
         if not self.block.layout.buffers:
             end = Assign((Name(j),), call("min", [f"{i} + {step}", self.stop]))
             return Suite([f"for {i} in range({self.start}, {self.stop}, {step}):"], [end, *statements])
-        specs = [f"({render_tuple(b.shape)}, {b.at}, {_dtype_text(b.dtype)})" for b in self.block.layout.buffers]
+        specs = list(map(_spec_of, self.block.layout.buffers))
         groups = [(spec, len(list(alike))) for spec, alike in groupby(specs)]
         buffers = [spec if n == 1 else f"*[{spec}] * {n}" for spec, n in groups]
         more = [f"halo={halo}"] if body.gives_whole else []
@@ -165,6 +166,12 @@ class Loop:
         zipped = call("zip", [f"*{parts.text}"])
         joined = [Assign((name,), _join(join, name)) for name, join in zip(self.names, joins, strict=True)]
         return [Assign((self.result,), zipped), *joined]
+
+
+def _spec_of(buffer: Buffer) -> str:
+    """What the runtime makes a buffer by."""
+    parts = [render_tuple(buffer.shape), str(buffer.at), _dtype_text(buffer.dtype)]
+    return f"({', '.join([*parts, *([str(buffer.order)] if buffer.order else [])])})"
 
 
 def _on_lines(opening: str, arguments: Sequence[str], closing: str) -> list[str]:

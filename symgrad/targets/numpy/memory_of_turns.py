@@ -22,7 +22,7 @@ LARGE = 1 << 18  # bytes from which on memory goes back to the system
 
 def allocated(nodes: Sequence[Node], results: Collection[Node]) -> Allocation:
     """The buffers for what a turn computes, `nodes`, other than its results and what these may lie in."""
-    allocation = Allocation(nodes, lambda node: (Buffer(node.aval.shape, 0, node.aval.dtype), ()))
+    allocation = Allocation(nodes, lambda node: Buffer(node.aval.shape, 0, node.aval.dtype))
     if any(node.op is BARRIER for node in nodes):
         return allocation
     roots = roots_of(nodes, stays_in_place)

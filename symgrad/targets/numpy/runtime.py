@@ -25,14 +25,17 @@ _FEW = 1000  # numbers below which calls are what takes time
 
 @contextmanager
 def _scratch(rows, *rest):
-    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, and the dtype."""
+    """Buffers for at least so many rows: for each the shape of a row, where in memory the rows go, the dtype, and more.
+
+    They have the rows first.
+    """
     free = _kept.setdefault(rest, [])
     try:
         buffers = free.pop()
     except IndexError:
         buffers = [()]
     if len(buffers[0]) < rows:
-        buffers = [np.moveaxis(np.empty((*shape[:at], rows, *shape[at:]), dtype), at, 0) for shape, at, dtype in rest]
+        buffers = [np.moveaxis(np.empty((*s[:at], rows, *s[at:]), dtype), at, 0) for s, at, dtype, *_ in rest]
         _make_room(rest, sum(s.nbytes for s in buffers))
     try:
         yield buffers
@@ -42,9 +45,6 @@ def _scratch(rows, *rest):
 
 class _NoBuffer:
     """What stands for a buffer where NumPy finds the memory itself: no part of it is any."""
-
-    def transpose(self, *axes):
-        return self
 
     def __getitem__(self, rows):
         return None
@@ -56,7 +56,8 @@ _NO_BUFFER = _NoBuffer()
 def _blocks(start, stop, step, nbytes, *rest, halo=None):
     """Where each block of rows, of so many bytes, begins and ends, and its buffers: None for one of little memory.
 
-    Where not all values have the rows of the block, but up to `halo` more, buffers are given whole, and cut where used.
+    A buffer may have its axes in another order. Where values have other rows than the block, up to `halo` more, buffers
+    are given whole.
     """
     whole = halo is not None
     if stop - start <= step and (stop - start) * nbytes <= _LITTLE:
@@ -65,7 +66,8 @@ def _blocks(start, stop, step, nbytes, *rest, halo=None):
     with _scratch(step + halo if whole else step, *rest) as buffers:
         for i in range(start, stop, step):
             j = min(i + step, stop)
-            yield i, j, buffers if whole else [s[: j - i] for s in buffers]
+            parts = buffers if whole else [s[: j - i] for s in buffers]
+            yield i, j, [s.transpose(*order) if order else s for s, (_, _, _, *order) in zip(parts, rest, strict=True)]
 
 
 def _array(memory, shape, dtype=float):
@@ -151,12 +153,23 @@ def _sums(parts):
 
 
 def _dot(x, y):
-    """`x @ y` in pieces for which BLAS starts no threads: where others use the cores, these wait for each other."""
+    """``np.vdot(x, y)`` in pieces for which BLAS starts no threads: where others use the cores, these wait."""
     n = x.size // 8192 * 8192
     if n == 0:
-        return x.dot(y)
+        return np.vdot(x, y)
+    if x.ndim > 1:
+        if x.strides != y.strides or not x.flags.forc or not y.flags.forc:
+            return np.einsum(x, axes := [*range(x.ndim)], y, axes, [])
+        x, y = x.ravel("K"), y.ravel("K")
     pieces = np.vecdot(x[:n].reshape(-1, 8192), y[:n].reshape(-1, 8192))
     return pieces.sum() + x[n:] @ y[n:]
+
+
+def _vecdot(x, y, out=None):
+    """``np.vecdot(x, y)``, which calls BLAS for each row: not for many that are short, or not in one piece."""
+    if x.size < 2 * _FEW or (x.shape[-1] >= 32 and x.strides[-1] == y.strides[-1] == x.itemsize):
+        return np.vecdot(x, y, out=out)
+    return np.einsum("...i,...i->...", x, y, out=out)
 
 
 class _OneThread:

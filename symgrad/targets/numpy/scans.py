@@ -163,7 +163,7 @@ class Loop(Stacks):
         for name, buffer in zip(names, made.buffers, strict=True):
             aval = Aval(buffer.shape, buffer.dtype)
             self.outer.written.append(Assign((name,), spell_empty(aval), note=self.outer.note(aval)))
-        self.part.memory = {x: names[each.buffer] for x, each in made.assignments.items()}
+        self.part.memory = {x: names[buffer] for x, buffer in made.assignments.items()}
 
     # ---- what is carried
 
