@@ -104,6 +104,12 @@ def lower_contractions(graph: Graph, numerics: str = "stable") -> Graph:
     return rewrite(graph, rules_of("lower_contractions", numerics))
 
 
+def fold_identities(graph: Graph, numerics: str = "stable") -> Graph:
+    """Small identity matrices, and what is made of them and of other constants, as constants."""
+    after = folding.identities_known(graph)
+    return graph if after is graph else rewrite(after, rules_of("fold_identities", numerics))
+
+
 def unite_loops(graph: Graph, numerics: str = "stable") -> Graph:
     """Loops that are one but for how they are written, or for a branch that one of them is in."""
     if not run_alike(graph):
@@ -432,6 +438,13 @@ OPTIMISE = (
         why="specialise does not see contractions in the views that kernels need",
     ),
     Stage(
+        fold_identities,
+        level=2,
+        takes="small identity matrices, and what is made of constants and of them",
+        gives="constants, which are made once",
+        why="rules for products know what to do with an identity matrix",
+    ),
+    Stage(
         in_bodies(pack_operands),
         level=2,
         takes="kernels that read an operand against the order of its memory",
@@ -527,6 +540,7 @@ TABLES: dict[str, tuple[ModuleType, ...]] = {
     "simplify": (*LATE, *ALGEBRA, stable, cheaper),
     "specialise": (*LATE, *PRODUCTS, *ALGEBRA, idioms),
     "lower_contractions": (contraction_lowering,),
+    "fold_identities": (folding,),
     "coalesce_scatters": (*LATE, *PRODUCTS, *ALGEBRA, idioms, scatter_coalescing),
 }
 """By stage: an operator is met with procedures first, in this order, then with the rules whose left side is larger."""

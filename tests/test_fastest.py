@@ -533,6 +533,24 @@ def test_numbers_leave_solutions():
     assert operators(agrees(lambda a, b: np.linalg.solve(2 * a, b), a, b)) == ["multiply", "linalg.solve"]
 
 
+# ---- constants
+
+
+def test_what_is_made_of_small_identity_matrices_is_made_once():
+    def f(a, x):
+        pairs = np.kron(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]))
+        return x @ (a * pairs + (1 - a) * (1 - np.eye(4) - pairs)), np.eye(4), np.eye(30) + np.sum(x)
+
+    program = compiled(f, array(), array(50, 4))
+    assert program.source.count("    pairs = ") == program.source.count("= np.kron") == 0
+    assert program.source.count("= np.eye(") == 2  # one before the function, and the large one
+    a, x = array(), array(50, 4)
+    for _ in range(2):
+        for found, expected in zip(program(a, x), f(a, x), strict=True):
+            close(found, expected)
+            found[:] = 7  # a caller's results are no constants
+
+
 # ---- products that sum nothing, norms of rows
 
 

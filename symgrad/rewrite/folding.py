@@ -9,12 +9,14 @@ import numpy as np
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SEED, SIZE, Graph, Node
 from symgrad.core.shapes import product
+from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import BARRIER
-from symgrad.ops.create import FULL
+from symgrad.ops.create import EYE, FULL
 from symgrad.ops.elementwise import NEGATIVE
 from symgrad.ops.known import sizes_in
 from symgrad.ops.marks import ALIAS, STOP
 from symgrad.ops.shape import BROADCAST_TO
+from symgrad.rewrite.engine import Made, copied
 from symgrad.rewrite.rules import procedure
 
 SMALL = 64
@@ -58,10 +60,20 @@ def _worth_folding(node: Node) -> bool:
     size = product(node.aval.shape)
     if not isinstance(size, int) or sizes_in(node.params):  # a place that depends on a symbol
         return False
-    return size <= SMALL if node.op.view else size <= max(SMALL, *sizes)
+    return size <= SMALL if node.op.view else size <= max([SMALL, *sizes])
 
 
 def _keeps_finite(values: list[Any], result: Any) -> bool:
     if np.asarray(result).dtype.kind not in "fc":
         return True
     return bool(np.all(np.isfinite(result))) or not all(np.all(np.isfinite(v)) for v in values)
+
+
+def identities_known(graph: Graph) -> Graph:
+    """The graph with small identity matrices as constants, which no rule takes for such; itself if there are none."""
+    found = {x: _constant(x) for x in graph.live if x.op is EYE and _worth_folding(x)}
+    return copied(graph, found) if found else graph
+
+
+def _constant(node: Node) -> Made:
+    return lambda new, image: Variable(new, new.constant(node.op.evaluate(**dict(node.params))))
