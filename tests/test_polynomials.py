@@ -110,3 +110,59 @@ def test_high_powers_are_no_polynomials():
         return 2 * x + 3 * x
 
     np.testing.assert_allclose(sg.compile(f)(1 + X / 4096), f(1 + X / 4096), rtol=1e-12)
+
+
+# ---- quotients
+
+
+def potential(x, y):
+    return 1 / np.sqrt(x * x + y * y)
+
+
+def curvature(x, y):
+    """The second derivative of `potential` by its first argument."""
+    r = np.hypot(x, y)
+    return (3 * (x / r) * (x / r) - 1) / r / r / r
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_quotients_by_a_root_are_collected(level):
+    """``(3 (x / r)**2 - 1) / r**3``, as textbooks have it."""
+    program = sg.grad(sg.grad(potential)).compile(0.3, 0.4, optimize=level)
+    assert operations(program) <= 13
+    np.testing.assert_allclose(program(0.3, 0.4), curvature(0.3, 0.4), rtol=1e-14)
+
+
+def test_quotients_in_other_orders_cancel():
+    def f(x, y):
+        r = np.sqrt(x * x + y * y)
+        return x * (x / r) / r * (y / r) - y / r * x * (x / r) / r
+
+    assert kinds(collect(canonicalise(graph_of(f, X, Y)))) == ["broadcast_to"]  # a zero
+
+
+@pytest.mark.parametrize("exponent", [-75, -60, 60, 75])
+@pytest.mark.parametrize("level", [1, 2])
+def test_quotients_keep_their_range(level, exponent):
+    """Where the fifth power of the root is zero, or overflows."""
+    x, y = 3.0 * 10.0**exponent, 4.0 * 10.0**exponent
+    hessian = sg.jacfwd(sg.grad(potential, (0, 1)), (0, 1)).compile(x, y, optimize=level)(x, y)
+    r = np.hypot(x, y)
+    u, v = x / r, y / r
+    truth = np.array([[3 * u * u - 1, 3 * u * v], [3 * u * v, 3 * v * v - 1]]) / r / r / r
+    np.testing.assert_allclose(hessian, truth, rtol=1e-13)
+
+
+def test_quotients_of_quotients_keep_their_order():
+    """One over `u` makes the sum that it is in grow, which is a divisor as `u` is."""
+
+    def f(u, v):
+        w = 1 / u + 1 / v
+        return 3 * (1 / u / w) * (1 / u / w) + 2 * (1 / w / u) * (1 / u / w)
+
+    np.testing.assert_allclose(sg.compile(f)(np.full(3, 1e-160), np.ones(3)), 5.0)
+
+
+def test_an_operand_in_two_places_gets_one_share():
+    source = sg.grad(lambda x: np.sum(x * x) + np.sum(np.sin(x))).compile(X, optimize=1).source
+    assert "np.cos(x) + 2 * x" in source or "2 * x + np.cos(x)" in source

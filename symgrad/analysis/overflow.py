@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import cached_property, reduce
 
 import numpy as np
 
 from symgrad.analysis.ranges import Interval, ranges_of
+from symgrad.analysis.values import number
 from symgrad.core.graph import Aval, Node, reached
-from symgrad.ops.elementwise import ADD, DIVIDE, EXP
+from symgrad.ops.define import TABLE
+from symgrad.ops.elementwise import ABSOLUTE, ADD, DIVIDE, EXP, LOG, MULTIPLY, NEGATIVE, POWER, SQRT, SUBTRACT
 
 MODERATE = {4: 1e10, 8: 1e30}
 """What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
@@ -31,6 +33,27 @@ def moderate(c: float, most: float) -> bool:
 
 
 ONE = Interval(1.0, 1.0)
+
+POLYNOMIAL, ROOT, ALGEBRAIC, STEEP = range(4)
+"""How a value grows with what it is made of: like powers of it, or a root of such; it may vanish; so fast that no power
+makes up for it."""
+
+_SUMS = frozenset({ADD, SUBTRACT, MULTIPLY})
+_ROOTS = frozenset({SQRT, ABSOLUTE, TABLE[np.hypot]})
+
+
+def _growth(node: Node, known: dict[Node, int]) -> int:
+    op, below = node.op, [known[x] for x in node.inputs]
+    most = max(below, default=POLYNOMIAL)
+    if not below or op.view or op is NEGATIVE:
+        return most
+    if op in _ROOTS:
+        return max(most, ROOT)
+    plain = op in _SUMS or op.linear or (op is DIVIDE and number(node.inputs[1]) is not None)
+    if plain and most == POLYNOMIAL:
+        return POLYNOMIAL
+    gentle = plain or op is DIVIDE or op is LOG or (op is POWER and number(node.inputs[1]) is not None)
+    return max(most, ALGEBRAIC) if gentle else STEEP
 
 
 class Origins:
@@ -79,8 +102,27 @@ class Origins:
         sizes = [((self._ranges[x] if n > 0 else ONE / self._ranges[x]).magnitude, abs(n)) for x, n in powers]
         return sum(n * math.log(max(most, 1.0)) for most, n in sizes) >= math.log(min(MODERATE.values()))
 
+    @cached_property
+    def _growths(self) -> dict[Node, int]:
+        growths: dict[Node, int] = {}
+        for node in self._nodes:
+            growths[node] = _growth(node, growths)
+        return growths
+
+    def grow_alike(self, powers: Sequence[tuple[Node, int]]) -> bool:
+        """Whether of related factors none vanishes where another one grows, and so of divisors."""
+        growths = self._growths
+        if any(growths[x] == STEEP for x, _ in powers):
+            return False
+        sides = [x for x, n in powers if n > 0], [x for x, n in powers if n < 0]
+        return all(max(map(growths.__getitem__, xs), default=0) <= ROOT or not self._share(xs) for xs in sides)
+
+    def related(self, x: Node, y: Node) -> bool:
+        """Whether two values are made of one array."""
+        return bool(self._bits[x] & self._bits[y])
+
     def _share(self, factors: Iterable[Hashable]) -> bool:
-        """Whether several are made of one array."""
+        """Whether several are."""
         seen = 0
         for x in dict.fromkeys(factors):
             if seen & self._bits[x]:

@@ -232,7 +232,7 @@ class _Pullback:
                 "Give it one: symgrad.operator(function, infer=..., vjp=...).",
                 where=node.where,
             )
-        for x, gx in pairs:
+        for x, gx in pairs if len(set(node.inputs)) == len(node.inputs) else _together(pairs):
             self.accumulate(x, gx)
 
     # ---- one node
@@ -398,6 +398,14 @@ class _Pullback:
         if g.value.dtype != x.aval.dtype:
             g = g._replace(value=g.value.astype(x.aval.dtype))
         self.cotangents.setdefault(x, Shares()).add(g)
+
+
+def _together(pairs: Iterable[tuple[Node, Cotangent]]) -> list[tuple[Node, Cotangent]]:
+    """What an operand in several places gets as one share: ``2 * (g * x)`` of ``x * x``."""
+    found: dict[Node, Shares] = {}
+    for x, g in pairs:
+        found.setdefault(x, Shares()).add(g)
+    return [(x, shares.total()) for x, shares in found.items()]
 
 
 def _unknown(node: Node, by: Unknown) -> NotDifferentiableError:

@@ -8,7 +8,7 @@ M. Ceberio, V. Kreinovich, Greedy algorithms for optimizing multivariate Horner 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -20,7 +20,23 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
 from symgrad.rewrite.engine import Made
 
-Powers = tuple[tuple[Node, int], ...]
+
+class Ratio(NamedTuple):
+    """A factor over a divisor that grows with it."""
+
+    above: Node
+    below: Node
+
+    @property
+    def id(self) -> float:
+        return max(self.above.id, self.below.id) + 0.5
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self
+
+
+Powers = tuple[tuple[Any, int], ...]
 """What is multiplied, in order of creation, each with its exponent, which may be negative."""
 
 Polynomial = dict[Powers, float]
@@ -56,6 +72,23 @@ def common(products: Sequence[Powers]) -> Powers:
             if atom in exponents and (n > 0) == (exponents[atom] > 0)
         }
     return tuple(shared.items())
+
+
+def in_ratios(m: Powers, related: Callable[[Node, Node], bool]) -> Powers:
+    """A product with factors over divisors that are related to them: then neither grows on its own."""
+    powers = dict(sorted(m, key=_place))
+    found: dict[Any, int] = {}
+    for y in [y for y, n in powers.items() if n < 0]:
+        for x in [x for x, n in powers.items() if n > 0 and related(x, y)]:
+            count = min(powers[x], -powers[y])
+            if count > 0:
+                found[Ratio(x, y)] = count
+                powers[x] -= count
+                powers[y] += count
+    if not found:
+        return m
+    powers.update(found)
+    return tuple(sorted([pair for pair in powers.items() if pair[1]], key=lambda pair: pair[0].id))
 
 
 class Part(NamedTuple):
@@ -166,7 +199,7 @@ class Plan:
 
     def _power(self, atom: Node, n: int) -> int:
         """By squares of squares."""
-        x = self._step(None, atom)
+        x = self._atom(atom)
         if n < 0:
             x, n = self._step(DIVIDE, self._step(None, 1), x), -n
         if self.flat and n > 2:
@@ -178,6 +211,11 @@ class Plan:
             n //= 2
             x = self._step(MULTIPLY, x, x) if n else x
         return reduce(lambda x, y: self._step(MULTIPLY, x, y), found)
+
+    def _atom(self, atom: Node | Ratio) -> int:
+        if isinstance(atom, Node):
+            return self._step(None, atom)
+        return self._step(DIVIDE, self._step(None, atom.above), self._step(None, atom.below))
 
     def _step(self, op: Op | None, *operands: Any) -> int:
         step = Step(op, operands)

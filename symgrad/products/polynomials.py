@@ -24,7 +24,7 @@ from symgrad.core.recording import note_rewrites
 from symgrad.core.shapes import same_shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SUBTRACT
-from symgrad.products.horner import Plan, Polynomial, Powers, times
+from symgrad.products.horner import Plan, Polynomial, Powers, common, in_ratios, times
 from symgrad.rewrite.engine import Made, copied, replaced_within
 from symgrad.rewrite.rules import stable_only
 
@@ -159,40 +159,44 @@ class _Reading:
                 self.roots.update(x for x in node.inputs if x in self.members)
 
     def rewritten(self, flat: bool, origins: Origins) -> dict[Node, Made]:
-        """The roots in which something has met, and derivatives, if that makes fewer operations of all."""
+        """The roots in which something has met, and derivatives, if that makes fewer operations, or better ones."""
         anew = {x: p for x, p in self.of.items() if x in self.roots and (p.met or _is_derived_sum(x, p))}
-        anew = {x: p for x, p in anew.items() if self._may_reorder(x, p, origins)}
-        if not anew:
+        terms = {x: q for x, p in anew.items() if (q := self._reordered(x, p.terms, origins)) is not None}
+        if not terms:
             return {}
         plan = Plan(self._reciprocals)
-        written = [plan.write(p.terms) for p in anew.values()]
-        kept = self._needed(self.roots.difference(anew))
-        if len(kept) + plan.operations(written) >= len(self._needed(self.roots)):
+        written = [plan.write(p) for p in terms.values()]
+        kept = self._needed(self.roots.difference(terms))
+        gain = len(self._needed(self.roots)) - len(kept) - plan.operations(written)
+        if gain < 0 or (not gain and not any(_is_open_product(x, p) for x, p in terms.items())):
             return {}
         if flat:
             plan = Plan(self._reciprocals, flat=True)
-            written = [plan.write(p.terms) for p in anew.values()]
-        return {x: plan.maker(i, x.aval) for x, i in zip(anew, written, strict=True)}
+            written = [plan.write(p) for p in terms.values()]
+        return {x: plan.maker(i, x.aval) for x, i in zip(terms, written, strict=True)}
 
     # ---- factors that balance each other
 
-    def _may_reorder(self, root: Node, p: _Sum, origins: Origins) -> bool:
-        """Whether no part of a product may overflow where the whole does not, another part being small there.
+    def _reordered(self, root: Node, p: Polynomial, origins: Origins) -> Polynomial | None:
+        """A polynomial as it may be written, if no part of a product overflows where the whole does not.
 
-        Or such a part is computed already, as higher derivatives do, which multiply powers; or much is gained.
+        Or if such a part is computed already, as higher derivatives do, which multiply powers; or if much is gained.
+        Factors stand over divisors that grow with them: ``(x / r) * (x / r) / r`` for ``x * x / r**3``.
         """
-        terms = [term for term in p.terms.items() if not self._is_plain_product(term[0])]
+        terms = [term for term in p.items() if not self._is_plain_product(term[0])]
         if not any(origins.balance_powers(m, numbers=abs(c) != 1) for m, c in terms):
-            return True
+            return p
         cone = self._needed([root])
         if any(node.op is MULTIPLY and self._multiplies_powers(node, origins) for node in cone):
-            return True
-        atoms = {atom for m in p.terms for atom, _ in m}
-        least = max(len(atoms), len(p.terms)) - 1  # each takes part in an operation; but for sums that occur twice
+            return p
+        if all(origins.grow_alike(m) for m, _ in terms):
+            return {in_ratios(m, origins.related): c for m, c in p.items()}
+        atoms = {atom for m in p for atom, _ in m}
+        least = max(len(atoms), len(p)) - 1  # each takes part in an operation; but for sums that occur twice
         if least * MUCH_LESS > len(cone):
-            return False
+            return None
         plan = Plan(self._reciprocals)
-        return plan.operations([plan.write(p.terms)]) * MUCH_LESS <= len(cone)
+        return p if plan.operations([plan.write(p)]) * MUCH_LESS <= len(cone) else None
 
     def _multiplies_powers(self, node: Node, origins: Origins) -> bool:
         """Whether one factor is a sum or product of powers that may overflow, which the other one balances."""
@@ -311,6 +315,11 @@ class _Reading:
 def _is_derived_sum(x: Node, p: _Sum) -> bool:
     """Whether it is a sum that nobody has written."""
     return x.where.of is not None and len(p.terms) > 1
+
+
+def _is_open_product(x: Node, p: Polynomial) -> bool:
+    """Whether it is written as a sum, but all terms have a factor in common: a loop keeps the other one then."""
+    return x.op in (ADD, SUBTRACT) and len(p) > 1 and bool(common(list(p)))
 
 
 def _has_numbers(x: _Sum) -> bool:
