@@ -109,7 +109,7 @@ def aligned(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
     stack = Stack((0,) * len(xs), y.ndim)
     for x in xs:
         if x.shape and not same_shape(x.shape, y.shape):
-            return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0))._replace(stack=stack)
+            return matched(y, xs, [range(-x.ndim, 0) for x in xs], range(-y.ndim, 0), stack=stack)
     labels = tuple(range(-y.ndim, 0))  # nearly always
     return AxisSignature(tuple([labels if x.shape else () for x in xs]), labels, stack=stack)
 
@@ -127,7 +127,7 @@ def lettered(text: str, combine: np.ufunc | None = None) -> Callable[..., AxisSi
 
     def signature(y: Aval, *xs: Aval, **params: Any) -> AxisSignature:
         *inputs, result = [_extended(own, x.ndim) for own, x in zip(owns, (*xs, y), strict=True)]
-        return matched(y, xs, inputs, result, combine)._replace(stack=Stack(cores, y.ndim - len(owns[-1])))
+        return matched(y, xs, inputs, result, combine, Stack(cores, y.ndim - len(owns[-1])))
 
     return signature
 
@@ -185,6 +185,7 @@ def matched(
     inputs: Sequence[Sequence[Label]],
     result: Sequence[Label],
     combine: np.ufunc | None = None,
+    stack: Stack | None = None,
 ) -> AxisSignature:
     """A signature of these labels; None for an axis of size 1 that is stretched, or for a label of several sizes."""
     axes = list(zip(result, y.shape, strict=True))
@@ -192,7 +193,7 @@ def matched(
         axes += zip(labels, x.shape, strict=True)
     sizes: dict[Label, Size] = {}
     if all(same(sizes.setdefault(label, size), size) for label, size in axes if label is not None):  # nearly always
-        return AxisSignature(tuple(map(tuple, inputs)), tuple(result), combine)
+        return AxisSignature(tuple(map(tuple, inputs)), tuple(result), combine, stack)
     sizes.clear()
     for label, size in axes:
         if label not in sizes or (label not in result and same(sizes[label], 1)):
@@ -206,4 +207,5 @@ def matched(
         tuple(tuple(map(known, labels, x.shape)) for x, labels in zip(xs, inputs, strict=True)),
         tuple(map(known, result, y.shape)),
         combine,
+        stack,
     )

@@ -65,7 +65,8 @@ def checked(explicit: Mapping[str, Any]) -> dict[str, Any]:
     for name in explicit:
         if name not in NAMES:
             raise ArgumentError(f"unknown option {name}=", f"Options are {', '.join(sorted(NAMES))}.")
-    replace(Options(), **explicit)
+    if explicit:
+        replace(_DEFAULT, **explicit)
     return dict(explicit)
 
 

@@ -93,7 +93,7 @@ def _is_boundary(code: CodeType) -> bool:
 def user_frame() -> FrameType | None:
     """The innermost frame that is neither symgrad's nor NumPy's."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and internal(frame.f_code):
+    while frame is not None and _is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
@@ -101,8 +101,8 @@ def user_frame() -> FrameType | None:
 def running_frame() -> FrameType | None:
     """The user's frame that is running; None where a trace was started since, of a function without a file."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and internal(frame.f_code):
-        if _is_boundary(frame.f_code):
+    while frame is not None and _is_internal(frame.f_code.co_filename):
+        if frame.f_code.co_name in _boundaries and _is_boundary(frame.f_code):
             return None
         frame = frame.f_back
     return frame

@@ -158,7 +158,7 @@ def _named(cls: type, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _register_dataclasses(leaves: list[Any]) -> bool:
     """Register the classes of leaves that are dataclasses; whether there were any."""
-    found = {type(x) for x in leaves if dataclasses.is_dataclass(x) and not isinstance(x, type)}
+    found = {kind for kind in set(map(type, leaves)) if dataclasses.is_dataclass(kind)}
     with _registering:
         for cls in found - _dataclasses:
             _register_dataclass(cls)

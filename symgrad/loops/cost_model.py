@@ -85,9 +85,12 @@ def kernel_seconds(nodes: Iterable[Node]) -> float:
     return sum(figures_of(x).kernel for x in nodes)
 
 
+_numbers = per_node(likely_numbers)
+
+
 @per_node  # each is asked for by every way to divide a program
 def figures_of(node: Node) -> Figures:
-    numbers = {x: likely_numbers(x) for x in (*node.inputs, node)}
+    numbers = {x: _numbers(x) for x in (*node.inputs, node)}
     *read, written = [_bytes(x, n) for x, n in numbers.items()]
     largest = max(written, *read, 0)
     if node.op is SCAN:

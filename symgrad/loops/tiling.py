@@ -75,7 +75,8 @@ def _work(graph: Graph) -> list[Node]:
 
 
 def _large(work: Sequence[Node], scale: float) -> list[Node]:
-    return [x for x in work if any(likely_numbers(y) * scale >= FEWEST for y in (x, *x.inputs))]
+    large = {y for y in {y for x in work for y in (x, *x.inputs)} if likely_numbers(y) * scale >= FEWEST}
+    return [x for x in work if not large.isdisjoint((x, *x.inputs))]
 
 
 def _best(graph: Graph, worth: float) -> Division | None:
