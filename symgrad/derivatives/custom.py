@@ -180,7 +180,7 @@ class custom_vjp(Custom):
         args = call.arguments.filled([_like(x, x.node, _ARGUMENT) for x in xs])
         pair = _run(graph, self._fwd, in_order(call.static, args))
         residuals = _second_of(pair, call, f"the forward rule of {self._name}", "residuals", definition(self._fwd))
-        given = _run(graph, self._bwd, [*call.static.values(), residuals, call.results.filled(gs, _none)])
+        given = _run(graph, self._bwd, [*call.static.values(), residuals, call.results.filled(gs, lambda _: None)])
         leaves = self._leaves(call, given)
         return [self._cotangent(x, leaves[i]) for i, x in zip(call.arguments.holes, xs, strict=True)]
 
@@ -354,10 +354,6 @@ def _like(x: Variable, node: Node, lock: str) -> Variable:
     result = Variable(x.graph, node, lock)
     result._array = x._array
     return result
-
-
-def _none(x: Any) -> None:
-    return None
 
 
 def _zero(x: Any) -> Any:

@@ -215,21 +215,15 @@ def fori_loop(
         for i in range(lower, upper):
             init_val = body_fun(i, init_val)
         return init_val
+    at = lambda place: place if type(lower) is int and not lower else lower + place
     final, _, _ = repeat(
         graph,
-        lambda carry, place, slices: (
-            leaves.of(converted(body_fun)(place if _is_zero(lower) else lower + place, leaves.tree(carry))),
-            (),
-        ),
+        lambda carry, place, slices: (leaves.of(converted(body_fun)(at(place), leaves.tree(carry))), ()),
         leaves.of(init_val),
         places(lower, upper),
         checkpoint=checkpoint,
     )
     return leaves.tree(final)
-
-
-def _is_zero(lower: Any) -> bool:
-    return type(lower) is int and lower == 0
 
 
 def scan(
