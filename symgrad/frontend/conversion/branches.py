@@ -46,7 +46,7 @@ class Branch(Construct):
         self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
         self._run = Run(self._test.graph, local, branch=True)
         self._since = self._run.since
-        if self._run.depth > DEEP:
+        if self._run.journal.depth > DEEP:
             _check_recursion()
         return True
 

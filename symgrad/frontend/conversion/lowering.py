@@ -190,11 +190,10 @@ class _Lowering(ast.NodeTransformer):
             lowered(node, self._shadowed)
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+    def visit_ClassDef(self, node: ast.ClassDef | ast.AsyncFunctionDef) -> ast.stmt:
         return node
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
-        return node
+    visit_AsyncFunctionDef = visit_ClassDef
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         node.value = node.value and self.visit(node.value)
