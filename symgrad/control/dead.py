@@ -7,6 +7,7 @@ from functools import reduce
 from operator import or_
 
 from symgrad.control.opened import Opened, Read, instead_of, items_of, opened
+from symgrad.control.together import members
 from symgrad.core.graph import CONSTANT, ITEM, Graph, Node, needed
 from symgrad.core.region import Region, map_regions, regions_of
 from symgrad.core.sizes import same
@@ -120,7 +121,7 @@ def _read(results: Sequence[Node], given: Sequence[Node]) -> dict[Node, _Bits]:
             continue
         if node.op in (SCAN, COND):
             needs = _inputs_of_results(node)
-            by_result[node] = [_union([of_inputs[k] for k in _numbers(mask)]) for mask in needs]
+            by_result[node] = [_union([of_inputs[k] for k in members(mask)]) for mask in needs]
         read[node] = _union(of_inputs)
     return read
 
@@ -164,17 +165,13 @@ def _bits(numbers: Iterable[int]) -> _Bits:
     return _union(1 << i for i in numbers)
 
 
-def _numbers(bits: _Bits) -> list[int]:
-    return [i for i in range(bits.bit_length()) if bits >> i & 1]
-
-
 # ---- branches
 
 
 def _lean_branch(node: Node, used: Mapping[int, Node]) -> _Lean:
     pred, *operands = node.inputs
     of_results = zip(*[_parameters_of_results(side) for side in regions_of(node)], strict=True)
-    kept = _numbers(_union(x | y for i, (x, y) in enumerate(of_results) if i in used))
+    kept = members(_union(x | y for i, (x, y) in enumerate(of_results) if i in used))
     if len(used) == len(node.aval) and len(kept) == len(operands):
         return None
     inputs = (pred, *(operands[i] for i in kept))

@@ -124,12 +124,9 @@ def _united(turn: Graph) -> Graph:
     before = None
     while turn is not before and len(turn.compound) > 1:  # a result that is shared may be what others branch on
         before = turn
-        turn = in_bodies(share_results, inner_first=True)(in_bodies(_joined_within)(turn, "stable"), "stable")
+        turn = in_bodies(lambda graph, _: join_branches(fuse_loops(graph)))(turn, "stable")
+        turn = in_bodies(share_results, inner_first=True)(turn, "stable")
     return turn
-
-
-def _joined_within(graph: Graph, numerics: str) -> Graph:
-    return join_branches(fuse_loops(graph))
 
 
 Kinds = list[list[Any]]

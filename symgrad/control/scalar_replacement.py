@@ -96,7 +96,7 @@ class _Numbers(NamedTuple):
 
     def pays(self, fit: Callable[[Sequence[Node]], bool]) -> bool:
         """Whether Python can compute a turn, which is one that a person can read, and is faster."""
-        turn = [x for x in _turn(self.numbers) if x.inputs]
+        turn = [x for x in reached(self.numbers.ends) if x.inputs]
         return self.saved > self.stored and len([*with_nested(turn)]) <= MOST and fit(turn)
 
     @property
@@ -141,7 +141,7 @@ def _joined(node: Node, item: Node, first: int, shape: tuple[Any, ...], name: st
 
 def _numbers_of(loop: Opened) -> _Numbers | None:
     """A loop whose turns compute with the numbers of small arrays, if there is one."""
-    turn = _turn(loop)
+    turn = reached(loop.ends)
     rows = _read_by_rows(turn)
     carry, slices, others = ([x.value for x in part] for part in (loop.carried, loop.sliced, loop.others))
     if not all(map(_is_small, [*carry, *(x for x in slices if x.aval != KEPT)])):
@@ -202,14 +202,9 @@ def _numbers_in(held: Any) -> list[Node]:
     return nodes_of(held.numbers if isinstance(held, Rows) else held)
 
 
-def _turn(loop: Opened) -> list[Node]:
-    """What a turn computes, and its test."""
-    return reached(loop.ends)
-
-
 def _carried_on(loop: Opened) -> list[Node]:
     """The operations of a turn on what is carried, and in loops and branches: others are done for all turns at once."""
-    nodes = _turn(loop)
+    nodes = reached(loop.ends)
     carried = depends(nodes, [*(c.value for c in loop.carried), *(x for x in nodes if regions_of(x))])
     return [x for x in with_nested([x for x in nodes if x in carried]) if x.inputs and x.op is not ITEM]
 

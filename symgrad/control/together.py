@@ -42,7 +42,7 @@ class Needs:
         first, i = self._places[group[0]], self._places[node]
         together = self._together[first]
         outside = self._between[i] | self._alike[i] & ~together
-        for k in _bits(outside):
+        for k in members(outside):
             outside |= self._needs[k]
         return not (outside & together or self._needs[first] >> i & 1)
 
@@ -58,7 +58,8 @@ class Needs:
                 self._needs[k] |= together | needed
 
 
-def _bits(bits: int) -> list[int]:
+def members(bits: int) -> list[int]:
+    """The numbers of the bits that are set."""
     return [i for i in range(bits.bit_length()) if bits >> i & 1]
 
 

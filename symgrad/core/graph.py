@@ -493,13 +493,7 @@ def depends(nodes: Iterable[Node], sources: Iterable[Node], stop: Container[Node
 
 
 def verify(graph: Graph) -> None:
-    """Check everything that passes rely on.
-
-    Raises
-    ------
-    GraphError
-        Naming the first node that is out of order, badly connected, wrongly inferred or not interned.
-    """
+    """Check everything that passes rely on; the error names the first node that is out of order, or else wrong."""
     for i, node in enumerate(graph.nodes):
         _check(node.id == i, node, "its id is not its place")
         _check(all(x.id < i and graph.nodes[x.id] is x for x in node.inputs), node, "an input does not come before it")

@@ -17,11 +17,6 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[
     """The values of `outputs` given those of the nodes in `feeds`, where the graph is cut.
 
     In the body of a loop `rows` are the lengths of the block by their names.
-
-    Raises
-    ------
-    GraphError
-        If an input that is needed is not fed.
     """
     values = values_of(outputs, feeds, rows)
     return [values[y] for y in outputs]

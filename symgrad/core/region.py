@@ -27,13 +27,7 @@ class Region:
     """What lies between `parameters` and `results`: a function of the parameters, and of nothing else.
 
     Two regions are equal if they compute the same by the same operations; names, places in the user's program and the
-    order in which nodes were made do not count.
-
-    Attributes
-    ----------
-    graph : Graph
-        Of which the nodes are, and which has their names.
-    parameters, results : tuple of Node
+    order in which nodes were made do not count. Its graph is that of the nodes, and has their names.
     """
 
     def __init__(self, graph: Graph, parameters: Sequence[Node], results: Sequence[Node]) -> None:

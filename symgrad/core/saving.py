@@ -55,13 +55,8 @@ def write_module(
     """Write a module and its constants. `is_edited` tells of the text of one whether somebody has edited it.
 
     The module is renamed into place last. Whenever this ends early, the module that was there still finds its own
-    constants, which have another name; they go when nothing needs them.
-
-    Raises
-    ------
-    ArgumentError
-        If a file is in the way that symgrad did not write, or that was edited since, and `overwrite` does not say that
-        it may go; or if there is no such folder.
+    constants, which have another name; they go when nothing needs them. A file that symgrad did not write, or that was
+    edited since, goes only where `overwrite` says so.
     """
     before = text_at(path)
     if before is not None and _KEEPS_FILES.get():
@@ -90,13 +85,7 @@ def has_constants(path: Path, constants: Constants) -> bool:
 
 
 def write_text(path: Path, text: str, overwrite: bool) -> None:
-    """Write a file that says at its top that symgrad generated it, in a comment of its language.
-
-    Raises
-    ------
-    ArgumentError
-        If a file is in the way that does not say so, and `overwrite` does not say that it may go.
-    """
+    """Write a file that says at its top that symgrad generated it; one that does not goes where `overwrite` says so."""
     before = text_at(path)
     if before is not None and _KEEPS_FILES.get():
         return

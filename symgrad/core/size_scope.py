@@ -184,13 +184,7 @@ class Sizes:
         return evaluate(dim, values) if all(name in values for name in symbols_of(dim)) else None
 
     def pin(self, dim: Size, asked: str = "for its number", instead: str = "") -> int:
-        """The number of a size, and a note that the program is now for that number only.
-
-        Raises
-        ------
-        SymbolicSizeError
-            There are no values: the shapes come from specs.
-        """
+        """The number of a size, and a note that the program is now for that number only; from specs there is none."""
         number = self.value(dim)
         if number is None:
             raise no_number(dim, asked, instead)

@@ -31,25 +31,10 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def parse_spec(text: str, scope: Sizes) -> tuple[Shape, np.dtype[Any]]:
-    """The shape and dtype that a spec describes.
+    """The shape and dtype that a spec describes, a dtype and sizes: ``"float64[n, 3]"``.
 
-    Parameters
-    ----------
-    text : str
-        A dtype and sizes, ``"float64[n, 3]"``. Sizes are numbers, names, integer arithmetic of these, or ``_`` for a
-        size without a name. Without brackets, or with empty ones, a scalar.
-    scope : Sizes
-        Where names are looked up: the same name is the same size in all specs of one scope.
-
-    Returns
-    -------
-    shape : tuple of int or Dim
-    dtype : numpy.dtype
-
-    Raises
-    ------
-    ArgumentError
-        The text is no spec.
+    Sizes are numbers, names, integer arithmetic of these, or ``_`` for a size without a name. Without brackets, or with
+    empty ones, it is a scalar. The same name is the same size in all specs of one scope.
 
     Examples
     --------

@@ -66,13 +66,7 @@ def written(spec: TreeSpec, leaves: Iterable[str]) -> str:
 
 
 def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
-    """For each leaf of a tree the leaf of a prefix of it that is at its place or above.
-
-    Raises
-    ------
-    ValueError
-        If it is no prefix.
-    """
+    """For each leaf of a tree the leaf of a prefix of it at its place or above; a ValueError if it is no prefix."""
     flatten(prefix), flatten(tree)  # registers the dataclasses in them
     found: list[Any] = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=_NAMESPACE)
     return found

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from symgrad.analysis.values import known_size
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Node
 from symgrad.core.region import Region
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
-from symgrad.derivatives.bodies import Back, appended, as_number, seed_for, strong, zeros
+from symgrad.derivatives.bodies import Pull, appended, as_number, seed_for, strong, zeros
 from symgrad.derivatives.loops import Loop, Turns
 from symgrad.derivatives.segments import is_segmented, through_segments
 from symgrad.derivatives.totals import added
@@ -28,26 +28,17 @@ from symgrad.ops.index import ADD_AT
 from symgrad.ops.index_expressions import EVERYTHING, Slot
 
 
-def through_loop(
-    graph: Graph,
-    node: Node,
-    cotangents: Mapping[int, Node],
-    active: Sequence[int],
-    back: Back,
-    totals: dict[int, Node],
-) -> dict[int, Node]:
+def through_loop(pull: Pull) -> dict[int, Node]:
     """Append the pullback of a loop to the graph: as `through_branch`.
 
     References
     ----------
     Griewank & Walther, *Evaluating Derivatives*, 2nd ed., ch. 3 and 12.
     """
-    params = dict(node.params)
+    params = dict(pull.node.params)
     if "test" in params and params.get("reverse"):
-        return _through_mirrored(graph, node, cotangents, active, back)
-    if is_segmented(node):
-        return through_segments(graph, node, cotangents, active, back, totals)
-    return _Backward(graph, node, cotangents, active).through(back, totals)
+        return _through_mirrored(pull)
+    return through_segments(pull) if is_segmented(pull.node) else _Backward(pull).through()
 
 
 class _Turn(NamedTuple):
@@ -61,14 +52,15 @@ class _Turn(NamedTuple):
 class _Backward(Loop):
     """The pullback of a loop that runs upwards, or as often as its length says."""
 
-    def __init__(self, graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int]) -> None:
-        super().__init__(graph, node)
-        self.cotangents, self.active = cotangents, [i - 1 for i in active]
+    def __init__(self, pull: Pull) -> None:
+        super().__init__(pull.graph, pull.node)
+        self.back, self.totals = pull.back, pull.totals
+        self.cotangents, self.active = pull.cotangents, [i - 1 for i in pull.active]
 
-    def through(self, back: Back, totals: dict[int, Node]) -> dict[int, Node]:
+    def through(self) -> dict[int, Node]:
         """The cotangents of the inputs of the node, by their numbers."""
         graph, n = self.graph, len(self.carry)
-        arrived, summed, found = self.differentiated(back)
+        arrived, summed, found = self.differentiated()
         init = {i: self.start(i) for i in arrived if i < n}
         fixed = {i: x for i, x in init.items() if found.get(self.carry[i]) is arrived[i]}
         live = [i for i in init if i not in fixed]
@@ -77,7 +69,7 @@ class _Backward(Loop):
         made += [found[self.stand_ins[i]] for i in [*summed, *stacked]]
         stacks, count = self.stacks(made, [*arrived.values(), *summed.values()])
         starts = [init[i] for i in live]
-        begun = {i: totals.pop(i + 1) for i in summed if i + 1 in totals}
+        begun = {i: self.totals.pop(i + 1) for i in summed if i + 1 in self.totals}
         starts += [begun.get(i) or zeros(graph, strong(self.inputs[i].aval)) for i in summed]
         slots = {x: graph.seed(strong(x.aval)) for x in stacks}
         slices = {slots[x]: stack for x, stack in stacks.items()} | self.bound(self.slices)
@@ -102,7 +94,7 @@ class _Backward(Loop):
 
     # ---- one turn
 
-    def differentiated(self, back: Back) -> _Turn:
+    def differentiated(self) -> _Turn:
         """One turn, in which what every turn reads has its cotangents added to totals."""
         graph, n, results = self.graph, len(self.carry), self.body.results
         live = self.carries_between(self.active, self.cotangents)
@@ -113,7 +105,7 @@ class _Backward(Loop):
             arrived = {i: seed_for(graph, results[i]) for i in through}
             pairs = {g: results[i] for i, g in arrived.items()}
             others = {self.stand_ins[i]: total for i, total in sums.items() if self.stand_ins[i] in self.others}
-            found = back(self.body, pairs, [self.stand_ins[i] for i in [*live, *wanted]], others)
+            found = self.back(self.body, pairs, [self.stand_ins[i] for i in [*live, *wanted]], others)
             idle = [i for i in live if i not in self.cotangents and self.carry[i] not in found]
             if not idle:
                 break
@@ -149,10 +141,9 @@ class _Backward(Loop):
         return {x: self.graph.item(node, places[x]) for x in kept}, count
 
 
-def _through_mirrored(
-    graph: Graph, node: Node, cotangents: Mapping[int, Node], active: Sequence[int], back: Back
-) -> dict[int, Node]:
+def _through_mirrored(pull: Pull) -> dict[int, Node]:
     """The same for a loop that runs downwards until a test fails: as one that runs upwards over reversed slices."""
+    graph, node = pull.graph, pull.node
     loop = loop_of(node)
     assert loop.test is not None
     length, carry, arrays, others = loop.length, loop.starts, loop.slices_of, loop.others
@@ -184,6 +175,6 @@ def _through_mirrored(
     upwards = graph.add(
         SCAN, (length, *carry, *map(flipped, arrays), *others, length), freeze(SCAN, {**dict(node.params), **changed})
     )
-    turned = {i: g if i < n else flipped(g) for i, g in cotangents.items()}
-    found = through_loop(graph, upwards, turned, active, back, {})
+    turned = {i: g if i < n else flipped(g) for i, g in pull.cotangents.items()}
+    found = through_loop(pull._replace(node=upwards, cotangents=turned, totals={}))
     return {i: flipped(g) if n < i <= n + sliced else g for i, g in found.items()}

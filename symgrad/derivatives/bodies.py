@@ -97,5 +97,17 @@ The last argument has for parameters the totals to which their cotangents are to
 given is taken out; it is in it where a loop within the body goes on with it, rather than to start from zeros.
 """
 
+
+class Pull(NamedTuple):
+    """What is to be pulled back through a branch or a loop, of which inputs and results go by their numbers."""
+
+    graph: Graph
+    node: Node
+    cotangents: Mapping[int, Node]  # of results
+    active: Sequence[int]  # the inputs of which cotangents are wanted
+    back: Back  # pulls back through a body
+    totals: dict[int, Node]  # to which those of inputs are to be added; taken out where they are in what is given
+
+
 Forth = Callable[[Body, Sequence[Node], Mapping[Node, Node]], list[Node | None]]
 """Gives, of a body, the tangents of results, for parameters with theirs; None where a result depends on none."""

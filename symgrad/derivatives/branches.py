@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.core.graph import INPUT, SEED, Aval, Graph, Node, depends, reached
 from symgrad.core.region import Region, closed, inlined, regions_of
-from symgrad.derivatives.bodies import Back, Body, Forth, appended, dot_for, strong, zeros
+from symgrad.derivatives.bodies import Body, Forth, Pull, appended, dot_for, strong, zeros
 from symgrad.derivatives.totals import added
 from symgrad.ops.control import COND
 
@@ -14,21 +14,13 @@ Pair = tuple[Node | None, Node | None]
 """A value of each side, or of one of them alone."""
 
 
-def through_branch(
-    graph: Graph,
-    node: Node,
-    cotangents: Mapping[int, Node],
-    active: Sequence[int],
-    back: Back,
-    totals: dict[int, Node],
-) -> dict[int, Node]:
-    """Append the pullback of a branch: the cotangents of `active` inputs to which anything flows, for those of results.
+def through_branch(pull: Pull) -> dict[int, Node]:
+    """Append the pullback of a branch; the cotangents of inputs to which anything flows, by their numbers.
 
-    Inputs and results are known by their numbers. Of `totals`, to which the cotangents of inputs are to be added, those
-    are taken out that are in what is given. What the pullback reads of a side, and cannot compute again cheaply, the
-    branch is appended once more to give, behind the results that it had; where the other side is taken, zeros stand for
-    it.
+    What the pullback reads of a side, and cannot compute again cheaply, the branch is appended once more to give,
+    behind the results that it had; where the other side is taken, zeros stand for it.
     """
+    graph, node, cotangents, active, back, totals = pull
     seeds = [graph.seed(x.aval) for x in node.inputs[1:]]
     arrived = {i: graph.seed(strong(g.aval)) for i, g in cotangents.items()}
     bound = dict(zip(seeds, node.inputs[1:], strict=True)) | {g: cotangents[i] for i, g in arrived.items()}

@@ -12,6 +12,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.errors import ArgumentError
 from symgrad.frontend.bodies import body_of, promoted
 from symgrad.frontend.conversion import functions
+from symgrad.frontend.forms import Form
 from symgrad.frontend.interception import inside
 from symgrad.frontend.trace import graph_at_hand, of_graph
 from symgrad.frontend.variable import Variable, lift
@@ -63,44 +64,42 @@ def closure_convert(f: Callable[..., Any], *example_args: Any) -> tuple[Callable
         raise ArgumentError(f"{f!r} is not a function", "Give a function of arrays.")
     if graph is None:
         return f, []
-    leaves, structure = tree.flatten(example_args)
-    given = [Variable(graph, lift(graph, x)) if isinstance(x, _NUMERIC) else x for x in leaves]
+    arguments = Form(example_args, _NUMERIC)
+    given = [Variable(graph, lift(graph, x)) for x in arguments.values(example_args)]
     with body_of(graph), inside(graph, f):
-        rows = [Variable(graph, graph.seed(x.aval), _ROW) if isinstance(x, Variable) else x for x in given]
-        results, shape = tree.flatten(of_graph(graph, functions.converted(f)(*tree.unflatten(structure, rows))))
-    own = [x.node for x in rows if isinstance(x, Variable)]
-    made = [y.node for y in results if isinstance(y, Variable)]
+        rows = [Variable(graph, graph.seed(x.aval), _ROW) for x in given]
+        found = of_graph(graph, functions.converted(f)(*arguments.filled(rows)))
+    results = Form(found)
+    own, made = [x.node for x in rows], [y.node for y in results.values(found)]
     moving = depends(reached(made), own)
     region = closed(graph, own, made, lambda x: x in moving or known(x) is Known.YES)
     outside = [Variable(graph, x) for x in region.parameters[len(own) :]]
-    return Converted(region, given, structure, results, shape), outside
+    return Converted(region, given, arguments, results), outside
 
 
 class Converted:
     """A function as a region, of arguments like those that are given."""
 
-    def __init__(
-        self, region: Region, given: Sequence[Any], structure: tree.TreeSpec, results: Sequence[Any], shape: Any
-    ) -> None:
-        self.region, self._given, self._structure, self._results, self._shape = region, given, structure, results, shape
+    def __init__(self, region: Region, given: Sequence[Variable], arguments: Form, results: Form) -> None:
+        self.region, self._given, self._arguments, self._results = region, given, arguments, results
 
     def __call__(self, *args: Any) -> Any:
-        count = len(self._structure.children())
-        leaves, structure = tree.flatten(args[:count])
-        if structure != self._structure:
+        expected = self._arguments.structure
+        count = len(expected.children())
+        structure = tree.flatten(args[:count])[1]
+        if structure != expected:
             fact = f"a converted function is called with {tree.render(structure)}"
-            raise ArgumentError(fact, f"It takes {tree.render(self._structure)}, and what it reads from outside.")
+            raise ArgumentError(fact, f"It takes {tree.render(expected)}, and what it reads from outside.")
         graph = graph_at_hand(args) or self.region.graph
-        nodes = [_like(graph, y, x) for x, y in zip(self._given, leaves, strict=True) if isinstance(x, Variable)]
+        leaves = self._arguments.values(args[:count])
+        nodes = [_like(graph, y, x) for x, y in zip(self._given, leaves, strict=True)]
         parameters = self.region.parameters[len(nodes) :]
         if len(args) - count != len(parameters):
             fact = f"a converted function is given {len(args) - count} values from outside"
             raise ArgumentError(fact, f"It reads {len(parameters)}: give the list that closure_convert returned.")
         nodes += [_like(graph, y, Variable(graph, x)) for x, y in zip(parameters, args[count:], strict=True)]
         image = inline(graph, self.region, nodes)
-        return tree.unflatten(
-            self._shape, [Variable(graph, image[y.node]) if isinstance(y, Variable) else y for y in self._results]
-        )
+        return self._results.filled([Variable(graph, image[y]) for y in self.region.results])
 
 
 def _like(graph: Graph, y: Any, x: Variable) -> Any:

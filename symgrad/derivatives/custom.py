@@ -15,11 +15,12 @@ from symgrad.core.provenance import Where, assigned_name
 from symgrad.core.region import closed
 from symgrad.derivatives.hooks import array_for
 from symgrad.derivatives.pullback import pullback
-from symgrad.derivatives.rules import Call, Form, answer, in_order
+from symgrad.derivatives.rules import Call, answer, in_order
 from symgrad.errors import ArgumentError, NotDifferentiableError
 from symgrad.frontend.arguments import bind, signature
 from symgrad.frontend.bodies import body_of
 from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.forms import Form
 from symgrad.frontend.interception import inside
 from symgrad.frontend.static import as_list
 from symgrad.frontend.trace import definition, graph_at_hand, of_graph
@@ -73,8 +74,9 @@ class Custom:
         """The results of a call as those of a node. The function is traced on stand-ins for the Variables given."""
         static = self._static(args)
         given = tuple([x for i, x in enumerate(args) if i not in static])
-        leaves = [x for x in tree.flatten(given)[0] if isinstance(x, Variable)]
-        arguments, inputs = Form(given), [x.node for x in leaves]
+        arguments = Form(given)
+        leaves = arguments.values(given)
+        inputs = [x.node for x in leaves]
         known = answer(self, static, arguments, inputs)
         if known is not None:
             return known.call.results.filled([_like(y, y.node, _VIEW) for y in known.results])
@@ -82,7 +84,7 @@ class Custom:
             stand_ins = [_like(x, graph.seed(x.aval), _ARGUMENT) for x in leaves]
             results = _run(graph, self._function, in_order(static, arguments.filled(stand_ins)))
         call = Call(self, self._name, static, arguments, Form(results))
-        ys = [y for y in tree.flatten(results)[0] if isinstance(y, Variable)]
+        ys = call.results.values(results)
         own, made = [x.node for x in stand_ins], [y.node for y in ys]
         region = closed(graph, own, made, depends(reached(made), own).__contains__)
         params = (("region", region), ("rule", call))
@@ -180,7 +182,7 @@ class custom_vjp(Custom):
         args = call.arguments.filled([_like(x, x.node, _ARGUMENT) for x in xs])
         pair = _run(graph, self._fwd, in_order(call.static, args))
         residuals = _second_of(pair, call, f"the forward rule of {self._name}", "residuals", definition(self._fwd))
-        given = _run(graph, self._bwd, [*call.static.values(), residuals, call.results.filled(gs, _none)])
+        given = _run(graph, self._bwd, [*call.static.values(), residuals, call.results.filled(gs, lambda _: None)])
         leaves = self._leaves(call, given)
         return [self._cotangent(x, leaves[i]) for i, x in zip(call.arguments.holes, xs, strict=True)]
 
@@ -323,8 +325,7 @@ class custom_jvp(Custom):
         primals = call.arguments.filled([_like(x, x.node, _ARGUMENT) for x in xs])
         directions = call.arguments.filled(tangents, _zero)
         pair = _run(graph, self._rule, [*call.static.values(), primals, directions])
-        leaves = tree.flatten(_second_of(pair, call, name, "tangent", where))[0]
-        given = [leaves[i] for i in call.results.holes]
+        given = call.results.values(_second_of(pair, call, name, "tangent", where))
         return [
             (array_for(graph, t, g.aval, f"{name} returns", "the result", where), g)
             for t, g in zip(given, gs, strict=True)
@@ -354,10 +355,6 @@ def _like(x: Variable, node: Node, lock: str) -> Variable:
     result = Variable(x.graph, node, lock)
     result._array = x._array
     return result
-
-
-def _none(x: Any) -> None:
-    return None
 
 
 def _zero(x: Any) -> Any:

@@ -18,7 +18,7 @@ from symgrad.core.graph import ITEM, Aval, Graph, Node, depends
 from symgrad.core.provenance import Where
 from symgrad.core.region import cut, mark
 from symgrad.derivatives.backwards import through_loop
-from symgrad.derivatives.bodies import Body
+from symgrad.derivatives.bodies import Body, Pull
 from symgrad.derivatives.branches import through_branch
 from symgrad.derivatives.cotangent import Cotangent, Linearised, Mask, as_mask, is_number
 from symgrad.derivatives.hooks import flow_through, hook_of, masks_through_rule
@@ -287,7 +287,8 @@ class _Pullback:
             found = left_to_transpose(graph, node, given, active)
         else:
             with taken(self.totals, node.inputs) as totals:
-                found = (through_branch if node.op is COND else through_loop)(graph, node, given, active, back, totals)
+                pull = Pull(graph, node, given, active, back, totals)
+                found = through_branch(pull) if node.op is COND else through_loop(pull)
         for i, g in found.items():
             self.accumulate(node.inputs[i], Cotangent(Variable(graph, g)))
 

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from symgrad.core import tree
 from symgrad.core.graph import Node
 from symgrad.derivatives.batch import batch
 from symgrad.errors import NotDifferentiableError
+from symgrad.frontend.forms import Form
 from symgrad.frontend.static import content
 from symgrad.frontend.variable import Variable
-
-
-class Form:
-    """A tree without its Variables. Two are the same if they have the same structure and the same other leaves."""
-
-    def __init__(self, of: Any) -> None:
-        leaves, self.structure = tree.flatten(of)
-        self.holes = [i for i, x in enumerate(leaves) if isinstance(x, Variable)]
-        self._leaves = [None if isinstance(x, Variable) else x for x in leaves]
-        self._key = self.structure, tuple(self.holes), content(self._leaves)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Form) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def filled(self, values: Sequence[Any], other: Callable[[Any], Any] = lambda x: x) -> Any:
-        """The tree with values for its Variables; other leaves as they are, or what `other` makes of them."""
-        leaves = [other(x) for x in self._leaves]
-        for i, x in zip(self.holes, values, strict=True):
-            leaves[i] = x
-        return tree.unflatten(self.structure, leaves)
 
 
 def in_order(static: dict[int, Any], others: Sequence[Any]) -> list[Any]:

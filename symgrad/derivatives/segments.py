@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.region import Region, cut, inlined, mark
-from symgrad.derivatives.bodies import Back, Body, appended, as_number, strong
+from symgrad.derivatives.bodies import Body, Pull, appended, as_number, strong
 from symgrad.derivatives.loops import Loop, Turns
 from symgrad.derivatives.rematerialise import as_checkpoint
 from symgrad.errors import UnsupportedError
@@ -40,19 +40,13 @@ def is_segmented(node: Node) -> bool:
     return bool(length.constant > (BASE if checkpoint == "log" else checkpoint))
 
 
-def through_segments(
-    graph: Graph,
-    node: Node,
-    cotangents: Mapping[int, Node],
-    active: Sequence[int],
-    back: Back,
-    totals: dict[int, Node],
-) -> dict[int, Node]:
+def through_segments(pull: Pull) -> dict[int, Node]:
     """Append the pullback of a checkpointed loop to the graph: as `through_branch`.
 
     In the place of stacks the loops in segments carry one number more: the sum of the products of what would be stacked
     with the cotangents that have arrived of it. Its derivative is theirs, and its value is not needed.
     """
+    graph, node, cotangents, active, back, totals = pull
     if "place" in dict(node.params):
         raise UnsupportedError(
             "a loop with checkpoint= has slices in it that are bounded by the turn",

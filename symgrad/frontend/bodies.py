@@ -79,11 +79,6 @@ def repeat(
     What a body carries gets the dtype that its results have; it keeps its shape. Where the test alone ends the loop the
     length is `UNBOUNDED`. `turns` is the size by which stacks are known, if they are known by one already; `place` is
     what the place of a turn is called as a size, if it is one already.
-
-    Raises
-    ------
-    ShapeError
-        If what is carried changes its shape.
     """
     carry, at = [lift(graph, x) for x in init], TurnPlace(graph, length)
     for _ in range(MOST):

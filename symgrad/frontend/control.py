@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.core import tree
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.bodies import branch, places, repeat
 from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.forms import Form
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import UNBOUNDED
@@ -215,21 +215,15 @@ def fori_loop(
         for i in range(lower, upper):
             init_val = body_fun(i, init_val)
         return init_val
+    at = lambda place: place if type(lower) is int and not lower else lower + place
     final, _, _ = repeat(
         graph,
-        lambda carry, place, slices: (
-            leaves.of(converted(body_fun)(place if _is_zero(lower) else lower + place, leaves.tree(carry))),
-            (),
-        ),
+        lambda carry, place, slices: (leaves.of(converted(body_fun)(at(place), leaves.tree(carry))), ()),
         leaves.of(init_val),
         places(lower, upper),
         checkpoint=checkpoint,
     )
     return leaves.tree(final)
-
-
-def _is_zero(lower: Any) -> bool:
-    return type(lower) is int and lower == 0
 
 
 def scan(
@@ -295,7 +289,7 @@ def scan(
 
     slices_of = [Variable(graph, lift(graph, x)) for x in arrays]
     final, stacked, _ = repeat(graph, body, start, n, slices_of, reverse=reverse, checkpoint=checkpoint)
-    return state.tree(final), stacks.tree(stacked) if stacks.structure else None
+    return state.tree(final), stacks.tree(stacked) if stacks.form else None
 
 
 def _check_checkpoint(function: str, checkpoint: Any) -> None:
@@ -329,10 +323,10 @@ def _scanned(f: Callable[..., Any], carry: Any, rows: _Leaves, arrays: Sequence[
     """The same on arrays, in Python."""
     stacks, found = _Leaves("sg.scan"), {}
     for t in turns:
-        carry, ys = f(carry, rows.tree([x[t] for x in arrays]) if rows.structure else None)
+        carry, ys = f(carry, rows.tree([x[t] for x in arrays]) if rows.form else None)
         found[t] = [] if ys is None else stacks.of(ys)
     columns = zip(*(found[t] for t in sorted(found)), strict=True)
-    return carry, stacks.tree([np.stack(ys) for ys in columns]) if stacks.structure else None
+    return carry, stacks.tree([np.stack(ys) for ys in columns]) if stacks.form else None
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
@@ -423,35 +417,26 @@ def _alternating(even: Any, odd: Any) -> Any:
 
 
 class _Leaves:
-    """Trees of one structure as lists of the arrays and numbers in them; what else is in them stays as it is."""
+    """Trees of one form as lists of the arrays and numbers in them; what else is in them stays as it is."""
 
     def __init__(self, function: str) -> None:
         self.function = function
-        self.structure: tree.TreeSpec | None = None
-        self.kept: list[Any] = []  # at each leaf: what stays, or _ARRAY
+        self.form: Form | None = None
 
     def of(self, value: Any) -> list[Any]:
-        leaves, structure = tree.flatten(value)
-        kept = [_ARRAY if isinstance(x, _NUMERIC) else x for x in leaves]
-        if self.structure is None:
-            self.structure, self.kept = structure, kept
-        elif structure != self.structure or kept != self.kept:
-            shown = [
-                tree.written(s, ["*" if x is _ARRAY else repr(x) for x in k])
-                for s, k in ((self.structure, self.kept), (structure, kept))
-            ]
+        form = Form(value, _NUMERIC)
+        self.form = self.form or form
+        if form != self.form:
             raise ArgumentError(
-                f"{self.function}: {shown[0]} is expected, and a function gives {shown[1]}",
+                f"{self.function}: {self.form} is expected, and a function gives {form}",
                 "Give trees of one structure, and numbers or arrays where they change.",
             )
-        return [x for x, k in zip(leaves, kept, strict=True) if k is _ARRAY]
+        return form.values(value)
 
     def tree(self, arrays: Sequence[Any]) -> Any:
         """The tree that has these arrays."""
-        values: Iterator[Any] = iter(arrays)
-        assert self.structure is not None
-        return tree.unflatten(self.structure, [next(values) if k is _ARRAY else k for k in self.kept])
+        assert self.form is not None
+        return self.form.filled(arrays)
 
 
-_ARRAY = object()
 _NUMERIC = (Variable, *ARRAYS, bool, int, float, complex, Dim)

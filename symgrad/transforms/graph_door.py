@@ -245,11 +245,7 @@ def cut(
             name = dict(node.params)["name"]
             raise GraphError(f"the outputs need the input {name!r}, which is not fed", f"Add {name} to the inputs.")
         image[node] = new.add(node.op, tuple([image[x] for x in node.inputs]), node.params, node.where.moved(image))
-    for node, hint in graph.names.items():
-        if node in image:
-            of = hint[1] if isinstance(hint, tuple) else None
-            if of is None or of in image:
-                new.label(image[node], hint if of is None else (hint[0], image[of]))
+    new.take_names(graph.names, image)
     return new, image
 
 

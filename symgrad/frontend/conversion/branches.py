@@ -1,4 +1,4 @@
-"""Branches: `if`, conditional expressions, `and`, `or`, `not`, and comparisons in a chain."""
+"""Branches: `if`, conditional expressions, `and`, `or`, `not`, `in`, and comparisons in a chain."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Branch(Construct):
         self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
         self._run = Run(self._test.graph, local, branch=True)
         self._since = self._run.since
-        if self._run.depth > DEEP:
+        if self._run.journal.depth > DEEP:
             _check_recursion()
         return True
 
@@ -178,3 +178,30 @@ def chain(x: Any, y: Any, compare: Callable[[Any, Any], Any], *more: Any) -> Any
         return chain(y, z, *more[1:])
 
     return both(first, rest)
+
+
+# ---- membership
+
+
+def inside(x: Any, y: Any) -> Any:
+    """``x in y``"""
+    if is_traced(y) and y.shape:
+        return np.any(y == x)
+    if isinstance(y, range) and _is_unknown(x):
+        first, last = (y.start, y.stop - 1) if y.step > 0 else (y.stop + 1, y.start)
+        return np.logical_and(np.logical_and(x >= first, x <= last), (x - y.start) % y.step == 0)
+    if type(y) in _COLLECTIONS and (_is_unknown(x) or any(map(_is_unknown, y))):
+        return reduce(lambda found, item: either(found, lambda: item is x or item == x), y, False)
+    return x in y
+
+
+_COLLECTIONS: tuple[type, ...] = (list, tuple, set, frozenset, dict, type({}.keys()), type({}.values()))
+
+
+def outside(x: Any, y: Any) -> Any:
+    """``x not in y``"""
+    return negation(inside(x, y))
+
+
+def _is_unknown(x: Any) -> bool:
+    return is_traced(x) and not x.shape and x.known_value() is None

@@ -75,7 +75,7 @@ class Loop(Construct):
                 self._run = Run(self.graph, local)  # type: ignore[arg-type]
         going = going_on(*(local.get(flag, False) for flag in self.flags))
         run = self._run
-        if run is not None and (is_traced(going) or run.pending or self.is_large(run.made)):
+        if run is not None and (is_traced(going) or run.journal.pending or self.is_large(run.made)):
             return self._back(local)
         if is_traced(going) and self.count >= MOST:
             raise UnsupportedError(

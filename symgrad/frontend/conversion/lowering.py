@@ -74,12 +74,7 @@ def lowered(definition: Definition, shadowed: Collection[str], loop: str = "For"
     """A definition that does the same by the runtime module, of which `loop` runs each `for`.
 
     It is changed in place; a lambda with a comprehension becomes a function. Names that are `shadowed` where it stands
-    are not those of Python's functions.
-
-    Raises
-    ------
-    Unconvertible
-        For generators, coroutines and functions that bind global names.
+    are not those of Python's functions. Generators, coroutines and what binds global names are `Unconvertible`.
     """
     body: list[ast.AST] = [definition.body] if isinstance(definition, ast.Lambda) else [*definition.body]
     _check(body)
@@ -195,11 +190,10 @@ class _Lowering(ast.NodeTransformer):
             lowered(node, self._shadowed)
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.stmt:
+    def visit_ClassDef(self, node: ast.ClassDef | ast.AsyncFunctionDef) -> ast.stmt:
         return node
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.stmt:
-        return node
+    visit_AsyncFunctionDef = visit_ClassDef
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         node.value = node.value and self.visit(node.value)

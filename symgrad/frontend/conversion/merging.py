@@ -78,7 +78,7 @@ class Merging:
 
     def pick(self, name: str, then: Held, other: Held, place: Place | None = None) -> Callable[[], Any]:
         """What gives the value of a name, or a place, once the node is there."""
-        if then.keeps(other):
+        if is_same(then.value, other.value):  # what it holds may have changed, which is noted where it is held
             return lambda: then.value
         a, b = (then, other) if then.bound else (other, then)
         if a.structure != b.structure and b.bound:

@@ -3,12 +3,21 @@
 import sys
 
 from symgrad.frontend.conversion.absent import other, same
-from symgrad.frontend.conversion.branches import Branch, both, chain, chosen, either, going_on, negation
+from symgrad.frontend.conversion.branches import (
+    Branch,
+    both,
+    chain,
+    chosen,
+    either,
+    going_on,
+    inside,
+    negation,
+    outside,
+)
 from symgrad.frontend.conversion.calls import called
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.loops import Each, For, While
-from symgrad.frontend.conversion.membership import inside, outside
 from symgrad.frontend.conversion.state import UNDEFINED, raised
 
 __all__ = [

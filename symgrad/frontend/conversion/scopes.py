@@ -64,8 +64,5 @@ def captured(nodes: Sequence[ast.AST]) -> set[str]:
 
 def rebound(nodes: Sequence[ast.AST]) -> set[str]:
     """The names that functions bind anew which are defined there, by `nonlocal`."""
-    return {name for n in within(nodes) if isinstance(n, SCOPES) for m in ast.walk(n) for name in _nonlocal(m)}
-
-
-def _nonlocal(node: ast.AST) -> list[str]:
-    return node.names if isinstance(node, ast.Nonlocal) else []
+    inner = [m for n in within(nodes) if isinstance(n, SCOPES) for m in ast.walk(n)]
+    return {name for n in inner if isinstance(n, ast.Nonlocal) for name in n.names}

@@ -197,10 +197,6 @@ class Held(NamedTuple):
     def is_leaf(self) -> bool:
         return len(self.leaves) == 1 and self.leaves[0] is self.value
 
-    def keeps(self, other: Held) -> bool:
-        """Whether the other one is this; what it holds may have changed, which is noted where it is held."""
-        return is_same(self.value, other.value)
-
 
 def held(value: Any) -> Held:
     leaves, structure = tree.flatten(value)
@@ -248,7 +244,7 @@ class Run:
         self._before = graph.body, graph.journal
         graph.seed(PLACE)  # what is made from now on is younger than all that was there
         self.since = graph.body = len(graph.nodes)
-        graph.journal = self._journal = Journal(graph.journal, branch, self._contents)
+        graph.journal = self.journal = Journal(graph.journal, branch, self._contents)
         noted = refused.get()
         self._refused = len(noted) if noted is not None else 0
         self._watched = len(graph.watched)
@@ -257,11 +253,6 @@ class Run:
     def made(self) -> int:
         """How many nodes there are more."""
         return len(self.graph.nodes) - self.since
-
-    @property
-    def pending(self) -> bool:
-        """Whether something was appended of which one turn does not know whether it is there."""
-        return self._journal.pending
 
     def homes(self, x: Any) -> list[Place]:
         """The places in containers that held it, the same object."""
@@ -278,21 +269,16 @@ class Run:
         elsewhere = (home.id != place.id and id(home.holder) not in inside for home in homes)
         return not inside.keys().isdisjoint(holders.values()) or any(elsewhere)
 
-    @property
-    def depth(self) -> int:
-        """In how many it is, this one included."""
-        return self._journal.depth
-
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
         """What has changed, which is taken back; names are set by the caller."""
-        self.check()
+        check_left(self.graph, self.journal)
         self._leave()
         changes = [*self._contents.changes()]
         try:
             values = {name: held(local.get(name, UNDEFINED)) for name in names}
             new = [held(x) for _, _, x in changes]
-            memory = {key: (root, before, root.content) for key, (root, before) in self._journal.items()}
-            doubts = {id(x): (x, x.doubtful) for x in self._journal.doubts}
+            memory = {key: (root, before, root.content) for key, (root, before) in self.journal.items()}
+            doubts = {id(x): (x, x.doubtful) for x in self.journal.doubts}
         finally:
             self._restore()
         places = {place.id: (place, held(old), x) for (place, old, _), x in zip(changes, new, strict=True)}
@@ -300,20 +286,16 @@ class Run:
 
     def _restore(self) -> None:
         self._contents.restore()
-        for root, before in self._journal.values():
+        for root, before in self.journal.values():
             root.set_content(before)
-        for x in self._journal.doubts:
+        for x in self.journal.doubts:
             x.believe()
-        for x in self._journal.linked:
+        for x in self.journal.linked:
             x.forget_kin(self.since)
-
-    def check(self) -> None:
-        """Raise if what has begun since has been left by an exception."""
-        check_left(self.graph, self._journal)
 
     def abandon(self) -> None:
         """Take back all, also what was refused."""
-        self.graph.journal = self._journal
+        self.graph.journal = self.journal
         self._leave()
         self._restore()
         del (refused.get() or [])[self._refused :], self.graph.watched[self._watched :]
@@ -321,12 +303,12 @@ class Run:
     def keep(self) -> None:
         """Leave all as it is."""
         self.graph.body, self.graph.journal = self._before
-        for root, before in self._journal.values():
+        for root, before in self.journal.values():
             if self.graph.journal is not None and root.is_older(self.graph.body):
                 self.graph.journal.setdefault(id(root), (root, before))
         if isinstance(self.graph.journal, Journal):
-            self.graph.journal.linked += self._journal.linked
-            self.graph.journal.doubts += [x for x in self._journal.doubts if x.is_older(self.graph.body)]
+            self.graph.journal.linked += self.journal.linked
+            self.graph.journal.doubts += [x for x in self.journal.doubts if x.is_older(self.graph.body)]
 
     def _leave(self) -> None:
         self.graph.leave_body(self.since)

@@ -34,8 +34,8 @@ class Turns:
 
     def __init__(self, graph: Graph, entry: dict[str, Any], flags: Sequence[str], items: Items | None) -> None:
         self.graph, self._flags, self._items = graph, flags, items
-        # flags may end it before its length
-        self._at = TurnPlace(graph, UNBOUNDED if items is None else items.length, exact=not flags)
+        self._length = UNBOUNDED if items is None else items.length  # flags may end it before
+        self._at = TurnPlace(graph, self._length, exact=not flags)
         self._names = {name: self._slot(name, held(x)) for name, x in entry.items()}
         self._places: dict[tuple[int, Any], tuple[Place, Slot]] = {}
         self._cells: dict[tuple[int, Any], tuple[Place, str]] = {}  # that hold what a name holds
@@ -66,7 +66,7 @@ class Turns:
         self._left = {name: local.get(name) for name in entry}
         del self.graph.watched[self._watched :]
         self._run = Run(self.graph, {**local, **entry})
-        self.graph.journal.repeated = True
+        self._run.journal.repeated = True
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
         values |= {flag: False for flag in self._flags}
@@ -279,10 +279,6 @@ class Turns:
                 home.put(made)
         self._note_sharing(bound, shares, finals)
         return self._own | values
-
-    @property
-    def _length(self) -> Any:
-        return UNBOUNDED if self._items is None else self._items.length
 
     def _recorded(self, slots: Sequence[Slot], stacked: Sequence[Node]) -> tuple[Sequence[Variable], dict[Node, Any]]:
         """The node of the loop: what it carries in the end, and the stacks of values of turns."""
