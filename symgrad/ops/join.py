@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.core.axes import AxisSignature, axis_numbers, beside
 from symgrad.core.graph import CONSTANT, Aval
-from symgrad.core.shapes import render_shape
+from symgrad.core.shapes import render_shape, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import ANY, axis_index, check_ndim, refuse
@@ -50,7 +50,7 @@ def _infer_concatenate(*xs, axis=0):
                 "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
             )
     total = sum((x.shape[axis] for x in xs[1:]), start=first.shape[axis])
-    return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), np.result_type(*[x.dtype for x in xs]))
+    return Aval(with_size(first.shape, axis, total), np.result_type(*[x.dtype for x in xs]))
 
 
 def _vjp_concatenate(g, y, *xs, axis):
