@@ -53,6 +53,10 @@ def _pair(item):
     return pair[0], pair[-1]
 
 
+def _is_none(pair):
+    return all(same(n, 0) for n in pair)
+
+
 def _padded(shape, widths):
     return tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
 
@@ -66,7 +70,7 @@ def _vjp_pad(g, y, x, pad_width, mode):
     if mode == "constant":
         return (g[_inside(x.shape, pad_width)],)
     for axis, (a, b) in reversed(list(enumerate(pad_width))):
-        if same(a, 0) and same(b, 0):
+        if _is_none((a, b)):
             continue
         places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
         target, key = with_size(g.shape, axis, x.shape[axis]), with_size((EVERYTHING,) * g.ndim, axis, Slot(0))
@@ -82,16 +86,12 @@ def _spell_pad(node, x):
     return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={spell_param(mode)}"])])
 
 
-def _signature_pad(y, x, pad_width, mode):
-    return beside([i for i, (a, b) in enumerate(pad_width) if not (same(a, 0) and same(b, 0))], y, x)
-
-
 PAD = operator(
     np.pad,
     infer=lambda x, pad_width, mode="constant": Aval(_padded(x.shape, pad_width), x.dtype),
     vjp=_vjp_pad,
     spell=_spell_pad,
-    signature=_signature_pad,
+    signature=lambda y, x, pad_width, mode: beside([i for i, pair in enumerate(pad_width) if not _is_none(pair)], y, x),
     axes={"pad_width": lambda widths, at, ndim, size: (*widths[:at], (0, 0), *widths[at:])},
     linear=True,
 )

@@ -261,12 +261,8 @@ def _spell_logaddexp(node, x):
     return call("np.logaddexp.reduce", [x.text, *rest])
 
 
-def _log_sum_exp(x, axis=None, keepdims=False):
-    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
-
-
 LOGSUMEXP = reduction(
-    _log_sum_exp,
+    lambda x, axis=None, keepdims=False: np.logaddexp.reduce(x, axis=axis, keepdims=keepdims),
     lambda g, y, x, axis: g * np.exp(x - y),
     dtype=lambda dtype: ufunc_dtypes(np.logaddexp, (dtype, dtype))[0],
     name="logaddexp.reduce",

@@ -228,13 +228,10 @@ def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -
     """Import lines, those of the standard library first; before them what type checkers are told."""
     hints = header.hint_imports()
     told = [] if header.hints is None else TYPES
-    first = sorted([*standard, *(line for line in hints if "numpy" not in line)], key=_import_order)
+    first = [*standard, *(line for line in hints if "numpy" not in line)]
+    first.sort(key=lambda line: (line.startswith("from"), line))
     others = ["import numpy as np", *(f"import {package}" for package in packages)]
     return [*told, *first, *[""] * bool(first), *others, *(line for line in hints if "numpy" in line)]
-
-
-def _import_order(line: str) -> tuple[bool, str]:
-    return line.startswith("from"), line
 
 
 def _constants(
