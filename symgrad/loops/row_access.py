@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import Aval, Op
-from symgrad.core.shapes import with_size
+from symgrad.core.shapes import key_along, with_size
 from symgrad.core.sizes import Rows, Size
 from symgrad.ops.index_expressions import Slice, decode
 
@@ -20,7 +20,7 @@ def _as_they_are(*xs: Any, **params: Any) -> tuple[Sequence[Any], dict[str, Any]
 
 
 def _read(x: Any, start: int, stop: int, first: int, axis: int, by: Size, rows: Rows) -> Any:
-    return x[(slice(None),) * axis + (slice(start + by - first, stop + by - first),)]
+    return x[key_along(axis, slice(start + by - first, stop + by - first))]
 
 
 def _infer_read(x: Aval, *places: Aval, axis: int, by: Size, rows: Rows) -> Aval:

@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.core.axes import beside
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import same_shape, with_size
+from symgrad.core.shapes import key_along, same_shape, with_size
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import margins
@@ -134,6 +134,6 @@ def _pad_with(x, widths, fill):
         return put(y, _inside(x.shape, widths), x)
     y = PAD(x, widths, "constant") if is_traced(x) else np.array(np.pad(x, widths), like=like)
     for axis, ((a, b), (before, after)) in enumerate(zip(widths, values, strict=True)):
-        n, full = x.shape[axis], (slice(None),) * axis
-        y = put(put(y, (*full, slice(0, a)), before), (*full, slice(a + n, a + n + b)), after)
+        behind = a + x.shape[axis]
+        y = put(put(y, key_along(axis, slice(0, a)), before), key_along(axis, slice(behind, behind + b)), after)
     return y
