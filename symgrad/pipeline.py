@@ -171,29 +171,18 @@ def drop_dead(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 class Stage(NamedTuple):
-    """A step from a graph to the next.
+    """A step from a graph to the next, or the same where there is nothing to do.
 
-    Attributes
-    ----------
-    run : callable
-        Takes a graph and the numerics, gives a new graph, or the same where there is nothing to do.
-    level : int
-        The lowest ``optimize=`` that it is part of.
-    takes, gives : str
-        What goes in and what comes out.
-    why : str
-        Why it stands where it stands.
-    within : callable or None
-        The same step in the middle of a trace, for stages of `BEFORE`. Takes the graph, the numerics, what is computed,
-        the values that no step may see through, and the number of the first node that may change. Appends to the graph,
-        and gives the images of the nodes that have others.
+    Those of `BEFORE` have the step `within` a trace: of the graph, the numerics, what is computed, the values that no
+    step may see through, and the number of the first node that may change. It appends to the graph, and gives the
+    images of the nodes that have others.
     """
 
-    run: Callable[[Graph, str], Graph]
-    level: int
-    takes: str
-    gives: str
-    why: str
+    run: Callable[[Graph, str], Graph]  # of a graph and the numerics
+    level: int  # the lowest ``optimize=`` that it is part of
+    takes: str  # what goes in
+    gives: str  # and what comes out
+    why: str  # it stands where it stands
     within: Callable[[Graph, str, Sequence[Node], Sequence[Node], int], Mapping[Node, Node]] | None = None
 
 

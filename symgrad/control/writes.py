@@ -17,7 +17,7 @@ from symgrad.analysis.uses import users_of
 from symgrad.control.opened import Carried, Opened, Read, stand_in
 from symgrad.control.places import Line, indexed, items_of_key, length_of, line_of, places_of
 from symgrad.core.graph import Aval, Graph, Node, reached
-from symgrad.core.shapes import same_shape
+from symgrad.core.shapes import key_along, same_shape
 from symgrad.core.sizes import Size, at_most
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
@@ -34,7 +34,7 @@ class Start(NamedTuple):
     place: Size
 
     def made(self, graph: Graph, image: Mapping[Node, Node]) -> Node:
-        return Variable(graph, image[self.array])[(*[slice(None)] * self.axis, self.place)].node
+        return Variable(graph, image[self.array])[key_along(self.axis, self.place)].node
 
 
 class Filled(NamedTuple):
@@ -50,7 +50,7 @@ class Filled(NamedTuple):
 
         def filled(graph: Graph, image: Mapping[Node, Node]) -> Variable:
             stack = Variable(graph, graph.item(image[loop], self.stack))
-            key = (*[slice(None)] * self.axis, slice(*self.places))
+            key = key_along(self.axis, slice(*self.places))
             return put(Variable(graph, image[self.array]), key, np.moveaxis(stack, 0, self.axis))
 
         return filled

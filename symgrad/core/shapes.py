@@ -31,6 +31,11 @@ def with_size(shape: tuple[Any, ...], axis: int, size: Any) -> tuple[Any, ...]:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
+def key_along(axis: int, part: Any) -> tuple[Any, ...]:
+    """The key of a part along one axis: ``x[:, :, part]``."""
+    return (*[slice(None)] * axis, part)
+
+
 def reduced_shape(shape: Shape, axes: Collection[int], keepdims: bool) -> Shape:
     """A shape without some axes, or with size 1 along them."""
     return tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)

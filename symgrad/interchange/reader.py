@@ -105,8 +105,8 @@ def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
     symbols = Symbols(sizes)
     reader = Reader(symbols)
     for bound in fields["assumed"].items():
-        margin = _margin(*map(reader.size, bound.items(2)))
-        if margin is None or not sizes.assume(margin):
+        size, least = map(reader.size, bound.items(2))
+        if not isinstance(size, Dim) or not sizes.assume(size - least):
             raise bound.wrong("this cannot be assumed")
     for entry in fields["places"].items() if "places" in fields else ():
         name, turns = entry.items(2)
@@ -119,10 +119,6 @@ def _sizes(at: Cursor) -> tuple[Sizes, Symbols]:
 
 def _turns(at: Cursor, reader: Reader) -> Size | None:
     return None if at.value is None else reader.size(at)
-
-
-def _margin(symbol: Size, least: Size) -> Size | None:
-    return symbol - least if isinstance(symbol, Dim) else None
 
 
 def _numbers(at: Cursor) -> dict[str, int]:

@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.analysis.values import is_zeros
 from symgrad.core.graph import CONSTANT, INPUT, SIZE, Aval, Graph, Node, Params
 from symgrad.core.provenance import UNKNOWN
+from symgrad.core.shapes import with_size
 from symgrad.core.sizes import MOST_ROWS, Dim, Rows, symbols_of
 from symgrad.loops.halos import Extent, is_zero
 from symgrad.loops.loop import Bounds, Cut
@@ -18,7 +19,7 @@ from symgrad.loops.plan import Plan
 from symgrad.loops.row_access import READ_ROWS, WRITE_ROWS, key_at
 from symgrad.loops.row_gathers import adds_rows, numbering
 from symgrad.loops.stencils import Moved
-from symgrad.loops.turns import params_for, shape_of
+from symgrad.loops.turns import params_for
 from symgrad.ops.create import ARANGE, FULL
 from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING
@@ -224,7 +225,7 @@ class Bodies:
             return body.graph.add(x.op, (), x.params, x.where)
         known = body.inputs.get((x, cut))
         if known is None:
-            shape = shape_of(x, cut.axis, self._length(cut.extent)) if cut else x.aval.shape
+            shape = with_size(x.aval.shape, cut.axis, self._length(cut.extent)) if cut else x.aval.shape
             params = (("aval", x.aval._replace(shape=shape)), ("name", f"x{len(body.inputs)}"))
             known = body.inputs[x, cut] = body.graph.add(INPUT, (), params, x.where)
             body.graph.inputs.append(known)

@@ -144,10 +144,6 @@ def _destination(node: Node, users: dict[Node, list[Node]], outputs: Collection[
     return node if is_new(node) else None
 
 
-def _is_filled(node: Node, users: dict[Node, list[Node]]) -> bool:
-    return is_new(node) and any(y.op is WRITE_ROWS for y in users[node])
-
-
 def _is_put_straight(node: Node, users: dict[Node, list[Node]]) -> bool:
     """Whether all that is done with a value is that it is put where NumPy can write it at once."""
     if len(users[node]) != 1:
@@ -195,11 +191,8 @@ def _others(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
 
 def _wanted(graph: Graph, order: Order, users: dict[Node, list[Node]]) -> set[Node]:
     """Values that get a buffer: NumPy can write them there; small ones only where they are copied in another order."""
-    able = [
-        x
-        for x in graph.nodes
-        if row_axis(x) is not None and (takes_out(x) or _is_filled(x, users) or order.is_packed(x))
-    ]
+    filled = {x for x in graph.nodes if is_new(x) and any(y.op is WRITE_ROWS for y in users[x])}
+    able = [x for x in graph.nodes if has_rows(x) and (takes_out(x) or x in filled or order.is_packed(x))]
     sizes = {x: nbytes_of_row(x) for x in able}
     largest = max(sizes.values(), default=0)
     return {x for x in able if sizes[x] * MINOR >= largest or order.is_packed(x)}
@@ -220,7 +213,8 @@ class Order:
         self._stacked = any(row_axis(x) not in (None, x.aval.ndim - 2, x.aval.ndim - 1) for x in products)
         self._long_last = self._has_long_outside_of_short()
         self.rows_last = not self._stacked and self._mostly_short()
-        self._packed = self._inputs_read(_has_rows_outside) if self.rows_last else set()
+        outside = lambda x: row_axis(x) not in (None, x.aval.ndim - 1)
+        self._packed = self._inputs_read(outside) if self.rows_last else set()
         turned = self._inputs_read(self._has_long_outside) if self._long_last and not self.rows_last else ()
         self.turned = {x: self.of(x) for x in turned}
 
@@ -298,10 +292,6 @@ class Order:
 
 def _is_long_outside_of_short(sizes: Sequence[Size]) -> bool:
     return likely(sizes[-1]) < SHORT and max(map(likely, sizes)) >= LONG
-
-
-def _has_rows_outside(node: Node) -> bool:
-    return row_axis(node) not in (None, node.aval.ndim - 1)
 
 
 def _short_loops(node: Node) -> float:

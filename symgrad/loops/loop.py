@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.core.graph import SIZE, Aval, Graph, Node, Op
 from symgrad.core.interpret import interpret
 from symgrad.core.region import Region, with_nested
+from symgrad.core.shapes import key_along
 from symgrad.core.sizes import Dim, Rows, Size, evaluate, symbols_of
 from symgrad.loops.buffer_allocation import Layout
 from symgrad.loops.halos import Extent
@@ -129,7 +130,7 @@ def _one(body: Block, xs: Sequence[Any], i: int, j: int, sizes: Mapping[str, int
 def _rows_of(x: Any, cut: Cut, i: int, j: int, sizes: Mapping[str, int]) -> Any:
     by = evaluate(cut.by, sizes)
     start, stop = cut.extent.rows(i, j, sizes)
-    return x[(slice(None),) * cut.axis + (slice(start + by, stop + by),)]
+    return x[key_along(cut.axis, slice(start + by, stop + by))]
 
 
 def _joined(join: int | np.ufunc, parts: Sequence[Any]) -> Any:

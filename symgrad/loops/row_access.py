@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.graph import Aval, Op
+from symgrad.core.shapes import key_along, with_size
 from symgrad.core.sizes import Rows, Size
 from symgrad.ops.index_expressions import Slice, decode
 
@@ -19,11 +20,11 @@ def _as_they_are(*xs: Any, **params: Any) -> tuple[Sequence[Any], dict[str, Any]
 
 
 def _read(x: Any, start: int, stop: int, first: int, axis: int, by: Size, rows: Rows) -> Any:
-    return x[(slice(None),) * axis + (slice(start + by - first, stop + by - first),)]
+    return x[key_along(axis, slice(start + by - first, stop + by - first))]
 
 
 def _infer_read(x: Aval, *places: Aval, axis: int, by: Size, rows: Rows) -> Aval:
-    return x._replace(shape=(*x.shape[:axis], rows, *x.shape[axis + 1 :]))
+    return x._replace(shape=with_size(x.shape, axis, rows))
 
 
 READ_ROWS = Op("read_rows", _read, _infer_read, _as_they_are, view=True)
@@ -32,7 +33,7 @@ READ_ROWS = Op("read_rows", _read, _infer_read, _as_they_are, view=True)
 
 def key_at(key: Key, place: int, start: Any, stop: Any) -> Key:
     """A key with rows in its place."""
-    return (*key[:place], Slice(start, stop, None), *key[place + 1 :])
+    return with_size(key, place, Slice(start, stop, None))
 
 
 def _write(x: Any, value: Any, start: int, stop: int, first: int, adds: bool, by: Size, key: Key, place: int) -> Any:

@@ -8,7 +8,8 @@ from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.core.axes import result_shape
 from symgrad.core.graph import INPUT, ITEM, Graph, Node, Params
 from symgrad.core.region import Region, map_regions
-from symgrad.core.sizes import Shape, Size
+from symgrad.core.shapes import with_size
+from symgrad.core.sizes import Size
 from symgrad.loops.axes import axes_of_turns
 from symgrad.ops.control import SCAN
 from symgrad.ops.control_parts import loop_of
@@ -19,13 +20,7 @@ def params_for(node: Node, place: int, rows: Size) -> Params:
     if node.op is SCAN:
         return _with_turns(node, axes_of_turns(node)[place].places, rows)
     shapes = [key for key, change in node.op.axes.items() if change is result_shape]
-    return tuple([(k, shape_of(node, place, rows) if k in shapes else value) for k, value in node.params])
-
-
-def shape_of(node: Node, place: int, rows: Size) -> Shape:
-    """The shape of a value with so many rows."""
-    shape = node.aval.shape
-    return (*shape[:place], rows, *shape[place + 1 :])
+    return tuple([(k, with_size(node.aval.shape, place, rows) if k in shapes else value) for k, value in node.params])
 
 
 def _with_turns(loop: Node, places: Mapping[Node, int], rows: Size) -> Params:
@@ -40,7 +35,7 @@ def _of_rows(region: Region, places: Mapping[Node, int], rows: Size) -> Region:
     """The region for values that have so many rows, along the axes that `places` says."""
     graph, image = Graph(), {}
     for i, x in enumerate(region.parameters):
-        aval = x.aval._replace(shape=shape_of(x, places[x], rows)) if x in places else x.aval
+        aval = x.aval._replace(shape=with_size(x.aval.shape, places[x], rows)) if x in places else x.aval
         image[x] = graph.add(INPUT, (), (("aval", aval), ("name", f"x{i}")), x.where)
     for node in region.nodes:
         params = params_for(node, places[node], rows) if node in places else node.params

@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.core.axes import ALONG_AXIS
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import same_shape, with_size
+from symgrad.core.shapes import key_along, same_shape, with_size
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import ANY, UNSET, axis_index, check_ndim, refuse_given
 from symgrad.ops.contract import spread
@@ -20,11 +20,7 @@ from symgrad.spelling import call
 
 def along(x, axis, part):
     """``x[part]`` along an axis."""
-    return x[_key(axis, part)]
-
-
-def _key(axis, part):
-    return (*[slice(None)] * axis, part)
+    return x[key_along(axis, part)]
 
 
 def _reversed(x, axis):
@@ -66,7 +62,7 @@ def _vjp_cumprod(g, y, x, axis):
     No division: any of them may be zero, and the rule must stay true when it is differentiated.
     """
     before = np.ones_like(x)
-    before[_key(axis, slice(1, None))] = along(y, axis, slice(None, -1))
+    before[key_along(axis, slice(1, None))] = along(y, axis, slice(None, -1))
     return (before * _recurrence(g, along(x, axis, slice(1, None)), axis),)
 
 
@@ -108,7 +104,7 @@ def _with_start(function, start):
         if not include_initial:
             return y
         longer = np.full(with_size(y.shape, axis, y.shape[axis] + 1), start, y.dtype, like=y)
-        longer[_key(axis, slice(1, None))] = y
+        longer[key_along(axis, slice(1, None))] = y
         return longer
 
     name = {0: "cumulative_sum", 1: "cumulative_prod"}[start]
@@ -280,11 +276,11 @@ def _slope(f, h, axis, edge_order):
     y = np.empty_like(f)
     if np.ndim(h) == 0:
         inner = along(f, axis, slice(2, None)) - along(f, axis, slice(None, -2))
-        y[_key(axis, slice(1, -1))] = inner / (2.0 if h is None else 2.0 * h)
+        y[key_along(axis, slice(1, -1))] = inner / (2.0 if h is None else 2.0 * h)
     else:
-        y[_key(axis, slice(1, -1))] = _uneven(f, h, axis)
-    y[_key(axis, 0)] = _slope_at_end(f, h, axis, edge_order, 0)
-    y[_key(axis, -1)] = _slope_at_end(f, h, axis, edge_order, -1)
+        y[key_along(axis, slice(1, -1))] = _uneven(f, h, axis)
+    y[key_along(axis, 0)] = _slope_at_end(f, h, axis, edge_order, 0)
+    y[key_along(axis, -1)] = _slope_at_end(f, h, axis, edge_order, -1)
     return y
 
 
@@ -329,7 +325,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * np.pi):
         wrapped = np.where((wrapped == -half) & (steps > 0), half, wrapped)
     turns = np.where(np.abs(steps) < (half if discont is None else max(discont, half)), 0, wrapped - steps)
     y = np.astype(p, dtype) if p.dtype != dtype else np.copy(p)
-    y[_key(axis, slice(1, None))] += np.cumsum(turns, axis=axis)
+    y[key_along(axis, slice(1, None))] += np.cumsum(turns, axis=axis)
     return y
 
 

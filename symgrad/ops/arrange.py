@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.core.axes import ALONG_AXIS, AxisSignature, axis_numbers, beside, opaque
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import product, with_size
+from symgrad.core.shapes import key_along, product, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import ANY, axis_index, axis_tuple, check_ndim, flat_or_axis
@@ -238,7 +238,7 @@ def append(arr, values, axis=None):
 @implements(np.delete)
 def delete(arr, obj, axis=None):
     arr, axis = flat_or_axis("delete", arr, axis)
-    obj, full = known_argument("delete", "obj", obj), (slice(None),) * axis
+    obj = known_argument("delete", "obj", obj)
     if isinstance(obj, (int, np.integer, Dim)) and not isinstance(obj, bool):
         n, i = arr.shape[axis], as_size(obj)
         if isinstance(n, int) and isinstance(i, int) and not -n <= i < n:
@@ -246,7 +246,8 @@ def delete(arr, obj, axis=None):
                 f"np.delete: index {i} is out of bounds for axis {axis} of size {n}", "Write an index from -n to n - 1."
             )
         i = i + n if i < 0 else i
-        return np.concatenate((arr[(*full, slice(None, i))], arr[(*full, slice(i + 1, None))]), axis)
+        parts = slice(None, i), slice(i + 1, None)
+        return np.concatenate([arr[key_along(axis, part)] for part in parts], axis)
     return np.take(arr, np.delete(np.arange(operator_index(arr.shape[axis])), obj), axis)
 
 
@@ -267,9 +268,8 @@ def insert(arr, obj, values, axis=None):
     size = n + len(places)
     like = next(x for x in (arr, values) if is_traced(x))
     y = np.full(with_size(arr.shape, axis, size), 0, arr.dtype, like=like)
-    full = (slice(None),) * axis
-    y = put(y, (*full, np.setdiff1d(np.arange(size), places)), arr)
-    return put(y, (*full, places), values)
+    y = put(y, key_along(axis, np.setdiff1d(np.arange(size), places)), arr)
+    return put(y, key_along(axis, places), values)
 
 
 def _single_place(i, n, axis):

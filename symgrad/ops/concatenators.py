@@ -31,18 +31,10 @@ class Concatenator:
         return 0
 
 
-def rows_joined(parts):
-    """Along the first axis."""
-    return np.concatenate(parts, axis=0)
-
-
-def columns_joined(parts):
-    """Along the last axis, vectors as columns."""
-    return np.concatenate([part[:, None] if part.ndim == 1 else part for part in parts], axis=-1)
-
-
 CONCATENATORS = {
-    id(np.r_): Concatenator(np.r_, "r_", rows_joined),
-    id(np.c_): Concatenator(np.c_, "c_", columns_joined),
+    id(np.r_): Concatenator(np.r_, "r_", np.concatenate),
+    id(np.c_): Concatenator(
+        np.c_, "c_", lambda parts: np.concatenate([x[:, None] if x.ndim == 1 else x for x in parts], axis=-1)
+    ),
 }
 """By the identity of what they stand for."""

@@ -184,14 +184,10 @@ def moving(nodes, parameters, place=None):
 # ---- stand-ins
 
 
-def _infer_transposed(*gs, of, active, results):
-    return tuple([of.inputs[i].aval._replace(weak=False) for i in active])
-
-
 TRANSPOSED = operator(
     lambda *gs, of, active, results: _check(False),
     name="transposed",
-    infer=_infer_transposed,
+    infer=lambda *gs, of, active, results: tuple([of.inputs[i].aval._replace(weak=False) for i in active]),
 )
 """What stands for the pullback of the branch or loop `of` in a forward derivative, which transposes it.
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.core.axes import matched
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import broadcast_shapes, with_size
+from symgrad.core.shapes import broadcast_shapes, key_along, with_size
 from symgrad.core.sizes import Dim
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import check_ndim, flat_or_axis, refuse_given
@@ -29,7 +29,7 @@ def take(a, indices, axis=None, out=None, mode="raise"):
         indices = np.clip(indices, 0, a.shape[axis] - 1)
     elif mode != "raise":
         raise UnsupportedError(f"np.take: mode={mode!r}", "Write mode='raise', 'wrap' or 'clip'.")
-    y = get(a, (slice(None),) * axis + (indices,))
+    y = get(a, key_along(axis, indices))
     return np.copy(y) if is_traced(y) and y.shape else y
 
 

@@ -242,7 +242,8 @@ def spell_key(key, arrays):
     """The key as source, without the full slices at its end."""
     if not key:
         return "..."
-    return shortened([arrays[item.input].text if isinstance(item, Slot) else _spell_item(item) for item in key])
+    texts = [arrays[x.input].text if isinstance(x, Slot) else "..." if x is Ellipsis else str(x) for x in key]
+    return shortened(texts)
 
 
 def spell_key_argument(key, arrays):
@@ -252,10 +253,6 @@ def spell_key_argument(key, arrays):
     if len(kept) == 1:
         return text
     return f"np.s_[{text}]" if any(isinstance(item, Slice) or item is Ellipsis for item in kept) else f"({text})"
-
-
-def _spell_item(item):
-    return "..." if item is Ellipsis else str(item)
 
 
 # ---- shapes

@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.core.axes import AxisSignature, axis_numbers, beside
 from symgrad.core.graph import CONSTANT, Aval
-from symgrad.core.shapes import render_shape
+from symgrad.core.shapes import key_along, render_shape, with_size
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError
 from symgrad.ops.arguments import ANY, axis_index, check_ndim, refuse
@@ -50,14 +50,14 @@ def _infer_concatenate(*xs, axis=0):
                 "The other axes have the same sizes; x[None] gives one more axis, x.reshape other ones.",
             )
     total = sum((x.shape[axis] for x in xs[1:]), start=first.shape[axis])
-    return Aval((*first.shape[:axis], total, *first.shape[axis + 1 :]), np.result_type(*[x.dtype for x in xs]))
+    return Aval(with_size(first.shape, axis, total), np.result_type(*[x.dtype for x in xs]))
 
 
 def _vjp_concatenate(g, y, *xs, axis):
     cotangents, start = [], 0
     for x in xs:
         stop = start + x.shape[axis]
-        cotangents.append(g[(slice(None),) * axis + (slice(start, stop),)])
+        cotangents.append(g[key_along(axis, slice(start, stop))])
         start = stop
     return cotangents
 
@@ -125,7 +125,7 @@ STACK = operator(
     arrays=-1,
     infer=_infer_stack,
     bind=_bind_join("stack", 1),
-    vjp=lambda g, y, *xs, axis: [g[(slice(None),) * axis + (i,)] for i in range(len(xs))],
+    vjp=lambda g, y, *xs, axis: [g[key_along(axis, i)] for i in range(len(xs))],
     evaluate=lambda *xs, axis=0: np.stack(xs, axis),
     spell=_spell_join("stack"),
     signature=_signature_stack,
@@ -224,7 +224,7 @@ def _is_number(x):
 def _pieces(x, places, axis):
     axis = axis_index("split", axis, np.ndim(x))
     places = list(places)
-    return [x[(slice(None),) * axis + (slice(a, b),)] for a, b in zip([0, *places], [*places, None], strict=True)]
+    return [x[key_along(axis, slice(a, b))] for a, b in zip([0, *places], [*places, None], strict=True)]
 
 
 @implements(np.hsplit)

@@ -4,7 +4,7 @@ import numpy as np
 
 from symgrad.core.axes import beside
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import same_shape, with_size
+from symgrad.core.shapes import key_along, same_shape, with_size
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops import margins
@@ -53,6 +53,10 @@ def _pair(item):
     return pair[0], pair[-1]
 
 
+def _is_none(pair):
+    return all(same(n, 0) for n in pair)
+
+
 def _padded(shape, widths):
     return tuple(n + a + b for n, (a, b) in zip(shape, widths, strict=True))
 
@@ -66,7 +70,7 @@ def _vjp_pad(g, y, x, pad_width, mode):
     if mode == "constant":
         return (g[_inside(x.shape, pad_width)],)
     for axis, (a, b) in reversed(list(enumerate(pad_width))):
-        if same(a, 0) and same(b, 0):
+        if _is_none((a, b)):
             continue
         places = np.pad(np.arange(x.shape[axis], like=g), (a, b), mode)
         target, key = with_size(g.shape, axis, x.shape[axis]), with_size((EVERYTHING,) * g.ndim, axis, Slot(0))
@@ -82,16 +86,12 @@ def _spell_pad(node, x):
     return call("np.pad", [x.text, spell_param(width), *([] if mode == "constant" else [f"mode={spell_param(mode)}"])])
 
 
-def _signature_pad(y, x, pad_width, mode):
-    return beside([i for i, (a, b) in enumerate(pad_width) if not (same(a, 0) and same(b, 0))], y, x)
-
-
 PAD = operator(
     np.pad,
     infer=lambda x, pad_width, mode="constant": Aval(_padded(x.shape, pad_width), x.dtype),
     vjp=_vjp_pad,
     spell=_spell_pad,
-    signature=_signature_pad,
+    signature=lambda y, x, pad_width, mode: beside([i for i, pair in enumerate(pad_width) if not _is_none(pair)], y, x),
     axes={"pad_width": lambda widths, at, ndim, size: (*widths[:at], (0, 0), *widths[at:])},
     linear=True,
 )
@@ -134,6 +134,6 @@ def _pad_with(x, widths, fill):
         return put(y, _inside(x.shape, widths), x)
     y = PAD(x, widths, "constant") if is_traced(x) else np.array(np.pad(x, widths), like=like)
     for axis, ((a, b), (before, after)) in enumerate(zip(widths, values, strict=True)):
-        n, full = x.shape[axis], (slice(None),) * axis
-        y = put(put(y, (*full, slice(0, a)), before), (*full, slice(a + n, a + n + b)), after)
+        behind = a + x.shape[axis]
+        y = put(put(y, key_along(axis, slice(0, a)), before), key_along(axis, slice(behind, behind + b)), after)
     return y

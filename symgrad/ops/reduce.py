@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 
-from symgrad.core.shapes import product, same_shape
+from symgrad.core.shapes import key_along, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import UNSET, axis_tuple
@@ -146,11 +146,10 @@ def _exclusive(x, axis):
     """The product of those before times the product of those behind."""
     if same(x.shape[axis], 0):
         return np.ones_like(x)
-    whole = (slice(None),) * axis
     before, behind = np.ones_like(x), np.ones_like(x)
-    before[(*whole, slice(1, None))] = np.cumprod(x[(*whole, slice(None, -1))], axis=axis)
-    backwards = np.cumprod(x[(*whole, slice(None, 0, -1))], axis=axis)
-    behind[(*whole, slice(None, -1))] = backwards[(*whole, slice(None, None, -1))]
+    before[key_along(axis, slice(1, None))] = np.cumprod(x[key_along(axis, slice(None, -1))], axis=axis)
+    backwards = np.cumprod(x[key_along(axis, slice(None, 0, -1))], axis=axis)
+    behind[key_along(axis, slice(None, -1))] = backwards[key_along(axis, slice(None, None, -1))]
     return before * behind
 
 
@@ -261,12 +260,8 @@ def _spell_logaddexp(node, x):
     return call("np.logaddexp.reduce", [x.text, *rest])
 
 
-def _log_sum_exp(x, axis=None, keepdims=False):
-    return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
-
-
 LOGSUMEXP = reduction(
-    _log_sum_exp,
+    lambda x, axis=None, keepdims=False: np.logaddexp.reduce(x, axis=axis, keepdims=keepdims),
     lambda g, y, x, axis: g * np.exp(x - y),
     dtype=lambda dtype: ufunc_dtypes(np.logaddexp, (dtype, dtype))[0],
     name="logaddexp.reduce",

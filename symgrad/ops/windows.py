@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from symgrad.core.axes import axis_numbers, matched
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import render_shape, with_size
+from symgrad.core.shapes import key_along, render_shape, with_size
 from symgrad.core.sizes import Dim, is_no_length
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import axis_index, refuse_given
@@ -60,7 +60,7 @@ def _vjp_windows(g, y, x, window_shape, axis):
         shape = with_size(g.shape[:-1], i, g.shape[i] + w - 1)
         total = np.full(shape, 0, g.dtype, like=g)
         for k in range(w):
-            key = encode(total, (slice(None),) * i + (slice(k, k - w + 1 or None),))[0]
+            key = encode(total, key_along(i, slice(k, k - w + 1 or None)))[0]
             total = ADD_AT(total, g[..., k], key=key)
         g = total
     return (g,)

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.analysis.cost import numbers
 from symgrad.core.graph import Graph, Node
-from symgrad.core.shapes import is_one
+from symgrad.core.shapes import is_one, key_along
 from symgrad.core.sizes import Shape
 from symgrad.frontend.variable import Variable
 from symgrad.ops.contract import VECDOT
@@ -137,8 +137,7 @@ def sums_of_slices(graph: Graph, node: Node) -> Variable | None:
         return None
     y = Variable(graph, x)
     for before, axis in enumerate(axes):  # the first one has the longest rows behind it
-        lead = (slice(None),) * (axis - before)
-        y = reduce(operator.add, [y[(*lead, i)] for i in range(sizes[before])])
+        y = reduce(operator.add, [y[key_along(axis - before, i)] for i in range(sizes[before])])
     return as_reduction(graph, y, node)
 
 

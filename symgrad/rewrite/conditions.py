@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from symgrad.analysis.overflow import MODERATE, NEAR_ONE, moderate
+from symgrad.analysis.overflow import MODERATE
 from symgrad.ops import index, index_expressions
 from symgrad.rewrite.pattern import Draw
 
@@ -45,11 +45,6 @@ def finite(a, b, x, **others):
         return False
     most = MODERATE[x.dtype.itemsize]
     return 1 / most < abs(a * b) < most and 1 / most < abs(a / b) < most
-
-
-def near_one(a, b, x, y):
-    """Whether the number that two make may be multiplied with the first of several arrays."""
-    return finite(a, b, x, y=y) and moderate(a * b, NEAR_ONE.get(x.dtype.itemsize, 1.0))
 
 
 def column(v):

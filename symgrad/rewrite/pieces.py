@@ -58,7 +58,8 @@ def assign_pieces(graph: Graph, node: Node) -> Node | None:
     if last.op is ADD_AT:
         return graph.add(SET, node.inputs, node.params)
     shape = node.aval.shape
-    if not same(sum([_volume(piece) for piece in pieces], start=0), product(shape)) or not disjoint(pieces):
+    volumes = [product(map(_length, piece.box)) for piece in pieces]
+    if not same(sum(volumes, start=0), product(shape)) or not disjoint(pieces):
         return None
     return _joined(graph, node, pieces) or _in_order(graph, node, pieces)
 
@@ -166,10 +167,6 @@ def ends(places: Places) -> Span:
 
 def _length(places: Places) -> Size:
     return len(places) if isinstance(places, range) else places.stop - places.start
-
-
-def _volume(piece: Piece) -> Size:
-    return product(map(_length, piece.box))
 
 
 def _apart(a: Box, b: Box) -> bool:

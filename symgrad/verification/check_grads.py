@@ -245,21 +245,14 @@ class _Check(NamedTuple):
 
 
 class _Level:
-    """A function, or one of its derivatives, whose derivatives are compared with its differences.
-
-    Attributes
-    ----------
-    tangents, weights : list of array
-        Random directions of the arguments and of the results.
-    trail : tuple of str
-        The modes of the derivatives that `f` is of, the outermost first.
-    """
+    """A function, or one of its derivatives, whose derivatives are compared with its differences."""
 
     def __init__(
         self, check: _Check, f: Flat, xs: Arrays, tangents: Arrays, weights: Arrays, trail: tuple[str, ...]
     ) -> None:
-        self.check, self.f, self.xs, self.trail = check, f, xs, trail
-        self.tangents, self.weights = tangents, weights
+        self.check, self.f, self.xs = check, f, xs
+        self.trail = trail  # the modes of the derivatives that `f` is of, the outermost first
+        self.tangents, self.weights = tangents, weights  # random directions of the arguments and of the results
         self.forward = compile(lambda xs, ts: jvp(f, (xs,), (ts,))[1])
         self.reverse = compile(lambda xs, ws: vjp(f, xs)[1](ws)[0])
 

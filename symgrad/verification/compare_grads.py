@@ -11,35 +11,19 @@ from symgrad.core.text import plain
 class Compared(NamedTuple):
     """A derivative with respect to one argument, and the difference that is farthest from it.
 
-    Attributes
-    ----------
-    argument : str
-        Its path, ``params.W``.
-    order : int
-    modes : tuple of str
-        That of the outermost derivative first.
-    right : bool or None
-        Whether all numbers agree with finite differences, to the digits that these have. None where some cannot be
-        told and the others agree: at the edge of a domain differences are NaN or infinite.
-    at : tuple of int
-        Of the number that is farthest off.
-    derivative, difference : float
-        It and what finite differences give for it.
-    error : float
-        Their distance, relative to the larger of them.
-    looked_at, of : int
-        How many numbers of the argument were moved, and how many it has.
+    It is `right` where all numbers agree with finite differences, to the digits that these have; None where some cannot
+    be told and the others agree: at the edge of a domain differences are NaN or infinite.
     """
 
-    argument: str
+    argument: str  # its path, ``params.W``
     order: int
-    modes: tuple[str, ...]
+    modes: tuple[str, ...]  # that of the outermost derivative first
     right: bool | None
-    at: tuple[int, ...]
-    derivative: float
+    at: tuple[int, ...]  # of the number that is farthest off
+    derivative: float  # it, and what finite differences give for it
     difference: float
-    error: float
-    looked_at: int
+    error: float  # their distance, relative to the larger of them
+    looked_at: int  # how many numbers of the argument were moved, and how many it has
     of: int
 
 

@@ -42,10 +42,6 @@ def _valid(x, kernel):
     return np.tensordot(sliding_window_view(x, kernel.shape), np.flip(kernel), axes=(range(n, 2 * n), range(n)))
 
 
-def _full(x, kernel):
-    return _valid(np.pad(x, [(m - 1, m - 1) for m in kernel.shape]), kernel)
-
-
 def _middle(full, in1, in2, late):
     """The part with the shape of `in1`; of an even kernel the middle is the place before, or behind for `late`."""
     starts = [(m - 1 + late) // 2 for m in in2.shape]
@@ -61,7 +57,8 @@ def _convolved(function, in1, in2, mode, late=False):
     vectors = np.ndim(in1) == 1
     if mode == "valid":
         return np.convolve(in1, in2, "valid") if vectors else _valid(in1, in2)
-    full = np.convolve(in1, in2) if vectors else _full(in1, in2)
+    around = [(m - 1, m - 1) for m in in2.shape]
+    full = np.convolve(in1, in2) if vectors else _valid(np.pad(in1, around), in2)
     return full if mode == "full" else _middle(full, in1, in2, late)
 
 

@@ -25,13 +25,7 @@ ANOTHER = "Call the Function instead, which compiles for what it is given, or co
 
 
 class Guard:
-    """Tells whether arguments are what a program was compiled for, converts what can be, and says what is wrong.
-
-    Attributes
-    ----------
-    accepts : callable
-        Takes the arguments of a call; True where the program may run on them as they are.
-    """
+    """Tells whether arguments are what a program was compiled for, converts what can be, and says what is wrong."""
 
     def __init__(
         self,
@@ -47,7 +41,7 @@ class Guard:
         self._values = sizes.values or {}
         _check_sizes(leaves)
         self.signature = inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
-        self.accepts = self._generate()
+        self.accepts = self._generate()  # whether the program may run on the arguments of a call as they are
 
     def _generate(self) -> Callable[..., bool]:
         flat = all(not leaf.below for leaf in self.leaves) and len(self.leaves) == len(self.parameters)
@@ -119,13 +113,7 @@ class Guard:
     # ---- when the fast test fails
 
     def converted(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with Python numbers and foreign arrays made NumPy's where that is all that was wrong.
-
-        Raises
-        ------
-        ArgumentError
-            Naming the argument, what it is, and what the program was compiled for.
-        """
+        """The arguments with Python numbers and foreign arrays made NumPy's; refused if anything else is wrong."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -51,11 +51,7 @@ def power_of_2(x):
 # ---- what is cheaper for numbers
 
 
-def _inverse_is_exact(x, a):
-    return floating(x) and x.ndim > 0 and abs(math.frexp(a)[0]) == 0.5 and 1e-30 < abs(a) < 1e30
-
-
-@rule(when=_inverse_is_exact)
+@rule(when=lambda x, a: floating(x) and x.ndim > 0 and abs(math.frexp(a)[0]) == 0.5 and 1e-30 < abs(a) < 1e30)
 def over_power_of_two(x, a=4.0):
     """12 us to 6; not for other numbers, whose inverse is rounded."""
     return x / a, x * (1 / a)

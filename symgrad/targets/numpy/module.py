@@ -89,21 +89,10 @@ def emit(
     graph: Graph,
     header: Header,
     level: int,
-    checks: Checks | None = None,
-    threads: int | None = None,
+    checks: Checks | None = None,  # statements that refuse wrong arguments, for a module that stands on its own
+    threads: int | None = None,  # how many may share a loop, by default as many as cores where the module runs
 ) -> Source:
-    """The source of a program.
-
-    Parameters
-    ----------
-    level : int
-        0 writes one line a node, 1 and above nests and releases.
-    checks : callable, optional
-        Gives statements that refuse wrong arguments, by what the body calls the parameters, for a module that stands on
-        its own.
-    threads : int, optional
-        How many may share a loop; by default as many as there are cores where the module runs.
-    """
+    """The source of a program: at level 0 one line a node, from 1 on nested, and with lines that release memory."""
     if level > 1 and is_scalar(graph):
         return _scalar_module(graph, header, checks)
     everything = list(with_nested(graph.live))
@@ -228,13 +217,10 @@ def _imports(standard: Iterable[str], packages: Iterable[str], header: Header) -
     """Import lines, those of the standard library first; before them what type checkers are told."""
     hints = header.hint_imports()
     told = [] if header.hints is None else TYPES
-    first = sorted([*standard, *(line for line in hints if "numpy" not in line)], key=_import_order)
+    first = [*standard, *(line for line in hints if "numpy" not in line)]
+    first.sort(key=lambda line: (line.startswith("from"), line))
     others = ["import numpy as np", *(f"import {package}" for package in packages)]
     return [*told, *first, *[""] * bool(first), *others, *(line for line in hints if "numpy" in line)]
-
-
-def _import_order(line: str) -> tuple[bool, str]:
-    return line.startswith("from"), line
 
 
 def _constants(
