@@ -129,7 +129,17 @@ def test_derivatives_beside_a_bool(text):
     sg.check_grads(eval(f"lambda x: np.sum(np.sin({text}))"), (np.array([0.3, -0.7]),))
 
 
-@pytest.mark.parametrize("text", ["y = x + 1", "y = np.sort(x, axis=0)", "y = x.astype(np.float32)", "y = np.copy(x)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = x + 1",
+        "y = np.sort(x, axis=0)",
+        "y = x.astype(np.float32)",
+        "y = np.copy(x)",
+        "y = np.divmod(x, 2)[1]",
+        "y, _ = np.modf(x)",
+    ],
+)
 def test_what_is_written_through_a_reshape_depends_on_the_order_of_the_argument(text):
     f = of_text(f"{text}; y.reshape(-1)[::-1] = 2; return y")
     with pytest.raises(sg.errors.WriteError, match="order is not known"):
@@ -172,3 +182,24 @@ def test_an_argument_may_be_an_array_of_no_dimensions():
     compiled = sg.compile(f)
     for x in (np.array(-0.8), np.float64(-0.8), np.array(0.3), np.float64(0.3)):
         assert compiled(x) == f(x)
+
+
+def test_sizes_that_only_shapes_mention():
+    def f(x, y):
+        return np.sort(x, axis=1) + np.take_along_axis(y - 1, np.argsort(-x, axis=1), 1)
+
+    compiled = sg.compile(f).compile("float64[n, 3]", "float64[n, 3]")
+    x, y = np.random.default_rng(0).normal(size=(2, 5, 3))
+    np.testing.assert_array_equal(compiled(x, y), f(x, y))
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x, k: np.squeeze(x[1:]), lambda x, k: np.cov(x[1:]), lambda x, k: np.squeeze(x[0] + np.ones((k, 1)))]
+)
+def test_what_is_computed_of_sizes_may_be_1(f):
+    compiled = sg.compile(f)
+    for n in (5, 2, 6, 3, 2):
+        x = np.random.default_rng(n).normal(size=(n, 3))
+        y, expected = compiled(x, n - 1), f(x, n - 1)
+        assert y.shape == expected.shape
+        np.testing.assert_allclose(y, expected)

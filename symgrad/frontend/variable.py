@@ -307,16 +307,20 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
     nodes = tuple([lift(graph, x) for x in inputs])
     known = len(graph.nodes)
     node = graph.add(op, nodes, freeze(op, params))
+    permuted = any(
+        x._permuted if type(x) is Variable else isinstance(x, _ARRAY) and not x.flags.c_contiguous for x in inputs
+    )
     if type(node.aval) is not Aval:
-        return tuple(Variable(graph, y) for y in graph.items(node))
+        results = tuple(Variable(graph, y) for y in graph.items(node))
+        for each in results:
+            each._permuted = permuted
+        return results
     if graph.provenance is None and node.id >= known:
         name = assigned_name()
         if name is not None:
             graph.label(node, name)
     result = Variable(graph, node)
-    for x in inputs:
-        if x._permuted if type(x) is Variable else isinstance(x, _ARRAY) and not x.flags.c_contiguous:
-            result._permuted = True
+    result._permuted |= permuted
     if is_view(node) and isinstance(inputs[0], Variable):
         result.attach(inputs[0])
     return result

@@ -85,6 +85,10 @@ def _rows_and_columns(node, a, indices):
     n, *width = node.inputs[1].aval.shape
     if dict(node.params)["axis"] != 1 or len(width) != 1 or not may_be_small(node) or node.inputs[0].aval.shape[0] != n:
         return None
+    if not isinstance(n, int):  # a size that only shapes mention has no name in the program
+        if not a.text.isidentifier():
+            return None
+        n = f"len({a.text})"
     return Code(f"{a.at(ATOM)}[np.arange({n})[:, None], {indices.text}]")
 
 

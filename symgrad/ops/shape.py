@@ -119,9 +119,11 @@ def squeeze(a, axis=None):
 
 
 def _squeezed(n):
-    """Whether a size is 1. A symbol that stands for the sizes of calls never is: those of 1 are compiled apart."""
-    if not isinstance(n, Dim) or n.scope.values is not None:
+    """Whether a size is 1. What is 2 or more in this call is so in all that the program is for: 1 is compiled apart."""
+    if not isinstance(n, Dim):
         return is_one(n)
+    if n.scope.values is not None and n.scope.assume(n - 2):
+        return False
     try:
         return bool(n == 1)
     except SymbolicSizeError:
