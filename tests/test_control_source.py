@@ -12,6 +12,7 @@ from symgrad.core import tree
 from symgrad.core.interpret import interpret
 from symgrad.frontend.bodies import repeat
 from symgrad.ops.control import UNBOUNDED
+from tests.programs import without_comments
 
 # ---- random programs
 
@@ -670,3 +671,19 @@ def test_a_division_that_python_does_is_derived_with_its_numbers():
     root = sg.grad(lambda a: a**0.5)  # which does not raise at 0, where the derivative is infinite
     with np.errstate(divide="ignore"):
         assert root(0.0) == np.inf
+
+
+def test_loops_that_start_from_zeros_make_their_own():
+    def momentum(x, rate):
+        v = np.zeros_like(x)
+        for _ in range(40):
+            v = 0.9 * v - rate * np.sin(x)
+            x = x + v
+        return np.sum(x)
+
+    x = np.array([1.0, 2.0, 3.0])
+    source = without_comments(sg.grad(momentum, optimize=1).source(x, 0.1))
+    assert source.count(" v = np.zeros(3)") == source.count(" d_v = np.zeros(3)") == 1 and "v_2" not in source
+    for level in (1, 2):
+        wanted = sg.grad(momentum, loops="unroll", optimize=0)(x, 0.1)
+        np.testing.assert_allclose(sg.grad(momentum, optimize=level)(x, 0.1), wanted, rtol=1e-12)

@@ -19,7 +19,8 @@ from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
 from symgrad.ops import index, index_expressions
 from symgrad.ops.checkpoint import BARRIER
-from symgrad.ops.control import COND
+from symgrad.ops.control import COND, SCAN
+from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import FULL, spell_empty
 from symgrad.ops.join import CONCATENATE
 from symgrad.ops.spellings import is_small
@@ -381,11 +382,11 @@ class Body:
             self._copy(node, base)
 
     def is_made_anew(self, node: Node) -> bool:
-        """Whether an array of one number is made for each assignment into it, rather than copied."""
+        """Whether an array of one number is made for each assignment into it, and each loop, rather than copied."""
         if node.op is not FULL or node.inputs[0].op is not CONSTANT or node in self.outputs or not self.nested:
             return False
         users = self.uses[node]
-        return len(users) > 1 and all(y.op.assigns and y.inputs.count(node) == 1 and y.inputs[0] is node for y in users)
+        return len(users) > 1 and all(_begins_with(y, node) for y in users)
 
     def _copy(self, node: Node, base: Node) -> None:
         copied = call(f"{self.code(base).at(ATOM)}.copy", [])
@@ -430,3 +431,9 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
         elif node.op is ITEM:
             items[node.inputs[0]][dict(node.params)["index"]] = node
     return items
+
+
+def _begins_with(node: Node, x: Node) -> bool:
+    """Whether an array is what an assignment or a loop starts from, and nothing else to it."""
+    starts = loop_of(node).starts if node.op is SCAN else node.inputs[: node.op.assigns]
+    return 0 < starts.count(x) == node.inputs.count(x)

@@ -171,7 +171,7 @@ class Loop(Stacks):
         """The name of what goes from turn to turn, which has its first value before the loop."""
         outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
         given, result = part.given[i], self.results[i]
-        own = not self.is_tried and outer.has_alone(x, self.node)
+        own = outer.is_made_anew(x) or (not self.is_tried and outer.has_alone(x, self.node))
         written = part.stays(result) is given and not self._is_shown(i)
         hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
         copied = written and not own
@@ -309,7 +309,7 @@ class Loop(Stacks):
             return names.temporary() if name is None else names.fresh(name)
         if name is None and isinstance(array, Name):
             one, stem = singular(array.text), array.text.rstrip("_")
-            name = one if one and one not in RESERVED else f"{stem}_{self.count.text}"
+            name = one if one and one not in RESERVED else f"{stem}_{self.count.text.split('_')[0]}"
         return names.fresh(name or "row")
 
     def _head(self, rows: Sequence[Code]) -> tuple[str, list[Statement]]:
