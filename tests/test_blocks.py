@@ -423,13 +423,15 @@ def test_an_exception_inside_surfaces(tiny_blocks, bad):
 
 
 def test_after_an_exception_nobody_goes_on():
-    running, seen = threading.Event(), []
+    begun, running, seen = threading.Event(), threading.Event(), []
 
     def share(start, stop):
         seen.append(start)
         if threading.current_thread() is caller:
+            begun.set()
             running.wait(10)
             raise ValueError("here")
+        begun.wait(10)  # else the others may have done all of it before the caller's turn comes
         running.set()
         return start
 

@@ -92,6 +92,10 @@ class Names:
         self._used[base] = count
         return name
 
+    def is_free(self, name: str | None) -> bool:
+        """Whether nothing is called so."""
+        return name not in self._used
+
     def local(self, name: str) -> str:
         """A name for the same purpose in all loops."""
         if name not in self._locals:

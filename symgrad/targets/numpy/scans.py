@@ -171,16 +171,19 @@ class Loop(Stacks):
         """The name of what goes from turn to turn, which has its first value before the loop."""
         outer, part, x, item = self.outer, self.part, self.carry[i], self.items.get(i)
         given, result = part.given[i], self.results[i]
-        own = outer.is_made_anew(x) or (not self.is_tried and outer.has_alone(x, self.node))
+        anew = outer.is_made_anew(x)
+        own = anew or (not self.is_tried and outer.has_alone(x, self.node))
         written = part.stays(result) is given and not self._is_shown(i)
         hint = (outer.hint(item) if item else None) or part.hint(given) or part.hint(result)
+        if hint is None and anew and outer.names.is_free(outer.hint(x)):
+            hint = outer.hint(x)
         copied = written and not own
         if hint in (None, outer.hint(x)) and self._may_go_on(x):
             outer.let_go(x, self.node)
             outer.pass_on(x, item)
             name = self._go_on(x, copied)
         else:
-            name = self._start(i, hint or outer.hint(x), copied)
+            name = self._start(i, hint if anew else hint or outer.hint(x), copied)
         if written:
             part.own.add(given)
         elif (own or number(x) is not None) and part.may_update(result, given) and not self._is_shown(i):
