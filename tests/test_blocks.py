@@ -22,7 +22,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Op, reached, verify
 from symgrad.core.interpret import interpret
 from symgrad.core.tree import flatten
-from symgrad.loops import machine, rows_of_block
+from symgrad.loops import machine, rows_of_block, tiling
 from symgrad.loops.axes import axes_of
 from symgrad.loops.loop import LOOP
 from symgrad.loops.plan import plan_for
@@ -581,6 +581,28 @@ def test_one_short_block_with_neighbours_needs_no_buffers(usual_sizes, nothing_k
     expected, by_hand = sg.value_and_grad(smoothed_twice, optimize=0)(x)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     np.testing.assert_allclose(gradient, by_hand, rtol=1e-9, atol=1e-12)
+
+
+def crowding(width, points):
+    placed = points / np.exp(width)
+    squares = np.sum((placed[:, None] - placed) ** 2, axis=2)
+    return np.sum(np.log(1.0 + np.sum(np.exp(-squares), axis=1)))
+
+
+def test_loops_that_save_little_of_a_program_are_none(usual_sizes, monkeypatch):
+    """Beside work that grows with the square of the rows, loops of what grows with the rows cost more with few."""
+    gradient, specs = sg.value_and_grad(crowding, (0, 1)), ("float64[d]", "float64[n, d]")
+    program = gradient.compile(*specs)
+    assert program.source.count("in _blocks(") == program.source.count("def share") == 1
+    rng = np.random.default_rng(0)
+    for args in ((rng.normal(size=3), rng.normal(size=(n, 3))) for n in (1, 7, 300)):
+        value, gradients = program(*args)
+        expected, others = sg.value_and_grad(crowding, (0, 1), optimize=0)(*args)
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+        for a, b in zip(gradients, others, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+    monkeypatch.setattr(tiling.Division, "_pays", lambda *args: True)
+    assert sg.value_and_grad(crowding, (0, 1)).compile(*specs).source.count("def share") > 1
 
 
 def put_together(x):

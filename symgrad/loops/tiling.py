@@ -161,6 +161,7 @@ class Division:
 
     def __init__(self, graph: Graph, axis: Axis) -> None:
         self.graph, self.nodes, self.axis = graph, graph.live, axis
+        self._work = _work(graph)
         self.plan = self._plan()
         self.made = Bodies(graph, self.nodes, self.plan)
         self.bodies = self.made.bodies
@@ -177,14 +178,38 @@ class Division:
         never = partly_whole(plan, self.nodes)
         if any(x in plan.loop for x in never):
             plan = plan_for(self.nodes, self.graph.outputs, self.axis, never)
-        work: list[list[Node]] = [[] for _ in range(plan.loops)]
-        for x, k in plan.loop.items():
-            work[k] += [x] * is_work(x)
-        scale = rows_scale(self.axis.size)
-        idle = [plan.loops > 1 and _at_most_saved(each, scale) <= 0 for each in work]
+        idle = self._idle(plan) if plan.loops > 1 else [False] * plan.loops
         whole = never if all(idle) else never | {x for x, k in plan.loop.items() if idle[k]}
         whole |= views_read_outside(plan, self.nodes, whole)
         return plan_for(self.nodes, self.graph.outputs, self.axis, whole) if whole else plan
+
+    def _idle(self, plan: Plan) -> list[bool]:
+        """Of each loop whether it cannot save anything, or not enough for programs of any number of rows."""
+        work: list[list[Node]] = [[] for _ in range(plan.loops)]
+        for x, k in plan.loop.items():
+            work[k] += [x] * is_work(x)
+        scale, cores = rows_scale(self.axis.size), machine.cores()
+        inside = [x for each in work for x in each]
+        many = self._seconds_outside(plan) + block_seconds(inside, scale, cores, 0, cores)
+        saved = [_at_most_saved(each, scale) for each in work]
+        return [s <= 0 or not self._pays(s, many, each) for s, each in zip(saved, work, strict=True)]
+
+    def _seconds_outside(self, plan: Plan) -> float:
+        """What the rest of the program takes, in loops or not."""
+        loops = [dict(x.params)["body"] for x in self.nodes if x.op is LOOP]
+        outside = [x for x in self._work if x not in plan.loop]
+        return _seconds_whole(outside, rows_scale(self.axis.size)) + sum([block.seconds for block in loops])
+
+    def _pays(self, saved: float, many: float, work: Sequence[Node], loops: int = 1) -> bool:
+        """Whether loops, if they are for any number of rows, gain as much with many as they lose with few.
+
+        Of the `many` seconds that the program takes then they have `saved` so many; with few the calls are all that
+        counts.
+        """
+        if rows_scale(self.axis.size) == 1.0:
+            return True
+        lost = call_seconds(work) - CALL * calls_of(work) + SETUP * loops
+        return saved * CALL * calls_of(self._work) >= lost * many
 
     def _is_cut(self) -> bool:
         """Whether every loop has something to take blocks of."""
@@ -237,16 +262,16 @@ class Division:
 
     def _least(self, k: int, layout: Layout) -> int:
         """So many bytes of rows are work for a thread, and some times the calls; two digits are enough."""
-        work = self._work(k)
+        work = self._work_of(k)
         seconds = kernel_seconds(work) / max(likely(self.axis.size), 1)
         worth = (WORTH_THREADS / 2 + 4 * call_seconds(work)) * likely(layout.row_bytes) / max(seconds, 1e-12)
         return max(int(float(f"{worth:.1e}")), 1)
 
-    def _work(self, k: int) -> list[Node]:
+    def _work_of(self, k: int) -> list[Node]:
         return [x for x in self.bodies[k].image if is_work(x)]
 
     def _seconds(self, k: int, layout: Layout, least: int, cores: int) -> float:
-        body, work = self.bodies[k], self._work(k)
+        body, work = self.bodies[k], self._work_of(k)
         total = round(likely_rows(self.axis.size))
         rows = rows_of_block(total, likely(layout.row_bytes), least)
         cut = {
@@ -274,17 +299,13 @@ class Division:
         return self._whole * GAIN - self.seconds
 
     def pays_with_few_rows(self) -> bool:
-        """Whether loops, if they are for any number of rows, gain as much with many as they lose with few.
+        """Whether loops gain as much with many rows as they lose with few.
 
-        With few the calls are all that counts. What more cores than usual would gain does not: the text of a short
-        program is to be short on any machine.
+        What more cores than usual would gain does not count: the text of a short program is to be short on any machine.
         """
-        if rows_scale(self.axis.size) == 1.0:
-            return True
-        cores = min(machine.cores(), machine.USUAL_CORES)
-        many = self._whole / self._seconds_of_all(cores)
-        few = call_seconds(self._in_loops) + SETUP * len(self.blocks)
-        if many * CALL * calls_of(self._in_loops) >= few:
+        inside = self._seconds_of_all(min(machine.cores(), machine.USUAL_CORES))
+        many = self._seconds_outside(self.plan) + inside
+        if self._pays(self._whole - inside, many, self._in_loops, len(self.blocks)):
             return True
         note(reasons.not_along, self.axis.size, "with few rows loops would lose more than they gain with many")
         return False

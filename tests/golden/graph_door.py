@@ -270,8 +270,8 @@ def _rows_of_block(n, nbytes, least, most):
     A block has at most `most` bytes, which stay in the cache. There are up to 16 parts of at least `least` bytes, which
     are work for a thread, and all blocks are about as long.
     """
-    total = max(n * nbytes, 1)
-    if total <= min(least, most):
-        return max(n, 1)
+    total = n * nbytes
+    if total <= least and total <= most:
+        return n or 1
     parts = max(2 * min(total // (2 * least), 8), 1)
     return max(-(-n // (parts * -(-total // (parts * most)))), 1)
