@@ -533,6 +533,29 @@ def test_numbers_leave_solutions():
     assert operators(agrees(lambda a, b: np.linalg.solve(2 * a, b), a, b)) == ["multiply", "linalg.solve"]
 
 
+# ---- columns
+
+OF_COLUMNS = {
+    "stack": lambda x, y: np.stack([x, y * y, np.sin(x)], axis=-1),
+    "column_stack": lambda x, y: np.column_stack([x, y * y, np.sin(x)]),
+    "hstack": lambda x, y: np.hstack([x[:, None], np.reshape(y, (-1, 1)), np.sin(x)[:, None]]),
+    "of several types": lambda x, y: np.stack([x.astype(np.float32), y > 0, x], axis=-1),
+}
+
+
+@pytest.mark.parametrize("name", OF_COLUMNS)
+def test_columns_are_written_one_by_one(name):
+    f, weights = OF_COLUMNS[name], array(200, 3)
+    x, y = array(200), array(200, seed=1)
+    for each in (f, lambda x, y: np.sum(np.tanh(f(x, y) @ weights.T) ** 2)):
+        assert "axis=1" not in agrees(each, x, y).source
+    assert "axis=1" in compiled(f, x[:6], y[:6]).source
+
+
+def test_wide_pieces_are_written_row_by_row():
+    assert "axis=1" in agrees(lambda x, y: np.concatenate([x[:, None], y], axis=1), array(200), array(200, 2)).source
+
+
 # ---- constants
 
 

@@ -334,6 +334,19 @@ def _within_slope(x):
     return np.where(x == 9.0, 2 * POINTS, np.where(x > 0, inner, np.where(x < -1, 1 / (1 + x) ** 2, 2 * x)))
 
 
+def _across(t, x, otherwise=lambda t: 1 - t):
+    """One value under conditions that the two sides of another condition have."""
+    return np.where(x > 0, np.where(x > 1, t, otherwise(t)), np.where(x < -1, t, otherwise(t)))
+
+
+def _out(x):
+    return (x > 1) | (x < -1)
+
+
+def _signs(x):
+    return np.where(_out(x), np.sign(x), -np.sign(x))
+
+
 PIECES = {
     "leaky": (lambda x: np.where(x > 0, x, 0.1 * x), lambda x: np.where(x > 0, 1, 0.1)),
     "several uses": (
@@ -346,6 +359,10 @@ PIECES = {
     "inverse": (lambda x: np.where(~(x > 0), x / (x - 5), x / 3), lambda x: np.where(x > 0, 1 / 3, -5 / (x - 5) ** 2)),
     "and outside": (lambda x: 2 * x + np.where(x > 0, x, 3 * x), lambda x: np.where(x > 0, 3, 5)),
     "within": (_within, _within_slope),
+    "across": (lambda x: _across(np.sqrt(np.abs(x) + 1), x), lambda x: _signs(x) / (2 * np.sqrt(np.abs(x) + 1))),
+    "across, with infinities": (
+        lambda x: _across(np.exp(1 / x), x, lambda t: 0), lambda x: np.where(_out(x), -np.exp(1 / x) / x**2, 0),
+    ),
 }  # fmt: skip
 
 
@@ -370,6 +387,18 @@ def test_a_choice_between_sides_leaves_no_mask_behind():
     assert source.count("= np.where") == 2  # of the value, and of the slope
     guarded = sg.grad(lambda x, w: np.sum(np.where(x @ w > 0, np.exp(x) @ w, 0)), argnums=(0, 1))
     assert "np.any" in guarded.source(X, W, optimize=1)
+
+
+def test_a_choice_across_conditions_leaves_no_mask_behind():
+    source = sg.grad(lambda x: np.sum(np.exp(_across(np.exp(x), x)))).source(POINTS, optimize=1)
+    assert "|" not in source
+    assert "0.0)" not in source
+    assert source.count("d_x = np.where(np.where(") == 1
+
+
+def test_what_flows_alike_on_both_sides_is_no_choice():
+    source = sg.grad(lambda x: np.sum(np.where(x > 0, x + 1, x - 1))).source(POINTS, optimize=0)
+    assert "np.where" not in source
 
 
 def test_where_one_side_is_left_out_nothing_flows():

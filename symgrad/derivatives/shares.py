@@ -1,7 +1,8 @@
 """The cotangent of a value, in the making: what its uses hand on, by the conditions under which something flows.
 
 Shares under the same conditions are added as they come. Those of the two sides of a condition, as of
-``np.where(x > 0, x, 0.01 * x)``, are a choice between them: where something flows no longer depends on it.
+``np.where(x > 0, x, 0.01 * x)``, are a choice between them: where something flows no longer depends on it. So are those
+under ``c & p`` and ``~c & q``, if both are to be cleaned: what flows under neither is under the opposite of one mask.
 """
 
 from __future__ import annotations
@@ -55,22 +56,55 @@ class Shares:
         return reduce(_sum, [group.sum for group in self.groups.values()])
 
     def _join(self) -> bool:
-        """Join the sides of one condition, if there are two."""
-        for conditions, group in self.groups.items():
-            for node, holds in group.masks:
-                others = conditions - {(node, holds)}
-                opposite = self.groups.get(others | {(node, not holds)})
-                if opposite is not None:
-                    chosen, other = (group, opposite) if holds else (opposite, group)
-                    del self.groups[conditions], self.groups[others | {(node, not holds)}]
-                    self.add(_choice(Variable(chosen.masks[node, True].graph, node), chosen, other, others))
-                    return True
+        """Join the sides of one condition, if there are two: first those that share all others."""
+        for join in (self._beside, self._across):
+            for conditions, group in self.groups.items():
+                for literal in group.masks:
+                    if join(conditions, literal):
+                        return True
         return False
 
+    def _beside(self, conditions: frozenset[Literal], literal: Literal) -> bool:
+        """Join a group with the one under the opposite of a condition and the same others."""
+        others = conditions - {literal}
+        opposite = others | {(literal[0], not literal[1])}
+        if opposite not in self.groups:
+            return False
+        self._choose(literal, conditions, opposite, self.groups[conditions if literal[1] else opposite].under(others))
+        return True
 
-def _choice(condition: Variable, chosen: Group, other: Group, conditions: frozenset[Literal]) -> Cotangent:
-    value, mask = np.where(condition, chosen.sum.value, other.sum.value), chosen.under(conditions)
-    return Cotangent(value, mask, None if chosen.sum.valid is None and other.sum.valid is None else mask)
+    def _across(self, conditions: frozenset[Literal], literal: Literal) -> bool:
+        """Join a group with one under the opposite of a condition and others, if both are to be cleaned anyway."""
+        node, holds = literal
+        rest = self.groups[conditions].under(conditions - {literal})
+        if not holds or rest is None or self.groups[conditions].sum.valid is None:
+            return False
+        for opposite, group in self.groups.items():
+            other = group.under(opposite - {(node, False)}) if (node, False) in opposite else None
+            if other is not None and group.sum.valid is not None:
+                self._choose(literal, conditions, opposite, _either(Variable(rest.graph, node), rest, other))
+                return True
+        return False
+
+    def _choose(self, literal: Literal, here: frozenset[Literal], there: frozenset[Literal], mask: Mask) -> None:
+        """Put a choice between the sums of two groups, under a mask, in their places."""
+        node, holds = literal
+        side, opposite = self.groups.pop(here), self.groups.pop(there)
+        a, b = (side.sum, opposite.sum) if holds else (opposite.sum, side.sum)
+        alike = a.value.node is b.value.node
+        value = a.value if alike else np.where(Variable(a.value.graph, node), a.value, b.value)
+        self.add(Cotangent(value, mask, None if a.valid is None and b.valid is None else mask))
+
+
+def _either(condition: Variable, a: Variable, b: Variable) -> Variable:
+    """One mask where a condition holds, another where not; in the one form that its opposite is the opposite of."""
+    if a.node.op is _NOT:
+        return ~np.where(condition, _opposite(a), _opposite(b))
+    return np.where(condition, a, b)
+
+
+def _opposite(mask: Variable) -> Variable:
+    return Variable(mask.graph, mask.node.inputs[0]) if mask.node.op is _NOT else ~mask
 
 
 def both(a: Mask, b: Mask) -> Mask:

@@ -20,6 +20,7 @@ from symgrad.core.sizes import Size
 from symgrad.frontend.variable import Variable
 from symgrad.ops.create import ARANGE
 from symgrad.ops.elementwise import DIVIDE, POSITIVE, POWER
+from symgrad.ops.join import CONCATENATE, STACK
 from symgrad.ops.norm import NORM
 from symgrad.rewrite.conditions import BOOLEAN, floating
 from symgrad.rewrite.engine import known
@@ -231,6 +232,19 @@ def _factors_of_power(x: Variable, exponent: float) -> Iterator[Variable]:
         square = square * square if n else square
     if exponent % 1:
         yield np.sqrt(x)
+
+
+@procedure(STACK, CONCATENATE, exact=True)
+def columns_one_by_one(graph: Graph, node: Node) -> Variable | None:
+    """Columns as rows, of which each is written in one piece: 9 of 3000 numbers 40 us to 12."""
+    if node.params != (("axis", 1),) or node.aval.ndim != 2 or numbers(node.aval.shape[:1]) < MANY:
+        return None
+    columns = [Variable(graph, x) for x in node.inputs]
+    if node.op is CONCATENATE:
+        if not all(is_one(x.shape[1]) for x in columns):
+            return None
+        columns = [x[:, 0] for x in columns]
+    return np.stack(columns).T
 
 
 @procedure(where=lambda op: op.commutes, changes_nan=True)
