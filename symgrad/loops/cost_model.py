@@ -24,7 +24,7 @@ FAR = 0.27e-9  # and for writing them to where no cache reaches
 FRESH = 4e-9  # for eight bytes of memory that the system gives anew
 KEPT = 64 << 20  # bytes: a program that holds more returns it to the system after each call
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
-SHORT_LOOP = 15e-9  # for starting an inner loop
+SHORT_LOOP = 8e-9  # for starting an inner loop
 UNKNOWN_TURNS = 10  # that a loop is reckoned to have that a test ends
 
 
