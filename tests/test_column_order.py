@@ -1,5 +1,7 @@
 """Arrays of few columns, which straight programs keep column by column: the same numbers, from fewer inner loops."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,43 @@ def test_cross_products_lie_by_columns():
     program, copies = by_columns(lambda x, y: (x[:, :1] * np.cross(x, y)).max(axis=1), ROWS, OTHERS)
     assert "* _cross(" in program.source
     assert copies == 0
+
+
+def weighed(a, w, y):
+    return np.sum(np.exp(np.sum(np.outer(a, w) * y, axis=1)) * np.sum(y * y, axis=1))
+
+
+def test_outer_products_and_sums_of_products_are_made_by_columns():
+    args = ROWS[:, 0], TABLE[0], OTHERS
+    gradient = sg.grad(weighed, argnums=2)
+    source = gradient.source(*args)
+    assert re.search(r"\(w\[:, None\] \* \w+\)\.T", source)
+    assert source.count(".T.copy().T") == 1
+    np.testing.assert_allclose(gradient(*args), sg.grad(weighed, argnums=2, optimize=0)(*args), rtol=1e-9)
+
+
+def pulled(x, i, j, rest):
+    gap = x[i] - x[j]
+    length = np.sqrt(0.1 + np.sum(gap * gap, axis=1))
+    return np.sum((length - rest) ** 2)
+
+
+@pytest.mark.parametrize(("width", "columns"), [(3, True), (12, False)])
+def test_rows_that_are_added_by_pairs_stay_as_they_are(width, columns):
+    """Of few numbers columns are as fast."""
+    x, i, j = rng.normal(size=(70, width)), PLACES, rng.integers(0, 70, size=N)
+    gradient = sg.grad(pulled)
+    source = gradient.source(x, i, j, ROWS[:, 0])
+    assert ("axis=1).T" in source) == columns
+    assert "_add_at" in source
+    plain = sg.grad(pulled, optimize=0)(x, i, j, ROWS[:, 0])
+    np.testing.assert_allclose(gradient(x, i, j, ROWS[:, 0]), plain, rtol=1e-9, atol=1e-9)
+
+
+def test_small_matrices_stay_as_they_are():
+    x = rng.normal(size=(N, 3, 3))
+    program, copies = by_columns(lambda x: np.sum(x * np.max(x, axis=(1, 2), keepdims=True), axis=2), x)
+    assert copies == 0 and ".copy()" not in program.source
 
 
 def test_rows_of_a_large_table_are_gathered_as_they_are():

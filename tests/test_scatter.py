@@ -187,16 +187,16 @@ def test_from_specs_any_size_will_do(f, n, rows):
 def test_which_form_is_taken(usual_sizes):
     """Level 1 reads as a person writes; small ones have no function of their own; large tables are not copied."""
     source = sg.grad(bonds).source
-    assert "_add_at(" in source(*arguments(3)) and "x.take(" in source(*arguments(3))
+    assert "_add_at(" in source(*arguments(9)) and "x.take(" in source(*arguments(9))
     assert "np.add.at(" in (one := source(*arguments(3), optimize=1)) and "_add_at" not in one and ".take" not in one
     assert "_add_at" not in source(*arguments(3, n=50))
-    assert "x.take(" not in source(*arguments(3, rows=100_000))
+    assert "take(" not in source(*arguments(9, rows=100_000))
     vector = sg.grad(lambda x, i: np.sum(x[i] ** 2)).source(np.ones(9), arguments(1)[1])
     assert "np.add.at(" in vector and "_add_at" not in vector
     assert re.search(r"_add_at\(d_x, \(i, t\d+\), ", (source_of_grid := sg.grad(grid).source(*arguments(3, n=3000))))
     assert re.search(r"np\.add\.at\(d_x\[:, 1\], t\d+, ", source_of_grid)
     assert re.search(r"_add_at\(\w+\.T, i, ", sg.grad(columns).source(*arguments(3)))
-    unsigned = [x.astype(np.uint64) if x.dtype == int else x for x in arguments(3)]
+    unsigned = [x.astype(np.uint64) if x.dtype == int else x for x in arguments(9)]
     assert "x.take(" not in source(*unsigned)
 
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from symgrad.analysis.cost import likely_numbers
+from symgrad.analysis.cost import likely, likely_numbers
 from symgrad.core.graph import Aval, Graph, Node, is_view
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.variable import Variable
 from symgrad.loops.buffer_allocation import GATHERED, SHORT
 from symgrad.loops.cost_model import CALL
-from symgrad.ops.contract import MATMUL, VECDOT
+from symgrad.ops.contract import MATMUL, OUTER, VECDOT
 from symgrad.ops.einsum import EINSUM, LETTERS
-from symgrad.ops.index import GET
+from symgrad.ops.index import ADD_AT, GET
 from symgrad.ops.index_expressions import EVERYTHING, Slice, taken_axis
 from symgrad.ops.moments import VAR
 from symgrad.ops.products import CROSS, crosses_columns
@@ -32,17 +32,16 @@ from symgrad.rewrite.engine import Made, copied
 STARTED = 6e-9  # for an inner loop of an elementwise operation
 REDUCED = 15e-9  # and of a reduction
 DOT = 7e-9  # and of a product of two rows, which BLAS is called for
+REDUCING = {VECDOT: DOT, EINSUM: STARTED}
+PAIRED = 4  # numbers of a row from which on two at a time are added under an index
 COPIED = 1e-9  # for a number that is copied, or read against its order
 
-GAIN = 3
+GAIN = 2
 """How many times as much must be saved as copies cost: a longer program reads worse."""
 
 REDUCTIONS = frozenset({SUM, MEAN, MAX, MIN, VAR})
 BY_COLUMNS = frozenset({EINSUM, CROSS})
 """Operators that read operands in the order of their columns, too."""
-
-ANY_ORDER = BY_COLUMNS | {MATMUL}
-"""Operators that read operands in any order as fast."""
 
 
 class Narrow(NamedTuple):
@@ -72,9 +71,11 @@ def keep_columns(graph: Graph, numerics: str = "stable") -> Graph:
 
 
 def _is_narrow(x: Node) -> bool:
-    """Whether a value has rows of few numbers, and more than one of them."""
+    """Whether a value has rows of few numbers, more than one of them, and these are no rows of small matrices."""
     shape = x.aval.shape if type(x.aval) is Aval else ()
-    return len(shape) > 1 and type(shape[-1]) is int and 1 < shape[-1] < SHORT and likely_numbers(x) > shape[-1]
+    if len(shape) < 2 or type(shape[-1]) is not int or not 1 < shape[-1] < SHORT:
+        return False
+    return likely_numbers(x) > shape[-1] and not (len(shape) > 2 and 1 < likely(shape[-2]) < SHORT)
 
 
 def _carried(node: Node) -> list[Node]:
@@ -126,9 +127,9 @@ def _saved(groups: Sequence[Narrow], nodes: Sequence[Node], outputs: Sequence[No
         read = dict.fromkeys([x for x in node.inputs if x in of])
         if read and (node in made or _reduces(node)):
             saved[of[next(iter(read))]] += _short_loops(node)
-        elif not (is_view(node) or node.op in ANY_ORDER):
+        elif not is_view(node):
             for x in read:
-                saved[of[x]] -= GAIN * COPIED * likely_numbers(x) * (x in made)
+                saved[of[x]] -= GAIN * _against_order(node, x) * (x in made)
     for y in outputs:
         if y in made:
             saved[of[y]] -= GAIN * _copying(y)
@@ -139,11 +140,22 @@ def _copying(x: Node) -> float:
     return CALL + COPIED * likely_numbers(x)
 
 
+def _against_order(node: Node, x: Node) -> float:
+    """Seconds by which an operation is slower that reads a value by columns, or what reads its result."""
+    if node.op is MATMUL or (node.op is ADD_AT and x.aval.shape[-1] < PAIRED):
+        return 0.0
+    if node.op is EINSUM:  # of operands in several orders
+        return COPIED * likely_numbers(node) * (likely_numbers(node) > likely_numbers(x))
+    return COPIED * likely_numbers(x) * (node.op is not CROSS)
+
+
 def _reduces(node: Node) -> bool:
     """Whether an operation sums narrow arrays row by row, or adds their rows."""
     if node.op is VECDOT:
         x, y = node.inputs
         return _is_narrow(x) and same_shape(x.aval.shape, y.aval.shape)
+    if node.op is EINSUM:
+        return all(_is_narrow(x) and likely_numbers(node) < likely_numbers(x) for x in node.inputs)
     if node.op not in REDUCTIONS or not _is_narrow(node.inputs[0]):
         return False
     return len(reduced_axes(node)) < node.inputs[0].aval.ndim
@@ -153,7 +165,7 @@ def _short_loops(node: Node) -> float:
     """Seconds in which an operation starts an inner loop for each row."""
     if _reduces(node):
         x = node.inputs[0]
-        return (DOT if node.op is VECDOT else REDUCED) * likely_numbers(x) / x.aval.shape[-1]
+        return REDUCING.get(node.op, REDUCED) * likely_numbers(x) / x.aval.shape[-1]
     if not node.op.elementwise or not _is_narrow(node):
         return 0.0
     if all(not x.aval.shape or same_shape(x.aval.shape, node.aval.shape) for x in node.inputs):
@@ -166,7 +178,9 @@ def _short_loops(node: Node) -> float:
 
 def _is_free(x: Node, outputs: Collection[Node]) -> bool:
     """Whether a value is as fast made by columns; callers get theirs in the order of C."""
-    return x not in outputs and (_is_product(x) or _is_gathered(x) or (x.op is CROSS and crosses_columns(x)))
+    if x in outputs:
+        return False
+    return x.op is OUTER or _is_product(x) or _is_gathered(x) or (x.op is CROSS and crosses_columns(x))
 
 
 def _is_product(x: Node) -> bool:
@@ -200,9 +214,11 @@ def _free(x: Node) -> Made:
         first, other = (image[y] for y in x.inputs)
         if x.op is MATMUL:
             columns = graph.add(MATMUL, (_turned(graph, other), _turned(graph, first)))
-        else:
+        elif x.op is GET:
             key = (EVERYTHING, dict(x.params)["key"][0])
             columns = graph.add(GET, (_turned(graph, first), other), (("key", key),))
+        else:
+            columns = graph.add(OUTER, (other, first))
         return Variable(graph, _turned(graph, columns))
 
     return made
