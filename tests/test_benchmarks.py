@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import costs
 import figures
 import firing
+import orders
 import report
 import run
 import turns
@@ -233,3 +234,19 @@ def test_calls_and_operators_are_counted_once_for_each_time_they_run():
         return turns.operations(sg.compile(loss).compile(*args), args)
 
     assert counted(400) - counted(300) == 100 * 3
+
+
+def test_orders_are_short_and_right(monkeypatch):
+    monkeypatch.setattr(orders, "REPEATS", 1)
+    monkeypatch.setattr(orders, "peers", dict)
+    heads, *rows = orders.orders_of(list(orders.FUNCTIONS)[1:2], [4, 2])
+    second, fourth = (dict(zip(heads, row, strict=True)) for row in rows)
+    assert (second["order"], fourth["order"]) == ("2", "4")
+    assert int(second["lines"]) <= int(fourth["lines"]) < 12
+    assert float(fourth["digits lost"]) < 2
+
+
+def test_digits_are_lost_by_what_is_wrong():
+    values = [-2 * np.tanh(x) * (1 - np.tanh(x) ** 2) for x in orders.POINTS]
+    assert orders.digits_lost("tanh(x)", 2, values) < 1.5
+    assert 7 < orders.digits_lost("tanh(x)", 2, [value * (1 + 1e-8) for value in values]) < 9

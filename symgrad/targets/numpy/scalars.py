@@ -188,6 +188,19 @@ class ScalarBody(Control):
     def like(self, outputs: Sequence[Node], scope: Scope) -> ScalarBody:
         return ScalarBody(outputs, scope)
 
+    def visit(self, node: Node) -> None:
+        if self._is_the_same(node):
+            self.pending[node] = self.under_its_name(node.inputs[0])
+        else:
+            super().visit(node)
+
+    def _is_the_same(self, node: Node) -> bool:
+        """Whether several read it as another kind of a number that has a name: Python has one kind."""
+        if node.op is not ASTYPE or len(self.uses[node]) < 2 or node in self.outputs or node in self.names.hints:
+            return False
+        (x,) = node.inputs
+        return bool(x.inputs) and x.aval.dtype == node.aval.dtype == FLOAT
+
     def spell(self, node: Node, inputs: Sequence[Code]) -> Code:
         form, numbers = node.op.scalar, self.scope.numbers
         if node.op is GET:
