@@ -13,14 +13,14 @@ from symgrad.analysis.aliases import memory_of
 from symgrad.analysis.uses import users_of
 from symgrad.control.opened import Opened, Turn, instead_of, items_of, stand_in, turn_in, with_turn
 from symgrad.control.places import turns_of
-from symgrad.core.graph import ITEM, Graph, Node, depends, needed
+from symgrad.core.graph import Graph, Node, depends, needed
 from symgrad.core.region import Region, inlined
 from symgrad.core.sizes import same
 from symgrad.derivatives.residuals import residuals
 from symgrad.frontend.bodies import promoted
 from symgrad.frontend.variable import Variable
 from symgrad.ops.control import NUMBER, SCAN, own_sizes
-from symgrad.ops.control_parts import Given, Loop, loop_of
+from symgrad.ops.control_parts import Given, Loop, loop_of, stack_number
 from symgrad.products.pack_operands import COPY
 from symgrad.rewrite.engine import Made, copied
 
@@ -53,7 +53,7 @@ def _pairs(graph: Graph) -> list[_Pair]:
     pairs: list[_Pair] = []
     taken: set[Node] = set()
     for node, back in loops.items():
-        kept = {x: _stack(x, loops) for x in back.slices_of if users[x] == [node] and x not in graph.outputs}
+        kept = {x: stack_number(x) for x in back.slices_of if users[x] == [node] and x not in graph.outputs}
         makers = dict.fromkeys(x.inputs[0] for x, number in kept.items() if number is not None)
         there = next((loops[x] for x in makers if _run_alike(loops[x], back)), None)
         if there is None or back.test is not None or not taken.isdisjoint((node, there.node)):
@@ -62,14 +62,6 @@ def _pairs(graph: Graph) -> list[_Pair]:
         pairs.append(_Pair(there, back, numbers))
         taken |= {node, there.node}
     return pairs
-
-
-def _stack(x: Node, loops: Mapping[Node, Loop]) -> int | None:
-    """The number of a value among the stacks of the loop that fills it."""
-    if x.op is not ITEM or x.inputs[0] not in loops:
-        return None
-    number: int = dict(x.params)["index"] - len(loops[x.inputs[0]].starts)
-    return None if number < 0 else number  # it may be an array that is carried to the end
 
 
 def _run_alike(there: Loop, back: Loop) -> bool:

@@ -6,16 +6,15 @@ it alone needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
-from itertools import chain
 from typing import TypeVar
 
 from symgrad.core.graph import ITEM, Graph, Node, Op
 from symgrad.core.region import Region, closed, inlined, regions_of
 from symgrad.frontend.variable import Variable, freeze
 from symgrad.ops.control import COND, SCAN
-from symgrad.ops.control_parts import branch_of, loop_of
+from symgrad.ops.control_parts import branch_of, loop_of, stack_number
 from symgrad.rewrite.engine import Made, copied, in_bodies
 
 _T = TypeVar("_T")
@@ -49,7 +48,7 @@ def with_open_branches(step: Callable[[Graph, str], Graph]) -> Callable[[Graph, 
 
 def _goes_through_turns(node: Node) -> bool:
     """Whether a loop in a branch goes through what a loop outside has kept of its turns."""
-    stacks = {i for i, x in enumerate(node.inputs[1:]) if _is_stack(x)}
+    stacks = {i for i, x in enumerate(node.inputs[1:]) if stack_number(x) is not None}
     return bool(stacks) and any(
         side.parameters.index(x) in stacks
         for side in regions_of(node)
@@ -60,27 +59,16 @@ def _goes_through_turns(node: Node) -> bool:
     )
 
 
-def _is_stack(x: Node) -> bool:
-    if x.op is not ITEM or x.inputs[0].op is not SCAN:
-        return False
-    index: int = dict(x.params)["index"]
-    return index >= len(loop_of(x.inputs[0]).starts)
-
-
 def _opened(node: Node) -> Made:
+    branch = branch_of(node)
+
     def made(graph: Graph, image: Mapping[Node, Node]) -> Variable:
         pred, *operands = (image[x] for x in node.inputs)
-        return Variable(graph, graph.add(CHOSEN, (pred, *chain(*_inlined(graph, node, operands)))))
+        sides = [(side, inlined(graph, side, operands)) for side in (branch.then, branch.other)]
+        results = [found[y] for side, found in sides for y in side.results]
+        return Variable(graph, graph.add(CHOSEN, (pred, *results)))
 
     return made
-
-
-def _inlined(graph: Graph, node: Node, operands: Sequence[Node]) -> Iterator[list[Node]]:
-    """The results of both sides of a branch, computed in a graph."""
-    branch = branch_of(node)
-    for side in (branch.then, branch.other):
-        image = inlined(graph, side, operands)
-        yield [image[y] for y in side.results]
 
 
 def _closed(graph: Graph, numerics: str = "stable") -> Graph:

@@ -80,15 +80,7 @@ class Program:
         returned = visible(tree.written(structure, results))
         return f"{visible(self.name)}({taken}):\n{listing(self.graph, returned)}"
 
-    def _repr_html_(self) -> str:
-        from symgrad.show.notebook import graph_view
-
-        return graph_view(self)
-
-    def _repr_latex_(self) -> str | None:
-        from symgrad.show.notebook import formula_view
-
-        return formula_view(self)
+    _repr_html_, _repr_latex_ = Graph._repr_html_, Graph._repr_latex_
 
 
 @boundary

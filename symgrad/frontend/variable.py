@@ -106,10 +106,7 @@ class Variable(Concrete, Operators):
         """What `print` and f-strings show: the value, of what is made of constants."""
         return str(self.known_value()) if is_constant(self) else repr(self)
 
-    def _repr_latex_(self) -> str | None:
-        from symgrad.show.notebook import formula_view
-
-        return formula_view(self)
+    _repr_latex_ = Graph._repr_latex_
 
     def __len__(self) -> int:
         if not self.shape:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from symgrad.core.graph import Node
+from symgrad.core.graph import ITEM, Node
 from symgrad.core.region import Region
 from symgrad.core.sizes import Size
+from symgrad.ops.control import SCAN
 
 _T = TypeVar("_T")
 
@@ -77,3 +78,11 @@ def loop_of(node: Node) -> Loop:
     behind = n + params["sliced"]
     names = ("body", "test", "turns", "reverse", "checkpoint", "place")
     return Loop(node, length, inputs[:n], inputs[n:behind], inputs[behind:], *[params[name] for name in names])
+
+
+def stack_number(x: Node) -> int | None:
+    """The number of a value among the stacks of the loop that fills it; None of others, and of what is carried."""
+    if x.op is not ITEM or x.inputs[0].op is not SCAN:
+        return None
+    number: int = dict(x.params)["index"] - dict(x.inputs[0].params)["carried"]
+    return None if number < 0 else number
