@@ -401,9 +401,9 @@ def test_arguments_meet_their_parameters():
     ("argv", "said"),
     [
         (["grad", "nofile.py:f"], "there is no file nofile.py"),
-        (["grad", "modle.py:loss"], "Did you mean model.py?"),
+        (["grad", "modle.py:loss"], "Did you mean 'model.py'?"),
         (["grad", "model.py"], "Write model.py:loss"),
-        (["grad", "model.py:los"], "Did you mean loss?"),
+        (["grad", "model.py:los"], "Did you mean 'loss'?"),
         (["grad", "model.py:number"], "is int, not a function"),
         (["grad", "model.py:Model"], "is a class, not a function"),
         (["grad", "model.py:Model.depth"], "Model.depth is a method, and has no instance"),

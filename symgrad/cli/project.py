@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from symgrad.cli.kinds import KINDS, Derivative
 from symgrad.cli.shapes import Entries, value_of
 from symgrad.compiler.compiled import Compiled
 from symgrad.core.options import OF_SOURCE
+from symgrad.core.text import did_you_mean
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
 
@@ -137,11 +137,8 @@ def _kept(root: Path, table: Mapping[str, Any], place: str) -> Kept:
 def _check_keys(table: Mapping[str, Any], known: Collection[str], place: str) -> None:
     for key in table:
         if key not in known:
-            near = get_close_matches(key, known, 1)
-            raise ArgumentError(
-                f"{place} has an unknown key {key!r}",
-                f"Did you mean {near[0]!r}?" if near else f"Keys are {', '.join(known)}.",
-            )
+            instead = did_you_mean(key, known, f"Keys are {', '.join(known)}.")
+            raise ArgumentError(f"{place} has an unknown key {key!r}", instead)
 
 
 def _entries(tree: Any, place: str, path: str = "") -> Entries:

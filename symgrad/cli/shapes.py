@@ -6,13 +6,13 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core.specs import looks_like_spec
+from symgrad.core.text import did_you_mean
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import signature, spec
 
@@ -125,11 +125,9 @@ def _trees(entries: Mapping[str, Any], takes: inspect.Signature) -> dict[str, An
     for path, value in entries.items():
         steps = _steps(path)
         if steps[0] not in takes.parameters:
-            near = get_close_matches(str(steps[0]), takes.parameters, 1)
             names = ", ".join(takes.parameters) or "none"
-            raise ArgumentError(
-                f"there is no argument {steps[0]!r}", f"Did you mean {near[0]!r}?" if near else f"There are: {names}."
-            )
+            instead = did_you_mean(str(steps[0]), takes.parameters, f"There are: {names}.")
+            raise ArgumentError(f"there is no argument {steps[0]!r}", instead)
         _insert(whole, steps, value, path)
     return {name: _with_lists(tree) for name, tree in whole.items()}
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import keyword
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -224,6 +225,12 @@ def duration(seconds: float) -> str:
 def counted(x: Any) -> str:
     """How many: a number with commas, or an expression as it is."""
     return f"{x:,}" if isinstance(x, int) else str(x)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """A question for what is known and looks like a word; `otherwise` where nothing does."""
+    near = get_close_matches(word, known, 1)
+    return f"Did you mean {near[0]!r}?" if near else otherwise
 
 
 def cut_to(text: str, width: int) -> str:

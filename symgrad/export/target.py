@@ -8,12 +8,12 @@ import importlib
 import linecache
 import sys
 from collections.abc import Callable, Collection, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 from symgrad.core.saving import files_kept
+from symgrad.core.text import did_you_mean
 from symgrad.errors import ArgumentError
 
 
@@ -184,8 +184,7 @@ def _findable(folder: Path) -> Iterator[None]:
 
 
 def _no_function(place: str, name: str, home: Any, step: str) -> ArgumentError:
-    near = get_close_matches(step, vars(home), 1)
-    return ArgumentError(f"{place} has no {name}", f"Did you mean {near[0]}?" if near else _functions_of(home))
+    return ArgumentError(f"{place} has no {name}", did_you_mean(step, vars(home), _functions_of(home)))
 
 
 def _functions_of(home: Any) -> str:
@@ -202,5 +201,4 @@ def _functions_of(home: Any) -> str:
 
 def _files_near(path: Path) -> str:
     beside = [p.name for p in sorted(path.parent.glob("*.py")) if p.is_file()] if path.parent.is_dir() else []
-    near = get_close_matches(path.name, beside, 1)
-    return f"Did you mean {near[0]}?" if near else "A target is FILE.py:function, from the folder at hand."
+    return did_you_mean(path.name, beside, "A target is FILE.py:function, from the folder at hand.")

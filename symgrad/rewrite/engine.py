@@ -233,9 +233,7 @@ def _rewritten(region: Region, outer: Rewriting, image: MutableMapping[Node, Nod
     for node in region.nodes:
         image.setdefault(node, node if kept else own[node])
     for node in (*region.parameters, *region.nodes):
-        name = region.graph.names.get(node)
-        if name is not None and own[node].op is not CONSTANT:
-            new.label(own[node], name if isinstance(name, str) else (name[0], own.get(name[1], name[1])))
+        _name_again(region.graph, node, own, new)
     return region if kept else Region(new, [own[x] for x in region.parameters], [own[y] for y in region.results])
 
 
@@ -261,16 +259,16 @@ def rewrite_within(
         image[node] = _rebuilt(new, node, image)
         if node in opaque:
             image[node] = new.add(ALIAS, (image[node],), (("tag", node.id),))
-        _name_again(graph, node, image)
+        _name_again(graph, node, image, graph)
     note_rewrites(iter(graph.rewrites[already:]), graph, {})
     return image
 
 
-def _name_again(graph: Graph, node: Node, image: Mapping[Node, Node]) -> None:
-    """Give the image of a node in the same graph its name."""
+def _name_again(graph: Graph, node: Node, image: Mapping[Node, Node], new: Graph) -> None:
+    """Give the image of a node its name; what is named after a node without an image stays so."""
     name = graph.names.get(node)
     if name is not None and image[node].op is not CONSTANT:
-        graph.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
+        new.label(image[node], name if isinstance(name, str) else (name[0], image.get(name[1], name[1])))
 
 
 Made = Callable[[Graph, Mapping[Node, Node]], Variable]
@@ -344,7 +342,7 @@ def replaced_within(graph: Graph, nodes: Sequence[Node], instead: Mapping[Node, 
         else:
             image[node] = graph.rebuild(node, tuple([image[x] for x in node.inputs]), where)
         if image[node] is not node:
-            _name_again(graph, node, image)
+            _name_again(graph, node, image, graph)
     graph.provenance = before
     return image
 

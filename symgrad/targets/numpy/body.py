@@ -91,12 +91,17 @@ class Body:
         elif node.op is BARRIER and node not in self.outputs:
             self.pending[node] = self.under_its_name(node.inputs[0])
         else:
-            self.pending[node] = self.expression(node)
+            expr = self.expression(node)
             self.consumed(node)
-            if not self.may_nest(node):
-                self.flush(node)
-            elif self.is_returned(node):
-                self.comment(node)
+            self.offer(node, expr)
+
+    def offer(self, node: Node, expr: Expr) -> None:
+        """An expression for a value, which waits for the one that it will stand in if a person would nest it."""
+        self.pending[node] = expr
+        if not self.may_nest(node):
+            self.flush(node)
+        elif self.is_returned(node):
+            self.comment(node)
 
     @property
     def statements(self) -> list[Statement]:

@@ -148,14 +148,6 @@ class Structured(Body):
             self.flush(x)
         return self.code(x)
 
-    def offer(self, node: Node, expr: Expr) -> None:
-        """An expression for a value, which waits for the one that it will stand in if a person would nest it."""
-        self.pending[node] = expr
-        if not self.may_nest(node):
-            self.flush(node)
-        elif self.is_returned(node):
-            self.comment(node)
-
     def begin(self, moves: Sequence[Move]) -> None:
         """Write everything but what can wait for `end`; `moves` say where results go."""
         self.is_part = bool(moves)
