@@ -74,6 +74,9 @@ FOUND = {
     "np.take counts by truths": "return np.take(x, np.array([True, False]), axis=1), np.take(x, x > 0)",
     "the only axis": "return np.maximum.accumulate(x[0], axis=None), np.add.accumulate(x[0], axis=None)",
     "the weights of none": "return np.bincount(np.arange(0), x[0, :0], 2), np.bincount([0, 2, 2], x[0])",
+    "the ends of a ramp are computed": "return np.pad(x[0], (1, 2), mode='linear_ramp', end_values=(5, np.asarray(x[1, 1]))), s",
+    "margins of computed numbers": "return np.pad(x, 2, constant_values=x[0, :2]), np.pad(x[:2], 1, constant_values=x[:2, :2])",
+    "margins of an array of numbers": "return np.pad(x, 1, constant_values=np.array([1.0, 2.0])), s",
     "a truth is taken off": "y = x * 1; np.subtract.at(y, [0, 0], True); return y",
 }
 
@@ -203,3 +206,24 @@ def test_what_is_computed_of_sizes_may_be_1(f):
         y, expected = compiled(x, n - 1), f(x, n - 1)
         assert y.shape == expected.shape
         np.testing.assert_allclose(y, expected)
+
+
+def test_scalars_of_a_foreign_byte_order():
+    def f(x):
+        return np.piecewise(x, [x < 0, x >= 1], [lambda t: t * 2, lambda t: t**2])
+
+    x = np.array([-1.5, 0.5, 2.0], ">f8")
+    for optimize in (0, 1, 2):
+        np.testing.assert_array_equal(sg.compile(f, optimize=optimize)(x), f(x))
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_a_line_through_as_many_points_as_there_are_perhaps_one(optimize):
+    gradient = sg.grad(lambda x, xp, fp: np.sum(np.interp(x, xp, fp) ** 2), (0, 1, 2), optimize=optimize)
+    compiled = gradient.compile("float64[k]", "float64[n]", "float64[n]")
+    of_one = compiled(np.array([-1.0, 0.0, 1.0]), np.array([0.0]), np.array([2.0]))
+    for g, expected in zip(of_one, (np.zeros(3), [0.0], [12.0]), strict=True):
+        np.testing.assert_array_equal(g, expected)
+    args = np.array([-1.0, 0.0, 0.4, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 3.0]), np.array([1.0, 3.0, -1.0])
+    for g, expected in zip(compiled(*args), gradient(*args), strict=True):
+        np.testing.assert_allclose(g, expected)

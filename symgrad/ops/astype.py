@@ -58,8 +58,10 @@ def _astype(x, dtype):
 
 
 def _spell_astype(node, x):
-    dtype = spell_param(node.aval.dtype)
-    return call(dtype, [x.text]) if node.inputs[0].aval.weak else Code(f"{x.at(ATOM)}.astype({dtype})")
+    dtype = node.aval.dtype
+    if node.inputs[0].aval.weak:  # scalars of NumPy lie in memory as the machine has it
+        return call(spell_param(dtype.newbyteorder("=")), [x.text])
+    return Code(f"{x.at(ATOM)}.astype({spell_param(dtype)})")
 
 
 def _spell_scalar(node, x):

@@ -5,7 +5,7 @@ import numpy as np
 from symgrad.core.axes import lettered
 from symgrad.core.graph import Aval
 from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import same
+from symgrad.core.sizes import Dim, same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.ops.arguments import check_ndim, refuse_given
 from symgrad.ops.define import implements, operator
@@ -37,6 +37,8 @@ def _vjp_interp(g, y, x, xp, fp):
     x, xp, fp = map(_double, (x, xp, fp))
     behind = _first_behind(np.searchsorted(xp, x, side="right"), xp.shape[0])
     low, width = xp[behind - 1], xp[behind] - xp[behind - 1]
+    if isinstance(xp.shape[0], Dim):  # which may be 1, and then there is no line
+        width = np.where(xp[0] < xp[-1], width, 1)
     inside = (xp[0] <= x) & (x <= xp[-1])
     t = np.where(inside, (x - low) / width, x > xp[-1])
     d_x = np.where(inside, g * ((fp[behind] - fp[behind - 1]) / width), 0)

@@ -30,13 +30,17 @@ _OPTION = {
 """The modes of np.pad, each with the argument that it takes and what that is where it is not given."""
 
 
+def _is_several(width):
+    return isinstance(width, (tuple, list)) or (isinstance(width, np.ndarray) and width.ndim > 0)
+
+
 def _widths(width, ndim):
     """(before, after) for each axis from the forms that np.pad takes."""
     if isinstance(width, dict):
         given = {axis_index("pad", axis, ndim): pair for axis, pair in width.items()}
         return tuple(_pair(given.get(i, 0)) for i in range(ndim))
-    items = list(width) if isinstance(width, (tuple, list, np.ndarray)) else [width]
-    if not any(isinstance(item, (tuple, list, np.ndarray)) for item in items):
+    items = list(width) if _is_several(width) else [width]
+    if not any(map(_is_several, items)):
         return (_pair(items),) * ndim
     if len(items) not in (1, ndim):
         raise ShapeError(
@@ -47,7 +51,7 @@ def _widths(width, ndim):
 
 
 def _pair(item):
-    pair = list(item) if isinstance(item, (tuple, list, np.ndarray)) else [item]
+    pair = list(item) if _is_several(item) else [item]
     if len(pair) not in (1, 2):
         raise ShapeError(f"np.pad: {len(pair)} widths for one axis", "Give (before, after).")
     return pair[0], pair[-1]
@@ -118,7 +122,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
         return margins.with_margins(array, widths, margins.statistic(mode, _widths(option, ndim)))
     if mode == "linear_ramp":
         return margins.with_margins(array, widths, margins.ramp(_widths(option, ndim)))
-    if option == "odd":
+    if isinstance(option, str) and option == "odd":
         return margins.with_margins(array, widths, margins.odd(mode))
     if mode == "constant" and (is_traced(option) or not (isinstance(option, (int, float, np.number)) and option == 0)):
         return _pad_with(array, widths, option)
@@ -127,7 +131,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
 
 def _pad_with(x, widths, fill):
     """Pad with given numbers: the margins of a later axis go over those of an earlier one."""
-    values = ((fill, fill),) * len(widths) if is_traced(fill) or np.isscalar(fill) else _widths(fill, len(widths))
+    values = _widths(fill, len(widths))
     like = next(v for v in (x, *(v for pair in values for v in pair)) if is_traced(v))
     if all(np.ndim(v) == 0 and v is values[0][0] for pair in values for v in pair):
         y = np.full(_padded(x.shape, widths), values[0][0], x.dtype, like=like)
