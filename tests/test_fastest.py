@@ -550,6 +550,7 @@ def test_columns_are_written_one_by_one(name):
     for each in (f, lambda x, y: np.sum(np.tanh(f(x, y) @ weights.T) ** 2)):
         assert "axis=1" not in agrees(each, x, y).source
     assert "axis=1" in compiled(f, x[:6], y[:6]).source
+    assert compiled(f, x, y)(x, y).flags.c_contiguous
 
 
 def test_wide_pieces_are_written_row_by_row():

@@ -74,8 +74,12 @@ FOUND = {
     "np.take counts by truths": "return np.take(x, np.array([True, False]), axis=1), np.take(x, x > 0)",
     "the only axis": "return np.maximum.accumulate(x[0], axis=None), np.add.accumulate(x[0], axis=None)",
     "the weights of none": "return np.bincount(np.arange(0), x[0, :0], 2), np.bincount([0, 2, 2], x[0])",
-    "the ends of a ramp are computed": "return np.pad(x[0], (1, 2), mode='linear_ramp', end_values=(5, np.asarray(x[1, 1]))), s",
-    "margins of computed numbers": "return np.pad(x, 2, constant_values=x[0, :2]), np.pad(x[:2], 1, constant_values=x[:2, :2])",
+    "the ends of a ramp are computed": (
+        "return np.pad(x[0], (1, 2), mode='linear_ramp', end_values=(5, np.asarray(x[1, 1]))), s"
+    ),
+    "margins of computed numbers": (
+        "return np.pad(x, 2, constant_values=x[0, :2]), np.pad(x[:2], 1, constant_values=x[:2, :2])"
+    ),
     "margins of an array of numbers": "return np.pad(x, 1, constant_values=np.array([1.0, 2.0])), s",
     "a truth is taken off": "y = x * 1; np.subtract.at(y, [0, 0], True); return y",
 }
