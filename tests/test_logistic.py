@@ -92,6 +92,9 @@ NEGATIVES = {
     "multiple": (lambda x, y: -0.3 * x, lambda x, y: 0.3 * x),
     "quotient": (lambda x, y: -x / y, lambda x, y: x / y),
     "negative of a difference": (lambda x, y: -(x - y), lambda x, y: x - y),
+    "sum": (lambda x, y: x + y, lambda x, y: -y - x),
+    "difference from a negative": (lambda x, y: -x + y, lambda x, y: x - y),
+    "sum in another order": (lambda x, y: -(y + x), lambda x, y: x + y),
 }
 
 
@@ -105,6 +108,12 @@ def test_what_is_the_negative_of_the_other(pair, name, swap):
     x, y = np.random.default_rng(0).normal(size=(2, 600))
     program = as_it_was(lambda x, y: (f(one(x, y)), g(other(x, y))), x, y)
     assert operators(program).count("exp") == 1
+
+
+def test_another_sum_is_something_else():
+    x, y = np.random.default_rng(0).normal(size=(2, 600))
+    program = as_it_was(lambda x, y: (sigmoid(x + y), sigmoid(x - y), softplus(x + 2 * y)), x, y)
+    assert operators(program).count("exp") == 3
 
 
 def test_another_multiple_is_something_else():

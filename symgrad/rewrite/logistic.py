@@ -152,15 +152,23 @@ def sign_and_rest(x: Node) -> tuple[int, Any]:
     if x.op is NEGATIVE:
         sign, rest = sign_and_rest(x.inputs[0])
         return -sign, rest
-    a, b = x.inputs if len(x.inputs) == 2 else (x, x)
-    if x.op is SUBTRACT:
-        return (1, (a, b)) if a.id < b.id else (-1, (b, a))
+    if x.op is ADD or x.op is SUBTRACT:
+        return _sign_and_terms(x)
     if x.op is MULTIPLY:
-        for c, y in ((a, b), (b, a)):
+        for c, y in (x.inputs, x.inputs[::-1]):
             scale = number(c)
             if scale is not None:
                 return (1 if scale > 0 else -1), (abs(scale), y)
     return 1, x
+
+
+def _sign_and_terms(x: Node) -> tuple[int, Any]:
+    """The sign of the term that was there first, and both but for it: ``-a - c`` is the negative of ``a + c``."""
+    terms = [(-1, y.inputs[0]) if y.op is NEGATIVE else (1, y) for y in x.inputs]
+    if x.op is SUBTRACT:
+        terms[1] = -terms[1][0], terms[1][1]
+    (sign, a), (other, b) = sorted(terms, key=lambda term: term[1].id)
+    return sign, (a, sign * other, b)
 
 
 def made(form: Callable[..., Variable], m: Member, first: Member, sign: int) -> Made:
