@@ -238,3 +238,10 @@ def test_products_of_arrays_summed_up(form, shape):
         expected = np.sum(a * b, axis=1)
         np.testing.assert_allclose(runtime._vecdot(a, b), expected, rtol=1e-12, atol=1e-10)
         np.testing.assert_allclose(runtime._vecdot(a, b, out=np.empty(shape[0])), expected, rtol=1e-12, atol=1e-10)
+
+
+def test_few_rows_that_lie_by_columns_are_not_summed_by_blas(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(2, 300)).T
+    expected = np.sum(x * x, axis=1)
+    monkeypatch.setattr(np, "vecdot", None)
+    np.testing.assert_allclose(runtime._vecdot(x, x), expected, rtol=1e-12)

@@ -167,7 +167,7 @@ def _dot(x, y):
 
 def _vecdot(x, y, out=None):
     """``np.vecdot(x, y)``, which calls BLAS for each row: not for many that are short, or not in one piece."""
-    if x.size < 2 * _FEW or (x.shape[-1] >= 32 and x.strides[-1] == y.strides[-1] == x.itemsize):
+    if x.strides[-1] == y.strides[-1] == x.itemsize and (x.size < 2 * _FEW or x.shape[-1] >= 32):
         return np.vecdot(x, y, out=out)
     return np.einsum("...i,...i->...", x, y, out=out)
 
