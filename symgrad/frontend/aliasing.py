@@ -142,7 +142,7 @@ class Memory(Traced):
         if op is index.GET and not self.shape:
             return  # a scalar
         if not base.writes_in_place:
-            self._array = op is not ALIAS  # of a scalar NumPy makes an array
+            self._array = op is not ALIAS and op is not shape.TRANSPOSE  # else NumPy makes an array of a scalar
             return
         self._array = True
         sure = base._sure

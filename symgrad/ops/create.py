@@ -194,7 +194,9 @@ def asarray(new, a, dtype=None, order=None, *, device=None, copy=None):
             )
         return result
     same = (dtype is None or a.dtype == np.dtype(dtype)) and a.aval.weak is False
-    return a if same and not copy else a.astype(a.dtype if dtype is None else dtype)
+    if same and not copy:
+        return a if a.writes_in_place else a.copied(array=True)
+    return a.astype(a.dtype if dtype is None else dtype)
 
 
 def _has_traced(x):

@@ -93,9 +93,8 @@ def _matrix_norm(x, ord, axes, keepdims):
         return NORM(x, tuple(sorted(axes)), keepdims)
     if ord in (1, -1, np.inf, -np.inf):
         summed, chosen = axes if abs(ord) == 1 else axes[::-1]
-        sums = np.sum(np.abs(x), axis=summed, keepdims=True)
-        y = (np.max if ord > 0 else np.min)(sums, axis=chosen, keepdims=True)
-        return y if keepdims else np.squeeze(y, axis=axes)
+        extreme, sums = np.max if ord > 0 else np.min, np.sum(np.abs(x), axis=summed, keepdims=keepdims)
+        return extreme(sums, axis=chosen if keepdims else chosen - (summed < chosen), keepdims=keepdims)
     if ord not in (2, -2, "nuc"):
         raise UnsupportedError(
             f"np.linalg.norm: ord={ord!r} is not the norm of a matrix",
