@@ -180,7 +180,8 @@ class Literal:
         return self._hash
 
     def __repr__(self) -> str:
-        return repr(self.value) if self.weak or self.value.size < 10 else f"<{self.value.dtype}{self.value.shape}>"
+        few = self.weak or self.value.size < 10
+        return " ".join(repr(self.value).split()) if few else f"<{self.value.dtype}{self.value.shape}>"
 
     @property
     def aval(self) -> Aval:
