@@ -56,9 +56,6 @@ def figures(large: int, seconds: float) -> Iterator[tuple[str, float]]:
     yield "FLOP", least(lambda: square @ square, seconds) / 256**3
     short, long = least(lambda: rows + near[:4], seconds), least(lambda: near + near, seconds)
     yield "SHORT_LOOP", (short - long) / (WORDS / 4)
-    narrow = far[: large // 4 * 4].reshape(-1, 4)
-    short, long = least(lambda: narrow + near[:4], seconds), least(lambda: far + far, seconds)
-    yield "FAR_LOOP", (short - long) / (large / 4)
 
 
 def of_operators(seconds: float) -> Iterator[tuple[str, float, float]]:

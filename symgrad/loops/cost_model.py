@@ -11,7 +11,6 @@ from symgrad.analysis.memory_profile import nbytes
 from symgrad.analysis.values import number
 from symgrad.core.graph import Aval, Node, per_node
 from symgrad.core.region import regions_of
-from symgrad.core.shapes import product
 from symgrad.loops import machine
 from symgrad.loops.buffer_allocation import SHORT
 from symgrad.ops.control import SCAN, UNBOUNDED
@@ -26,7 +25,6 @@ FRESH = 4e-9  # for eight bytes of memory that the system gives anew
 KEPT = 64 << 20  # bytes: a program that holds more returns it to the system after each call
 FLOP = 1 / 30e9  # for a multiplication in a product of matrices, on one core
 SHORT_LOOP = 8e-9  # for starting an inner loop
-FAR_LOOP = 15e-9  # where a symbol is the number of rows: there may be more of them than a cache holds
 UNKNOWN_TURNS = 10  # that a loop is reckoned to have that a test ends
 
 
@@ -161,5 +159,4 @@ def _short(node: Node, numbers: Mapping[Node, int]) -> float:
         return 0.0
     last = likely(largest.aval.shape[-1])
     alike = all(n in (1, numbers[largest]) for n in numbers.values())
-    started = SHORT_LOOP if isinstance(product(largest.aval.shape), int) else FAR_LOOP
-    return 0.0 if alike or last >= SHORT else started * numbers[largest] / last
+    return 0.0 if alike or last >= SHORT else SHORT_LOOP * numbers[largest] / last
