@@ -190,3 +190,20 @@ def test_a_derivative_that_is_nan_beside_a_difference_is_wrong():
     with np.errstate(all="ignore"):
         found = sg.compare_grads(lambda x: np.sum(nan(x)), (X,), order=1, modes=("rev",))
     assert [row.right for row in found.rows] == [False]
+
+
+TURNS = [0]
+
+
+def counted(x, steps):
+    for _ in range(steps):
+        TURNS[0] += 1
+        x = x - 0.1 * np.sin(x)
+    return x * x
+
+
+@pytest.mark.parametrize("check", [sg.check_grads, sg.compare_grads])
+def test_loops_are_differentiated_as_loops(check):
+    TURNS[0] = 0
+    check(counted, (1.0, 300), order=1)
+    assert 0 < TURNS[0] % 300 < 50  # values are computed by all turns, of derivatives a few are traced

@@ -712,3 +712,18 @@ def test_random_numbers_are_drawn_in_each_turn_or_not_at_all(new):
     assert sg.compile(f)(1.5) == f(1.5)
     with pytest.raises(sg.errors.UnsupportedError, match="normal draws random numbers in a loop or a branch"):
         sg.compile(f)(1.5, True)
+
+
+def test_what_another_trace_has_left_in_a_list_is_not_carried():
+    turns = [0]
+
+    def f(x):
+        for _ in range(300):
+            turns[0] += 1
+            x = x - 0.1 * np.sin(x)
+        return x * x
+
+    first = sg.grad(f)(1.0)
+    assert sg.compile(lambda x: sg.grad(f)(x))(1.0) == pytest.approx(first, rel=1e-12)
+    turns[0] = 0
+    assert sg.compile(lambda x: sg.grad(f)(x))(1.0) == pytest.approx(first, rel=1e-12)

@@ -614,3 +614,16 @@ def in_a_tuple(x):
 def test_a_list_that_may_be_another_one_is_not_changed(f):
     with pytest.raises(sg.errors.UnsupportedError, match=r"one of several lists or dicts(.*)one of them is changed"):
         sg.grad(f)(3.0)
+
+
+def test_a_list_filled_in_some_turns_meets_no_array_of_a_known_length():
+    def misfit(x, seen):
+        out = []
+        for i in range(200):
+            x = 0.9 * x
+            if i % 10 == 9:
+                out.append(x)
+        return np.sum((np.array(out) - seen) ** 2)
+
+    with pytest.raises(sg.errors.ShapeError, match=r"fill an array of known length, np.zeros\(20\)"):
+        sg.grad(misfit)(1.0, np.arange(20.0))

@@ -7,7 +7,19 @@ import operator
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
-from symgrad.core.sizes import Dim, Shape, Size, agree, difference, is_negative, largest, same, scope_of, smallest
+from symgrad.core.sizes import (
+    Dim,
+    Shape,
+    Size,
+    agree,
+    difference,
+    is_counted,
+    is_negative,
+    largest,
+    same,
+    scope_of,
+    smallest,
+)
 from symgrad.errors import ShapeError
 
 
@@ -116,6 +128,8 @@ def _broadcast_error(a: Size, b: Size, shapes: Sequence[Shape]) -> ShapeError:
         if len(symbols) == 1:
             number = a if isinstance(a, int) else b
             instead = f"Write the number {number} instead of {symbols[0]} in the spec."
+            if is_counted(symbols[0]):
+                instead = f"Only running tells how many there are: fill an array of known length, np.zeros({number})."
     return ShapeError(f"shapes {listed} do not broadcast: {with_value(a)} against {with_value(b)}", instead)
 
 

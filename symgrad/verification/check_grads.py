@@ -12,6 +12,7 @@ from symgrad.core import tree
 from symgrad.core.graph import tracing
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
 from symgrad.frontend.arguments import bind, dotted_paths
+from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.interception import constant
 from symgrad.transforms.differentiation import described
 from symgrad.transforms.gradients import compile
@@ -201,7 +202,8 @@ def _of_floats(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, 
             filled[i] = x
         values = dict(zip(bound.arguments, tree.unflatten(structure, filled), strict=True))
         moved = inspect.BoundArguments(bound.signature, values)
-        return [y for y in tree.flatten(f(*moved.args, **moved.kwargs))[0] if _is_floating(y)]
+        run = f if graph is None else converted(f)  # the derivative of its loops, rather than of their turns
+        return [y for y in tree.flatten(run(*moved.args, **moved.kwargs))[0] if _is_floating(y)]
 
     return flat, [leaves[i] for i in places], [paths[i] for i in places]
 

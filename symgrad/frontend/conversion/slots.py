@@ -66,7 +66,8 @@ class Slot:
     def _leaf(self, x: Any, node: Node | None, bound: bool) -> Leaf:
         if not is_numeric(x):
             return Leaf(x, None, None)
-        node = node or lift(self.graph, x)
+        own = lift(self.graph, x)  # which refuses one that another trace has left in a list
+        node = node or own
         return Leaf(x, node if bound else filler(self.graph, node.aval), node.aval)
 
     @property
