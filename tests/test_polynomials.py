@@ -153,6 +153,16 @@ def test_quotients_keep_their_range(level, exponent):
     np.testing.assert_allclose(hessian, truth, rtol=1e-13)
 
 
+@pytest.mark.parametrize("exponent", [-55, -52, 52, 55])
+@pytest.mark.parametrize("level", [1, 2])
+def test_quotients_keep_their_range_in_higher_derivatives(level, exponent):
+    """The first derivative has one over the divisor, whose third power overflows, or is zero."""
+    x, y = np.array([2.0 * 10.0**exponent]), np.array([10.0**exponent])
+    product = sg.hvp(lambda x, y: np.sum(x / (x * x + y * y) ** 2), optimize=level)(x, y, np.ones(1))
+    s = x * x + y * y
+    np.testing.assert_allclose(product, (24 * (x / s) * x - 12) * (x / s) / s / s, rtol=1e-13)
+
+
 def test_quotients_of_quotients_keep_their_order():
     """One over `u` makes the sum that it is in grow, which is a divisor as `u` is."""
 

@@ -5,7 +5,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.core.graph import Op
-from symgrad.ops.define import TABLE
+from symgrad.ops.define import TABLE, elementwise
 
 LEVELS = pytest.mark.parametrize("level", [0, 1, 2])
 
@@ -107,3 +107,17 @@ def test_an_integer_that_a_branch_begins_anew_stays_one(level):
     found = sg.compile(f, optimize=level)(5.0)
     assert found == f(5.0)
     assert [isinstance(x, (int, np.integer)) for x in found] == [False, True, True]
+
+
+@LEVELS
+def test_a_users_function_is_not_that_of_math_of_its_name(level):
+    def log(x):
+        return np.log(x) / np.log(2.0)
+
+    elementwise(log, lambda y, x: 1 / (x * np.log(2.0)), dtype=lambda *kinds: np.dtype(float))
+    try:
+        value, slope = sg.value_and_grad(lambda x: log(x) * 3.0, optimize=level)(8.0)
+    finally:
+        del TABLE[log]
+    assert value == pytest.approx(9.0)
+    assert slope == pytest.approx(3 / (8 * np.log(2.0)))

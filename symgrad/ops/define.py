@@ -168,7 +168,7 @@ def elementwise(
         spell = prefix_spelling(prefix)
         scalar = scalar or spell
     in_math = function.__name__.replace("arc", "a", 1)
-    if scalar is None and in_math in IN_MATH:
+    if scalar is None and in_math in IN_MATH and getattr(np, function.__name__, None) is function:  # not a user's own
         scalar = f"math.{in_math}"
     op = Op(
         name or display_name(function),

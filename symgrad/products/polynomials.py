@@ -180,17 +180,17 @@ class _Reading:
     def _reordered(self, root: Node, p: Polynomial, origins: Origins) -> Polynomial | None:
         """A polynomial as it may be written, if no part of a product overflows where the whole does not.
 
-        Or if such a part is computed already, as higher derivatives do, which multiply powers; or if much is gained.
-        Factors stand over divisors that grow with them: ``(x / r) * (x / r) / r`` for ``x * x / r**3``.
+        So factors stand over divisors that grow with them: ``(x / r) * (x / r) / r`` for ``x * x / r**3``. Or if such a
+        part is computed already, as higher derivatives do, which multiply powers; or if much is gained.
         """
         terms = [term for term in p.items() if not self._is_plain_product(term[0])]
         if not any(origins.balance_powers(m, numbers=abs(c) != 1) for m, c in terms):
             return p
+        if all(origins.grow_alike(m) for m, _ in terms):
+            return {in_ratios(m, origins.related): c for m, c in p.items()}
         cone = self._needed([root])
         if any(node.op is MULTIPLY and self._multiplies_powers(node, origins) for node in cone):
             return p
-        if all(origins.grow_alike(m) for m, _ in terms):
-            return {in_ratios(m, origins.related): c for m, c in p.items()}
         atoms = {atom for m in p for atom, _ in m}
         least = max(len(atoms), len(p)) - 1  # each takes part in an operation; but for sums that occur twice
         if least * MUCH_LESS > len(cone):
