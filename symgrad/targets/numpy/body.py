@@ -23,7 +23,7 @@ from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.create import FULL, spell_empty
 from symgrad.ops.join import CONCATENATE, STACK
-from symgrad.ops.shape import TRANSPOSE
+from symgrad.ops.products import CROSS
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import ATOM, Code, Name, call, several, spell_number, spell_size
 from symgrad.targets.numpy.expressions import called, is_long_product, is_numpy, with_floats, written_into
@@ -232,7 +232,7 @@ class Body:
         found: dict[Node, tuple[Code, Code]] = {}
         for y in dict.fromkeys(outputs):
             root, code = self.roots[y], self.code(y)
-            turned = y.op is TRANSPOSE and y.inputs[0].op is STACK  # callers get theirs in the order of C
+            turned = root.op is CROSS or (root.op is STACK and y is not root)  # callers get theirs in the order of C
             shared = root in taken or self.is_given(root) or is_read_only(y) or turned
             taken.add(root)
             number = y.aval.weak or (y.op is CONSTANT and y.aval.shape == ())
