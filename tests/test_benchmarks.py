@@ -236,7 +236,7 @@ def test_calls_and_operators_are_counted_once_for_each_time_they_run():
     assert counted(400) - counted(300) == 100 * 3
 
 
-def test_orders_are_short_and_right(monkeypatch):
+def test_orders_are_short_and_right(monkeypatch, usual_sizes):
     monkeypatch.setattr(orders, "REPEATS", 1)
     monkeypatch.setattr(orders, "peers", dict)
     heads, *rows = orders.orders_of(list(orders.FUNCTIONS)[1:2], [4, 2])

@@ -156,7 +156,7 @@ def test_products(f, a, b):
 
 @pytest.mark.parametrize("dtype", [float, F4, complex])
 @pytest.mark.parametrize("shapes", [((3,), (3,)), ((9, 3), (9, 3)), ((9, 3), (1, 3)), ((2, 1, 3), (1, 4, 3))], ids=str)
-def test_vectors_are_crossed_as_numpy_does_it(shapes, dtype):
+def test_vectors_are_crossed_as_numpy_does_it(shapes, dtype, usual_sizes):
     """Bit for bit, however they lie in memory."""
     a, b = draw(*shapes, dtype=dtype)
     for x in (a, np.asfortranarray(a), np.repeat(a, 2, axis=-1)[..., ::2]):
