@@ -35,14 +35,15 @@ def moderate(c: float, most: float) -> bool:
 ONE = Interval(1.0, 1.0)
 
 POLYNOMIAL, ROOT, ALGEBRAIC, STEEP = range(4)
-"""How a value grows with what it is made of: like powers of it, or a root of such; it may vanish; so fast that no power
-makes up for it."""
+"""How a value grows with what it is made of: like powers of it; like a root of such; like these, but it may vanish; or
+so fast that no power makes up for it."""
 
 _SUMS = frozenset({ADD, SUBTRACT, MULTIPLY})
 _ROOTS = frozenset({SQRT, ABSOLUTE, TABLE[np.hypot]})
 
 
 def _growth(node: Node, known: dict[Node, int]) -> int:
+    """The growth of a value, of those that are known of its inputs."""
     op, below = node.op, [known[x] for x in node.inputs]
     most = max(below, default=POLYNOMIAL)
     if not below or op.view or op is NEGATIVE:
@@ -122,7 +123,7 @@ class Origins:
         return bool(self._bits[x] & self._bits[y])
 
     def _share(self, factors: Iterable[Hashable]) -> bool:
-        """Whether several are."""
+        """Whether several are made of one array."""
         seen = 0
         for x in dict.fromkeys(factors):
             if seen & self._bits[x]:
