@@ -442,5 +442,5 @@ def _items(nodes: Sequence[Node]) -> dict[Node, dict[int, Node]]:
 
 def _begins_with(node: Node, x: Node) -> bool:
     """Whether an array is what an assignment or a loop starts from, and nothing else to it."""
-    starts = loop_of(node).starts if node.op is SCAN else node.inputs[: node.op.assigns]
+    starts = loop_of(node).starts if node.op is SCAN else node.inputs[:1] if node.op.assigns else ()
     return 0 < starts.count(x) == node.inputs.count(x)
