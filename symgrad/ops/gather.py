@@ -13,7 +13,7 @@ from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.spellings import may_be_small
-from symgrad.spelling import ATOM, Code
+from symgrad.spelling import ATOM, Code, Name
 
 
 @implements(np.take)
@@ -86,7 +86,7 @@ def _rows_and_columns(node, a, indices):
     if dict(node.params)["axis"] != 1 or len(width) != 1 or not may_be_small(node) or node.inputs[0].aval.shape[0] != n:
         return None
     if not isinstance(n, int):  # a size that only shapes mention has no name in the program
-        if not a.text.isidentifier():
+        if not isinstance(a, Name):
             return None
         n = f"len({a.text})"
     return Code(f"{a.at(ATOM)}[np.arange({n})[:, None], {indices.text}]")
