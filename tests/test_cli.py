@@ -1,6 +1,8 @@
 """The command ``symgrad``: what its help says, errors and exit codes."""
 
+import contextlib
 import inspect
+import io
 import json
 import os
 import re
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.cli import COMMANDS, parser
+from symgrad.cli import COMMANDS, main, parser
 from symgrad.cli.peers import PEERS
 from symgrad.cli.shapes import annotation_spec, call_of, parse_entries
 from symgrad.errors import ArgumentError
@@ -111,7 +113,10 @@ def test_the_command_and_the_module_are_the_same():
         text=True,
         cwd=ROOT,
     )
-    assert done.returncode == 0 and done.stderr == ""
+    assert done.returncode == 0
+    assert [
+        x for x in done.stderr.splitlines() if not x.startswith("symgrad: ")
+    ] == []  # a slow machine says what it does
     assert "def loss_grad(w, X, y):" in done.stdout
     assert 'symgrad = "symgrad.cli:main"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -496,6 +501,47 @@ def test_colour_only_at_a_terminal(monkeypatch):
     assert paint("no", "red", Terminal()) == "\x1b[31mno\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
     assert paint("no", "red", Terminal()) == "no"
+
+
+def test_a_mistyped_command_is_named(capsys):
+    assert main(["chekc", "model.py:loss"]) == 2
+    assert capsys.readouterr().err.endswith("Did you mean 'check'?\n")
+    assert main(["check", "model.py:loss", "--mode", "fwdd"]) == 2
+    assert capsys.readouterr().err.endswith("Did you mean 'fwd'?\n")
+    assert main(["zzz"]) == 2 and "Did you mean" not in capsys.readouterr().err
+
+
+def test_a_shell_is_told_what_could_stand_there(tmp_path):
+    pytest.importorskip("argcomplete")
+    answers = tmp_path / "answers"
+    for typed, expected in (("symgrad ch", "check"), ("symgrad grad model.py:loss --hess", "--hessian")):
+        asked = {"_ARGCOMPLETE": "1", "COMP_LINE": typed, "COMP_POINT": str(len(typed)), "COMP_TYPE": "9"}
+        asked["_ARGCOMPLETE_STDOUT_FILENAME"] = str(answers)
+        subprocess.run([sys.executable, "-m", "symgrad"], cwd=ROOT, env={**os.environ, **asked}, check=False)
+        assert answers.read_text().strip() == expected
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.usefixtures("usual_sizes")
+def test_a_terminal_shows_the_runtime_folded(folder):
+    def printed(*flags, to):
+        with contextlib.redirect_stdout(to):
+            assert main(["grad", "models.py:cost", "--optimize", "2", *flags]) == 0
+        return to.getvalue()
+
+    (folder / "models.py").write_text(
+        "import numpy as np\ndef cost(c: 'float64[20, 3]', x: 'float64[n, 3]'):\n"
+        "    return np.sum(np.min(np.sum((x[:, None] - c) ** 2, axis=2), axis=1))\n"
+    )
+    whole = printed(to=io.StringIO())
+    assert "def _rows_of_block" in whole and printed("--full", to=Terminal()) == whole
+    folded = printed(to=Terminal())
+    assert re.search(r"\n# \+ \d+ lines of runtime; --full shows them, -o saves the module\n$", folded)
+    assert whole.startswith(folded[: folded.rindex("\n\n\n#")])
 
 
 def test_options_stand_before_or_behind_the_command(folder):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 import traceback
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from typing import NoReturn
 
 from symgrad.cli import bench, check, diff, explain, grad, graph, info, sync, verify
 from symgrad.cli.common import EXIT_CODES, add_general
 from symgrad.cli.failures import failure_of
-from symgrad.cli.output import paint
+from symgrad.cli.output import messages, paint
+from symgrad.core.text import did_you_mean
 from symgrad.core.version import VERSION
 
 COMMANDS = (grad, graph, check, bench, explain, diff, sync, verify, info)
@@ -23,12 +26,18 @@ FINE, FAILED, WRONG, INTERRUPTED, CLOSED = 0, 1, 2, 130, 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the code to exit with."""
     sys.stdout = sys.stdout or io.StringIO()  # None where whoever runs the command has closed it
+    whole = parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand here
+        import argcomplete
+
+        argcomplete.autocomplete(whole)
     try:
-        options = parser().parse_args(argv)
+        options = whole.parse_args(argv)
     except SystemExit as ended:  # after --help, --version or a message about usage
         return int(ended.code or 0)
     try:
-        code = int(options.run(options))
+        with messages():
+            code = int(options.run(options))
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -46,9 +55,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG
 
 
-def parser() -> ArgumentParser:
+class Parser(ArgumentParser):
+    """A parser whose errors name what a mistyped word looks like."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        hint = did_you_mean(found[1], re.findall(r"[\w-]+", found[2]), "") if found else ""
+        super().error(f"{message}\n{hint}" if hint else message)
+
+
+def parser() -> Parser:
     """The parser of all commands."""
-    whole = ArgumentParser(
+    whole = Parser(
         prog="symgrad",
         description="Derivatives of plain NumPy functions, as NumPy source.",
         epilog=f"symgrad COMMAND --help says more, with examples.\n{EXIT_CODES}",

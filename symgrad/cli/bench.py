@@ -48,7 +48,7 @@ def _run(options: Namespace) -> int:
         raise ArgumentError(f"--against {', '.join(sorted(unknown))}", f"The packages are {', '.join(PEERS)}.")
     if options.rounds < 1:
         raise ArgumentError(f"--rounds {options.rounds}", "It is a number from 1 on.")
-    with progress() as say:
+    with progress(f"measuring {options.target}") as say:
         rows = [_measured(options, parse_sizes(text), against, say) for text in options.size or [""]]
     write(options, _table(rows), {"target": options.target, "kind": options.kind, "rows": rows})
     return 0 if all(row["agree"] for row in rows) else 1
@@ -72,7 +72,7 @@ def _measured(options: Namespace, sizes: Mapping[str, int], against: list[str], 
     with np.errstate(all="ignore"):
         ours = contestants["symgrad"]()
         agree = [_close(ours, contestants[name]()) for name in against]
-        seconds = _medians(contestants, options.rounds, lambda i: say(f"{shapes}: round {i} of {options.rounds}"))
+        seconds = _medians(contestants, options.rounds, lambda i: say(f"{shapes}, round {i} of {options.rounds}"))
     return {"arguments": shapes, "compile": compiling, "seconds": seconds, "agree": all(agree)}
 
 

@@ -28,12 +28,15 @@ def _add(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> int:
-    f = load_function(options.target)
     modes = ("fwd", "rev") if options.mode == "both" else (options.mode,)
     wrt = None if options.wrt is None else one_or_more([x.strip() for x in options.wrt.split(",")])
-    with in_context(**compiler_options(options)), progress() as say, np.errstate(all="ignore"):
+    chosen = in_context(**compiler_options(options))
+    with chosen, progress(f"checking {options.target}") as say, np.errstate(all="ignore"):
+        say("reading the model")
+        f = load_function(options.target)
+        say("making numbers")
         call = with_numbers(f, call_of(f, entries_of(options)), parse_sizes(options.size))
-        say(f"comparing derivatives of {options.target}")
+        say("comparing derivatives")
         found = compare_grads(f, call.args, options.order, modes, kwargs=call.kwargs, wrt=wrt, entries=options.entries)
     text = str(found)
     for word, colour in (("WRONG", "red"), (" cannot tell ", "yellow"), (" right ", "green")):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from symgrad.cli.kinds import Derivative
+from symgrad.cli.output import progress
 from symgrad.cli.shapes import Call, Entries, arrays_in, parse_entries
 from symgrad.compiler.compiled import Compiled
 from symgrad.compiler.function import Function
@@ -137,15 +138,19 @@ class Asked(NamedTuple):
 
     @classmethod
     def by(cls, options: Namespace) -> Asked:
-        function, derivative = load_function(options.target), derivative_of(options)
+        derivative = derivative_of(options)
+        with progress(f"reading {options.target}"):
+            function = load_function(options.target)
         made = derivative.of(function, **compiler_options(options))
         return cls(function, made, derivative.call(function, entries_of(options)))
 
     def compiled(self) -> Compiled:
-        return self.derivative.compile(*self.call.args, **self.call.kwargs)
+        with progress(f"compiling {self.derivative.__name__}"):
+            return self.derivative.compile(*self.call.args, **self.call.kwargs)
 
     def traced(self) -> Program:
-        return self.derivative.trace(*self.call.args, **self.call.kwargs)
+        with progress(f"tracing {self.derivative.__name__}"):
+            return self.derivative.trace(*self.call.args, **self.call.kwargs)
 
 
 def entries_of(options: Namespace) -> Entries:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
+
+from symgrad.core.progress import at_terminal, logger, work
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34}
 
@@ -25,18 +28,29 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
 
 
+PATIENCE = 0.5  # seconds that a command takes in silence
+
+
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """A function that says what is being done, on a line of standard error; silent without a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
+def progress(what: str, steps: int | None = None) -> Iterator[Callable[[str], None]]:
+    """A function that says which step of a work begins: see `symgrad.core.progress`."""
+    with work(what, steps, PATIENCE) as going_on:
+        yield going_on.step
+
+
+@contextlib.contextmanager
+def messages() -> Iterator[None]:
+    """Write what the logger says on standard error, a line each, where no terminal shows it."""
+    if at_terminal() or sys.stderr is None:
+        yield
         return
-
-    def say(text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
-
+    log, handler = logger(), logging.StreamHandler(sys.stderr)  # which flushes
+    handler.setFormatter(logging.Formatter("symgrad: %(message)s"))
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
     try:
-        yield say
+        yield
     finally:
-        say("")
+        log.setLevel(level)
+        log.removeHandler(handler)

@@ -41,6 +41,8 @@ class Kept(NamedTuple):
 
 def find_project(folder: Path) -> Path:
     """The ``pyproject.toml`` of a folder or of the nearest one above it that lists gradients."""
+    if not folder.is_dir():
+        raise ArgumentError(f"there is no folder {str(folder)!r}", f"Give the folder of a {FILE}.")
     folder = folder.resolve()
     for home in (folder, *folder.parents):
         path = home / FILE

@@ -62,7 +62,7 @@ def _run(options: Namespace) -> int:
     path = find_project(Path(options.project))
     found = kept_by(path)
     states = []
-    with progress() as say:
+    with progress("checking" if options.check else "writing", len(found)) as say:
         for kept in found:
             say(f"{kept.target}: {kept.function}")
             states.append(_guarded(kept, checked if options.check else partial(synced, force=options.force)))

@@ -1,0 +1,171 @@
+"""Progress of long work: a line at a terminal, and messages of the logger ``symgrad``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from importlib.util import find_spec
+from threading import Lock, Timer
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from symgrad.core.text import duration, visible
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+PATIENCE = 2.0  # seconds that a compilation takes in silence
+OFTEN = 1.0  # seconds between two messages of one work
+
+
+class Work:
+    """Work that takes its time: what it is, how many steps it has, and at which it is.
+
+    It says nothing before it has taken `patience` seconds, by default `PATIENCE`. Then it shows a line at a terminal,
+    where the time goes on while a step takes long, and elsewhere it writes a message at its steps.
+    """
+
+    def __init__(self, what: str, steps: int | None = None, patience: float | None = None) -> None:
+        self.what, self.steps, self.done, self.at = visible(what), steps, 0, ""
+        self.start = perf_counter()
+        self._lock, self._begun, self._over, self._said = Lock(), False, False, float("-inf")
+        patience = PATIENCE if patience is None else patience
+        self._timer = Timer(patience, self._begin)
+        self._timer.daemon = True
+        if patience <= 0:
+            self._begin()
+            return
+        with suppress(RuntimeError):  # no threads here, or no more of them
+            self._timer.start()
+
+    def __str__(self) -> str:
+        at = f": {self.at}" if self.at else ""
+        count = f", {self.done} of {self.steps}" if self.steps else ""
+        return f"{self.what}{at}{count}"
+
+    @property
+    def seconds(self) -> float:
+        return perf_counter() - self.start
+
+    def step(self, at: str) -> None:
+        """Begin the next step."""
+        self.done, self.at = self.done + 1, visible(at)
+        if self._begun:
+            self._show()
+
+    def end(self) -> None:
+        """Show nothing more."""
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+            _terminal.remove(self)
+        if self._begun and not at_terminal():
+            logger().info("%s: done in %s", self.what, duration(self.seconds))
+        elif "logging" in sys.modules:  # of whoever wants to see all
+            logger().debug("%s: done in %s", self.what, duration(self.seconds))
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._show()
+
+    def _show(self) -> None:
+        with self._lock:
+            if self._over:
+                return
+            if at_terminal():
+                _terminal.update(self)
+            elif perf_counter() - self._said >= OFTEN:
+                self._said = perf_counter()
+                logger().info("%s, %s", str(self), duration(self.seconds))
+
+
+_compilation: ContextVar[Work | None] = ContextVar("compilation", default=None)
+
+
+@contextmanager
+def work(what: str, steps: int | None = None, patience: float | None = None) -> Iterator[Work]:
+    """Say how far this work has come, should it take longer than `patience` seconds, by default `PATIENCE`."""
+    begun = Work(what, steps, patience)
+    try:
+        yield begun
+    finally:
+        begun.end()
+
+
+@contextmanager
+def compilation(of: str, stages: int) -> Iterator[None]:
+    """Say how far a compilation has come; `step` begins its stages."""
+    with work(f"compiling {of}", stages) as going_on:
+        token = _compilation.set(going_on)
+        try:
+            yield
+        finally:
+            _compilation.reset(token)
+
+
+def step(at: str) -> None:
+    """Begin the next stage of the compilation, if one goes on."""
+    going_on = _compilation.get()
+    if going_on is not None:
+        going_on.step(at)
+
+
+def logger() -> Logger:
+    """Return the logger ``symgrad``, which writes nothing unless the program wants it."""
+    import logging  # slow to import
+
+    found = logging.getLogger("symgrad")
+    if not found.handlers:
+        found.addHandler(logging.NullHandler())
+    return found
+
+
+def at_terminal() -> bool:
+    """Whether a person sees standard error, and rich is there to draw."""
+    stream = sys.stderr
+    seen = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+    return bool(seen and find_spec("rich"))
+
+
+class _Terminal:
+    """The lines of all work that goes on, at the end of the terminal."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._progress: Any = None
+        self._lines: dict[Work, Any] = {}
+
+    def update(self, of: Work) -> None:
+        with self._lock:
+            if self._progress is None:
+                self._progress = _live()
+                self._progress.start()
+            if of not in self._lines:
+                self._lines[of] = self._progress.add_task(str(of))
+                self._progress.tasks[-1].start_time -= of.seconds
+            self._progress.update(self._lines[of], description=str(of))
+
+    def remove(self, of: Work) -> None:
+        with self._lock:
+            line = self._lines.pop(of, None)
+            if line is None or self._progress is None:
+                return
+            self._progress.remove_task(line)
+            if not self._lines:
+                self._progress.stop()
+                self._progress = None
+
+
+def _live() -> Any:
+    """Lines that rich draws, with a sign of life and the time, and that are gone at the end."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+
+
+_terminal = _Terminal()

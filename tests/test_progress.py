@@ -1,0 +1,105 @@
+"""Long work says how far it has come: to a person at a terminal, to a program by the logger, and else nothing."""
+
+from __future__ import annotations
+
+import io
+import logging
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.core import progress
+from symgrad.core.progress import Work, work
+from tests.commands import run
+
+ROOT = Path(__file__).parent.parent
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def said(caplog):
+    return [record.getMessage().rpartition(",")[0] for record in caplog.records if record.levelno == logging.INFO]
+
+
+def test_short_work_is_silent(caplog):
+    caplog.set_level(logging.INFO, "symgrad")
+    with work("short") as going_on:
+        going_on.step("one")
+    assert caplog.records == []
+
+
+def test_long_work_says_its_steps_and_its_end(caplog, monkeypatch):
+    monkeypatch.setattr(progress, "OFTEN", 0.0)
+    caplog.set_level(logging.INFO, "symgrad")
+    with work("long", 2, patience=0.0) as going_on:
+        going_on.step("one")
+        going_on.step("two\n")
+    assert said(caplog) == ["long, 0 of 2", "long: one, 1 of 2", "long: two\\n, 2 of 2", ""]
+    assert caplog.records[-1].getMessage().startswith("long: done in ")
+
+
+def test_work_that_is_silent_too_long_is_heard_without_a_step(caplog):
+    caplog.set_level(logging.INFO, "symgrad")
+    heard = threading.Event()
+    caplog.handler.addFilter(lambda record: heard.set() or True)
+    with work("stuck", patience=0.001):
+        assert heard.wait(60)
+
+
+@pytest.mark.parametrize("optimize", [0, 1, 2])
+def test_a_compilation_has_as_many_steps_as_it_says(optimize, monkeypatch):
+    found = []
+    monkeypatch.setattr(Work, "end", lambda self, end=Work.end: (found.append(self), end(self)))
+    sg.grad(lambda x: np.sum(np.tanh(x))).compile("float64[n]", optimize=optimize)
+    tracing, compiling = found
+    assert (tracing.what, compiling.what) == ("tracing function_grad", "compiling function_grad")
+    assert compiling.done == compiling.steps > 2
+
+
+def test_all_compilations_are_told_to_who_wants_to_see_them(caplog):
+    caplog.set_level(logging.DEBUG, "symgrad")
+    sg.grad(np.sin).compile(0.0)
+    assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
+        "tracing sin_grad",
+        "compiling sin_grad",
+    ]
+
+
+def test_a_program_that_did_not_ask_hears_nothing():
+    silent = "from symgrad.core import progress; progress.PATIENCE = 0.0"
+    code = f"{silent}; import numpy as np, symgrad as sg; sg.grad(np.sin)(0.0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == done.stderr == ""
+
+
+def test_a_terminal_has_a_line_while_work_goes_on(monkeypatch):
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with work("outer", 2, patience=0.0) as outer:
+        outer.step("[first]")
+        with work("inner", patience=0.0):
+            pass
+    shown = sys.stderr.getvalue()
+    assert "outer: [first], 1 of 2" in shown and "inner" in shown
+    assert progress._terminal._progress is None
+
+
+def test_a_command_says_in_a_pipe_what_it_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "OFTEN", 0.0)
+    (tmp_path / "slow.py").write_text("import numpy as np\ndef cube(x: 'float64[2]'):\n    return np.sum(x**3)\n")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("check", "slow.py:cube", "--order", "1", patience=0.0)
+    lines = err.splitlines()
+    assert code == 0 and lines[1].startswith("symgrad: checking slow.py:cube: reading the model, ")
+    assert lines[-1].startswith("symgrad: checking slow.py:cube: done in ")
+    assert "checking" not in out
+    assert {type(handler) for handler in logging.getLogger("symgrad").handlers} == {logging.NullHandler}

@@ -1,0 +1,29 @@
+"""What a type checker knows of a user's program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from symgrad.core.options import NAMES, Chosen
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_mypy_finds_no_error_in_a_page_of_code_and_knows_the_results(request):
+    cache = request.config.cache.mkdir("mypy")  # kept between runs: the first one takes half a minute
+    arguments = ["--strict", "--follow-imports=silent", "--config-file=", f"--cache-dir={cache}", "tests/typed/page.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_options_have_types():
+    assert set(Chosen.__annotations__) == NAMES
