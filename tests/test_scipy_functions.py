@@ -137,6 +137,33 @@ def test_outside_of_a_spline():
     np.testing.assert_array_equal(np.isnan(sg.compile(lambda x: raising(x))(np.array([-1.0, 3.0, 8.0]))), [1, 0, 1])
 
 
+@pytest.mark.parametrize("kind", ["nearest", "nearest-up", "previous", "next", "zero"])
+def test_steps_between_points(kind):
+    places = np.array([-1.0, 0.0, 0.2, 0.35, 1.1, 1.5, 2.25, 6.9, 7.0, 8.0])
+    for spline in (
+        interpolate.interp1d(X, Y, kind, axis=0, bounds_error=False, fill_value=(1.0, 2.0)),
+        interpolate.interp1d(X, Y.T, kind, fill_value="extrapolate"),
+    ):
+        check_close(lambda x, spline=spline: spline(x), places)
+        check_close(lambda x, spline=spline: spline(x), PLACES)
+    assert not sg.grad(lambda x: np.sum(spline(x)))(PLACES).any()
+
+
+@pytest.mark.parametrize("kind", ["linear", "nearest", "previous", "quadratic", "cubic"])
+def test_interpolation_of_traced_values(kind):
+    backwards = X[::-1].copy()
+
+    def f(x, y):
+        along = interpolate.interp1d(X, y.T, kind, fill_value="extrapolate")
+        filled = interpolate.interp1d(backwards, y, kind, axis=0, bounds_error=False, fill_value=(0.5, 2.0))
+        return along(x) + np.moveaxis(filled(x), -1, 0) + along([0.3, 2.0, 6.5]).sum()
+
+    check_close(lambda y: f(PLACES, y), Y)
+    check_close(f, PLACES, Y)
+    smooth = () if kind in ("nearest", "previous") else (PLACES,)
+    check_derivatives(f if smooth else lambda y: f(PLACES, y), *smooth, Y, order=1, rtol=1e-4, atol=1e-6)
+
+
 def test_a_spline_leaves_nothing_of_scipy_in_the_program():
     spline = SPLINES["cubic"]
     source = sg.grad(lambda x: np.sum(spline(x) ** 2)).source("float64[n]")
@@ -195,7 +222,11 @@ def test_sparse_matrices_are_kept_beside_a_saved_module(level, tmp_path):
         (lambda x: signal.convolve(x, x[0]), ShapeError, "scipy.signal.convolve: arrays of 2 and 1 dimensions"),
         (lambda x: signal.convolve(x[:2], x[:, :2], "valid"), ShapeError, "neither of which contains the other"),
         (lambda x: signal.convolve2d(x, x, boundary="wrap"), UnsupportedError, "convolve2d: the argument boundary="),
-        (lambda x: interpolate.interp1d(X, Y[:, 0], kind="nearest")(x), UnsupportedError, "interp1d of kind 'nearest'"),
+        (
+            lambda x: interpolate.interp1d(x[0], x[0])(x),
+            UnsupportedError,
+            "interp1d at traced points",
+        ),
         (lambda x: sparse.csr_array(DENSE) @ x, ShapeError, "a matrix of shape (5, 4) @ float64[3, 4] does not"),
     ],
 )

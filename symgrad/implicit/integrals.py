@@ -14,6 +14,7 @@ from symgrad.derivatives.custom import custom_vjp
 from symgrad.errors import ShapeError
 from symgrad.frontend.control import while_loop
 from symgrad.implicit.vectors import Array, as_vector, precision, pulled, traced
+from symgrad.ops.operands import is_traced
 from symgrad.transforms.batches import vmap
 
 Integrand = Callable[..., Array]
@@ -104,7 +105,7 @@ class _Goal(NamedTuple):
 
 def _finite(a: Any, b: Any, f: Callable[..., Any]) -> tuple[Any, Any, Callable[..., Any]]:
     """The same integral over an interval with ends that are finite."""
-    low, high = (type(x) in (float, np.float64) and math.isinf(x) for x in (a, b))
+    low, high = (not is_traced(x) and isinstance(x, float) and math.isinf(x) for x in (a, b))
     if not low and not high:
         return a, b, f
     if low and high:

@@ -106,8 +106,9 @@ def root(f: Callable[..., Any], x0: Any, *args: Any, tol: float | None = None, m
     >>> import numpy as np, symgrad as sg
     >>> def f(x, a):
     ...     return x**3 - a
-    >>> sg.value_and_grad(lambda a: sg.root(f, 1.0, a))(8.0)
-    (np.float64(2.0), np.float64(0.08333333333333333))
+    >>> value, slope = sg.value_and_grad(lambda a: sg.root(f, 1.0, a))(8.0)
+    >>> print(f"{value:.6f} {slope:.6f}")
+    2.000000 0.083333
     """
     v0, back = as_unknown(x0, "x0 of sg.root")
     residual, outside = closure_convert(lambda v: like(v, f(back(v), *args), "the function of sg.root"), v0)

@@ -73,6 +73,19 @@ def putmask(a, mask, values):
     a[...] = np.where(mask, values if np.shape(values) == a.shape else np.reshape(values, ()), a)
 
 
+@implements(np.place)
+def place(arr, mask, vals):
+    """A single number goes wherever the mask is true; of several the mask must say where before the program runs."""
+    _own_array("place", arr)
+    mask, vals = as_input(mask), np.ravel(as_input(vals))
+    if np.size(vals) == 1:
+        arr[...] = np.where(np.reshape(mask, arr.shape), vals[0], arr)
+        return
+    places = np.flatnonzero(mask)
+    if places.shape[0]:
+        np.put(arr, places, vals)
+
+
 @implements(np.fill_diagonal)
 def fill_diagonal(a, val, wrap=False):
     refuse_given("fill_diagonal", wrap=bool(wrap))

@@ -8,6 +8,7 @@ import numpy as np
 from symgrad.core.graph import INPUT, is_view
 from symgrad.errors import ArgumentError, UnsupportedError
 from symgrad.ops.arguments import UNSET, refuse, refuse_given
+from symgrad.ops.branch_distances import difference
 from symgrad.ops.define import elementwise, implements
 from symgrad.ops.dtypes import result_dtype
 from symgrad.ops.elementwise import scalar
@@ -27,6 +28,7 @@ MAXIMUM = elementwise(
     commutes=True,
     scalar="a if a > b or a != a else b",
     interval=lambda x, y: x.maximum(y),
+    branch_distance=difference,
     nanoseconds=0.5,
     cheap=True,
 )
@@ -36,11 +38,20 @@ MINIMUM = elementwise(
     commutes=True,
     scalar="a if a < b or a != a else b",
     interval=lambda x, y: x.minimum(y),
+    branch_distance=difference,
     nanoseconds=0.5,
     cheap=True,
 )
-elementwise(np.fmax, lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x))))
-elementwise(np.fmin, lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x))))
+elementwise(
+    np.fmax,
+    lambda z, x, y: (_takes(z, x, y, (x >= y) | np.isnan(y)), _takes(z, y, x, (y >= x) | np.isnan(x))),
+    branch_distance=difference,
+)
+elementwise(
+    np.fmin,
+    lambda z, x, y: (_takes(z, x, y, (x <= y) | np.isnan(y)), _takes(z, y, x, (y <= x) | np.isnan(x))),
+    branch_distance=difference,
+)
 
 
 def _clip_partials(z, x, low, high):
@@ -70,6 +81,7 @@ CLIP = elementwise(
     quick=_clip_in_two,
     scalar="d if (d := a if a > b or a != a else b) < c or d != d else c",
     interval=lambda x, low, high: x.maximum(low).minimum(high),
+    branch_distance=lambda x, low, high: (difference(x, low), difference(x, high)),
     nanoseconds=0.4,
     out=True,
 )
@@ -166,7 +178,7 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     if copy or not x.writes_in_place:
         return y
     x[...] = y
-    return x
+    return x if x.shape else y
 
 
 def _numbers_for_nans(x, nan, posinf, neginf):

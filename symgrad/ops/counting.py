@@ -8,6 +8,7 @@ from symgrad.core.shapes import broadcast_shapes, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.arguments import check_ndim, refuse
+from symgrad.ops.branch_distances import from_bins
 from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input
@@ -95,6 +96,7 @@ DIGITIZE = operator(
     np.digitize,
     arrays=2,
     infer=lambda x, bins, right=False: Aval(x.shape, _INTEGER),
+    branch_distance=lambda x, bins, right=False: from_bins(bins, x),
     signature=lettered("...,_->..."),
 )
 
@@ -120,6 +122,7 @@ ISIN = operator(
         element.shape, np.dtype(bool)
     ),
     batch=_batch_isin,
+    branch_distance=lambda x, among, **_: from_bins(among, x),
     signature=lambda y, x, among, **_: lettered(f"...,{'_' * among.ndim}->...")(y, x, among),
 )
 implements("in1d")(lambda ar1, ar2, *args, **kwargs: ISIN(np.ravel(as_input(ar1)), ar2, *args, **kwargs))

@@ -35,7 +35,7 @@ def creates(*functions):
 
 
 def _check(function, order, device=None):
-    if order not in ("C", "K", "A", None):
+    if order not in ("C", "F", "K", "A", None):
         refuse(function, "order")
     if device not in (None, "cpu"):
         refuse(function, "device")
@@ -111,13 +111,19 @@ def as_length(n):
 @creates(np.zeros, np.empty)
 def zeros(new, shape, dtype=float, order="C", *, device=None):
     _check("zeros", order, device)
-    return new(FULL, 0.0, shape=as_shape(shape), dtype=np.dtype(dtype))
+    return _laid_out(new(FULL, 0.0, shape=as_shape(shape), dtype=np.dtype(dtype)), order)
+
+
+def _laid_out(array, order):
+    """An array that was just made, in C's order or in Fortran's."""
+    array.lay_out("F" if order == "F" else "C")
+    return array
 
 
 @creates(np.ones)
 def ones(new, shape, dtype=None, order="C", *, device=None):
     _check("ones", order, device)
-    return new(FULL, 1.0, shape=as_shape(shape), dtype=np.dtype(dtype))
+    return _laid_out(new(FULL, 1.0, shape=as_shape(shape), dtype=np.dtype(dtype)), order)
 
 
 @creates(np.full)
@@ -129,9 +135,9 @@ def full(new, shape, fill_value, dtype=None, order="C", *, device=None):
     if isinstance(value, Dim) or np.ndim(value) == 0:
         if type(value) in (bool, int) and value in (0, 1):
             value = float(value)  # the same node as zeros and ones
-        return new(FULL, value, shape=sizes, dtype=dtype)
+        return _laid_out(new(FULL, value, shape=sizes, dtype=dtype), order)
     rows = array(new, value, dtype=dtype)
-    return rows if same_shape(rows.shape, sizes) else np.copy(np.broadcast_to(rows, sizes))
+    return _laid_out(rows if same_shape(rows.shape, sizes) else np.copy(np.broadcast_to(rows, sizes)), order)
 
 
 def _dtype_of(x):
@@ -158,45 +164,131 @@ def ones_like(new, a, dtype=None, order="K", subok=True, shape=None, *, device=N
 def full_like(new, a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
     _check("full_like", order, device)
     result = full(new, *_like(a, shape, None)[:1], fill_value, _like(a, shape, dtype)[1])
-    if is_traced(a) and order in ("K", "A"):
-        result.laid_out_as(a)
+    if shape is None or order in ("C", "F"):
+        result.lay_out(_order_of_copy(a, order))
     return result
+
+
+def _order_of_copy(a, order):
+    """The order in which NumPy lays out a copy of an array."""
+    if is_traced(a):
+        return a.order_of_copy(order or "K")
+    return _order_of(np.copy(a, order or "K"))
+
+
+def _order_of(array):
+    return "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else ""
 
 
 # ---- arrays of what is there
 
 
+def copy_mode(copy):
+    """Return `copy` of ``np.array`` as True, False, or None; NumPy has names for these, which have no truth."""
+    return {"ALWAYS": True, "NEVER": False, "IF_NEEDED": None}.get(getattr(copy, "name", ""), copy)
+
+
 @creates(np.array)
 def array(new, object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     _check("array", order)
-    dtype = None if dtype is None else np.dtype(dtype)
-    if _has_traced(object):
-        if dtype is not None and dtype.kind not in "biufc":
-            raise UnsupportedError(f"np.array: traced values in an array of dtype {dtype}", "Keep them in a list.")
-        result = _gathered(new, object)
-        result = result.copied(array=True) if dtype is None or result.dtype == dtype else result.astype(dtype)
-    else:
-        result = new(CONSTANT, value=Literal(np.array(_concrete(object), dtype)))
+    copy = copy_mode(copy)
+    result = (
+        _copied(new, object, dtype, order) if copy or not is_traced(object) else _as_it_is(object, dtype, order, copy)
+    )
     missing = ndmin - result.ndim
     return np.reshape(result, (*(1,) * missing, *result.shape)) if missing > 0 else result
 
 
-@creates(np.asarray, np.asanyarray, np.ascontiguousarray)
+def _copied(new, x, dtype, order):
+    """An array of numbers, of arrays, or of lists of them."""
+    dtype = None if dtype is None else np.dtype(dtype)
+    if not _has_traced(x):
+        value = np.array(_concrete(x), dtype, order=order or "K")
+        result = new(CONSTANT, value=Literal(value))
+        result.lay_out(_order_of(value))
+        return result
+    if dtype is not None and dtype.kind not in "biufc":
+        raise UnsupportedError(f"np.array: traced values in an array of dtype {dtype}", "Keep them in a list.")
+    result = _gathered(new, x)
+    same = dtype is None or result.dtype == dtype
+    return result.copied(order or "K", array=True) if same else result.astype(dtype, order or "K")
+
+
+def _as_it_is(x, dtype, order, copy):
+    """A traced array itself where it has the dtype and the order, else a copy; with copy=False there is to be none."""
+    same = (dtype is None or x.dtype == np.dtype(dtype)) and not x.aval.weak
+    result = (
+        x.or_copy("K" if order == "A" else order, _PERHAPS.format("np.asarray"))
+        if same
+        else x.astype(dtype or x.dtype, order or "K")
+    )
+    if copy is False and result is not x:
+        raise UnsupportedError(
+            "np.array or np.asarray: copy=False of an array that has to be copied, or may have to be",
+            "Write copy=None, which copies where that is necessary.",
+        )
+    result.as_array(True)
+    return result
+
+
+_PERHAPS = "{} may give another name of"
+
+
+@creates(np.asarray, np.asanyarray)
 def asarray(new, a, dtype=None, order=None, *, device=None, copy=None):
     _check("asarray", order, device)
-    if copy is False:
-        refuse("asarray", "copy")
-    if not is_traced(a):
-        result = array(new, a, dtype)
-        if isinstance(a, np.ndarray) and not copy:
-            result.locked = (
-                "np.asarray gives an array that exists before the program runs: writing into it would change it"
-            )
-        return result
-    same = (dtype is None or a.dtype == np.dtype(dtype)) and a.aval.weak is False
-    if same and not copy:
-        return a if a.writes_in_place else a.copied(array=True)
-    return a.astype(a.dtype if dtype is None else dtype)
+    copy = copy_mode(copy)
+    if is_traced(a) and not copy:
+        return _as_it_is(a, dtype, order, copy)
+    result = _copied(new, a, dtype, order)
+    if isinstance(a, np.ndarray) and not is_traced(a) and not copy:
+        result.locked = "np.asarray gives an array that exists before the program runs: writing into it would change it"
+    return result
+
+
+@creates(np.ascontiguousarray)
+def ascontiguousarray(new, a, dtype=None):
+    return np.atleast_1d(asarray(new, a, dtype, "C"))
+
+
+@creates(np.asfortranarray)
+def asfortranarray(new, a, dtype=None):
+    return np.atleast_1d(asarray(new, a, dtype, "F"))
+
+
+@creates(np.asarray_chkfinite)
+def asarray_chkfinite(new, a, dtype=None, order=None):
+    x = asarray(new, a, dtype, order)
+    if x.dtype.kind in "fc" and not np.all(np.isfinite(x)):  # which is known of constants alone
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
+@creates(np.require)
+def require(new, a, dtype=None, requirements=None):
+    wanted = {_REQUIREMENTS.get(str(x).upper()) for x in [requirements or ()] for x in x}
+    if None in wanted or wanted >= {"C", "F"}:
+        refuse("require", "requirements")
+    x = asarray(new, a, dtype, "F" if "F" in wanted else "C" if "C" in wanted else "A")
+    if "W" in wanted and x.locked and not x.owner.locked:  # a view that cannot be written into
+        return x.copied("A", array=True)
+    if "O" not in wanted:
+        return x
+    result = x.copied("A", array=True)
+    if x.owner is x:  # of NumPy's functions some give a view of what nobody else has
+        result.may_be(x, _PERHAPS.format("np.require"))
+    return result
+
+
+_REQUIREMENTS = {
+    **dict.fromkeys(("C", "C_CONTIGUOUS", "CONTIGUOUS"), "C"),
+    **dict.fromkeys(("F", "F_CONTIGUOUS", "FORTRAN"), "F"),
+    **dict.fromkeys(("A", "ALIGNED"), "A"),
+    **dict.fromkeys(("W", "WRITEABLE"), "W"),
+    **dict.fromkeys(("O", "OWNDATA"), "O"),
+    **dict.fromkeys(("E", "ENSUREARRAY"), "E"),
+}
+"""What an array is required to be, by the names that NumPy takes."""
 
 
 def _has_traced(x):

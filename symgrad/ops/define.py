@@ -20,7 +20,14 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import canonical, refuse
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.operands import Array, as_input
-from symgrad.ops.spellings import DIVISIONS, infix_of_floats, infix_spelling, prefix_spelling, scalar_call
+from symgrad.ops.spellings import (
+    DIVISIONS,
+    infix_of_floats,
+    infix_spelling,
+    prefix_of_numbers,
+    prefix_spelling,
+    scalar_call,
+)
 from symgrad.spelling import Code
 
 TABLE: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -165,8 +172,8 @@ def elementwise(
         spell = infix_spelling(infix, display_name(function))
         scalar = scalar or infix_of_floats(infix)
     if prefix is not None:
-        spell = prefix_spelling(prefix)
-        scalar = scalar or spell
+        spell = prefix_spelling(prefix, display_name(function))
+        scalar = scalar or prefix_of_numbers(prefix)
     in_math = function.__name__.replace("arc", "a", 1)
     if scalar is None and in_math in IN_MATH and getattr(np, function.__name__, None) is function:  # not a user's own
         scalar = f"math.{in_math}"
@@ -315,7 +322,9 @@ def operator(
     **facts
         What else the scheduler may know of its time and its memory, `nanoseconds` and `out` for instance: the fields of
         `Op` that have these headings. And `interval`, in which the numbers of the result lie: a pair ``(low, high)``,
-        or a function of the `Interval` of each input, such as ``lambda x, y: x + y``.
+        or a function of the `Interval` of each input, such as ``lambda x, y: x + y``. And `branch_distance`, of an
+        operator that is defined piece by piece: ``branch_distance(*inputs, **params)`` gives an array, or several,
+        whose sign changes where another piece begins, such as ``lambda x: x`` of the absolute value.
 
     Returns
     -------

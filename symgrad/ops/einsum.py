@@ -199,7 +199,7 @@ def einsum(*operands, optimize=False, dtype=None, order="K", casting="safe"):
     rest = [(x, term) for x, term in zip(xs, terms, strict=True) if term]
     y = _contract(*zip(*rest, strict=True), out, bool(optimize)) if rest else None
     for x in scalars:
-        y = x if y is None else np.multiply(x, y)
+        y = x[()] if y is None else np.multiply(x, y)
     return y
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from symgrad.core.graph import CONSTANT
+from symgrad.ops.branch_distances import first_input, quotient_from_integer
 from symgrad.ops.define import elementwise, flat
 from symgrad.ops.dtypes import result_dtype
 from symgrad.ops.operands import is_traced, known_number
@@ -27,6 +28,8 @@ def scalar(number, dtype):
 
 def _scalar_power(node, x, y):
     """Of a negative base Python's ** would be complex where the exponent is no integer; math.pow raises."""
+    if node.aval.dtype.kind == "i":  # which a float does not hold from 2**53 on
+        return infix("**", x, y)
     n = node.inputs[1].constant
     if n is None or not math.isfinite(n) or n != int(n):
         return spelled("math.pow", [x.text, y.text])
@@ -77,12 +80,31 @@ DIVIDE = elementwise(
     nanoseconds=0.5,
     elided=True,
 )
-elementwise(np.floor_divide, flat, infix="//", domain=(REAL, POSITIVE), elided=True)
 elementwise(
-    np.remainder, lambda z, x, y: (1, -(x // y)), infix="%", singular=True, domain=(REAL, POSITIVE), elided=True
+    np.floor_divide,
+    flat,
+    infix="//",
+    domain=(REAL, POSITIVE),
+    branch_distance=quotient_from_integer,
+    elided=True,
+)
+elementwise(
+    np.remainder,
+    lambda z, x, y: (1, -(x // y)),
+    infix="%",
+    singular=True,
+    domain=(REAL, POSITIVE),
+    branch_distance=quotient_from_integer,
+    elided=True,
 )
 # x / y may round up to an integer that fmod, which is exact, has not reached
-elementwise(np.fmod, lambda z, x, y: (1, -np.rint((x - z) / y)), singular=True, domain=(REAL, POSITIVE))
+elementwise(
+    np.fmod,
+    lambda z, x, y: (1, -np.rint((x - z) / y)),
+    singular=True,
+    domain=(REAL, POSITIVE),
+    branch_distance=quotient_from_integer,
+)
 POWER = elementwise(
     np.power,
     power_partials,
@@ -116,18 +138,33 @@ SQRT = elementwise(
 )
 elementwise(np.cbrt, lambda y, x: 1 / (3 * y * y), singular=True, domain=POSITIVE, nanoseconds=13.0)
 ABSOLUTE = elementwise(
-    np.absolute, lambda y, x: np.sign(x), keeps_weak=True, spell=_spell_absolute, scalar="abs", interval=abs, cheap=True
+    np.absolute,
+    lambda y, x: np.sign(x),
+    keeps_weak=True,
+    spell=_spell_absolute,
+    scalar="abs",
+    interval=abs,
+    branch_distance=first_input,
+    cheap=True,
 )
-elementwise(np.fabs, lambda y, x: np.sign(x))
+elementwise(np.fabs, lambda y, x: np.sign(x), branch_distance=first_input)
 # its loop branches: in place it takes five times as long where signs are mixed
-elementwise(np.sign, flat, scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0", interval=(-1, 1), slow_in_place=True)
+elementwise(
+    np.sign,
+    flat,
+    scalar="1.0 if a > 0 else -1.0 if a < 0 else a + 0.0",
+    interval=(-1, 1),
+    branch_distance=first_input,
+    slow_in_place=True,
+)
 elementwise(
     np.heaviside,
     lambda z, x, h: (None, np.where(x == 0, 1.0, 0)),
     scalar="1.0 if a > 0 else 0.0 if a < 0 else b if a == 0 else a",
+    branch_distance=first_input,
     nanoseconds=2.0,
 )
-elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None))
+elementwise(np.copysign, lambda z, x, y: (np.sign(x) * np.copysign(1.0, y), None), branch_distance=lambda x, y: y)
 
 
 def _hypot_partials(z, x, y):

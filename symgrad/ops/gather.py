@@ -154,6 +154,12 @@ def _data_dependent(function):
     return UnsupportedError(fact.format(f"np.{function}"), instead)
 
 
-refuses(*_DATA_DEPENDENT, np.nonzero, np.flatnonzero, np.argwhere, np.place, np.trim_zeros)
+refuses(*_DATA_DEPENDENT, np.nonzero, np.flatnonzero, np.argwhere, np.trim_zeros)
 refuses(*_DATA_DEPENDENT, np.unique, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values)
 refuses(*_DATA_DEPENDENT, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d)
+refuses(
+    "{} needs the bytes of an array, which has none before the program runs",
+    "Give the array itself, or np.asarray of it.",
+    np.frombuffer,
+    np.from_dlpack,
+)

@@ -81,6 +81,13 @@ def _signature_get(y, x, *arrays, key):
     return matched(y, (x, *arrays), [whole, *(range(-a.ndim, 0) for a in arrays)], selected)
 
 
+def _spell_get(node, x, *arrays):
+    key = spell_key(dict(node.params)["key"], arrays)
+    if not node.inputs[0].aval.shape:  # an argument may be Python's number
+        return Code(f"np.asarray({x.text})[{key}]")
+    return Code(f"{x.at(ATOM)}[{key}]")
+
+
 GET = operator(
     lambda x, *arrays, key: x[decode(key, arrays)],
     name="index",
@@ -89,7 +96,7 @@ GET = operator(
     infer=lambda x, *arrays, key: Aval(indexed_shape(x.shape, key, arrays), x.dtype),
     vjp=_vjp_get,
     batch=_batch_get,
-    spell=lambda node, x, *arrays: Code(f"{x.at(ATOM)}[{spell_key(dict(node.params)['key'], arrays)}]"),
+    spell=_spell_get,
     signature=_signature_get,
     axes={"key": _longer_key},
     places=1,
@@ -116,6 +123,11 @@ def get(x, key):
     ):  # no scalar, but an array of no dimensions that is a view
         return np.reshape(GET(x, key=_kept_axis(encoded)), ())
     return y
+
+
+def picks_first(node):
+    """Whether index arrays stand first in a key: then NumPy lays out the result in C's order."""
+    return isinstance(dict(node.params)["key"][0], Slot)
 
 
 def _whole_view(x, key, has_ellipsis):

@@ -8,6 +8,7 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.ops.arguments import check_ndim, refuse_given
+from symgrad.ops.branch_distances import from_bins
 from symgrad.ops.define import implements, operator
 from symgrad.ops.operands import as_input, is_traced
 
@@ -81,6 +82,7 @@ INTERP = operator(
     np.interp,
     arrays=3,
     infer=_infer_interp,
+    branch_distance=lambda x, xp, fp: from_bins(xp, x),
     vjp=_vjp_interp,
     batch=_batch_interp,
     signature=lettered("...,_,_->..."),
@@ -115,7 +117,7 @@ def polyval(p, x):
 def _coefficients(function, *polynomials):
     for p in polynomials:
         check_ndim(f"np.{function}: a polynomial", p, 0, 1, "Write p.ravel().")
-    return [np.ravel(as_input(p)) for p in polynomials]
+    return [np.atleast_1d(as_input(p)) for p in polynomials]
 
 
 def _aligned(function, p, q):

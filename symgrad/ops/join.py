@@ -143,7 +143,7 @@ def stack(arrays, axis=0, out=None, **options):
     return STACK(arrays, axis, out, **options)
 
 
-@implements(np.vstack)
+@implements(np.vstack, "row_stack")
 def vstack(tup, *, dtype=None, casting="same_kind"):
     return np.concatenate([np.atleast_2d(as_input(x)) for x in tup], 0, dtype=dtype, casting=casting)
 
@@ -168,7 +168,8 @@ def column_stack(tup):
 @implements(np.block)
 def block(arrays):
     depth, ndim = _nesting(arrays)
-    return _joined(arrays, depth, max(depth, ndim))
+    joined = _joined(arrays, depth, max(depth, ndim))
+    return joined if depth else np.copy(joined, "C")
 
 
 def _nesting(arrays):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ Array = Any  # an ndarray, a NumPy or Python scalar, or a Variable: rules do not
 def is_traced(x: Any) -> bool:
     """Whether `x` is a Variable."""
     return isinstance(x, Traced)
+
+
+def reads_traced(x: Any) -> bool:
+    """Whether a function has a Variable in its closure."""
+    cells = (x.__closure__ or ()) if type(x) is FunctionType else ()
+    return any(cell != CellType() and is_traced(cell.cell_contents) for cell in cells)
 
 
 ARRAYS = (np.ndarray, np.generic)

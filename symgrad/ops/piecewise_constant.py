@@ -8,15 +8,20 @@ from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
+from symgrad.ops.branch_distances import difference, first_input, from_half, from_integer
 from symgrad.ops.define import elementwise, flat, implements, operator
 from symgrad.ops.operands import as_input
-from symgrad.ops.spellings import connective_of_floats, connective_spelling
+from symgrad.ops.spellings import connective_of_floats, connective_spelling, prefix_of_numbers
 from symgrad.spelling import Truth, call, not_, tested
 
 
 def _scalar_not(node, x):
-    """~True is -2."""
     return not_(x)
+
+
+def _scalar_invert(node, x):
+    """``not x`` of a boolean, as Python's ~True is -2; the bits of an integer."""
+    return not_(x) if node.aval.dtype.kind == "b" else prefix_of_numbers("~")(node, x)
 
 
 def _not(node, x):
@@ -26,21 +31,23 @@ def _not(node, x):
 
 for ufunc, symbol in (
     (np.less, "<"), (np.less_equal, "<="), (np.greater, ">"), (np.greater_equal, ">="), (np.equal, "=="),
-    (np.not_equal, "!="), (np.bitwise_and, "&"), (np.bitwise_or, "|"), (np.bitwise_xor, "^"), (np.left_shift, "<<"),
-    (np.right_shift, ">>"),
+    (np.not_equal, "!="),
 ):  # fmt: skip
-    elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!=", "&", "|", "^"))
-for ufunc, scalar_form in (
-    (np.logical_xor, "bool(a) != bool(b)"), (np.signbit, "math.copysign(1.0, a) < 0"),
-    *[
-        (ufunc, f"math.copysign({form}(a), a) if abs(a) < 1e16 else a")  # larger ones are integers
-        for ufunc, form in (
-            (np.floor, "math.floor"), (np.ceil, "math.ceil"), (np.trunc, "math.trunc"), (np.rint, "round"),
-        )
-    ],
-    *[(ufunc, None) for ufunc in (np.isnan, np.isfinite, np.isinf, np.gcd, np.lcm, np.bitwise_count, np.spacing)],
+    elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("==", "!="), branch_distance=difference)
+for ufunc, symbol in (
+    (np.bitwise_and, "&"), (np.bitwise_or, "|"), (np.bitwise_xor, "^"), (np.left_shift, "<<"), (np.right_shift, ">>"),
 ):  # fmt: skip
-    elementwise(ufunc, flat, scalar=scalar_form)
+    elementwise(ufunc, flat, infix=symbol, commutes=symbol in ("&", "|", "^"))
+for ufunc, form, distance in (
+    (np.floor, "math.floor", from_integer), (np.ceil, "math.ceil", from_integer),
+    (np.trunc, "math.trunc", from_integer), (np.rint, "round", from_half),
+):  # fmt: skip
+    rounds = f"math.copysign({form}(a), a) if abs(a) < 1e16 else a"  # larger ones are integers
+    elementwise(ufunc, flat, scalar=rounds, branch_distance=distance)
+elementwise(np.signbit, flat, scalar="math.copysign(1.0, a) < 0", branch_distance=first_input)
+elementwise(np.logical_xor, flat, scalar="bool(a) != bool(b)")
+for ufunc in (np.isnan, np.isfinite, np.isinf, np.gcd, np.lcm, np.bitwise_count, np.spacing):
+    elementwise(ufunc, flat)
 for ufunc, word in ((np.logical_and, "and"), (np.logical_or, "or")):
     spelled = connective_spelling(word, ufunc.__name__)
     elementwise(ufunc, flat, spell=spelled, scalar=connective_of_floats(word))
@@ -50,6 +57,7 @@ ROUND = operator(
     np.round,
     infer=lambda x, decimals=0: Aval(x.shape, np.dtype(np.float16) if x.dtype == bool else x.dtype),
     vjp=lambda g, y, x, decimals: (None,),
+    branch_distance=lambda x, decimals=0: from_half(x * 10.0**decimals),
     signature=aligned,
 )
 
@@ -112,4 +120,4 @@ def _comparable(m, n):
     return same(m, n) or (isinstance(m, int) and isinstance(n, int))
 
 
-elementwise(np.invert, flat, prefix="~", scalar=_scalar_not)
+elementwise(np.invert, flat, prefix="~", scalar=_scalar_invert)

@@ -8,6 +8,7 @@ from symgrad.core.shapes import key_along, product, same_shape
 from symgrad.core.sizes import same
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import UNSET, axis_tuple
+from symgrad.ops.branch_distances import from_others
 from symgrad.ops.define import TABLE, implements
 from symgrad.ops.dtypes import ufunc_dtypes
 from symgrad.ops.operands import as_input
@@ -178,7 +179,8 @@ _NOTHING = "zero-size array to reduction operation {} which has no identity"
 def _extreme(function, ufunc, worst, **facts):
     """Define a reduction by an extreme; `worst` gives what never is one."""
     empty = _NOTHING.format(ufunc.__name__)
-    op = reduction(function, _to_the_tied, dtype=lambda dtype: dtype, empty=empty, combine=ufunc, **facts)
+    facts |= {"empty": empty, "combine": ufunc, "branch_distance": from_others(function)}
+    op = reduction(function, _to_the_tied, dtype=lambda dtype: dtype, **facts)
     with_signature(function, op, fill=worst, combine=ufunc, identity=False)
     return op
 
@@ -209,7 +211,8 @@ def _place(function):
 
     quick = as_method if hasattr(np.ndarray, name) else None
     empty = f"attempt to get {name} of an empty sequence"
-    op = reduction(function, None, dtype=lambda dtype: _INTEGER, batch=batch, empty=empty, quick=quick)
+    facts = {"batch": batch, "empty": empty, "quick": quick, "branch_distance": from_others(function)}
+    op = reduction(function, None, dtype=lambda dtype: _INTEGER, **facts)
 
     @implements(function)
     def call(a, axis=None, out=None, *, keepdims=UNSET):

@@ -81,26 +81,44 @@ RESHAPE = operator(
 def reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
     if newshape is not None:
         refuse("reshape", "newshape")
-    if copy is False:
-        refuse("reshape", "copy")
     a = as_input(a)
+    order = _known_order("reshape", a, order)
     if order == "F":
         sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-        return np.transpose(np.reshape(np.transpose(a), tuple(sizes)[::-1]))
-    if order not in ("C", None):
-        refuse("reshape", "order")
+        return np.transpose(np.reshape(np.transpose(a), tuple(sizes)[::-1], copy=copy))
     (a,), params = _bind_reshape(a, shape)
     result = a if same_shape(params["shape"], a.shape) and a.shape else RESHAPE(a, **params)
+    if copy is False and is_traced(a) and not a.is_seen_in(result):
+        raise UnsupportedError(
+            "np.reshape: copy=False of an array that has to be copied, or may have to be", "Leave copy= out."
+        )
     return np.copy(result) if copy else result
+
+
+def _known_order(function, a, order):
+    """C's or Fortran's order, of which "A" and "K" are the one that an array has."""
+    if order in ("C", "F", None):
+        return order
+    contiguous = [each for each in "CF" if is_traced(a) and a.is_contiguous(each)]
+    if order not in ("A", "K") or not (
+        contiguous or not is_traced(a) or (order == "A" and a.is_contiguous("F") is False)
+    ):
+        refuse(function, "order")
+    return contiguous[0] if contiguous else "C"
 
 
 @implements(np.ravel)
 def ravel(a, order="C"):
-    if order not in ("C", "F"):
-        refuse("ravel", "order")
-    a = np.transpose(a) if order == "F" else a
+    a = as_input(a)
+    a = np.transpose(a) if _known_order("ravel", a, order) == "F" else a
     flat = np.reshape(a, -1)
-    return np.copy(flat) if is_traced(a) and a.contiguous is False else flat  # where reshape may still give a view
+    contiguous = is_traced(a) and a.is_contiguous()
+    if not is_traced(a) or contiguous or (contiguous is None and not a.is_seen_in(flat)):
+        return flat
+    copy = np.copy(flat)  # where reshape may still give a view
+    if contiguous is None:
+        copy.may_be(a, "np.ravel may give a view of")
+    return copy
 
 
 @implements(np.squeeze)
@@ -276,6 +294,8 @@ BROADCAST_TO = operator(
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*args, subok=False):
     arrays = [as_input(a) for a in args]
+    traced = next(filter(is_traced, arrays))
+    arrays = [a if is_traced(a) else np.asarray(a, like=traced) for a in arrays]
     shape = broadcast_shapes(*map(np.shape, arrays))
     return tuple(a if same_shape(np.shape(a), shape) else np.broadcast_to(a, shape) for a in arrays)
 

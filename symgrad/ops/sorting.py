@@ -8,6 +8,7 @@ from symgrad.core.axes import ALONG_AXIS, lettered
 from symgrad.core.graph import Aval
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import check_ndim, flat_or_axis, refuse_given
+from symgrad.ops.branch_distances import between_neighbours, from_bins
 from symgrad.ops.define import implements, operator
 from symgrad.ops.index_expressions import known_value
 from symgrad.ops.operands import as_input
@@ -38,6 +39,7 @@ ARGSORT = operator(
     bind=_bind_argsort,
     spell=_spell_argsort,
     quick=as_method,
+    branch_distance=between_neighbours,
     **ALONG_AXIS,
 )
 
@@ -103,6 +105,7 @@ ARGPARTITION = operator(
     infer=lambda a, kth, axis: Aval(a.shape, np.dtype(np.intp)),
     bind=_bind_argpartition,
     spell=_spell_argpartition,
+    branch_distance=between_neighbours,
     **ALONG_AXIS,
 )
 
@@ -120,6 +123,7 @@ SEARCHSORTED = operator(
     np.searchsorted,
     arrays=2,
     infer=lambda a, v, side="left": Aval(v.shape, np.dtype(np.intp)),
+    branch_distance=lambda a, v, side="left": from_bins(a, v),
     signature=lettered("_,...->..."),
 )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from symgrad.core.graph import Node
+import numpy as np
+
+from symgrad.core.graph import CONSTANT, Aval, Node
 from symgrad.core.sizes import Dim, is_rows
 from symgrad.spelling import (
     ATOM,
@@ -33,7 +35,7 @@ DIVISIONS = ("/", "//", "%")
 
 def infix_spelling(symbol: str, name: str) -> Callable[..., Code]:
     def spell(node: Node, a: Code, b: Code) -> Code:
-        if all(x.aval.weak for x in node.inputs) and (not node.aval.weak or (symbol in DIVISIONS and b.text == "0")):
+        if _is_pythons(node) and (not node.aval.weak or (symbol in DIVISIONS and b.text == "0")):
             code = call(f"np.{name}", [a.text, b.text])  # Python's x > 0 is a bool, whose ~ is -2; its 1 / 0 raises
             is_truth = node.aval.dtype == bool
             return Truth(code.text, test=spell_infix(symbol, a, b)) if is_truth else code
@@ -79,8 +81,25 @@ def connective_of_floats(word: str) -> Callable[..., Code]:
     return spell
 
 
-def prefix_spelling(symbol: str) -> Callable[..., Code]:
+def prefix_spelling(symbol: str, name: str) -> Callable[..., Code]:
+    def spell(node: Node, x: Code) -> Code:
+        if _is_pythons(node) and not node.aval.weak:
+            return call(f"np.{name}", [x.text])  # Python's ~True is -2
+        return prefix_of_numbers(symbol)(node, x)
+
+    return spell
+
+
+def prefix_of_numbers(symbol: str) -> Callable[..., Code]:
     return lambda node, x: negative(x) if symbol == "-" else Code(f"{symbol}{x.at(POWER)}", UNARY)
+
+
+def _is_pythons(node: Node) -> bool:
+    """Whether Python alone computes what an operator writes: beside its numbers, a boolean constant is its own."""
+    return all(x.aval.weak or (x.op is CONSTANT and x.aval == Aval((), _BOOL)) for x in node.inputs)
+
+
+_BOOL = np.dtype(bool)
 
 
 # ---- quick spellings

@@ -13,7 +13,11 @@ _ENTRIES = {
     "special": ("special", "softmax"),
     "linalg": ("linalg",),
     "stats": ("special", "linalg", "stats", "multivariate"),
-    "signal": ("signal",),
+    "signal": ("signal", "recursive"),
+    "integrate": ("symgrad.implicit.solve_ivp",),  # written with what stands above operators
+    "ndimage": ("ndimage",),
+    "spatial.distance": ("distance",),
+    "spatial.transform": ("rotation",),
     "interpolate": ("interpolate",),
     "sparse": ("sparse",),
 }
@@ -44,9 +48,9 @@ def load(codes: Iterable[CodeType] = ()) -> None:
     """
     names = [set(code.co_names) for code in codes]
     for name in _ENTRIES:
-        if any(f"scipy.{name}" in own or {"scipy", name} <= own for own in names):
+        if any(f"scipy.{name}" in own or {"scipy", *name.split(".")} <= own for own in names):
             with suppress(ImportError):
                 import_module(f"scipy.{name}")
     for name in [name for name in _ENTRIES if f"scipy.{name}" in sys.modules]:
         for own in _ENTRIES[name]:
-            import_module(f"symgrad.ops.scipy.{own}")
+            import_module(own if "." in own else f"symgrad.ops.scipy.{own}")

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
+from symgrad.ops.scipy.table import near_zero
+
 LOG2, LOG_PI = float(np.log(2.0)), float(np.log(np.pi))
 LOG_SQRT_2PI = float(np.log(2 * np.pi)) / 2
 LOG_SQRT_HALF_PI = float(np.log(np.pi / 2)) / 2
@@ -38,9 +40,10 @@ class Distribution(NamedTuple):
     ppf: Callable[..., Any] | None = None
     low: Any = -np.inf  # the support, or how the shapes give it
     high: Any = np.inf
-    interior: float | None = None  # in the support whatever the shapes: for formulas that are not defined outside of it
+    interior: Any = None  # in the support, or how the shapes give it: for formulas that are not defined outside of it
     valid: Callable[..., Any] = _positive  # which shapes there can be
-    open: bool = False  # whether the density ends in 0 at the lower end of the support, which does not belong to it
+    open: bool = False  # whether the density ends in 0 at the ends of the support, which do not belong to it
+    masked: bool = False  # whether what cannot be gives NaN in the place of the result, else in that of the shapes
 
 
 DISTRIBUTIONS: dict[type, Distribution] = {}
@@ -53,6 +56,16 @@ def _add(distribution, *args, **facts):
 def _by_log_sf(log_sf):
     """Of a probability that decays, all by the logarithm of what is left."""
     return {"cdf": lambda *at: -np.expm1(log_sf(*at)), "sf": lambda *at: np.exp(log_sf(*at)), "log_sf": log_sf}
+
+
+def with_ends(ppf, low, high):
+    """Quantiles whose formula holds between 0 and 1 alone: there they are the ends of the support."""
+
+    def formula(q, *shapes):
+        inner = ppf(np.where((q == 0) | (q == 1), 0.5, q), *shapes)
+        return np.where(q == 0, low(*shapes), np.where(q == 1, high(*shapes), inner))
+
+    return formula
 
 
 _FROM_0 = {"low": 0.0, "interior": 1.0}
@@ -155,6 +168,7 @@ _add(
     sf=lambda z, a: special.gammaincc(a, z),
     **_FROM_0,
 )
+DISTRIBUTIONS[type(stats.erlang)] = DISTRIBUTIONS[type(stats.gamma)]
 _add(
     stats.chi2,
     lambda z, df: special.xlogy(df / 2 - 1, z) - z / 2 - special.gammaln(df / 2) - LOG2 / 2 * df,
@@ -220,6 +234,28 @@ _add(
     **_FROM_0,
 )
 _add(
+    stats.geninvgauss,
+    lambda z, p, b: (p - 1) * np.log(z) - b * np.square(z - 1) / (2 * z) - np.log(special.kve(p, b)) - LOG2,
+    valid=lambda p, b: (p == p) & (b > 0),
+    open=True,
+    masked=True,
+    **_FROM_0,
+)
+
+
+def _generalised_hyperbolic(z, p, a, b):
+    root, slope = np.hypot(1.0, z), np.sqrt((a - b) * (a + b))
+    bessel = np.log(special.kve(p - 0.5, a * root) / special.kve(p, slope)) - a * root + slope
+    return p * np.log(slope / a) + 0.5 * np.log(a) - LOG_SQRT_2PI + (p - 0.5) * np.log(root) + b * z + bessel
+
+
+_add(
+    stats.genhyperbolic,
+    _generalised_hyperbolic,
+    valid=lambda p, a, b: np.abs(b) < a,
+    masked=True,
+)
+_add(
     stats.f,
     lambda z, m, n: (
         m / 2 * np.log(m)
@@ -231,6 +267,66 @@ _add(
     cdf=lambda z, m, n: special.betainc(m / 2, n / 2, 1 / (1 + n / (m * z))),
     sf=lambda z, m, n: special.betainc(n / 2, m / 2, n / (n + m * z)),
     **_FROM_0,
+)
+
+# ---- continuous, on intervals that a shape opens: all functions are analytic in it, also where it is 0
+
+_LOG1P = [(-1) ** k / (k + 1) for k in range(24)]
+
+
+def _log1p_ratio(t):
+    """log(1 + t) / t"""
+    near, series = near_zero(t, _LOG1P, 0.15)
+    t = np.where(near, 1.0, t)
+    return np.where(near, series, np.log1p(t) / t)
+
+
+def _extreme_scale(z, c):
+    """What is exponential where z has an extreme value distribution: its logarithm."""
+    return -z * _log1p_ratio(-c * z)
+
+
+def _end_of(c, sign):
+    """Where 1 + c z vanishes, if that is an end on this side."""
+    bounded = sign * c < 0
+    return np.where(bounded, -1 / np.where(bounded, c, 1.0), sign * np.inf)
+
+
+def _log_extreme_density(z, c):
+    """At an end of the support the exponential, which is infinite there, outweighs all else."""
+    s = _extreme_scale(z, c)
+    beyond = s > 709.0
+    s = np.where(beyond, 0.0, s)
+    return np.where(beyond, -np.inf, (1 - c) * s - np.exp(s))
+
+
+_add(
+    stats.genextreme,
+    _log_extreme_density,
+    cdf=lambda z, c: np.exp(-np.exp(_extreme_scale(z, c))),
+    sf=lambda z, c: -np.expm1(-np.exp(_extreme_scale(z, c))),
+    log_cdf=lambda z, c: -np.exp(_extreme_scale(z, c)),
+    ppf=with_ends(
+        lambda q, c: -np.log(-np.log(q)) * special.exprel(c * np.log(-np.log(q))),
+        lambda c: _end_of(-c, -1),
+        lambda c: _end_of(-c, 1),
+    ),
+    low=lambda c: _end_of(-c, -1),
+    high=lambda c: _end_of(-c, 1),
+    interior=0.0,
+    valid=lambda c: np.isfinite(c),
+)
+_add(
+    stats.genpareto,
+    lambda z, c: -(c + 1) * z * _log1p_ratio(c * z),
+    ppf=with_ends(
+        lambda q, c: -np.log1p(-q) * special.exprel(-c * np.log1p(-q)), lambda c: 0.0, lambda c: _end_of(c, 1)
+    ),
+    low=0.0,
+    high=lambda c: _end_of(c, 1),
+    interior=0.0,
+    valid=lambda c: np.isfinite(c),
+    **_by_log_sf(lambda z, c: -z * _log1p_ratio(c * z)),
 )
 
 # ---- continuous, on other intervals
@@ -345,6 +441,15 @@ _add(
     sf=lambda k, n, p: special.betainc(np.floor(k) + 1, n, 1 - p),
     valid=lambda n, p: (n > 0) & (p > 0) & (p <= 1),
     **_COUNTS,
+)
+_add(
+    stats.skellam,
+    lambda k, m, n: (
+        k / 2 * np.log(m / n)
+        - np.square(np.sqrt(m) - np.sqrt(n))
+        + np.log(special.ive(np.abs(k), 2 * np.sqrt(m) * np.sqrt(n)))
+    ),
+    masked=True,
 )
 _add(
     stats.geom,

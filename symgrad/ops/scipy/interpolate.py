@@ -122,20 +122,67 @@ def _interp1d(self, x):
         y = self._y.reshape(len(self.x), *self._y_extra_shape)
         rise = np.diff(y, axis=0) / np.diff(self.x).reshape(-1, *(1,) * (y.ndim - 1))
         breaks, powers = self.x, np.stack([y[:-1], rise])
-    elif hasattr(self, "_spline") and self._spline is not None:
+    elif getattr(self, "_spline", None) is not None and self._spline.k:
         t, c = self._spline._t, self._spline._c
         breaks, powers = _pieces(t, c.reshape(len(c), *self._y_extra_shape), self._spline.k)
     else:
-        raise UnsupportedError(f"{PACKAGE}.interp1d of kind {self._kind!r} is not supported", "Write np.searchsorted.")
-    y = _evaluated(breaks, powers, x, self._y_axis, True)
-    if self._extrapolate:
-        return y
-    rest = len(self._y_extra_shape)
-    if self._y_axis != 0 and rest:
-        raise UnsupportedError(
-            f"{PACKAGE}.interp1d along axis {self._y_axis} with a fill_value is not supported",
-            "Write axis=0, or fill_value='extrapolate'.",
-        )
-    x = np.reshape(x, (*x.shape, *(1,) * rest))
-    y = np.where(x < breaks[0], self._fill_value_below, y)
-    return np.where(x > breaks[-1], self._fill_value_above, y)
+        return _filled(self, x, _step(self, x), _ends(self))
+    return _filled(self, x, _evaluated(breaks, powers, x, 0, True), _ends(self))
+
+
+def _ends(self):
+    """What stands below and above the points; None where the first and the last piece go on."""
+    return None if self._extrapolate else (self._fill_value_below, self._fill_value_above)
+
+
+def _step(self, x):
+    """The value of one of the points beside a place."""
+    if self._kind.startswith("nearest"):
+        point = np.searchsorted(self.x_bds, x, side=self._side)
+    elif self._kind == "spline":  # of degree 0
+        point = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, len(self.x) - 1)
+    else:  # "previous", "next"
+        point = np.searchsorted(self._x_shift, x, side=self._side)
+        point = np.clip(point, 1 - self._ind, len(self.x) - self._ind) + self._ind - 1
+    return take(self._y.reshape(len(self.x), *self._y_extra_shape), point, axis=0)
+
+
+def _filled(self, x, y, ends):
+    """An interpolation with what stands outside of the points, and with its axes in the order of the values."""
+    if ends is not None:
+        places = np.reshape(x, (*x.shape, *(1,) * len(self._y_extra_shape)))
+        y = np.where(places < self.x[0], ends[0], y)
+        y = np.where(places > self.x[-1], ends[1], y)
+    axis = self._y_axis
+    return y if axis == 0 else np.moveaxis(y, range(x.ndim), range(axis, axis + x.ndim))
+
+
+class _OfTraced(interpolate.interp1d):
+    """An interpolation of traced values: each is the sum of the values, weighted by what interpolates the identity."""
+
+    def __call__(self, x):
+        weights = self._weights(x) if is_traced(x) else _untraced_call(self._weights, x)
+        return _filled(self, double(x), np.tensordot(weights, self._values, 1), self._outside)
+
+
+def _untraced_call(function, x):
+    with untraced():
+        return function(np.asarray(x, dtype=float))
+
+
+@implements_at(interpolate.interp1d, "__init__")
+def _of_traced(
+    self, x, y, kind="linear", axis=-1, copy=True, bounds_error=None, fill_value=np.nan, assume_sorted=False
+):
+    if is_traced(x):
+        raise UnsupportedError(f"{PACKAGE}.interp1d at traced points is not supported", "Write np.interp(x, xp, fp).")
+    values = np.moveaxis(double(y), axis, 0)
+    order = np.argsort(x, kind="mergesort")
+    with untraced():
+        points = np.asarray(x, dtype=float)[order]
+        self._weights = interpolate.interp1d(points, np.eye(len(points)), kind, axis=0, fill_value="extrapolate")
+    self.__class__ = _OfTraced
+    self.x, self._values, self._y_axis = points, np.take(values, order, axis=0), axis % values.ndim
+    self._y_extra_shape = values.shape[1:]
+    ends = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)
+    self._outside = None if isinstance(fill_value, str) else ends

@@ -1,34 +1,33 @@
 """scipy.stats: densities, masses and distribution functions, frozen distributions too.
 
-Every distribution has the methods of its base class, which are replaced here; `distributions` has the formulas.
+Every distribution has the methods of its base class, which are replaced here; `distributions` has formulas, and
+`generic` runs those of SciPy's own classes for all others.
 What lies outside of the support has a derivative of zero, and a parameter that cannot be gives NaN.
 """
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from symgrad.errors import UnsupportedError
 from symgrad.ops.define import implements_at
 from symgrad.ops.operands import is_traced
 from symgrad.ops.scipy.convert import double
 from symgrad.ops.scipy.distributions import DISTRIBUTIONS
+from symgrad.ops.scipy.generic import of_scipy, unsupported
 
 # ---- what the methods share
 
 
 def _formula(distribution, method, *alternatives):
     """The first of these formulas of a distribution that there is, and its name."""
-    known = DISTRIBUTIONS.get(type(distribution))
-    for name in alternatives:
-        if known is not None and getattr(known, name) is not None:
-            return known, name
-    raise UnsupportedError(
-        f"scipy.stats.{distribution.name}.{method} is not supported",
-        "Write it with functions of scipy.special, or give it to symgrad.operator with its derivative.",
-    )
+    for known in (DISTRIBUTIONS.get(type(distribution)), of_scipy(distribution, method)):
+        for name in alternatives:
+            if known is not None and getattr(known, name) is not None:
+                return known, name
+    raise unsupported(distribution, method)
 
 
 def _nan_unless(valid, x):
@@ -45,7 +44,8 @@ def _parameters(distribution, known, args, kwds):
     shapes, loc, scale = distribution._parse_args(*args, **kwds)
     shapes, loc, scale = [double(s) for s in shapes], double(loc), double(scale)
     valid = known.valid(*shapes)
-    return [_nan_unless(valid, s) for s in shapes], loc, _nan_unless(scale > 0, scale), valid
+    shapes = shapes if known.masked else [_nan_unless(valid, s) for s in shapes]
+    return shapes, loc, _nan_unless(scale > 0, scale), valid
 
 
 def _place(x, loc, scale):
@@ -53,6 +53,11 @@ def _place(x, loc, scale):
     x = double(x)
     x = x if _is(loc, 0) else x - loc
     return x if _is(scale, 1) else x / scale
+
+
+def _masked(y, known, z, valid):
+    """The result, NaN where shapes or the place are none, unless these give NaN by themselves."""
+    return _nan_unless(valid & (z == z), y) if known.masked else y
 
 
 def _end(end, shapes, valid):
@@ -75,6 +80,7 @@ def _within(formula, z, shapes, interior, regions):
     """A formula for places that are in none of the regions, which have a value each."""
     regions = [(mask, value) for mask, value in regions if mask is not None]
     inner = z
+    interior = interior(*shapes) if callable(interior) else interior
     if interior is not None:
         for mask, _ in regions:
             inner = np.where(mask, interior, inner)
@@ -98,7 +104,7 @@ def _log_density(distribution, method, x, args, kwds):
     low, high = _end(known.low, shapes, valid), _end(known.high, shapes, valid)
     regions = [
         (_beyond(z, low, np.less_equal if known.open else np.less), -np.inf),
-        (_beyond(z, high, np.greater), -np.inf),
+        (_beyond(z, high, np.greater_equal if known.open else np.greater), -np.inf),
         (_fractional(z, valid) if _is_discrete(distribution) else None, -np.inf),
     ]
     log_scale = 0.0 if _is(scale, 1) else np.log(scale)
@@ -107,7 +113,8 @@ def _log_density(distribution, method, x, args, kwds):
         y = known.log_density(z, *shapes)
         return y if _is(log_scale, 0) else y - log_scale
 
-    return _within(formula, z, shapes, known.interior, regions), any(mask is not None for mask, _ in regions)
+    y = _within(formula, z, shapes, known.interior, regions)
+    return _masked(y, known, z, valid), known.masked or any(mask is not None for mask, _ in regions)
 
 
 def _density(distribution, method, x, args, kwds):
@@ -131,7 +138,7 @@ def _cumulative(distribution, method, x, args, kwds, names, ends):
     below = np.less if _is_discrete(distribution) else np.less_equal
     formula = getattr(known, name) if name == names[0] else _logarithm(getattr(known, name), getattr(known, names[2]))
     regions = [(_beyond(z, low, below), ends[0]), (_beyond(z, high, np.greater_equal), ends[1])]
-    return _within(formula, z, shapes, known.interior, regions)
+    return _masked(_within(formula, z, shapes, known.interior, regions), known, z, valid)
 
 
 def _logarithm(probability, contrary):
@@ -147,9 +154,9 @@ def _logarithm(probability, contrary):
 
 def _quantile(distribution, method, q, args, kwds):
     known, _ = _formula(distribution, method, "ppf")
-    shapes, loc, scale, _ = _parameters(distribution, known, args, kwds)
+    shapes, loc, scale, valid = _parameters(distribution, known, args, kwds)
     q = double(q)
-    z = known.ppf(np.where((q >= 0) & (q <= 1), q, np.nan), *shapes)
+    z = _masked(known.ppf(np.where((q >= 0) & (q <= 1), q, np.nan), *shapes), known, q, valid)
     z = z if _is(scale, 1) else z * scale
     return z if _is(loc, 0) else z + loc
 
@@ -193,9 +200,12 @@ def ppf(self, q, *args, **kwds):
     return _quantile(self, "ppf", q, args, kwds)
 
 
-_OF_BOTH: tuple[Callable[..., Any], ...] = (cdf, sf, logcdf, logsf)
-_method: Callable[..., Any]
-for _method in (logpdf, pdf, ppf, *_OF_BOTH):
-    implements_at(stats.rv_continuous, _method.__name__)(_method)
-for _method in (logpmf, pmf, *_OF_BOTH):
-    implements_at(stats.rv_discrete, _method.__name__)(_method)
+_OF_BOTH: tuple[Callable[..., Any], ...] = (cdf, sf, logcdf, logsf, ppf)
+_METHODS = {stats.rv_continuous: (logpdf, pdf, *_OF_BOTH), stats.rv_discrete: (logpmf, pmf, *_OF_BOTH)}
+for _base, _methods in _METHODS.items():
+    _own = {
+        type(x): None for x in vars(stats).values() if isinstance(x, _base)
+    }  # some have a public method of their own
+    for _class, _method in product([_base, *_own], _methods):
+        if _method.__name__ in vars(_class):
+            implements_at(_class, _method.__name__)(_method)
