@@ -15,10 +15,13 @@ from symgrad.core.graph import Aval, Node, reached
 from symgrad.ops.define import TABLE
 from symgrad.ops.elementwise import ABSOLUTE, ADD, DIVIDE, EXP, LOG, MULTIPLY, NEGATIVE, POWER, SQRT, SUBTRACT
 
-MODERATE = {4: 1e10, 8: 1e30}
+WIDE = (8, np.dtype(np.longdouble).itemsize)
+"""The bytes of numbers in double precision, or in more."""
+
+MODERATE = {4: 1e10, **dict.fromkeys(WIDE, 1e30)}
 """What numbers are joined, by the bytes of the dtype: others may be there to keep something from overflowing."""
 
-NEAR_ONE = {4: 1e8, 8: 1e10}
+NEAR_ONE = {4: 1e8, **dict.fromkeys(WIDE, 1e10)}
 """What numbers are multiplied with another array than they were, such as one over a size: results stay right so far
 from the ends of the range."""
 

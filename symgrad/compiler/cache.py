@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.core.provenance import here
 from symgrad.errors import RecompilationWarning
 
+if TYPE_CHECKING:
+    from symgrad.compiler.captured import Captured
+
 RECENT = 4  # programs that a call tries before it looks further
+OFTEN = 8  # times that a program is compiled again for one piece of captured state until that is worth a warning
+STATES = 8  # of captured state, for which programs are kept
 TOO_MANY = 16  # programs of one function after which something seems to change at every call
 
 
@@ -25,10 +31,16 @@ class Described(NamedTuple):
 class Entry:
     """A program, what it was compiled for, and when it was used last."""
 
-    __slots__ = ("compiled", "described", "options", "used")
+    __slots__ = ("captured", "compiled", "described", "options", "unchanged", "used")
 
-    def __init__(self, compiled: Any, options: Any, described: Described) -> None:
+    def __init__(self, compiled: Any, options: Any, described: Described, captured: Captured) -> None:
         self.compiled, self.options, self.described, self.used = compiled, options, described, 0
+        self.captured, self.unchanged = captured, captured.unchanged
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the captured state is what it was."""
+        return self.unchanged is None or self.unchanged()
 
 
 class Cache:
@@ -40,6 +52,7 @@ class Cache:
         self._groups: dict[tuple[Any, ...], list[Entry]] = {}  # by kinds
         self._history: list[Described] = []
         self._warned = False
+        self._changes: Counter[str] = Counter()  # of captured state, by its name
         self._clock = itertools.count(1)
 
     def __len__(self) -> int:
@@ -48,9 +61,10 @@ class Cache:
     def find(self, described: Described, args: Sequence[Any], kwargs: dict[str, Any]) -> Entry | None:
         """The program for a call."""
         entry = self._exact.get(described)
-        if entry is None:
+        if entry is None or not entry.is_current:
             group = self._groups.get(described.kinds, ())
-            entry = next((e for e in reversed(group) if e.compiled.takes(args, kwargs)), None)
+            fitting = (e for e in reversed(group) if e.compiled.takes(args, kwargs))
+            entry = next((e for e in fitting if e.is_current), None)
         if entry is not None:
             self._exact[described] = entry
             self._use(entry)
@@ -62,12 +76,19 @@ class Cache:
 
     def add(self, entry: Entry, most: int, name: str, paths: Callable[[], list[str]]) -> None:
         """Keep a program; where there are too many the one goes that has not been used for longest."""
+        stale = [e for e in self._groups.get(entry.described.kinds, ()) if not e.is_current]
+        before = next((e for e in reversed(stale) if e.described == entry.described), None)
+        for e in stale[: 1 - STATES]:
+            self._drop(e)
         self._groups.setdefault(entry.described.kinds, []).append(entry)
         self._exact[entry.described] = entry
         self._use(entry)
         while len(self) > most:
             self._drop(min((e for group in self._groups.values() for e in group), key=lambda e: e.used))
-        self._note(entry.described, name, paths)
+        if before is None:
+            self._note(entry.described, name, paths)
+        else:
+            self._note_change(before, name)
 
     def _use(self, entry: Entry) -> None:
         for e in (*self.recent[:1], entry):  # the first has been in use without a note
@@ -85,6 +106,20 @@ class Cache:
         self.recent = tuple(e for e in self.recent if e is not entry)
 
     # ---- a function that keeps compiling
+
+    def _note_change(self, before: Entry, name: str) -> None:
+        """Note that a program was compiled again since captured state has changed."""
+        path = before.captured.change()
+        self._changes[path] += 1
+        if path and self._changes[path] == OFTEN:
+            where = here()
+            warnings.warn_explicit(
+                f"{name} has been compiled {OFTEN} times again, each time since {path} had changed.\n"
+                "  Pass it as an argument: what a function reads from outside is part of the program.",
+                RecompilationWarning,
+                where.file,
+                where.line,
+            )
 
     def _note(self, described: Described, name: str, paths: Callable[[], list[str]]) -> None:
         self._history = [*self._history[1 - TOO_MANY :], described]

@@ -15,17 +15,19 @@ import numpy as np
 from symgrad.analysis.cost import Cost, cost_of
 from symgrad.compiler.pickling import program_of, rows_of
 from symgrad.core import tree
-from symgrad.core.graph import Graph, Node
+from symgrad.core.graph import Graph, Node, tracing
 from symgrad.core.options import Options, current
+from symgrad.core.progress import compilation
 from symgrad.core.recording import recording, staged
 from symgrad.core.region import with_nested
 from symgrad.core.text import literal
 from symgrad.errors import ArgumentError
+from symgrad.export.source_text import SourceText
 from symgrad.frontend.static import StaticArguments
-from symgrad.frontend.trace import Program
+from symgrad.frontend.trace import Program, plainly
 from symgrad.frontend.variable import Variable
 from symgrad.loops.scratch import scratch_of
-from symgrad.pipeline import optimise, schedule
+from symgrad.pipeline import count_of_stages, optimise, schedule
 from symgrad.targets.numpy.excerpts import excerpt, names_of
 from symgrad.targets.numpy.guard import Guard, readable_bounds
 from symgrad.targets.numpy.header import Header
@@ -47,8 +49,8 @@ class Compiled:
 
     Attributes
     ----------
-    source : str
-        The module that runs, exactly.
+    source : SourceText
+        The module that runs, exactly; ``source()`` is the same.
     graph : Graph
         What it was generated from.
     program : Program
@@ -75,22 +77,37 @@ class Compiled:
     ) -> None:
         options = options or current()
         self.options, self.program, self._static, self._recipe = options, program, static, recipe
-        self.whole = optimise(program.graph, options.optimize, options.numerics)
-        self.graph = schedule(self.whole, options.optimize, options.numerics)
-        self.header, self.structure = _header(program, self.graph)
-        self.emitted: Source = staged(emit, self.graph, self.header, options.optimize, threads=options.threads)
-        self.run = self.unwatched = staged(_load, self.emitted)
+        with compilation(program.name, count_of_stages(options.optimize) + 2):  # the source and its loading as well
+            self.whole = optimise(program.graph, options.optimize, options.numerics)
+            self.graph = schedule(self.whole, options.optimize, options.numerics)
+            self.header, self.structure = _header(program, self.graph)
+            self.emitted: Source = staged(emit, self.graph, self.header, options.optimize, threads=options.threads)
+            self.run = self.unwatched = staged(_load, self.emitted)
         if options.check_nan:
             from symgrad.compiler.doctor import watched  # as the report, imported by those who need it
 
             self.run = watched(self.run, self.debug, self.header.function)
         self.guard = Guard(program.leaves, program.parameters, program.structure, program.sizes, program.orders)
         self.accepts = self.guard.accepts
+        self.unchecked = options.check_first and bool(program.graph.bodies)  # until the first call
+        if not self.unchecked:
+            program.effects = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = self._as_called(args, kwargs)
         result = self.run(*args, **kwargs)
+        if self.unchecked:
+            self._check(args, kwargs, result)
         return result if self.structure is None else tree.unflatten(self.structure, result)
+
+    def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Check the first call; in a trace, where NumPy is another, it is not the first yet."""
+        if tracing.get() is None and not plainly.get():
+            from symgrad.compiler.first_call import check_first_call  # for programs with loops and branches
+
+            check_first_call(self, args, kwargs, result)
+            self.unchecked, self.program.effects = False, None
+            self.program.graph.runs.clear()
 
     def _as_called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the generated function takes them."""
@@ -112,13 +129,11 @@ class Compiled:
         return _compiled_again, (rows_of(self.program), self.options, self._static, self.origin)
 
     def _repr_html_(self) -> str:
-        from symgrad.show.notebook import source_view
+        return self.source._repr_html_()
 
-        return source_view(self)
-
-    @property
-    def source(self) -> str:
-        return self.emitted.text
+    @cached_property
+    def source(self) -> SourceText:
+        return SourceText(self.emitted.text, self.header.function)
 
     @cached_property
     def lines(self) -> dict[Node, str]:
@@ -221,11 +236,11 @@ class Compiled:
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write a module that does not need symgrad and checks the shapes that it is given.
 
-        It needs NumPy, SciPy where the function calls it, and threadpoolctl where several threads compute products of
-        matrices; its docstring says so. It has type hints; a manifest, which says what it was made of and is read
-        without running it; and test vectors, with which ``python file.py --selftest`` compares it wherever NumPy is.
-        These are numbers from a formula: of arrays that the program was compiled for nothing is kept but their shapes,
-        and where the function holds arrays itself they are its constants.
+        It needs NumPy, and SciPy where the function calls it; its docstring says so. Threads that compute products of
+        matrices need threadpoolctl: without it the module runs on one thread. It has type hints; a manifest, which says
+        what it was made of and is read without running it; and test vectors, with which ``python file.py --selftest``
+        compares it wherever NumPy is. These are numbers from a formula: of arrays that the program was compiled for
+        nothing is kept but their shapes, and where the function holds arrays itself they are its constants.
 
         Parameters
         ----------

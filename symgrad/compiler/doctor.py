@@ -110,9 +110,11 @@ class Diagnosis:
         return "\n".join(parts)
 
     def error(self, program: str) -> NonFiniteError:
-        """The error for a program whose arguments are finite and whose results are not."""
+        """The error for a program whose results are not finite."""
         fact, first = f"{program} gives a NaN or an infinity", self.first
-        if self.finite:
+        if self.argument and first is None:
+            error = NonFiniteError(f"{fact}: the argument {self.argument}", "Look where the argument is made.")
+        elif self.finite:
             fact = f"{fact}, which it does not operation by operation"
             error = NonFiniteError(fact, 'numerics="ieee" keeps the order in which it is written.', UNKNOWN)
         elif first is None:
@@ -125,13 +127,14 @@ class Diagnosis:
 
 
 def watched(run: Callable[..., Any], debug: Callable[..., Diagnosis], name: str) -> Callable[..., Any]:
-    """A program that raises where its results are NaN or infinite and its arguments are not."""
+    """A program that raises where a result is NaN, or infinite though all arguments are finite."""
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         result = run(*args, **kwargs)
-        if not all(map(is_finite, tree.flatten(result)[0])):
+        leaves = tree.flatten(result)[0]
+        if not all(map(is_finite, leaves)):
             found = debug(*args, **kwargs)
-            if not found.argument:
+            if not found.argument or any(np.any(np.isnan(x)) for x in leaves):
                 raise found.error(name)
         return result
 

@@ -8,12 +8,11 @@ import pickle
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar, overload
 
 import numpy as np
 
@@ -21,10 +20,12 @@ from symgrad.compiler.cache import Cache, Described, Entry
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import Graph, tracing
-from symgrad.core.options import NAMES, Options, checked, in_force, in_use, resolve
+from symgrad.core.options import NAMES, Options, check_names, checked, in_force, in_use, is_nearly_option, resolve
+from symgrad.core.progress import work
 from symgrad.core.provenance import boundary
 from symgrad.core.specs import looks_like_spec
-from symgrad.errors import ArgumentError, SymgradError
+from symgrad.core.undo import contained, surely
+from symgrad.errors import ArgumentError, DisagreementError, SymgradError
 from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, is_zero_dimensional, signature, spec
 from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.foreign import is_foreign, plain
@@ -34,17 +35,29 @@ from symgrad.frontend.trace import Program, trace
 from symgrad.frontend.variable import Variable
 
 if TYPE_CHECKING:
+    from symgrad.analysis.cost import Cost
+    from symgrad.compiler.doctor import Diagnosis
     from symgrad.export.origin import Recipe
+    from symgrad.export.source_text import SourceText
+    from symgrad.report.explain import Report
+    from symgrad.report.profile import Profile
 
 
-class Function:
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R", covariant=True)
+S = TypeVar("S")
+V = TypeVar("V")
+
+
+class Function(Generic[P, R]):
     """A function that is compiled when it is called, for the dtypes and sizes at hand.
 
     Calls with the same dtypes and sizes run the same generated code. When another size, or another int, arrives at the
     same place, it becomes a symbol, so that a function is compiled a few times whatever batches it sees. Called with
-    Variables, it appends to their graph, so that transforms nest. Arrays that the function uses without taking them as
-    arguments are part of the program, as they are when it is compiled; so are arguments that are named in
-    ``static_argnums=`` or ``static_argnames=``, which are compared by content.
+    Variables, it appends to their graph, so that transforms nest. What the function reads from outside of its arguments
+    is part of the program; where that changes, it is compiled again, but for large arrays that are changed in place. So
+    are arguments that are named in ``static_argnums=`` or ``static_argnames=``, which are compared by content.
 
     The programs that were used last are kept, ``cache_size=`` of them. A Function pickles if its function does.
 
@@ -58,7 +71,7 @@ class Function:
     'x: float -> float64[]'
     """
 
-    def __init__(self, body: Callable[..., Any], name: str, summary: str, explicit: Mapping[str, Any]) -> None:
+    def __init__(self, body: Callable[P, R], name: str, summary: str, explicit: Mapping[str, Any]) -> None:
         self.__signature__ = signature(body)
         self._static, explicit = StaticArguments.taken_from(explicit, self.__signature__)
         self._body, self.summary, self._explicit = body, summary, checked(explicit)
@@ -68,17 +81,24 @@ class Function:
         self.__module__ = getattr(inspect.unwrap(body), "__module__", __name__)
         self.__wrapped__ = body
         self.recipe: Recipe | None = None  # how it was made
+        self.derivative: Any = None  # of what it is a derivative, for names: see `symgrad.transforms.making.Derivative`
 
     def __repr__(self) -> str:
         return f"<Function {self.__name__}{self.__signature__}>"
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self: Function[Concatenate[S, Q], V], instance: S, owner: type | None = None) -> Function[Q, V]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...  # a field of another class
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """A method where it is defined in a class, as Python's functions are."""
         return self if instance is None else MethodType(self, instance)
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._static.names:
-            args, kwargs = self._static.wrapped(args, kwargs)
+            args, kwargs = self._static.wrapped(args, kwargs)  # type: ignore[assignment]
         if tracing.get() is None:
             options = in_use.get()
             for entry in self._cache.recent:
@@ -88,7 +108,7 @@ class Function:
                         accepted = compiled.accepts(*args, **kwargs)
                     except TypeError:  # compiled for other parameters
                         continue
-                    if accepted:
+                    if accepted and (entry.unchanged is None or entry.unchanged()):
                         result = compiled.run(*args, **kwargs)
                         return result if compiled.structure is None else tree.unflatten(compiled.structure, result)
         return self._call_first(args, kwargs)
@@ -141,26 +161,90 @@ class Function:
         >>> sg.grad(lambda x, k: np.sum(x ** k)).compile("float64[n]", 3, optimize=1)(np.array([1.0, 2.0]), 3)
         array([ 3., 12.])
         """
-        names = NAMES - set(self.__signature__.parameters)
-        explicit = checked({key: kwargs.pop(key) for key in names & set(kwargs)})
-        chosen = resolve({**self._explicit, **explicit})
+        explicit, kwargs = self._apart(kwargs)
+        parameters = self.__signature__.parameters
+        if all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+            check_names([k for k in kwargs if k not in parameters and is_nearly_option(k)], parameters)
         args, kwargs = self._with_specs(args, kwargs)
-        return self._compiled(args, kwargs, _Symbols(), chosen)
+        return self._compiled(args, kwargs, _Symbols(), resolve({**self._explicit, **checked(explicit)}))
 
-    def source(self, /, *args: Any, **kwargs: Any) -> str:
+    def source(self, /, *args: Any, **kwargs: Any) -> SourceText:
         """The module that runs for these arguments, or for specs in their place; options as keywords.
 
         Returns
         -------
-        str
+        SourceText
+            A string; its ``program`` is the function alone.
 
         Examples
         --------
         >>> import numpy as np, symgrad as sg
-        >>> print(sg.grad(np.sin).source("float64[]", optimize=1).splitlines()[-2].strip())
+        >>> print(sg.grad(np.sin).source("float64[]", optimize=1).program.splitlines()[-2].strip())
         d_x = np.cos(x)
         """
         return self.compile(*args, **kwargs).source
+
+    def explain(self, /, *args: Any, **kwargs: Any) -> Report:
+        """What the compiler does for these arguments, or for specs in their place; see `Compiled.explain`.
+
+        Returns
+        -------
+        Report
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> report = sg.grad(lambda x: np.sum(np.log(1 + np.exp(x)))).explain("float64[n]")
+        >>> report.rewrites[0].rule
+        'logaddexp_number'
+        """
+        return self.compile(*args, **kwargs).explain()
+
+    def cost(self, /, *args: Any, **kwargs: Any) -> Cost:
+        """What a call with these arguments, or with specs in their place, costs; see `Compiled.cost`.
+
+        Returns
+        -------
+        Cost
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> sg.compile(lambda x: np.sum(x ** 2)).cost("float64[1000]").flops
+        2000
+        """
+        return self.compile(*args, **kwargs).cost
+
+    def profile(self, /, *args: Any, **kwargs: Any) -> Profile:
+        """Run the program for these arguments several times, and time each line; see `Compiled.profile`.
+
+        Returns
+        -------
+        Profile
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> profile = sg.grad(lambda x: np.sum(np.exp(x) ** 3)).profile(np.ones(1000))
+        >>> 0 < profile.hottest[0].share <= 1
+        True
+        """
+        return self.compile(*args, **kwargs).profile(*args, **self._apart(kwargs)[1])
+
+    def debug(self, /, *args: Any, **kwargs: Any) -> Diagnosis:
+        """Run the program for these arguments, and find what makes a result NaN or infinite; see `Compiled.debug`.
+
+        Returns
+        -------
+        Diagnosis
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> sg.grad(lambda x: np.sum(np.sqrt(x))).debug(np.array([1.0, 0.0])).first.fact
+        'np.divide(0.5, 0.0) is inf at [1]'
+        """
+        return self.compile(*args, **kwargs).debug(*args, **self._apart(kwargs)[1])
 
     def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The graph for these arguments, or for specs in their place, before it is simplified.
@@ -178,6 +262,11 @@ class Function:
         """
         return self.trace(*args, **kwargs).graph
 
+    def _apart(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of the compiler among the keywords, and the arguments of the function."""
+        names = NAMES - set(self.__signature__.parameters)
+        return {k: x for k, x in kwargs.items() if k in names}, {k: x for k, x in kwargs.items() if k not in names}
+
     def _with_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with strings that were meant as specs read as such; any other string is part of the program."""
         args, kwargs = self._static.wrapped(args, kwargs)
@@ -193,6 +282,23 @@ class Function:
                 leaves[i] = plain(x, path)
         bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, leaves), strict=True))
         return bound.args, bound.kwargs
+
+    def clear(self) -> None:
+        """Let go of all compiled programs: the next call compiles again.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> W = np.ones(1000)
+        >>> slope = sg.grad(lambda x: np.sum(W * x))
+        >>> x = np.ones(1000)
+        >>> W *= 2 * slope(x)  # too large to be compared at each call
+        >>> slope.clear()
+        >>> slope(x)[0]
+        np.float64(2.0)
+        """
+        with self._lock:
+            self._cache = Cache()
 
     # ---- the cache
 
@@ -214,10 +320,32 @@ class Function:
         with self._lock:
             entry = self._cache.find(described, args, kwargs)  # another thread may have been first
             if entry is None:
-                entry = Entry(self._compile_for(args, kwargs, bound, described), options, described)
-                most = resolve(self._explicit).cache_size
-                self._cache.add(entry, most, self.__name__, lambda: dotted_paths(bound.arguments)[0])
+                from symgrad.compiler.captured import Captured  # when the first function is compiled
+
+                captured = Captured(self._body, [x for x in leaves if not is_array(x)])
+                compiled = self._compile_for(args, kwargs, bound, described)
+                captured.settle()
+                entry = Entry(compiled, options, described, captured)
+                if entry.compiled.unchecked:
+                    return self._call_unchecked(entry, bound, args, kwargs)
+                self._keep(entry, bound)
         return entry.compiled(*args, **kwargs)
+
+    def _call_unchecked(self, entry: Entry, bound: inspect.BoundArguments, args: Any, kwargs: Any) -> Any:
+        """Run a program for the first time; it is kept unless the check of that call fails."""
+        try:
+            result = entry.compiled(*args, **kwargs)
+        except DisagreementError:
+            raise
+        except Exception:  # NumPy refuses these numbers
+            self._keep(entry, bound)
+            raise
+        self._keep(entry, bound)
+        return result
+
+    def _keep(self, entry: Entry, bound: inspect.BoundArguments) -> None:
+        most = resolve(self._explicit).cache_size
+        self._cache.add(entry, most, self.__name__, lambda: dotted_paths(bound.arguments)[0])
 
     @boundary
     def _append(self, graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -243,11 +371,17 @@ class Function:
         return self._compiled(args, kwargs, _Symbols(), options)
 
     def _compiled(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Compiled:
-        with collector_resting():
+        enabled = gc.isenabled()
+
+        def compiled() -> Compiled:
+            gc.disable()  # cycles wait: it would walk all of a growing graph again and again, and find nothing
             return Compiled(self._trace(args, kwargs, symbols, options), options, self._static, self.recipe)
 
+        return surely(gc.enable if enabled else gc.disable, compiled)
+
+    @contained
     def _trace(self, args: Any, kwargs: Any, symbols: _Symbols, options: Options) -> Program:
-        with in_force(options):
+        with in_force(options), work(f"tracing {self.__name__}"):
             program = trace(self._body, args, kwargs, name=self.__name__, **symbols._asdict())
         program.summary = self.summary + "."
         return program
@@ -259,18 +393,6 @@ class _Symbols(NamedTuple):
     shapes: Mapping[int, tuple[int | str, ...]] = {}
     values: Mapping[str, int] | None = None
     numbers: Sequence[int] = ()
-
-
-@contextmanager
-def collector_resting() -> Iterator[None]:
-    """Garbage collection of cycles waits: it would walk all of a growing graph again and again, and find nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 Sizes = tuple[tuple[int, ...], ...]

@@ -18,6 +18,7 @@ from symgrad.core import tree
 from symgrad.core.graph import Graph, Node, Op
 from symgrad.core.provenance import Where
 from symgrad.core.region import Region
+from symgrad.frontend.graphs import Graph as TracedGraph
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.ops.define import OPERATORS, TABLE
@@ -94,7 +95,8 @@ def rows_of(program: Program) -> dict[str, Any]:
 
 def program_of(rows: dict[str, Any]) -> Program:
     """The program again."""
-    graphs: defaultdict[int, Graph] = defaultdict(Graph)
+    graph = TracedGraph()
+    graphs: defaultdict[int, Graph] = defaultdict(Graph, {0: graph})
     made: list[Node] = []
     for number, op, inputs, params, (file, line, of, again) in rows["nodes"]:
         where = Where(file, line, None if of is None else made[of], again)
@@ -102,7 +104,6 @@ def program_of(rows: dict[str, Any]) -> Program:
         made.append(graphs[number].add(op, tuple(made[i] for i in inputs), params, where))
     for number, i, y in rows["names"]:
         graphs[number].names[made[i]] = y if isinstance(y, str) else (y[0], made[y[1]])
-    graph = graphs[0]
     nodes = graph.nodes
     graph.inputs, graph.outputs = ([nodes[i] for i in rows[key]] for key in ("inputs", "outputs"))
     graph.rewrites = [(_at(*home), nodes[i], nodes[j]) for *home, i, j in rows["rewrites"]]

@@ -93,6 +93,7 @@ class Op:
     vjp: Callable[..., Any] | None = None
     partials: Callable[..., Any] | None = None
     linear: bool = False  # in each input that has a cotangent, and moving numbers rather than mixing them
+    branch_distance: Callable[..., Any] | None = None  # where its sign changes another piece of the operator begins
     selects: bool = False  # numbers of its inputs are left out on purpose: nothing of them comes through
     singular: bool | Callable[..., bool] = False  # at finite inputs it, or a partial, may be inf or NaN
     silent: float | None = None  # where the result is this number, nothing flows to the inputs
@@ -241,6 +242,9 @@ class Graph:
         self.counts: dict[str, Node] = {}  # by the symbol of a size that only running tells, the number that it is
         self.lengths: dict[tuple[Node, int], Any] = {}  # sizes that only running tells, by their numbers and the body
         self.journal: Any = None  # in which writes into what is older are noted, if they are allowed
+        self.runs: list[Any] = []  # the user's functions that were run to make it: what they took and returned
+        self.exchanges: list[object] = []  # the traces that have exchanged names to make it
+        self.drawn = False  # whether Python's own run gives other numbers: drawn ones, or those of another solver
         self.watched: list[Any] = []  # containers that may not change: each stands for one of several
         self._interned: dict[tuple[Any, ...], Node] = {}
         self._live: tuple[list[Node], ...] = [], [], []  # for which outputs, what they need, what of it is compound
@@ -472,15 +476,16 @@ def needed(outputs: Iterable[Node], given: Container[Node]) -> list[Node]:
 def frontier(outputs: Iterable[Node], inside: Callable[[Node], bool]) -> list[Node]:
     """Where the way from `outputs` to what they are made of leaves what is inside: the nodes beyond, in order."""
     beyond: list[Node] = []
-    seen = set(outputs)
-    stack = list(seen)
+    stack = list(dict.fromkeys(outputs))
+    seen = set(stack)
     while stack:
         node = stack.pop()
         if not inside(node):
             beyond.append(node)
             continue
-        stack += [x for x in node.inputs if x not in seen]
-        seen.update(node.inputs)
+        new = [x for x in dict.fromkeys(node.inputs) if x not in seen]
+        stack += new
+        seen.update(new)
     return sorted(beyond, key=attrgetter("id"))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +13,22 @@ from symgrad.core.graph import INPUT, SIZE, Aval, Node, needed
 from symgrad.core.region import Region
 from symgrad.core.sizes import Dim, Rows, evaluate as number_of
 from symgrad.errors import GraphError
+
+Watch = Callable[[Node], None]
+"""Told of each node before it is evaluated, also of those in the bodies of loops and branches."""
+
+Watcher = Callable[[Node, Sequence[Any], Mapping[str, Any], Any], Any]
+_watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Call ``watcher(node, inputs, params, value)`` after each evaluation, in bodies as well; it gives the value."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
 
 
 def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None) -> list[Any]:
@@ -23,29 +41,44 @@ def interpret(outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[
 
 
 def values_of(
-    outputs: Sequence[Node], feeds: Mapping[Node, Any], rows: Mapping[str, int] | None = None
+    outputs: Sequence[Node],
+    feeds: Mapping[Node, Any],
+    rows: Mapping[str, int] | None = None,
+    watch: Watch | None = None,
+    nodes: Sequence[Node] | None = None,
 ) -> dict[Node, Any]:
-    """The same, with the value of each node on the way."""
+    """The same, with the value of each node on the way; `nodes` are those to evaluate, if they are known."""
     sizes = dict(rows or {})
     for node, value in feeds.items():
-        sizes |= _symbols_in(node.aval, value)
+        sizes |= symbols_in(node.aval, value)
     values = dict(feeds)
-    for node in needed(outputs, feeds):
-        values[node] = evaluate(node, values, sizes)
+    for node in needed(outputs, feeds) if nodes is None else nodes:
+        values[node] = evaluate(node, values, sizes, watch)
         if type(node.aval) is not Aval:  # of a loop only running tells how many turns it has
             for aval, value in zip(node.aval, values[node], strict=True):
-                sizes |= _symbols_in(aval, value)
+                sizes |= symbols_in(aval, value)
     return values
 
 
-def _symbols_in(aval: Aval, value: Any) -> dict[str, int]:
-    """The symbols that are sizes of a value, and what they are."""
+def symbols_in(aval: Aval, value: Any) -> dict[str, int]:
+    """Return the symbols that are sizes of a value, and their numbers."""
+    if not any(isinstance(size, Dim) for size in aval.shape):
+        return {}
     pairs = zip(aval.shape, np.shape(value) if type(value) is not list else (len(value),), strict=False)
-    return {size.expr.name: number for size, number in pairs if isinstance(size, Dim) and size.expr.is_Symbol}
+    return {name: number for size, number in pairs if isinstance(size, Dim) and (name := _symbol(size)) is not None}
 
 
-def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -> Any:
+def _symbol(size: Dim) -> str | None:
+    """Return the symbol that a size is, None of others; SymPy is not needed for that of a loop."""
+    if size.multiple is not None:
+        return size.multiple.symbol if size.multiple.number == 1 else None
+    return size.expr.name if size.expr.is_Symbol else None
+
+
+def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int], watch: Watch | None = None) -> Any:
     """The value of a node, given those of its inputs and the numbers of symbolic sizes."""
+    if watch is not None:
+        watch(node)
     if node.op is INPUT:
         raise GraphError(
             f"the input {dict(node.params)['name']!r} is needed but not fed",
@@ -54,23 +87,27 @@ def evaluate(node: Node, values: Mapping[Node, Any], sizes: Mapping[str, int]) -
         )
     if node.op is SIZE:
         return at_sizes(dict(node.params)["value"], sizes)
-    params = {key: at_sizes(value, sizes) for key, value in node.params if key != "turns"}  # which running tells
-    result = node.op.evaluate(*[values[x] for x in node.inputs], **params)
+    params = {key: at_sizes(value, sizes, watch) for key, value in node.params if key != "turns"}  # which running tells
+    inputs = [values[x] for x in node.inputs]
+    result = node.op.evaluate(*inputs, **params)
+    watcher = _watcher.get()
+    if watcher is not None:
+        result = watcher(node, inputs, params, result)
     if isinstance(node.aval, Aval) and node.aval.weak:
         return result.item() if isinstance(result, (np.generic, np.ndarray)) else result
     return result
 
 
-def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
+def at_sizes(value: Any, sizes: Mapping[str, int], watch: Watch | None = None) -> Any:
     """A parameter with numbers for its symbols; of a region a function of its inputs."""
     if isinstance(value, Dim):
         return number_of(value, sizes)
     if isinstance(value, Rows):
         return sizes[str(value)]
     if type(value) is Region:
-        return RegionAt(value, sizes)
+        return RegionAt(value, sizes, watch)
     if isinstance(value, tuple) and not isinstance(value, Aval):
-        items = [at_sizes(item, sizes) for item in value]
+        items = [at_sizes(item, sizes, watch) for item in value]
         return tuple(items) if type(value) is tuple else type(value)(*items)
     return value
 
@@ -80,13 +117,16 @@ class RegionAt(NamedTuple):
 
     region: Region
     sizes: Mapping[str, int]
+    watch: Watch | None = None
 
     def at(self, sizes: Mapping[str, int]) -> RegionAt:
         """It for numbers for further symbols."""
         return self._replace(sizes={**self.sizes, **sizes})
 
     def __call__(self, *xs: Any) -> list[Any]:
-        return interpret(self.region.results, dict(zip(self.region.parameters, xs, strict=True)), self.sizes)
+        region, feeds = self.region, dict(zip(self.region.parameters, xs, strict=True))
+        values = values_of(region.results, feeds, self.sizes, self.watch, region.nodes)
+        return [values[y] for y in region.results]
 
 
 def like(x: Any, array: np.ndarray) -> Any:

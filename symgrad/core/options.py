@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Literal, TypedDict, Unpack
 
+from symgrad.core.text import did_you_mean
 from symgrad.errors import ArgumentError
 
 
@@ -21,14 +23,16 @@ class Options:
     cache_size: int = 64
     check_nan: bool = False
     loops: str | int = "auto"
+    check_first: bool = True
 
     def __post_init__(self) -> None:
         if type(self.optimize) is not int or self.optimize not in (0, 1, 2):
             raise ArgumentError(f"optimize={self.optimize!r}", "It is 0, 1 or 2.")
         if self.numerics not in ("stable", "ieee"):
             raise ArgumentError(f"numerics={self.numerics!r}", 'It is "stable" or "ieee".')
-        if type(self.check_nan) is not bool:
-            raise ArgumentError(f"check_nan={self.check_nan!r}", "It is True or False.")
+        for name in ("check_nan", "check_first"):
+            if type(getattr(self, name)) is not bool:
+                raise ArgumentError(f"{name}={getattr(self, name)!r}", "It is True or False.")
         if type(self.cache_size) is not int or self.cache_size < 1:
             raise ArgumentError(f"cache_size={self.cache_size!r}", "It is a number from 1 on.")
         if self.loops not in ("auto", "unroll") and (type(self.loops) is not int or self.loops < 0):
@@ -42,7 +46,27 @@ class Options:
         return chosen if self.loops != _DEFAULT.loops else {k: v for k, v in chosen.items() if k != "loops"}
 
 
+class Chosen(TypedDict, total=False):
+    """The options as keywords, for type checkers; `Options` has the same."""
+
+    optimize: Literal[0, 1, 2]
+    numerics: Literal["stable", "ieee"]
+    threads: int | None
+    cache_size: int
+    check_nan: bool
+    check_first: bool
+    loops: Literal["auto", "unroll"] | int
+
+
+class OfTransform(Chosen, total=False):
+    """The options as a transform takes them."""
+
+    static_argnums: int | Sequence[int]
+    static_argnames: str | Sequence[str]
+
+
 NAMES = frozenset(f.name for f in fields(Options))
+OF_TRANSFORM = frozenset(OfTransform.__annotations__)
 OF_SOURCE = ("optimize", "numerics", "threads", "loops")
 
 _DEFAULT = Options()
@@ -62,12 +86,23 @@ def resolve(explicit: Mapping[str, Any]) -> Options:
 
 def checked(explicit: Mapping[str, Any]) -> dict[str, Any]:
     """The explicit options, refusing unknown names and values at once rather than at the first call."""
-    for name in explicit:
-        if name not in NAMES:
-            raise ArgumentError(f"unknown option {name}=", f"Options are {', '.join(sorted(NAMES))}.")
+    check_names(explicit, NAMES)
     if explicit:
         replace(_DEFAULT, **explicit)
     return dict(explicit)
+
+
+def is_nearly_option(name: str) -> bool:
+    """Whether a keyword looks like a mistyped option."""
+    return name not in NAMES and bool(get_close_matches(name, NAMES, 1, 0.8))
+
+
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse a keyword that is not known, naming one that looks like it."""
+    for name in given:
+        if name not in known:
+            options = f"Options are {', '.join(sorted(NAMES))}."
+            raise ArgumentError(f"unknown option {name}=", did_you_mean(name, sorted({*known, *NAMES}), options))
 
 
 @contextmanager
@@ -81,7 +116,7 @@ def in_force(chosen: Options) -> Iterator[None]:
 
 
 @contextmanager
-def options(**changed: Any) -> Iterator[None]:
+def options(**changed: Unpack[Chosen]) -> Iterator[None]:
     """Set options for all that is compiled inside a ``with`` block.
 
     Parameters
@@ -100,8 +135,12 @@ def options(**changed: Any) -> Iterator[None]:
         converted from the source of functions; a number of turns from which on they are kept; ``"unroll"`` to
         convert nothing: what each turn does stands behind what the one before did.
     check_nan : bool
-        Whether a call raises `NonFiniteError`, naming the user's line, where a result is NaN or infinite though all
-        arguments are finite. It costs a look at the results.
+        Whether a call raises `NonFiniteError` where a result is NaN, or infinite though all arguments are finite,
+        naming the user's line or the argument that makes it so. It costs a look at the results.
+    check_first : bool
+        Whether the first call of a program with loops or branches is compared with Python's own run of the function and
+        with the graph, evaluated node by node; where one disagrees, `DisagreementError` is raised, and the program is
+        not used. It is left out where it would take more than a second.
 
     Raises
     ------

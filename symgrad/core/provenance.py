@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -38,7 +38,8 @@ class Where(NamedTuple):
     again: bool = False
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}"
+        cell = _cell(self.file)
+        return f"cell {cell}, line {self.line}" if cell else f"{os.path.basename(self.file)}:{self.line}"
 
     def moved(self, image: Mapping[Node, Node]) -> Where:
         """What is said of a node's image: it goes on deriving the image; where that has none, the node as it was."""
@@ -61,6 +62,38 @@ class Where(NamedTuple):
 
 
 UNKNOWN = Where("<unknown>", 0)
+
+
+def _cell(file: str) -> str:
+    """The number of the cell of a notebook that a file stands for; "" where it is none."""
+    shell = notebook()
+    found = shell.compile.format_code_name(file) if hasattr(shell, "compile") else None  # ("Cell", "In[3]")
+    return found[1].strip("In[]") if found else ""
+
+
+def notebook() -> Any:
+    """Return the shell of IPython that runs, or None."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return None if get_ipython is None else get_ipython()
+
+
+def users_traceback(traceback: TracebackType | None) -> TracebackType | None:
+    """Return the traceback without the frames of symgrad, NumPy and Python's library; as it is, if none is left."""
+    kept = [x for x in _links(traceback) if not _is_internal(file := _file(x)) and not file.startswith(_INTERNAL)]
+    found = None
+    for x in reversed(kept):
+        found = TracebackType(found, x.tb_frame, x.tb_lasti, x.tb_lineno)
+    return found or traceback
+
+
+def _links(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _file(traceback: TracebackType) -> str:
+    return traceback.tb_frame.f_code.co_filename
 
 
 def internal(code: CodeType) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from symgrad.core.progress import step
+
 if TYPE_CHECKING:
     from symgrad.core.graph import Graph, Node
 
@@ -67,6 +69,7 @@ def staged(function: Callable[..., _T], subject: Any, *args: Any, **kwargs: Any)
 
     Rewrites that were tried on the way to a program that stayed as it was are forgotten.
     """
+    step(getattr(function, "__name__", "").strip("_"))
     log = _log.get()
     if log is None:
         return function(subject, *args, **kwargs)

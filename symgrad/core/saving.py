@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -74,6 +75,7 @@ def write_module(
         if kept is not None and written:
             kept.unlink(missing_ok=True)
         raise
+    _remove_bytecode(path)
     for suffix in _LOADS.findall(before or ""):
         if path.with_suffix(suffix) != kept:
             path.with_suffix(suffix).unlink(missing_ok=True)
@@ -121,6 +123,15 @@ def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None  # the file that was asked for
     finally:
         part.unlink(missing_ok=True)
+
+
+def _remove_bytecode(path: Path) -> None:
+    """Remove the bytecode that Python has cached of an earlier module.
+
+    Python takes it for that of the file that is there now, where both are as long and of the same second.
+    """
+    with suppress(OSError, NotImplementedError):
+        Path(cache_from_source(path)).unlink(missing_ok=True)
 
 
 def text_at(path: Path) -> str | None:

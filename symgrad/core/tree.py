@@ -6,6 +6,7 @@ import dataclasses
 import re
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -171,7 +172,8 @@ def _register_dataclass(cls: type) -> None:
             object.__setattr__(new, name, child)
         return new
 
-    optree.register_pytree_node(
-        cls, take_apart, put_together, namespace=_NAMESPACE, path_entry_type=optree.DataclassEntry
-    )
+    with suppress(ValueError):  # an interrupt came before that was noted
+        optree.register_pytree_node(
+            cls, take_apart, put_together, namespace=_NAMESPACE, path_entry_type=optree.DataclassEntry
+        )
     _dataclasses.add(cls)

@@ -80,7 +80,8 @@ class Shares:
         if not holds or rest is None or self.groups[conditions].sum.valid is None:
             return False
         for opposite, group in self.groups.items():
-            other = group.under(opposite - {(node, False)}) if (node, False) in opposite else None
+            apart = (node, False) in opposite and opposite != conditions  # a condition may be in its own way
+            other = group.under(opposite - {(node, False)}) if apart else None
             if other is not None and group.sum.valid is not None:
                 self._choose(literal, conditions, opposite, _either(Variable(rest.graph, node), rest, other))
                 return True

@@ -6,7 +6,7 @@ import ast
 import builtins
 import linecache
 import math
-from types import FrameType
+from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -49,12 +49,42 @@ _CALLS = {
     "print": "Return it, and print the result.",
     "str": "Return it, and format the result.",
 }
+_SORTED = "Write np.searchsorted(a, x) instead of {}(a, x)."
+_CALLS |= {name: _SORTED.format(name) for name in ("bisect", "bisect_left", "bisect_right")}
 _METHODS = {
-    "item": "Leave .item() out: x[0] is a number already, and np.sum(x) of any array one.",
     "tolist": "Leave .tolist() out: an array is iterated over and indexed as a list is.",
 }
 _OTHER_NAMES = {"fabs": "np.abs", "fsum": "np.sum", "pow": "np.power", "dist": "np.linalg.norm(p - q)"}
 _SPECIAL = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc", "factorial": "gamma(n + 1)"}
+
+
+def on_array() -> str:
+    """Return what to write instead where compiled code asks for the array that a traced value is."""
+    return _of_library() or _first(_running(), _on_array)
+
+
+def _on_array(node: ast.AST, frame: FrameType) -> str:
+    if isinstance(node, ast.Subscript):
+        return _on_subscript(node)
+    function = _called(node.func, frame) if isinstance(node, ast.Call) else None
+    name = getattr(function, "__name__", "")
+    if isinstance(getattr(function, "__self__", None), np.ndarray):
+        return f"Write np.{name}({ast.unparse(node.func.value)}, ...)."  # type: ignore[attr-defined]
+    if getattr(np.ndarray, name, None) is function and function is not None:
+        return f"Write np.{name}(a, ...)."
+    if isinstance(function, type) and issubclass(function, np.generic):
+        return f"Write x.astype(np.{name})."
+    return _of_compiled(function)
+
+
+def _of_compiled(function: Any) -> str:
+    """Advice for a function that has no Python source, "" for any other."""
+    name = getattr(function, "__name__", "")
+    if not name or not callable(function) or isinstance(function, (FunctionType, MethodType)):
+        return ""
+    home = getattr(function, "__module__", None)
+    path = f"{home}.{name}" if home and home != "builtins" else name
+    return f"{path} is compiled code: write it with NumPy's functions, or give it to symgrad.operator."
 
 
 def on_truth() -> str:
@@ -93,7 +123,8 @@ def _first(nodes: list[tuple[ast.AST, FrameType]], advice: Any) -> str:
 
 def _instead_of_truth(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.Call):
-        return _CALLS.get(getattr(_called(node, frame), "__name__", ""), "")
+        function = _called(node.func, frame)
+        return _CALLS.get(getattr(function, "__name__", ""), "") or _of_compiled(function)
     if isinstance(node, ast.Compare):
         if any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
             return "Write np.any(x == value) instead of `value in x`."
@@ -107,20 +138,22 @@ def _on_number(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             return _METHODS[node.func.attr]
-        function = _called(node, frame)
+        function = _called(node.func, frame)
         name = getattr(function, "__name__", "")
-        if getattr(math, name, None) is function:
+        if function is not None and getattr(math, name, None) is function:
             return _instead_of_math(name)
-        return _CALLS.get(name, "") if getattr(builtins, name, None) is function else ""
+        return _CALLS.get(name, "") if hasattr(builtins, name) else _of_compiled(function)
     if isinstance(node, (ast.FormattedValue, ast.JoinedStr)) or _formats(node):
         return 'Return it, and format the result; f"{x}" alone says what it is.'
-    if isinstance(node, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
+    return _on_subscript(node) if isinstance(node, ast.Subscript) else ""
+
+
+def _on_subscript(node: ast.Subscript) -> str:
+    if any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
         return _SLICE
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+    if isinstance(node.ctx, ast.Store):
         return "Make the array that it is written into inside of the function: np.zeros(shape), np.array(a)."
-    if isinstance(node, ast.Subscript):
-        return "Write np.take(a, i), where a is an array."
-    return ""
+    return "Write np.take(a, i), where a is an array."
 
 
 def _formats(node: ast.AST) -> bool:
@@ -132,17 +165,17 @@ def _instead_of_math(name: str) -> str:
     if name in _SPECIAL:
         return f"Write scipy.special.{_SPECIAL[name]} instead of math.{name}."
     known = _OTHER_NAMES.get(name) or (f"np.{name}" if hasattr(np, name) else "")
-    return f"Write {known} instead of math.{name}." if known else f"Write math.{name} with NumPy's functions."
+    return f"Write {known} instead of math.{name}." if known else f"math.{name} takes one number: x[i]."
 
 
-def _called(node: ast.Call, frame: FrameType) -> Any:
-    """The function that a call names, None where it is not found by a name and attributes."""
-    if isinstance(node.func, ast.Name):
-        name = node.func.id
-        return frame.f_locals.get(name, frame.f_globals.get(name, frame.f_builtins.get(name)))
-    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-        home = frame.f_globals.get(node.func.value.id)
-        return getattr(home, node.func.attr, None)
+def _called(node: ast.expr, frame: FrameType) -> Any:
+    """The function that an expression names, None where it is not found by names of modules, classes and arrays."""
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id, frame.f_builtins.get(node.id)))
+    if isinstance(node, ast.Attribute):
+        home = _called(node.value, frame)
+        found = isinstance(home, (ModuleType, type)) or type(home) is np.ndarray
+        return getattr(home, node.attr, None) if found else None
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -31,11 +32,13 @@ class Memory(Traced):
         "_doubt",
         "_kin",
         "_node",
-        "_permuted",
+        "_order",
+        "_outside",
         "_root",
+        "_shown",
         "_sure",
-        "_version",
         "_view",
+        "_written",
         "graph",
         "locked",
     )
@@ -49,19 +52,22 @@ class Memory(Traced):
         self._view: Node | None = None  # how it was read from its base when it was made
         self._sure = True  # False where NumPy may have copied: a reshape of a view
         self._doubt = ""  # why it cannot be read, "" if it can: what may show its memory was written into
-        self._kin: dict[int, Self] | None = None  # owners of what may be the same memory, by their ids
-        self._version = 0  # of the root's memory that _node stands for
+        self._kin: dict[int, tuple[Self, str]] | None = None  # owners of what may be the same memory, and why, by ids
+        self._shown: Node | None = None  # the content of the root that _node was read from
+        self._written = False  # whether the memory that it owns has been written into
+        self._outside: list[tuple[weakref.ref[np.ndarray], Self]] | None = None  # what libraries have got for it
         self._born = len(graph.nodes)  # before or after the body of a loop or a branch was begun
         self._array = False  # of no dimensions and yet an array, not a scalar
-        # NumPy may have laid it out in another order than C's; how arguments lie in memory is the caller's choice
-        self._permuted = bool(lock) and len(node.aval.shape) > 1
+        # how NumPy lays out what it computes from it alone, "C", "F", or "" where that is not known; how arguments
+        # lie in memory is the caller's choice
+        self._order = "" if lock and len(node.aval.shape) > 1 else "C"
 
     @property
     def node(self) -> Node:
         root = self._root
         if doubt := (self if root is None else root)._doubt:
             raise _unsure(doubt)
-        if root is not None and self._version != root._version:
+        if root is not None and self._shown is not root._node:
             self._refresh()
         return self._node
 
@@ -95,19 +101,23 @@ class Memory(Traced):
         return self._array or bool(self.shape)
 
     @property
-    def contiguous(self) -> bool | None:
-        """Whether its numbers lie in C's order without gaps; None where that is not known."""
-        if self._base is None:
-            return None if self._permuted and len(self.shape) > 1 else True
+    def order(self) -> str:
+        """The order of NumPy's results that keep the order of this array: "C", "F", or "" where it is not known."""
+        return self._order if len(self.shape) > 1 else "C"
+
+    def is_contiguous(self, order: str = "C") -> bool | None:
+        """Whether its numbers lie in C's or in Fortran's order without gaps; None where that is not known."""
+        if self._base is None and self.order == order:
+            return True
         layout = self._layout()
-        return None if layout is None else layout.flags.c_contiguous
+        return None if layout is None else bool(layout.flags[order])
 
     def _layout(self) -> np.ndarray | None:
         """An array laid out in memory as NumPy would this one, never to be read; None where that is not known."""
-        if any(isinstance(n, Dim) for n in self.shape):
+        if any(isinstance(n, Dim) for n in self.shape) or not self.order:
             return None
         if self._base is None:
-            return None if self._permuted else _packed(self.shape)
+            return _packed(self.shape) if self.order == "C" else _packed(self.shape[::-1]).T
         below = self._base._layout()
         if below is None:
             return None
@@ -119,9 +129,9 @@ class Memory(Traced):
             return below.transpose(params["axes"])
         return below.reshape(self.shape) if view.op is shape.RESHAPE else None
 
-    def laid_out_as(self, other: Memory) -> None:
-        """Note that NumPy gives this array the order of the other's axes."""
-        self._permuted = other._permuted
+    def lay_out(self, order: str) -> None:
+        """Note the order in which NumPy lays out this array."""
+        self._order = order
 
     def copied(self, order: str = "C", array: bool = False) -> Self:
         """The same value in memory of its own. No node: values do not change, only what a Variable stands for does."""
@@ -130,9 +140,37 @@ class Memory(Traced):
             result = ASTYPE(self, dtype=self.aval.dtype)
         else:
             result = type(self)(self.graph, self.node)
-            result._permuted = self._permuted and order != "C"
-        result._array = array
+        result._array, result._order = array, self.order_of_copy(order)
         return result
+
+    def order_of_copy(self, order: str | None) -> str:
+        """The order of a copy that is asked for in C's or Fortran's, in that of this array (K), or as it is (A)."""
+        if order in ("C", "F"):
+            return order
+        if order != "A" or self.is_contiguous("C"):
+            return self.order
+        is_fortran = self.is_contiguous("F")
+        return "" if is_fortran is None else "F" if is_fortran else "C"
+
+    def or_copy(self, order: str | None = None, reason: str = "") -> Self:
+        """This array if it is laid out in an order, C's or Fortran's or for "A" any of these, else a copy.
+
+        Where that is not known it is a copy which may be the same memory.
+        """
+        found = [self.is_contiguous(each) for each in ("C", "F") if order in (each, "A")]
+        fits = not found or True in found or (None if None in found else False)
+        if fits and self.writes_in_place:
+            return self
+        result = self.copied(order or "K", array=True)
+        if fits is None:
+            result.may_be(self, reason)
+        return result
+
+    def may_be(self, other: Self, reason: str) -> None:
+        """Note that this array may be a view of another one, or a copy."""
+        for x in other.kin:
+            self.link(x, reason)
+        self.locked = self.locked or other.locked
 
     # ---- views
 
@@ -146,39 +184,46 @@ class Memory(Traced):
             return
         self._array = True
         sure = base._sure
-        if op is shape.RESHAPE and (base._base is not None or base._permuted):
+        if op is shape.RESHAPE and (base._base is not None or base.order != "C"):
             is_view = _reshape_is_view(self, base)
             if is_view is False:
-                self._permuted = False
+                self._order = "C"
                 return
             sure = sure and is_view is True
         elif op is shape.TRANSPOSE:
-            self._permuted = len(self.shape) > 1
+            reverses = dict(self._node.params)["axes"] == tuple(reversed(range(len(self.shape))))
+            self._order = {"C": "F", "F": "C"}.get(base.order, "") if reverses else ""
         elif op.read_only:
             self.locked = f"{op.path} gives a read-only array"
         self.locked = base.locked or self.locked
         self._view, self._base, self._root, self._sure = self._node, base, base.owner, sure
-        self._version = self._root._version
+        self._shown = self._root._node
 
     def _refresh(self) -> None:
         """Read again what was written into the memory that this is a view of."""
         chain = [self]
-        while chain[-1]._base is not None and chain[-1]._version != chain[-1].owner._version:
+        while chain[-1]._base is not None and chain[-1]._shown is not chain[-1].owner._node:
             chain.append(chain[-1]._base)
         for view in reversed(chain):
             read, base = view._view, view._base
-            if base is None or view._version == view.owner._version:
+            if base is None or view._shown is view.owner._node:
                 continue
             if not view._sure:
                 raise _unsure(_RESHAPED)
-            view._node = self.graph.add(read.op, (base._node, *read.inputs[1:]), read.params)  # type: ignore[union-attr]
-            view._version = view.owner._version
+            assert read is not None
+            known = _just_written(read, base._node)
+            view._node = known or self.graph.add(read.op, (base._node, *read.inputs[1:]), read.params)
+            view._shown = view.owner._node
+
+    def is_seen_in(self, view: Self) -> bool:
+        """Whether something shows the memory of this array for certain."""
+        return view is self or (view._base is self and view._sure)
 
     def holds(self, value: Self, key: Any) -> bool:
         """Whether `value` is the view x[key], up to date."""
         if value._base is not self and value is not self:
             return False
-        if value._version != self.owner._version:
+        if value._root is not None and value._shown is not self.owner._node:
             return False
         here = index.get(self, key)
         if here is value or value is self:
@@ -191,7 +236,7 @@ class Memory(Traced):
 
     def stands_for(self, value: Any) -> None:
         """In the body of a loop this is what `value` was before it."""
-        self._permuted = len(self.shape) > 1
+        self._order = ""
         if isinstance(value, np.ndarray) and not isinstance(value, Memory):
             self.locked = "it is an array that exists before the program runs"
         elif isinstance(value, Memory):
@@ -204,7 +249,7 @@ class Memory(Traced):
     @property
     def was_written(self) -> bool:
         """Whether its memory, which it owns, was written into."""
-        return self._version > 0
+        return self._written
 
     def is_older(self, nodes: int) -> bool:
         """Whether its memory was there when the graph had so many nodes."""
@@ -218,7 +263,7 @@ class Memory(Traced):
     def set_content(self, node: Node) -> None:
         """Let this memory, of an owner, hold something else for a while: nobody has written into it."""
         self._node = node
-        self._version += 1
+        self._written = True
 
     # ---- what may be the same memory
 
@@ -226,28 +271,28 @@ class Memory(Traced):
     def kin(self) -> list[Self]:
         """The owners of what may be the memory that this one shows, its own the first."""
         owner = self.owner
-        return [owner, *(owner._kin or {}).values()]
+        return [owner, *(x for x, _ in (owner._kin or {}).values())]
 
     def is_kin(self, other: Self) -> bool:
         """Whether the two may show the same memory."""
         owner = self.owner
         return owner is other.owner or id(other.owner) in (owner._kin or ())
 
-    def link(self, other: Self) -> None:
-        """Note that the two may show the same memory: where one is written into, the other is not read any more."""
+    def link(self, other: Self, reason: str = "") -> None:
+        """Note that the two may show the same memory, and why: where one is written into, the other is not read."""
         a, b = self.owner, other.owner
         if a is b:
             return
         journal = self.graph.journal
         for x, y in ((a, b), (b, a)):
             x._kin = x._kin or {}
-            x._kin[id(y)] = y
+            x._kin[id(y)] = y, reason
             if journal is not None and x.is_older(self.graph.body):
                 journal.linked.append(x)
 
     def forget_kin(self, nodes: int) -> None:
         """Only those that were there when the graph had so many nodes."""
-        self._kin = {key: x for key, x in (self._kin or {}).items() if x.is_older(nodes)}
+        self._kin = {key: kin for key, kin in (self._kin or {}).items() if kin[0].is_older(nodes)}
 
     @property
     def doubtful(self) -> str:
@@ -301,15 +346,47 @@ class Memory(Traced):
             content = index.write_back(view._view, new(self.graph, base.node), new(self.graph, content)).node
             view = base
             written.append((view, content))
-        view._version += 1
+        view._written = True
         for target, node in written:
-            target._node, target._version = node, view._version
+            target._node, target._shown = node, written[-1][1]
         self._spoil_kin()
+        view._write_outside()
+
+    def hand_out(self, array: np.ndarray) -> None:
+        """Note that a library has got this array for the memory, whose value is known."""
+        owner = self.owner
+        owner._outside = [(ref, x) for ref, x in owner._outside or () if ref() is not None] + [
+            (weakref.ref(array), self)
+        ]
+
+    def _write_outside(self) -> None:
+        """Let arrays that libraries still hold for this memory, of an owner, have what it has."""
+        for ref, x in self._outside or ():
+            array = ref()
+            if array is None:
+                continue
+            value = x.known_value()  # type: ignore[attr-defined]
+            if value is None or self._born < self.graph.body:
+                raise WriteError(
+                    "a traced value is written into an array of constants that a library has got the memory of",
+                    "Give the library a copy: np.array(x, copy=True).",
+                )
+            array.flags.writeable = True
+            array[...] = value
+            array.flags.writeable = False
 
     def _spoil_kin(self) -> None:
         """Let nobody read what may be the memory that was written into."""
-        for x in [*(self.owner._kin or {}).values()]:
-            x.doubt(f"a loop or a branch may have made an array another name of the one that {here()} writes into")
+        for x, reason in [*(self.owner._kin or {}).values()]:
+            x.doubt(f"{reason or _JOINED} the one that {here()} writes into")
+
+
+def _just_written(view: Node, base: Node) -> Node | None:
+    """Return the value that was last written into `base`, where that is the part that a view shows."""
+    if base.op is not index.SET or view.op is not index.GET or base.params != view.params:
+        return None
+    _, value, *places = base.inputs
+    return value if tuple(places) == view.inputs[1:] and value.aval == view.aval else None
 
 
 def _reshape_is_view(view: Memory, base: Memory) -> bool | None:
@@ -345,6 +422,7 @@ def _same_view(a: Node | None, b: Node | None) -> bool:
     return a is not None and b is not None and (a.op, a.params, a.inputs[1:]) == (b.op, b.params, b.inputs[1:])
 
 
+_JOINED = "a loop or a branch may have made an array another name of"
 _RESHAPED = "a reshape of an array whose order is not known may or may not share its memory, and one was written into"
 
 

@@ -14,6 +14,7 @@ from symgrad.core.region import Region, closed
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size, is_counted, largest
 from symgrad.errors import GraphError, ShapeError
+from symgrad.frontend.conversion.state import check_left
 from symgrad.frontend.variable import Variable, freeze, lift
 from symgrad.ops.control import COND, PLACE, SCAN, within
 from symgrad.ops.dtypes import common_dtype
@@ -230,7 +231,10 @@ def body_of(graph: Graph) -> Iterator[None]:
     since = graph.body
     try:
         yield
+        check_left(graph, None)
     finally:
+        while graph.journal is not None:  # of loops and branches that an exception has left
+            graph.journal.abandon()
         graph.leave_body(since)
         graph.body, graph.journal = before
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.sizes import is_counted, no_number
-from symgrad.errors import ConcreteValueError
+from symgrad.errors import ArgumentError, ConcreteValueError
 from symgrad.frontend import advice
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.dispatch import array_method
 from symgrad.ops import marks
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
+from symgrad.ops.python_math import as_float, as_python_float, as_python_int
 
 
 class Concrete(Memory):
@@ -80,7 +81,11 @@ class Concrete(Memory):
         return index_of(self._number(advice.INDEX))
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        return np.round(self, ndigits) if ndigits is not None else round(self._number("round()"))
+        if ndigits is not None:
+            return np.round(self, ndigits)
+        if self.shape or self.known_value() is not None:
+            return round(self._number("round()"))
+        return as_python_int(np.rint(as_float(self)))
 
     def __trunc__(self) -> int:
         return math.trunc(self._number("math.trunc()"))
@@ -93,7 +98,17 @@ class Concrete(Memory):
 
     @array_method
     def item(self, *args: Any) -> Any:
-        return np.asarray(self._number(".item()")).item(*args)
+        value = self.known_value()
+        if value is not None:
+            return np.asarray(value).item(*args)
+        array: Any = self
+        if not args and array.size != 1:
+            raise ArgumentError(f"x.item() of {array.size} numbers", "Say which: x.item(i), or x[i].")
+        place = args[0] if len(args) == 1 else args
+        x = array[place] if place and isinstance(place, tuple) else np.reshape(array, -1)[place or 0]
+        if x.dtype.kind == "f":
+            return as_python_float(x)
+        return as_python_int(x) if x.dtype.kind in "iu" else x
 
     @array_method
     def tolist(self) -> Any:
@@ -105,9 +120,11 @@ class Concrete(Memory):
             raise ConcreteValueError(
                 f"np.array() or np.asarray() needs the value of a {self._described()}, "
                 "which has none before the program runs",
-                "To join arrays write np.stack([a, b]) or np.concatenate; to copy one, x.copy(); "
-                "to index one, np.take(a, i); to write into one, make it inside of the function: np.zeros(shape).",
+                advice.on_array(),
             )
-        array = np.array(value, dtype)
+        is_fortran = self.is_contiguous("C") is False and self.is_contiguous("F")
+        array = np.array(value, dtype, order="F" if is_fortran else "C")
         array.flags.writeable = copy is True  # what shared its memory would write into it in vain
+        if copy is not True and self.writes_in_place and array.dtype == self.aval.dtype:
+            self.hand_out(array)
         return array

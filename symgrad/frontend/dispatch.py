@@ -19,7 +19,7 @@ from symgrad.ops.arguments import refuse
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.define import TABLE, display_name
 from symgrad.ops.known import is_constant
-from symgrad.ops.operands import ARRAYS, is_traced, no_operand, strong, traced_in
+from symgrad.ops.operands import ARRAYS, is_traced, no_operand, reads_traced, strong, traced_in
 from symgrad.ops.scipy import load
 
 _ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
@@ -75,28 +75,67 @@ def array_method(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _on_values(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], refusal: Refusal) -> Any:
-    """The result of a function that cannot be recorded, where the values of all its arguments are known."""
-    values = _values((args, kwargs), refusal)
+    """The result of a function that cannot be recorded, where the values of all its arguments are known.
+
+    What it writes into them is written into the Variables; what shares memory with them is not read after such a write.
+    """
+    given: list[tuple[Any, np.ndarray]] = []
+    values = _values((args, kwargs), refusal, given)
     refusal.forget()
     traced = traced_in([*args, *kwargs.values()])
+    before = [array.copy() for _, array in given]
     result = function(*values[0], **values[1])
-    return tuple(_kept(y, traced) for y in result) if type(result) is tuple else _kept(result, traced)
+    _write_into(given, before, refusal)
+    kept = [_kept(y, traced, given, _path(function)) for y in (result if type(result) is tuple else (result,))]
+    return tuple(kept) if type(result) is tuple else kept[0]
 
 
-def _values(x: Any, refusal: Refusal) -> Any:
+def _values(x: Any, refusal: Refusal, given: list[tuple[Any, np.ndarray]]) -> Any:
+    """An argument with the values of its Variables, whose arrays are noted."""
     if is_traced(x):
         if not is_constant(x):
             raise refusal
-        return x.known_value()
-    if isinstance(x, Dim):
+        value = x.known_value()
+        if isinstance(value, np.ndarray):
+            value = _laid_out(value, x)
+            given.append((x, value))
+        return value
+    if isinstance(x, Dim) or reads_traced(x):
         raise refusal
     if type(x) in (list, tuple):
-        return type(x)(_values(item, refusal) for item in x)
-    return {key: _values(item, refusal) for key, item in x.items()} if type(x) is dict else x
+        return type(x)(_values(item, refusal, given) for item in x)
+    return {key: _values(item, refusal, given) for key, item in x.items()} if type(x) is dict else x
 
 
-def _kept(y: Any, like: Any) -> Any:
-    return np.array(y, like=like) if type(y) is np.ndarray and y.dtype.kind in "biufc" else y
+def _laid_out(value: np.ndarray, x: Any) -> np.ndarray:
+    """An array as `x` lies in memory: in C's order, in Fortran's, or with gaps."""
+    if x.is_contiguous("C") is not False:
+        return value
+    if x.is_contiguous("F") is not False:
+        return np.asfortranarray(value)
+    gaps = np.empty((*value.shape, 2), value.dtype)[..., 0]
+    gaps[...] = value
+    return gaps
+
+
+def _write_into(given: Sequence[tuple[Any, np.ndarray]], before: Sequence[np.ndarray], refusal: Refusal) -> None:
+    """Let Variables hold what a function has made of their values."""
+    changed = [each for each, old in zip(given, before, strict=True) if each[1].tobytes() != old.tobytes()]
+    if len(changed) > 1 and len({id(x.owner) for x, _ in changed}) < len(changed):
+        raise refusal  # of two views of one array
+    for x, array in changed:
+        x.overwrite(array)
+
+
+def _kept(y: Any, like: Any, given: Sequence[tuple[Any, np.ndarray]], function: str) -> Any:
+    """A result; that it may be a view of an argument is noted."""
+    if type(y) is not np.ndarray or y.dtype.kind not in "biufc":
+        return y
+    kept = np.array(y, like=like)
+    for x, array in given:
+        if np.may_share_memory(y, array) or x.is_contiguous("C") is None:
+            kept.may_be(x, f"{function} may give a view of")
+    return kept
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,7 +232,7 @@ def _path(function: Callable[..., Any]) -> str:
     if isinstance(known, Op):
         return known.path
     home = [step for step in str(getattr(function, "__module__", "")).split(".") if not step.startswith("_")]
-    if home[0] == "scipy":
+    if home[0] in ("scipy", "math", "cmath"):
         return ".".join((*home, function.__qualname__))
     foreign = "." not in name and getattr(np, name, None) is not function
     return f"the function {name}" if foreign else f"np.{name}"
@@ -302,7 +341,7 @@ _COMPARE = {
 }  # fmt: skip
 _ATTRIBUTES = {"T": np.transpose, "mT": np.matrix_transpose, "real": np.real, "imag": np.imag}
 _METHODS = (
-    "all any argmax argmin argpartition argsort choose clip conj conjugate cumprod cumsum diagonal dot max mean min "
+    "all any argmax argmin argpartition argsort choose clip cumprod cumsum diagonal dot max mean min "
     "nonzero prod ptp put ravel repeat round searchsorted squeeze std sum swapaxes take trace var"
 ).split()
 

@@ -1,4 +1,4 @@
-"""Arrays of other libraries as arguments: taken as their values, or refused by name."""
+"""Arrays of other libraries, and numbers of classes of the user's, as arguments: taken as their values, or refused."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from symgrad.ops.operands import is_traced
 
 
 def is_foreign(x: Any) -> bool:
-    """Whether a leaf may be an array of another library; it may be a spec as well."""
-    return (
-        type(x) is not np.ndarray and hasattr(x, "shape") and not is_traced(x) and not isinstance(x, (np.generic, type))
-    )
+    """Whether a leaf may be an array of another library, or a float of a class of its own; it may be a spec as well."""
+    if type(x) in (np.ndarray, float, complex) or is_traced(x) or isinstance(x, (np.generic, type)):
+        return False
+    return isinstance(x, (float, complex)) or hasattr(x, "shape")
 
 
 def plain(x: Any, path: str = "an argument") -> Any:
@@ -24,6 +24,13 @@ def plain(x: Any, path: str = "an argument") -> Any:
     """
     if not is_foreign(x):
         return x
+    if isinstance(x, (float, complex)):
+        kind: Any = float if isinstance(x, float) else complex
+        if type(x).__mul__ is not kind.__mul__:
+            raise UnsupportedError(
+                f"{path} is a {_name(x)}, which computes in its own way", f"Pass {kind.__name__}(x)."
+            )
+        return kind(x)
     if isinstance(x, np.ma.MaskedArray):
         raise UnsupportedError(f"{path} is a masked array", "Pass x.filled(0) and the mask as arrays of their own.")
     if hasattr(x, "tocsr"):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -22,23 +21,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.core.graph import Graph, tracing
-from symgrad.core.provenance import Where, forget_code, here, installed, internal, looks_up
+from symgrad.core.provenance import forget_code, installed, internal, looks_up
 from symgrad.core.sizes import Dim
-from symgrad.errors import FrozenRandomWarning, SymgradError, WriteError
+from symgrad.errors import SymgradError, WriteError
 from symgrad.frontend.dispatch import call_function, call_ufunc
+from symgrad.frontend.draws import Swapped, generator_of, note_draw, numpy_random, told, warn_of_unseeded
 from symgrad.frontend.reach import MISSING, Name, reach
 from symgrad.frontend.static import Static
 from symgrad.frontend.variable import Variable, created
 from symgrad.ops.concatenators import CONCATENATORS
-from symgrad.ops.create import CREATE
+from symgrad.ops.create import CREATE, copy_mode
 from symgrad.ops.define import PLACES, TABLE
 from symgrad.ops.known import is_constant
-from symgrad.ops.operands import is_traced
+from symgrad.ops.operands import is_traced, reads_traced
 from symgrad.ops.scipy import load
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type(np.sum), np.ufunc)
-_PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray)
+_PASSED_ON = (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require)
+WRITTEN_BEFORE = "a traced value would be written into an array that exists before the program runs"
 _FRESH = frozenset((
     np.copy, np.diag, np.diagflat, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack,
     np.block, np.kron, np.outer, np.tril, np.triu, np.vander, np.pad, np.append,
@@ -66,13 +67,11 @@ class Seen:
         if isinstance(function, np.ufunc):
             return call_ufunc(function, "__call__", args, **kwargs) if _hide(args) else function(*args, **kwargs)
         given = (*args, *kwargs.values())
-        if _hide(given) or (function in TABLE and any(map(is_traced, given))):
+        if _hide(given) or (function in TABLE and any(is_traced(x) or reads_traced(x) for x in given)):
             return call_function(function, _as_traced(graph, args), kwargs)
-        random = _random()
-        if random and isinstance(getattr(function, "__self__", None), random.RandomState):
-            _warn(f"np.random.{function.__name__} is drawn from", here())
-        if random and function is random.default_rng and all(x is None for x in given):
-            _warn("a random generator without a seed is made", here())
+        note_draw(function)
+        if (random := numpy_random()) and function is random.default_rng:
+            warn_of_unseeded(*given)
         result = function(*args, **kwargs)
         return constant(graph, result) if function in _FRESH else result
 
@@ -107,7 +106,7 @@ class Seen:
 
 def seen(value: Any) -> Any:
     """What stands for an attribute of NumPy inside of a trace."""
-    random = _random()
+    random = numpy_random()
     functions = (*_FUNCTIONS, type(random.normal), type(random.default_rng)) if random else _FUNCTIONS
     if isinstance(value, functions):
         return value if type(value) is Seen else _seen.setdefault(value, Seen(value))
@@ -120,8 +119,12 @@ _seen: dict[Any, Seen] = {}  # one for each function, whatever thread comes firs
 def create(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What a function of NumPy creates inside of `graph`; an array of objects or of text is NumPy's own."""
     kwargs.pop("like", None)
-    if function in _PASSED_ON and args and type(args[0]) in (np.ndarray, Held):
-        return function(*args, **kwargs).view(Held)  # one that is there already, and not to be written into
+    may_pass_on = function in _PASSED_ON or (function is np.array and not copy_mode(kwargs.get("copy", True)))
+    if may_pass_on and args and type(args[0]) in (np.ndarray, Held):
+        result = function(*args, **kwargs)
+        if np.may_share_memory(result, args[0]):
+            return result.view(Held)  # one that is there already, and not to be written into
+        return constant(graph, result)
     try:
         return created(graph, function, args, kwargs)
     except Exception as error:
@@ -169,16 +172,17 @@ def _holds_traced(x: Any) -> bool:
 class Held(np.ndarray):
     """An array that a traced function finds under a name: Variables may index it, and copies of it be written into."""
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """A number for an array of no dimensions, where NumPy gives one."""
+        return array[()] if return_scalar else super().__array_wrap__(array, context)
+
     def __getitem__(self, key: Any) -> Any:
         graph = tracing.get()
         return constant(graph, self)[key] if graph is not None and _holds_traced(key) else super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if tracing.get() is not None and (_holds_traced(value) or _holds_traced(key)):
-            raise WriteError(
-                "a traced value would be written into an array that exists before the program runs",
-                "Write into a copy: x = np.array(x).",
-            )
+            raise WriteError(WRITTEN_BEFORE, "Write into a copy: x = np.array(x).")
         super().__setitem__(key, value)
 
     def copy(self, order: str = "C") -> Any:
@@ -227,45 +231,64 @@ class Place(NamedTuple):
     name: str
     substitute: Any
 
-    def exchange(self, value: Any) -> Any:
-        """Put `value` there, MISSING for nothing; gives what was there."""
+    def find(self) -> Any:
+        """Return what is there, MISSING for nothing."""
         if isinstance(self.holder, CellType):
-            before, self.holder.cell_contents = self.holder.cell_contents, value
-            return before
-        own = self.holder if type(self.holder) is dict else vars(self.holder)
-        before = own.get(self.name, MISSING)
-        if isinstance(self.holder, type):
+            return self.holder.cell_contents
+        return (self.holder if type(self.holder) is dict else vars(self.holder)).get(self.name, MISSING)
+
+    def put(self, value: Any) -> None:
+        """Put a value there, MISSING for nothing."""
+        if isinstance(self.holder, CellType):
+            self.holder.cell_contents = value
+        elif isinstance(self.holder, type):
             setattr(self.holder, self.name, value)
         elif value is MISSING:
-            own.pop(self.name, None)
+            (self.holder if type(self.holder) is dict else vars(self.holder)).pop(self.name, None)
         else:
-            own[self.name] = value
-        return before
+            (self.holder if type(self.holder) is dict else vars(self.holder))[self.name] = value
+
+
+class _Exchange(NamedTuple):
+    """A place where another value is put, what was there before, and the traces that need it."""
+
+    place: Place
+    before: Any
+    users: set[object]
 
 
 class Exchanged:
-    """The places that running traces, of any thread, have exchanged: what the first found is put back by the last."""
+    """The places that running traces, of any thread, have exchanged: what the first found is put back by the last.
+
+    An interrupt may come at any line. So what was there is noted before it is exchanged, and forgotten after it is
+    back; a trace that was interrupted while it left may leave again.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._in_force: dict[tuple[int, str], tuple[Place, Any, int]] = {}
+        self._in_force: dict[tuple[int, str], _Exchange] = {}
 
-    def enter(self, places: Sequence[Place]) -> None:
+    def enter(self, user: object, places: Sequence[Place]) -> None:
         with self._lock:
             for place in places:
                 key = id(place.holder), place.name
-                first, before, count = self._in_force.get(key) or (place, MISSING, 0)
-                self._in_force[key] = first, before if count else place.exchange(place.substitute), count + 1
+                if key not in self._in_force:
+                    self._in_force[key] = _Exchange(place, place.find(), set())
+                exchange = self._in_force[key]
+                first = not exchange.users
+                exchange.users.add(user)
+                if first:
+                    exchange.place.put(exchange.place.substitute)
 
-    def leave(self, places: Sequence[Place]) -> None:
+    def leave(self, user: object) -> None:
         with self._lock:
-            for place in places:
-                key = id(place.holder), place.name
-                first, before, count = self._in_force.pop(key)
-                if count > 1:
-                    self._in_force[key] = first, before, count - 1
-                elif (now := first.exchange(before)) is not first.substitute:
-                    first.exchange(now)  # the function has bound the name anew
+            for key, exchange in [*self._in_force.items()]:
+                if exchange.users <= {user}:
+                    if exchange.place.find() is exchange.place.substitute:  # else the function has bound the name anew
+                        exchange.place.put(exchange.before)
+                    self._in_force.pop(key)
+                else:
+                    exchange.users.discard(user)
 
 
 _exchanged = Exchanged()
@@ -299,9 +322,11 @@ def _on_its_own(frame: FrameType) -> bool:
 class _ModuleClass(Place):
     """Not a name but the class of a module is exchanged."""
 
-    def exchange(self, value: Any) -> Any:
-        before, self.holder.__class__ = type(self.holder), value
-        return before
+    def find(self) -> Any:
+        return type(self.holder)
+
+    def put(self, value: Any) -> None:
+        self.holder.__class__ = value
 
 
 def _fixed_places() -> list[Place]:
@@ -311,12 +336,17 @@ def _fixed_places() -> list[Place]:
 @cache
 def _places_of(modules: tuple[str, ...], count: int) -> list[Place]:
     """The classes of NumPy's modules, and the functions that lie at `count` places."""
-    classes = [_ModuleClass(sys.modules[name], "__class__", _Intercepted) for name in modules]
+    classes: list[Place] = [_ModuleClass(sys.modules[name], "__class__", _Intercepted) for name in modules]
+    generators = ("numpy.random._generator", "numpy.random.mtrand") if "numpy.random" in modules else ()
+    classes += [
+        Place(sys.modules[name], "Sequence", Swapped) for name in generators if hasattr(sys.modules[name], "Sequence")
+    ]
     return classes + [Place(holder, name, _seen_at(holder, name)) for holder, name in PLACES[:count]]
 
 
 def _seen_at(holder: Any, name: str) -> Any:
-    return seen(vars(holder)[name] if isinstance(holder, (type, ModuleType)) else getattr(holder, name))
+    value = vars(holder)[name] if isinstance(holder, (type, ModuleType)) else getattr(holder, name)
+    return seen(value.__func__ if isinstance(value, staticmethod) else value)
 
 
 def _substitute(found: Name) -> Any:
@@ -332,7 +362,9 @@ def _substitute(found: Name) -> Any:
         return found.value.view(Held) if found.value.dtype.kind in "biufc" else MISSING
     if isinstance(found.value, _FUNCTIONS) and (found.value in TABLE or found.value in CREATE):
         return seen(found.value)
-    return MISSING
+    random = numpy_random()
+    is_drawing = random and (found.value is random.default_rng or generator_of(found.value) is random.mtrand._rand)
+    return seen(found.value) if is_drawing else MISSING
 
 
 @contextmanager
@@ -345,46 +377,27 @@ def inside(graph: Graph, function: Callable[..., Any]) -> Iterator[None]:
     if any("random" in code.co_names for code in (*codes, *own)):
         import_module("numpy.random")
     places = [Place(n.holder, n.name, new) for n in names if (new := _substitute(n)) is not MISSING] + _fixed_places()
-    generators = [(n, repr(_state(n.value))) for n in names if _state(n.value) is not None]
-    token = tracing.set(graph)
-    _exchanged.enter(places)
+    user, before = object(), tracing.get()
     try:
-        yield
-        _warn_of_drawn(generators)
-    finally:
-        _exchanged.leave(places)
-        tracing.reset(token)
-        forget_code()
+        try:
+            graph.exchanges.append(user)
+            tracing.set(graph)
+            _exchanged.enter(user, places)
+            with told(graph, names):
+                yield
+        finally:
+            _leave(user, before)
+    finally:  # again, where an interrupt came meanwhile
+        _leave(user, before)
 
 
-# ---- random numbers
+def _leave(user: object, before: Graph | None) -> None:
+    _exchanged.leave(user)
+    tracing.set(before)
+    forget_code()
 
 
-def _warn_of_drawn(before: Sequence[tuple[Name, str]]) -> None:
-    """Warn of random generators that are no longer as they were."""
-    for name, state in before:
-        if repr(_state(name.value)) != state:
-            _warn(f"the random generator {name.name} is drawn from", name.where)
-
-
-def _state(x: Any) -> Any:
-    random = _random()
-    if random and isinstance(x, random.Generator):
-        return x.bit_generator.state
-    return x.get_state(legacy=False) if random and isinstance(x, random.RandomState) else None
-
-
-def _random() -> Any:
-    """``np.random``, if somebody has asked for it: NumPy imports it only then, which takes a while."""
-    return sys.modules.get("numpy.random")
-
-
-def _warn(fact: str, where: Where) -> None:
-    warnings.warn_explicit(
-        f"{fact} while a function is traced: the numbers become part of the program, the same at every call.\n"
-        f"  at {where}: {where.text}\n"
-        "  Draw them outside of the function, and pass them as an argument.",
-        FrozenRandomWarning,
-        where.file,
-        where.line,
-    )
+def abandon(graph: Graph) -> None:
+    """Put back what traces into a graph have exchanged, however they have ended."""
+    for user in graph.exchanges:
+        _exchanged.leave(user)

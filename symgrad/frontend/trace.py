@@ -5,18 +5,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from types import CellType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core import tree
-from symgrad.core.graph import SEED, Graph, tracing
+from symgrad.core.graph import SEED, Graph as Nodes, tracing
 from symgrad.core.listing import listing, node_names, types
-from symgrad.core.provenance import UNKNOWN, Where, boundary
+from symgrad.core.provenance import UNKNOWN, Where, boundary, internal
 from symgrad.core.size_scope import Sizes
 from symgrad.core.sizes import Dim
 from symgrad.core.text import visible
+from symgrad.core.undo import contained, surely
 from symgrad.errors import ArgumentError, GraphError, SymgradError, UnsupportedError, refused
 from symgrad.frontend.arguments import (
     Arguments,
@@ -31,7 +35,10 @@ from symgrad.frontend.arguments import (
 from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.containers import check_watched
 from symgrad.frontend.conversion.runtime import converted
-from symgrad.frontend.interception import held, inside
+from symgrad.frontend.conversion.state import check_left, unwinding
+from symgrad.frontend.effects import Effects
+from symgrad.frontend.graphs import Graph
+from symgrad.frontend.interception import abandon, held, inside
 from symgrad.frontend.reach import reads
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.masks import Selected
@@ -68,6 +75,7 @@ class Program:
     sizes: Sizes
     orders: list[Order]
     summary: str = ""
+    effects: Effects | None = None  # the state that the function found, until the first call is checked
 
     def __repr__(self) -> str:
         return f"<Program {self.name} of {len(self.graph.nodes)} nodes>"
@@ -83,6 +91,52 @@ class Program:
     _repr_html_, _repr_latex_ = Graph._repr_html_, Graph._repr_latex_
 
 
+class Run(NamedTuple):
+    """A function of the user's that was run on Variables: nodes stand for these, and for numbers that it returned."""
+
+    function: Callable[..., Any]
+    takes: tree.TreeSpec  # of args and kwargs
+    given: list[Any]
+    returns: tree.TreeSpec
+    results: list[Any]
+
+
+class TracedMeanwhile(BaseException):
+    """Ends Python's own run of a function that would compile something."""
+
+
+plainly: ContextVar[bool] = ContextVar("plainly", default=False)
+"""Whether Python runs a function itself, to compare: nothing is to be compiled for that."""
+
+
+def run_on(graph: Nodes, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Run a function, converted, on arguments in `graph`; a run of a user's function is noted."""
+    given, takes = tree.flatten((tuple(args), dict(kwargs)))
+    given = list(map(_snapshot, given))
+    outputs = of_graph(graph, converted(function)(*args, **kwargs))
+    if graph.body == 0 and _is_users(function):
+        results, returns = tree.flatten(outputs)
+        graph.runs.append(Run(function, takes, given, returns, list(map(_snapshot, results))))
+    return outputs
+
+
+def _snapshot(x: Any) -> Any:
+    """Return a leaf as it is now: a Variable may be written into."""
+    return x.node if isinstance(x, Variable) else x
+
+
+def _is_users(function: Any) -> bool:
+    """Whether a function is the user's, and there outside of the trace."""
+    while isinstance(function, partial):
+        function = function.func
+    call = function if hasattr(function, "__code__") else getattr(type(function), "__call__", None)  # noqa: B004
+    code = getattr(call, "__code__", None)
+    cells = getattr(call, "__closure__", None) or ()
+    holds_traced = any(isinstance(cell.cell_contents, Variable) for cell in cells if cell != CellType())
+    return code is not None and not internal(code) and not holds_traced
+
+
+@contained
 @boundary
 def trace(
     function: Callable[..., Any],
@@ -100,6 +154,8 @@ def trace(
     `shapes` gives its sizes instead of those of the array, as text where they shall be symbols; `values` are what such
     symbols are in the call at hand, and `numbers` the leaves that are ints and shall be symbols, too.
     """
+    if plainly.get():
+        raise TracedMeanwhile
     bound = bind(function, args, kwargs or {}, name)
     graph = Graph()
     sizes = Sizes(values, lift=lambda dim: Variable(graph, lift(graph, dim)))
@@ -109,9 +165,8 @@ def trace(
     leaves, variables = arguments.leaves(shapes or {}, numbers)
     structure = arguments.structure
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
-    with inside(graph, function), _refusals():
-        outputs = of_graph(graph, converted(function)(*bound.args, **bound.kwargs))
-        check_watched(graph)
+    effects = Effects(function, (x for x in variables if not isinstance(x, Variable)))
+    outputs = _run_contained(graph, function, bound, effects)
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
@@ -128,7 +183,29 @@ def trace(
         [kinds[key] for key in bound.arguments],
         sizes,
         arguments.orders(),
+        effects=effects,
     )
+
+
+def _run_contained(graph: Graph, function: Callable[..., Any], bound: inspect.BoundArguments, effects: Effects) -> Any:
+    """Run a function on Variables; where it fails, or is interrupted, nothing is left of that."""
+    done = False
+
+    def run() -> Any:
+        nonlocal done
+        with inside(graph, function), _refusals(), unwinding(graph):
+            outputs = run_on(graph, function, bound.args, bound.kwargs)
+            check_left(graph, None)
+            check_watched(graph)
+        done = True
+        return outputs
+
+    def undo() -> None:
+        abandon(graph)
+        if not done:
+            effects.revoke()
+
+    return surely(undo, run)
 
 
 @contextmanager
@@ -149,7 +226,7 @@ def _refusals() -> Iterator[None]:
         raise error
 
 
-def _check_seeds(graph: Graph) -> None:
+def _check_seeds(graph: Nodes) -> None:
     """The body of a loop is traced with stand-ins for one turn, or one row: they must not be seen elsewhere."""
     if any(node.op is SEED for node in graph.live):
         raise GraphError(
@@ -169,7 +246,7 @@ class _Traced(Arguments):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Nodes,
         arguments: Mapping[str, Any],
         sizes: Sizes,
         where: Where,
@@ -211,12 +288,12 @@ class _Traced(Arguments):
         return Leaf(*place, name, static=value, ignored=ignored), held(value)
 
 
-def graph_at_hand(arguments: Any) -> Graph | None:
+def graph_at_hand(arguments: Any) -> Nodes | None:
     """The graph to append to: that of the trace that is running, or of the Variables among the arguments."""
     return tracing.get() or next((x.graph for x in tree.flatten(arguments)[0] if isinstance(x, Variable)), None)
 
 
-def of_graph(graph: Graph, results: Any) -> Any:
+def of_graph(graph: Nodes, results: Any) -> Any:
     """The results of a function, if its Variables are of this graph."""
     for x in tree.flatten(results)[0]:
         if type(x) is Perhaps:
@@ -231,7 +308,7 @@ def of_graph(graph: Graph, results: Any) -> Any:
     return results
 
 
-def _as_result(graph: Graph, x: Any) -> Any:
+def _as_result(graph: Nodes, x: Any) -> Any:
     """A leaf of the results; an array that does not depend on the inputs becomes a constant."""
     if isinstance(x, Variable):
         return Variable(graph, x.node)  # as it is now: a later write is not part of the program

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from symgrad.core.graph import Aval, Graph, Node, Op, is_view
+from symgrad.core.graph import Aval, Graph, Node, Op, is_view, tracing
 from symgrad.core.provenance import assigned_name, unpacked_names
-from symgrad.core.shapes import product
+from symgrad.core.shapes import product, same_shape
 from symgrad.core.size_expressions import computed, symbol
 from symgrad.core.sizes import Dim, symbols_of
 from symgrad.errors import (
+    ArgumentError,
+    ConcreteValueError,
     DTypeError,
     GraphError,
     ScalarError,
@@ -25,7 +25,10 @@ from symgrad.errors import (
 )
 from symgrad.frontend.concrete import Concrete
 from symgrad.frontend.dispatch import Operators, array_method, call_function, call_ufunc, explaining
+from symgrad.frontend.flags import Flags
+from symgrad.frontend.foreign_names import instead_of
 from symgrad.frontend.misuse import checked_dtype
+from symgrad.frontend.texts import Text
 from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.known import is_constant
@@ -70,9 +73,16 @@ class Variable(Concrete, Operators):
         raise TypeError("a Variable keeps its class")
 
     def __hash__(self) -> int:
-        """As the number that it is where that is known; arrays of NumPy have none, a Variable has its own."""
+        """Return the hash of the number where that is known; in a trace there is no other."""
         value = None if self.shape else self.known_value()
-        return object.__hash__(self) if value is None else hash(value)
+        if value is not None:
+            return hash(value)
+        if self.graph is not tracing.get():
+            return object.__hash__(self)
+        raise ConcreteValueError(
+            f"a {self._described()} is used as a key or as an item of a set, which needs its value",
+            "Compare instead: np.where(x == key, a, b).",
+        )
 
     @property
     def dtype(self) -> np.dtype:
@@ -103,8 +113,8 @@ class Variable(Concrete, Operators):
         return f"<Variable {self.aval} {self._name() or self._node.op.name}>"
 
     def __str__(self) -> str:
-        """What `print` and f-strings show: the value, of what is made of constants."""
-        return str(self.known_value()) if is_constant(self) else repr(self)
+        """Return what `print` and f-strings show: the value, of what is made of constants."""
+        return str(self.known_value()) if is_constant(self) else Text(repr(self))
 
     _repr_latex_ = Graph._repr_latex_
 
@@ -170,22 +180,13 @@ class Variable(Concrete, Operators):
         return "cpu"
 
     @property
-    def flags(self) -> SimpleNamespace:
-        contiguous = bool(self.contiguous)
-        return SimpleNamespace(
-            writeable=not self.locked,
-            c_contiguous=contiguous,
-            f_contiguous=contiguous and self.ndim < 2,
-            contiguous=contiguous,
-            fortran=False,
-            forc=contiguous,
-            fnc=False,
-            carray=contiguous and not self.locked,
-            farray=False,
-            behaved=not self.locked,
-            aligned=True,
-            owndata=self.owner is self,
-        )
+    def flags(self) -> Flags:
+        return Flags(self)
+
+    @array_method
+    def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None:
+        if write is not None:
+            self.flags.writeable = bool(write)
 
     @array_method
     def astype(
@@ -198,9 +199,11 @@ class Variable(Concrete, Operators):
                 "Write casting='unsafe', which is what astype does by itself.",
             )
         if dtype == self.dtype and not self.aval.weak:
-            return self.copied(order, self._array) if copy else self
+            if copy or not self.writes_in_place:
+                return self.copied(order, self._array)
+            return self.or_copy(order, "x.astype may give another name of")
         result = ASTYPE(self, dtype=dtype)
-        result._array, result._permuted = self._array, self._permuted and order != "C"
+        result._array, result._order = self._array, self.order_of_copy(order)
         return result
 
     @array_method
@@ -214,6 +217,8 @@ class Variable(Concrete, Operators):
 
     @array_method
     def view(self, dtype: Any = None, type: Any = None) -> Variable:
+        if isinstance(dtype, (int, tuple)):
+            raise ArgumentError("x.view takes a dtype, and no shape", "Write x.reshape(shape).")
         for kind in (dtype, type):
             if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray) and kind is not np.ndarray:
                 raise UnsupportedError(f"a traced array as a {kind.__name__}", "Keep to arrays; their product is @.")
@@ -247,7 +252,14 @@ class Variable(Concrete, Operators):
 
     @array_method
     def resize(self, *sizes: Any, refcheck: bool = True) -> None:
-        np.resize(self, sizes)
+        raise UnsupportedError("x.resize changes the size of an array in place", "Write x = np.resize(x, shape).")
+
+    @array_method
+    def conj(self, out: Any = None) -> Variable:
+        """The array itself where it is real, as in NumPy."""
+        return self if out is None and self.dtype.kind != "c" else np.conjugate(self, out=out)
+
+    conjugate = conj
 
     @property
     def flat(self) -> Flat:
@@ -264,14 +276,14 @@ class Variable(Concrete, Operators):
     def __getattr__(self, attribute: str) -> Any:
         if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):  # np.asarray looks for protocols
             raise UnsupportedError(
-                f"the array attribute .{attribute} is not supported", "Write it with NumPy's functions on the array."
+                f"the array attribute .{attribute} is not supported: a traced array lies in no memory",
+                "It gets one when the program runs.",
             )
         if attribute.startswith("_"):
             raise AttributeError(f"a Variable has no attribute {attribute!r}")
-        near = [a for a in get_close_matches(attribute, dir(np.ndarray)) if not a.startswith("_")]
         raise UnknownAttributeError(
             f"a traced array has no attribute .{attribute}, as an array of NumPy has none",
-            f"Write {' or '.join(f'.{a}' for a in near)}." if near else "Write it with NumPy's functions on the array.",
+            instead_of(attribute, dir(type(self))),
         )
 
 
@@ -281,8 +293,12 @@ class Flat:
     def __init__(self, array: Variable) -> None:
         self._of = array
 
+    def copy(self) -> Variable:
+        """The numbers as an array of one dimension."""
+        return np.copy(np.reshape(self._of, -1))
+
     def __getitem__(self, key: Any) -> Any:
-        return np.copy(np.reshape(self._of, -1))[key]
+        return self.copy()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._of.writable()
@@ -293,7 +309,7 @@ class Flat:
         return int(self._of.size)
 
     def __iter__(self) -> Iterator[Variable]:
-        return iter(np.copy(np.reshape(self._of, -1)))
+        return iter(self.copy())
 
 
 # ---- recording
@@ -304,23 +320,45 @@ def record(graph: Graph, op: Op, inputs: Sequence[Any], params: dict[str, Any]) 
     nodes = tuple([lift(graph, x) for x in inputs])
     known = len(graph.nodes)
     node = graph.add(op, nodes, freeze(op, params))
-    permuted = any(
-        x._permuted if type(x) is Variable else isinstance(x, _ARRAY) and not x.flags.c_contiguous for x in inputs
-    )
+    order = _order(op, node, [*zip(inputs, nodes, strict=True)])
     if type(node.aval) is not Aval:
         results = tuple(Variable(graph, y) for y in graph.items(node))
         for each in results:
-            each._permuted = permuted
+            each._order = order
         return results
     if graph.provenance is None and node.id >= known:
         name = assigned_name()
         if name is not None:
             graph.label(node, name)
     result = Variable(graph, node)
-    result._permuted |= permuted
+    result._order = order
     if is_view(node) and isinstance(inputs[0], Variable):
         result.attach(inputs[0])
     return result
+
+
+def _order(op: Op, node: Node, inputs: Sequence[tuple[Any, Node]]) -> str:
+    """The order in which NumPy lays out a result: Fortran's where the operator works number by number on such.
+
+    The node may be a simpler one than `op` of the inputs.
+    """
+    orders = {order_of(x) for x, _ in inputs}
+    if op is index.GET and len(inputs) > 1:
+        return "C" if orders == {"C"} and node.op is op and index.picks_first(node) else ""
+    if orders <= {"C"}:
+        return "C"
+    result: Any = node.aval if type(node.aval) is Aval else node.aval[0]
+    arrays = [(x, y) for x, y in inputs if y.aval.shape]
+    alike = op.elementwise and all(same_shape(y.aval.shape, result.shape) for _, y in arrays)
+    return "F" if alike and all(order_of(x) == "F" for x, _ in arrays) else ""
+
+
+def order_of(x: Any) -> str:
+    """The order in which an operand lies in memory: "C", "F", or "" for any other one."""
+    if type(x) is Variable:
+        return x.order
+    flags = x.flags if isinstance(x, _ARRAY) else None
+    return "C" if flags is None or flags.c_contiguous else "F" if flags.f_contiguous else ""
 
 
 def created(graph: Graph, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

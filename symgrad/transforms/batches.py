@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from symgrad.compiler.function import Function
 from symgrad.core import tree
 from symgrad.core.graph import Aval, Graph, Node, depends, reached, tracing
+from symgrad.core.options import OfTransform
 from symgrad.core.shapes import render_tuple
 from symgrad.core.sizes import Dim, Size
 from symgrad.derivatives.batch import batch
@@ -37,8 +38,8 @@ def vmap(
     out_axes: Axes = 0,
     *,
     axis_size: int | None = None,
-    **options: Any,
-) -> Function:
+    **options: Unpack[OfTransform],
+) -> Function[..., Any]:
     """A function of one input as a function of many inputs at once, without a loop over them.
 
     Parameters

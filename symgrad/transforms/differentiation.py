@@ -19,9 +19,8 @@ from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError, SymgradError
 from symgrad.frontend.arguments import bind, dotted_paths, signature
-from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.foreign import plain
-from symgrad.frontend.trace import definition, of_graph
+from symgrad.frontend.trace import definition, run_on
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops import marks
 from symgrad.ops.masks import Selected
@@ -68,7 +67,7 @@ class Differentiation:
         bound.arguments.update(zip(bound.arguments, marked, strict=True))
         self.chosen = [Variable(graph, x.node) for x in marks.values()]  # as they are now, whatever is written later
         self._paths = [paths[i] for i in numbers]
-        result = of_graph(graph, converted(f)(*bound.args, **bound.kwargs))
+        result = run_on(graph, f, bound.args, bound.kwargs)
         self.aux: Any
         out, self.aux = _with_aux(result) if has_aux else (result, None)
         place = {i: k for k, i in enumerate(numbers)}

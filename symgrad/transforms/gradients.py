@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from symgrad.compiler.function import Function
 from symgrad.core import tree
+from symgrad.core.options import OfTransform
 from symgrad.core.text import is_name
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
@@ -16,9 +17,45 @@ from symgrad.transforms.differentiation import Differentiation
 from symgrad.transforms.making import describe, name_of, remembered, transform
 from symgrad.transforms.wrt import Choice
 
+if TYPE_CHECKING:
+    from symgrad.compiler.typed import Gradient, ValueAndGradient
+
 Tree = Any
+P = ParamSpec("P")
+V = TypeVar("V")
+Disconnected = Literal["zero", "raise"]
 
 
+@overload
+def grad(
+    f: Function[P, Any] | Callable[P, Any],
+    argnums: Literal[0] = 0,
+    *,
+    wrt: None = None,
+    has_aux: Literal[False] = False,
+    disconnected: Disconnected = "zero",
+    **options: Unpack[OfTransform],
+) -> Gradient[P]: ...
+@overload
+def grad(
+    f: Callable[P, tuple[Any, V]],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    has_aux: Literal[True],
+    disconnected: Disconnected = "zero",
+    **options: Unpack[OfTransform],
+) -> Function[P, tuple[Any, V]]: ...
+@overload
+def grad(
+    f: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
+    disconnected: Disconnected = "zero",
+    **options: Unpack[OfTransform],
+) -> Function[P, Any]: ...
 @remembered
 def grad(
     f: Callable[..., Any],
@@ -26,9 +63,9 @@ def grad(
     *,
     wrt: str | Sequence[str] | None = None,
     has_aux: bool = False,
-    disconnected: str = "zero",
-    **options: Any,
-) -> Function:
+    disconnected: Disconnected = "zero",
+    **options: Unpack[OfTransform],
+) -> Any:
     """The gradient of a function with a scalar result.
 
     Parameters
@@ -73,9 +110,29 @@ def grad(
         gradients = run.gradients(run.value("grad"))
         return (gradients, run.aux) if has_aux else gradients
 
-    return transform("grad", "Gradient of", f, Choice(argnums, wrt, disconnected), result, options, has_aux)
+    return transform("grad", "Gradient of", f, Choice(argnums, wrt, disconnected), result, options, has_aux, order=1)
 
 
+@overload
+def value_and_grad(
+    f: Callable[P, V],
+    argnums: Literal[0] = 0,
+    *,
+    wrt: None = None,
+    has_aux: Literal[False] = False,
+    disconnected: Disconnected = "zero",
+    **options: Unpack[OfTransform],
+) -> ValueAndGradient[P, V]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, V],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    has_aux: bool = False,
+    disconnected: Disconnected = "zero",
+    **options: Unpack[OfTransform],
+) -> Function[P, tuple[V, Any]]: ...
 @remembered
 def value_and_grad(
     f: Callable[..., Any],
@@ -83,9 +140,9 @@ def value_and_grad(
     *,
     wrt: str | Sequence[str] | None = None,
     has_aux: bool = False,
-    disconnected: str = "zero",
-    **options: Any,
-) -> Function:
+    disconnected: Disconnected = "zero",
+    **options: Unpack[OfTransform],
+) -> Any:
     """The value of a function with a scalar result and its gradient, which share their work.
 
     Parameters
@@ -119,8 +176,14 @@ def value_and_grad(
     return transform("value_and_grad", "Value and gradient of", f, choice, result, options, has_aux)
 
 
+@overload
+def elementwise_grad(f: Callable[P, Any], argnums: Literal[0] = 0, **options: Unpack[OfTransform]) -> Gradient[P]: ...
+@overload
+def elementwise_grad(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, **options: Unpack[OfTransform]
+) -> Function[P, Any]: ...
 @remembered
-def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Unpack[OfTransform]) -> Any:
     """The derivative of an elementwise function, number by number.
 
     Parameters
@@ -147,11 +210,12 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **
     array([2., 4.])
     """
     result = lambda run: run.gradients(run.sum_of_numbers("elementwise_grad"))
-    return transform("elementwise_grad", "Derivative, number by number, of", f, Choice(argnums), result, options)
+    what = "Derivative, number by number, of"
+    return transform("elementwise_grad", what, f, Choice(argnums), result, options, order=1)
 
 
 @remembered
-def compile(f: Callable[..., Any], **options: Any) -> Function:
+def compile(f: Callable[P, V], **options: Unpack[OfTransform]) -> Function[P, V]:
     """The function itself, traced, simplified and compiled, without a derivative.
 
     Parameters

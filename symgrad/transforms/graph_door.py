@@ -4,84 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from symgrad.compiler.compiled import Compiled
 from symgrad.core import tree
 from symgrad.core.graph import INPUT, Graph as Nodes, Node, needed, reached
-from symgrad.core.options import checked, resolve
+from symgrad.core.options import Chosen, checked, resolve
 from symgrad.core.provenance import here
 from symgrad.core.region import regions_of, with_nested
 from symgrad.core.size_scope import Sizes
-from symgrad.core.text import is_name
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, GraphError
-from symgrad.frontend.arguments import Leaf, input_aval, is_array, spec
+from symgrad.frontend.arguments import Leaf
+from symgrad.frontend.graphs import Graph as Graph
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.ops.checkpoint import opened_within
 from symgrad.transforms.differentiation import described, matching, or_zeros
-
-
-class Graph(Nodes):
-    """A program to build by hand from Variables.
-
-    Attributes
-    ----------
-    nodes : list of Node
-        In order of creation, in which inputs exist before their users.
-    dag : networkx.DiGraph
-        The same nodes with edges from input to user.
-
-    Examples
-    --------
-    >>> import numpy as np, symgrad as sg
-    >>> g = sg.Graph()
-    >>> x = g.input("x", "float64[n]")
-    >>> y = np.sum(np.tanh(x) ** 2)
-    >>> (dx,) = sg.gradients(y, [x])
-    >>> sg.function([x], [y, dx])(np.zeros(2))
-    [np.float64(0.0), array([0., 0.])]
-    """
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        """The symbolic sizes of the inputs."""
-        return Sizes(None, lift=lambda dim: Variable(self, self.size(dim)))
-
-    def input(self, name: str, like: Any) -> Variable:
-        """A new input.
-
-        Parameters
-        ----------
-        name : str
-            A Python name, new to the graph.
-        like : str, Spec, or anything with a shape and a dtype
-            Such as ``"float64[n, 3]"``; the same letter is the same size throughout the graph.
-
-        Returns
-        -------
-        Variable
-
-        Raises
-        ------
-        ArgumentError
-            If `name` is no Python name, or `like` no spec.
-        GraphError
-            If the graph has an input of this name.
-        """
-        if not is_name(name):
-            raise ArgumentError(f"{name!r} is not a Python name", 'An input has a name such as "x".')
-        if not isinstance(like, str) and not is_array(like):
-            raise ArgumentError(
-                f"the input {name} is like {like!r}", 'Describe it as "float64[n, 3]", or give an array.'
-            )
-        aval = input_aval(spec(like) if isinstance(like, str) else like, self.sizes, path=name)
-        return Variable(self, self.add_input(name, aval, here()))
 
 
 def gradients(
@@ -158,7 +100,7 @@ def _variables(given: Any, what: str) -> list[Variable]:
     return items
 
 
-def function(inputs: Sequence[Variable], outputs: Any, **options: Any) -> Compiled:
+def function(inputs: Sequence[Variable], outputs: Any, **options: Unpack[Chosen]) -> Compiled:
     """Compile a part of a graph: any nodes to feed, any nodes to fetch.
 
     Parameters
@@ -232,9 +174,9 @@ def _parameter_names(graph: Nodes, inputs: Sequence[Node]) -> list[str]:
 
 def cut(
     graph: Nodes, feeds: Sequence[Node], outputs: Sequence[Node], names: Sequence[str]
-) -> tuple[Nodes, dict[Node, Node]]:
+) -> tuple[Graph, dict[Node, Node]]:
     """A new graph from `feeds`, which become inputs, to `outputs`, which need no other; and the image of each node."""
-    new = Nodes()
+    new = Graph()
     image: dict[Node, Node] = {}
     for node, name in zip(feeds, names, strict=True):
         if node in image:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, ParamSpec, Unpack
 
 from symgrad.compiler.function import Function
+from symgrad.core.options import OfTransform
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import bind, signature
 from symgrad.transforms.differentiation import Differentiation
@@ -14,16 +15,18 @@ from symgrad.transforms.making import made_of, remembered, standing_for, transfo
 from symgrad.transforms.products_with_vectors import pushed
 from symgrad.transforms.wrt import Choice
 
+P = ParamSpec("P")
+
 
 @remembered
 def jacobian(
-    f: Callable[..., Any],
+    f: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
-    mode: str = "auto",
-    **options: Any,
-) -> Function:
+    mode: Literal["auto", "rev", "fwd"] = "auto",
+    **options: Unpack[OfTransform],
+) -> Function[P, Any]:
     """The dense Jacobian of a function.
 
     Parameters
@@ -59,11 +62,17 @@ def jacobian(
     if mode not in ("auto", "rev", "fwd"):
         raise ArgumentError(f"mode={mode!r}", 'It is "auto", "rev" or "fwd".')
     result = lambda run: run.jacobian(mode, "jacobian")
-    return transform("jacobian", "Jacobian of", f, Choice(argnums, wrt), result, options)
+    return transform("jacobian", "Jacobian of", f, Choice(argnums, wrt), result, options, order=1)
 
 
 @remembered
-def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+def jacrev(
+    f: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Unpack[OfTransform],
+) -> Function[P, Any]:
     """`jacobian` with ``mode="rev"``.
 
     Examples
@@ -73,11 +82,17 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: A
     array([[2., 0.],
            [0., 4.]])
     """
-    return jacobian(f, argnums, mode="rev", **options)
+    return jacobian(f, argnums, wrt=wrt, mode="rev", **options)
 
 
 @remembered
-def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+def jacfwd(
+    f: Callable[P, Any],
+    argnums: int | Sequence[int] = 0,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    **options: Unpack[OfTransform],
+) -> Function[P, Any]:
     """`jacobian` with ``mode="fwd"``.
 
     Examples
@@ -87,17 +102,17 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: A
     array([[2., 0.],
            [0., 4.]])
     """
-    return jacobian(f, argnums, mode="fwd", **options)
+    return jacobian(f, argnums, wrt=wrt, mode="fwd", **options)
 
 
 @remembered
 def hessian(
-    f: Callable[..., Any],
+    f: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
-    **options: Any,
-) -> Function:
+    **options: Unpack[OfTransform],
+) -> Function[P, Any]:
     """The dense Hessian of a function with a scalar result.
 
     Parameters
@@ -133,7 +148,7 @@ def hessian(
     def body(*args: Any, **kwargs: Any) -> Any:
         return Differentiation(gradient, choice, args, kwargs).jacobian("rev", "hessian")
 
-    return made_of(standing_for(body, f), "hessian", "Hessian of", f, choice, options)
+    return made_of(standing_for(body, f), "hessian", "Hessian of", f, choice, options, order=2)
 
 
 @remembered
@@ -142,8 +157,8 @@ def hvp(
     argnums: int | Sequence[int] = 0,
     *,
     wrt: str | Sequence[str] | None = None,
-    **options: Any,
-) -> Function:
+    **options: Unpack[OfTransform],
+) -> Function[..., Any]:
     """The product of the Hessian of a function with a vector, without forming the Hessian.
 
     Parameters

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from symgrad.compiler.function import Function
 from symgrad.core import tree
-from symgrad.core.options import checked
+from symgrad.core.options import Chosen, checked
 from symgrad.errors import ArgumentError, DTypeError, ShapeError
 from symgrad.frontend.arguments import dotted_paths
 from symgrad.frontend.variable import Variable
@@ -22,7 +22,7 @@ from symgrad.transforms.making import describe
 Tree = Any
 
 
-def to_scipy(f: Callable[..., Any], x0: Tree, args: Any = (), **options: Any) -> FlatFunction:
+def to_scipy(f: Callable[..., Any], x0: Tree, args: Any = (), **options: Unpack[Chosen]) -> FlatFunction:
     """A function of a tree as ``scipy.optimize`` takes it: of a flat vector, with its derivatives.
 
     Parameters
@@ -88,7 +88,7 @@ class FlatFunction:
     {'a': 10.0, 'b': array([ 4., 12.])}
     """
 
-    def __init__(self, f: Callable[..., Any], x0: Tree, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def __init__(self, f: Callable[..., Any], x0: Tree, args: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         self._f, self._args, self._options = f, args, checked(options)
         paths, leaves, self._structure = dotted_paths({"x0": x0})
         if not leaves:

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.core.graph import Graph, Node
 from symgrad.core.provenance import here
 from symgrad.errors import UnsupportedError
-from symgrad.frontend.conversion.state import UNDEFINED
+from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.variable import Variable, lift
 
 

@@ -16,7 +16,9 @@ from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.jumps import VALUE
 from symgrad.frontend.conversion.merging import Merging, merged
-from symgrad.frontend.conversion.state import UNDEFINED, Run, Snapshot
+from symgrad.frontend.conversion.mutable import UNDEFINED
+from symgrad.frontend.conversion.state import Run, Snapshot
+from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
 from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
 
@@ -24,11 +26,17 @@ from symgrad.ops.operands import is_traced
 class Branch(Construct):
     """``if test``: one side runs where the test is known, and else both, one after the other, from the same state."""
 
-    def __init__(self, test: Any, kept: Sequence[str], given: Sequence[str]) -> None:
-        super().__init__(kept, given)
+    def __init__(self, test: Any, kept: Sequence[str], given: Sequence[str], read: Sequence[str] | None = None) -> None:
+        super().__init__(kept, given, read)
         self._test: Any = truth(test)
         self._entry: dict[str, Any] = {}
         self._sides: list[Snapshot] = []
+        self._rounds = 0
+
+    def again(self) -> bool:
+        """Whether to go through the statements: once, or twice to compare two traces of both sides."""
+        self._rounds += 1
+        return self._rounds == 1 or (is_traced(self._test) and self._repeats(caller()))
 
     def then(self) -> bool:
         """Whether to run what is to be done where the test holds."""
@@ -43,8 +51,9 @@ class Branch(Construct):
         return is_traced(self._test) and self._joins(caller())
 
     def _begins(self, local: dict[str, Any]) -> bool:
-        self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
-        self._run = Run(self._test.graph, local, branch=True)
+        if not self._sides:
+            self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
+        self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True)
         self._since = self._run.since
         if self._run.journal.depth > DEEP:
             _check_recursion()
@@ -53,13 +62,24 @@ class Branch(Construct):
     def _turns(self, local: dict[str, Any]) -> bool:
         self._sides.append(self._run.undo(local, self.given))
         self.give(self._entry)
-        self._run = Run(self._test.graph, {**local, **self._entry}, branch=True)
+        self._run = Run(self._test.graph, {**local, **self._entry}, self.read, branch=True)
+        return True
+
+    def _repeats(self, local: dict[str, Any]) -> bool:
+        """Whether another round is needed, once one is over."""
+        if self._rounds > 2 or not is_traced_twice(self._run.journal):
+            return False
+        self._sides.append(self._run.undo(local, self.given))
+        self.give(self._entry)
         return True
 
     def _joins(self, local: dict[str, Any]) -> bool:
         self._sides.append(self._run.undo(local, self.given))
+        *before, then, other = self._sides
+        if before and not all(map(Alike().snapshots, before, (then, other))):
+            raise differing("a branch that depends on a traced value")
         merging = Merging(self._test.graph, self._test, self._since, self._run)
-        values, settle = merged(merging, self.given, *self._sides)
+        values, settle = merged(merging, self.given, then, other)
         settle()
         self.give(self._entry | values)
         return True
@@ -95,7 +115,13 @@ def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
     local: dict[str, Any] = {"then": then, "other": other}  # in whose closures is all that they can change
     branch._begins(local)
     branch._turns({**local, VALUE: then()})
-    branch._joins({**local, VALUE: other()})
+    found = {**local, VALUE: other()}
+    branch._rounds = 1
+    if branch._repeats(found):
+        branch._begins(local)
+        branch._turns({**local, VALUE: then()})
+        found = {**local, VALUE: other()}
+    branch._joins(found)
     (value,) = branch.values
     return value
 

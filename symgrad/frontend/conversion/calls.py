@@ -5,34 +5,122 @@ from __future__ import annotations
 import builtins
 import functools
 import itertools
+import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import BuiltinMethodType
 from typing import Any
 
 import numpy as np
 
-from symgrad.core.sizes import is_counted
+from symgrad.core.sizes import Dim, is_counted
+from symgrad.errors import WriteError
 from symgrad.frontend.conversion import iteration
-from symgrad.frontend.conversion.branches import both, either
+from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.iterators import Counter, cycle, iterator
 from symgrad.frontend.conversion.lists import Listing
-from symgrad.frontend.conversion.merging import is_numeric
-from symgrad.frontend.conversion.state import check_draw, check_length
-from symgrad.frontend.interception import length_of
+from symgrad.frontend.conversion.merging import Either, is_numeric
+from symgrad.frontend.conversion.state import check_draw, check_length, see
+from symgrad.frontend.draws import drawing
+from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, seen
 from symgrad.ops.control import NUMBER
-from symgrad.ops.operands import is_traced
+from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.python_math import as_python_float, as_python_int, is_integral
 
 
 def called(function: Any) -> Any:
-    """What to call instead of a function."""
+    """Return what to call instead of a function."""
     check_draw(function)
+    if type(function) is BuiltinMethodType and isinstance(function.__self__, np.ndarray):
+        return _of_constant(function)
     try:
         instead = _INSTEAD.get(function)
     except TypeError:  # it has no hash
         instead = None
-    return instead or converted(function)
+    if instead is not None:
+        return instead
+    if (permuting := drawing(function)) is not None:
+        return permuting
+    if type(function) is partial:
+        return partial(called(function.func), *function.args, **function.keywords)
+    if type(function) is Either:
+        return partial(_call_one, function)
+    if type(function) is BuiltinMethodType and type(function.__self__) is list and function.__name__ == "sort":
+        return partial(_sort, function.__self__)
+    see(function)
+    return converted(function)
+
+
+# ---- methods of constants
+
+
+def _of_constant(method: Any) -> Any:
+    """A method of an array of NumPy's: with traced arguments that of the array as a constant of the program."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        like = _first_traced([*args, *kwargs.values()])
+        if like is None:
+            return method(*args, **kwargs)
+        if method.__name__ in _WRITING:
+            raise WriteError(WRITTEN_BEFORE, "Write into a copy: x = np.array(x).")
+        return getattr(constant(like.graph, method.__self__), method.__name__)(*args, **kwargs)
+
+    return call
+
+
+_WRITING = ("fill", "itemset", "partition", "put", "resize", "setfield", "sort")
+
+
+def _first_traced(items: Sequence[Any]) -> Any:
+    """The first traced value, in lists too."""
+    found = (_first_traced(x) if type(x) in (list, tuple) else x if is_traced(x) else None for x in items)
+    return next((x for x in found if x is not None), None)
+
+
+# ---- numbers of Python and of NumPy
+
+
+def _type(*args: Any) -> Any:
+    """``type(x)``: of a traced value that of the array or number that it stands for."""
+    if len(args) == 1 and isinstance(args[0], Dim):
+        return int
+    return args[0].__class__ if len(args) == 1 and is_traced(args[0]) else type(*args)
+
+
+def _float(*args: Any) -> Any:
+    return as_python_float(args[0]) if len(args) == 1 and _is_number(args[0]) else float(*args)
+
+
+def _int(*args: Any) -> Any:
+    """``int(x)``: a number that may have a fraction is refused."""
+    is_whole = len(args) == 1 and _is_number(args[0]) and is_integral(args[0].node)
+    return as_python_int(args[0]) if is_whole else int(*args)
+
+
+def _is_number(x: Any) -> bool:
+    """Whether it is a traced real number without a known value."""
+    return is_traced(x) and x.shape == () and x.dtype.kind != "c" and x.known_value() is None
+
+
+def _of_type(kind: Any) -> Any:
+    """``np.float64(x)``: of what is traced a cast."""
+
+    def cast(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) != 1 or _first_traced(args) is None:
+            return kind(*args, **kwargs)
+        x = np.astype(as_input(args[0]), np.dtype(kind))
+        x.as_array(False)
+        return x
+
+    return cast
+
+
+def _of_items(function: Any) -> Any:
+    """A function of several numbers that takes them from an iterator as well."""
+    return lambda items, /, **kwargs: seen(function)([*items] if isinstance(items, Iterator) else items, **kwargs)
 
 
 def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args: Any, **kwargs: Any) -> Any:
@@ -84,7 +172,7 @@ def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]],
 
 
 def _total(items: Any, /, start: Any = 0) -> Any:
-    """Of a long array by NumPy, whatever its order is; else one after the other."""
+    """Sum a long array by NumPy, in its order of summation; anything else item by item, as Python does."""
     if is_traced(items) and items.ndim and _is_long(items.shape[0]):
         return np.sum(items, axis=0) + start
     return builtins.sum(items, start)
@@ -102,6 +190,17 @@ def _ordered(items: Any, /, key: Any = None, reverse: Any = False) -> Any:
     if _is_long(found.shape[0]):
         return Listing(found.graph, found.node)
     return [_as_one_of(numbers, x) for x in found] if numbers else list(found)
+
+
+def _call_one(either: Either, /, *args: Any, **kwargs: Any) -> Any:
+    """Call the function that the program chooses."""
+    then, other = either.then, either.other
+    return chosen(either.pred, lambda: called(then)(*args, **kwargs), lambda: called(other)(*args, **kwargs))
+
+
+def _sort(items: list[Any], /, **how: Any) -> None:
+    """``items.sort()``"""
+    items[:] = _ordered(items, **how)
 
 
 def _are_there(items: Any) -> bool:
@@ -138,8 +237,16 @@ _INSTEAD: dict[Any, Any] = {
     builtins.filter: iteration.filtered,
     functools.reduce: iteration.reduced,
     itertools.accumulate: iteration.accumulated,
+    builtins.iter: iterator,
+    itertools.count: Counter,
+    itertools.cycle: cycle,
     itertools.pairwise: iteration.pairs,
     itertools.islice: iteration.sliced,
     itertools.chain: iteration.chained,
     **{f: iteration.tabulated(f) for f in (itertools.product, itertools.combinations, itertools.permutations)},
+    builtins.type: _type,
+    builtins.float: _float,
+    builtins.int: _int,
+    **{kind: _of_type(kind) for kind in {np.dtype(code).type for code in "?bhilqBHILQefdgFDG"}},
+    **{function: _of_items(function) for function in (math.fsum, math.prod)},
 }

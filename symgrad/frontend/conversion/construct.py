@@ -1,4 +1,4 @@
-"""What loops and branches have in common: they run a part of the user's function, in its own frame, and look at it."""
+"""The base of loops and branches, which run a part of the user's function in its own frame and note what it changes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
 
 
+def namespace() -> dict[str, Any]:
+    """Return the globals of the function that asks."""
+    return sys._getframe(1).f_globals
+
+
 def caller() -> dict[str, Any]:
     """The names of the function that asks."""
     return sys._getframe(2).f_locals
 
 
 class Construct:
-    """A loop or a branch: what stands in it is run as often as it needs to be seen."""
+    """A loop or a branch, whose statements are run as often as they need to be seen.
 
-    def __init__(self, kept: Sequence[str], given: Sequence[str]) -> None:
-        self.kept, self.given = kept, given
+    Of the names that they bind, `kept` and `given` are those that matter (`State` in liveness.py); `read` are the names
+    that they read.
+    """
+
+    def __init__(self, kept: Sequence[str], given: Sequence[str], read: Sequence[str] | None) -> None:
+        self.kept, self.given, self.read = kept, given, read
         self.graph: Graph | None = tracing.get()
         self.sets = False  # whether the function has to give its names the values now
         self.values: tuple[Any, ...] = ()

@@ -11,7 +11,8 @@ from symgrad.core.graph import Graph
 from symgrad.core.provenance import Where, here
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.conversion.jumps import called_by
-from symgrad.frontend.conversion.state import Contents, Place, Run
+from symgrad.frontend.conversion.mutable import Contents, Place
+from symgrad.frontend.conversion.state import Run
 
 
 class Watched(NamedTuple):
@@ -33,7 +34,7 @@ def watch(graph: Graph, run: Run, place: Place, chosen: Any, *sides: Any) -> Non
 def check_watched(graph: Graph) -> None:
     """Raise if one of these has changed."""
     for place, contents, where in graph.watched:
-        if any(True for _ in contents.changes()):
+        if contents.has_changed():
             name = called_by(place.name)
             raise UnsupportedError(
                 f"{name} is one of several lists or dicts, depending on traced values, and one of them is changed",

@@ -10,6 +10,7 @@ from weakref import finalize
 from symgrad.core.options import current
 from symgrad.core.provenance import internal, package_of
 from symgrad.frontend.conversion.jumps import Unconvertible
+from symgrad.frontend.conversion.mutable import name_as
 from symgrad.frontend.conversion.templates import RUNTIME
 
 _F = TypeVar("_F")
@@ -21,7 +22,13 @@ CELL = CellType()
 
 def converted(function: _F) -> _F:
     """What to call instead of a function: the user's with its loops and branches converted; any other as it is."""
+    function = in_python(function)
     return function if current().loops == "unroll" else _converted(function)
+
+
+def in_python(function: Any) -> Any:
+    """Return the function in Python that Numba has compiled; any other as it is."""
+    return function.py_func if type(function).__module__.startswith("numba.") else function
 
 
 def _converted(f: Any) -> Any:
@@ -71,8 +78,8 @@ def _code(f: FunctionType) -> CodeType | None:
         return None
     key = id(code)
     if key not in _known:
+        finalize(code, _known.pop, key, None)  # first: an entry that outlives its code would be that of another
         _known[key] = _made(f)
-        finalize(code, _known.pop, key, None)
     return _known[key]
 
 
@@ -91,4 +98,6 @@ def _made(f: FunctionType) -> CodeType | None:
         return None
     if RUNTIME not in new.co_freevars:
         return None
-    return new.replace(co_qualname=code.co_qualname)
+    new = new.replace(co_qualname=code.co_qualname)
+    name_as(new, code)
+    return new

@@ -6,6 +6,7 @@ A branch that ends with a jump takes what follows into the other one; so most pr
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from symgrad.core.graph import Graph, Node
 from symgrad.frontend.conversion.scopes import SCOPES, within
 from symgrad.frontend.conversion.templates import RUNTIME, Located, expression
 
-RETURNED, RESULT, STOPPED, SKIPPED = ".returned", ".result", ".stopped", ".skipped"
+RETURNED, RESULT, STOPPED, SKIPPED, TESTED = ".returned", ".result", ".stopped", ".skipped", ".tested"
 """What the function returns, and the flags: names with a dot are nobody's."""
 
 VALUE = ".value"
@@ -48,10 +49,14 @@ def assign(name: str, value: ast.expr, at: Located) -> ast.stmt:
 
 
 class Straight(NamedTuple):
-    """Statements without jumps, and for each loop the flags that end it."""
+    """Statements without jumps; for each loop the flags that end it; names for `while` loops whose test changes state.
+
+    The name says behind the loop whether its last test is still to be evaluated.
+    """
 
     body: list[ast.stmt]
     flags: dict[ast.stmt, list[str]]
+    tests: dict[ast.stmt, str]
 
 
 def without_jumps(body: list[ast.stmt]) -> Straight:
@@ -60,12 +65,12 @@ def without_jumps(body: list[ast.stmt]) -> Straight:
     end = body[-1]
     before = body[:-1] if isinstance(end, ast.Return) else body
     if not any(isinstance(n, ast.Return) for n in within(before)):
-        return Straight([*jumps.block(before, None), *body[len(before) :]], jumps.flags)
+        return Straight([*jumps.block(before, None), *body[len(before) :]], jumps.flags, jumps.tests)
     if falls(body):
         body = [*body, ast.copy_location(ast.Return(None), end)]
     body = [assign(RETURNED, ast.Constant(False), body[0]), *jumps.block(body, None)]
     result = ast.fix_missing_locations(ast.copy_location(ast.Return(ast.Name(RESULT, ast.Load())), end))
-    return Straight([*body, result], jumps.flags)
+    return Straight([*body, result], jumps.flags, jumps.tests)
 
 
 def reachable(body: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -125,6 +130,7 @@ class _Jumps:
     def __init__(self) -> None:
         self.loops = 0
         self.flags: dict[ast.stmt, list[str]] = {}
+        self.tests: dict[ast.stmt, str] = {}
 
     def block(self, body: Sequence[ast.stmt], loop: int | None) -> list[ast.stmt]:
         """Statements in the loop of this number."""
@@ -194,10 +200,25 @@ class _Jumps:
         statement.body = body
         self.flags[statement] = flags
         before = [assign(flag, down, statement) for flag in flags if flag != RETURNED]
+        last = self._last_test(statement)
         if not rest:
-            return [*before, statement]
+            return [*before, statement, *last]
         behind = self.block(rest, outer)
-        return [*before, statement, *([self.guarded(flags, behind, rest[0])] if flags else behind)]
+        return [*before, statement, *last, *([self.guarded(flags, behind, rest[0])] if flags else behind)]
+
+    def _last_test(self, statement: ast.For | ast.While) -> list[ast.stmt]:
+        """The test that ends a `while`, as a statement behind the loop, where it may change something."""
+        if not isinstance(statement, ast.While) or not may_change_state(statement.test):
+            return []
+        name = self.tests[statement] = f"{TESTED}{self.loops}"
+        test = ast.copy_location(ast.Expr(copy.deepcopy(statement.test)), statement)
+        asked = ast.copy_location(ast.Name(name, ast.Load()), statement)
+        return [ast.copy_location(ast.If(asked, [test], []), statement)]
+
+
+def may_change_state(test: ast.expr) -> bool:
+    """Whether evaluating an expression may change what others read."""
+    return any(isinstance(node, (ast.NamedExpr, ast.Call)) for node in ast.walk(test))
 
 
 def _flags(body: Sequence[ast.AST], loop: int | None) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from symgrad.core.sizes import is_counted
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.bodies import promoted, repeat
 from symgrad.frontend.conversion.merging import is_numeric
+from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.sharing import CarriedArray, is_array
-from symgrad.frontend.conversion.state import ELSEWHERE, Held, Pending, Place, Unread, held, is_of_a_loop
+from symgrad.frontend.conversion.state import ELSEWHERE, Held, Pending, Unread, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
 
@@ -62,13 +64,32 @@ class Listing(Variable):
         """The array of it."""
         return Variable(self.graph, self.node).copied(order, array)
 
+    def append(self, item: Any) -> None:
+        """``x.append(item)``, of numbers where no loop or branch is being traced."""
+        self._grow([item])
+
+    def extend(self, items: Any) -> None:
+        """``x.extend(items)``"""
+        self._grow([*items])
+
+    def _grow(self, items: list[Any]) -> None:
+        if (
+            self.graph.body
+            or type(self) is not Listing
+            or self.ndim != 1
+            or not all(is_numeric(x) and not np.ndim(x) for x in items)
+        ):
+            self._changed()
+        if items:  # an item is a number, of which there are no views
+            self.restate(np.concatenate([self._like(self), np.array(items, like=self)]).node)
+
     def _changed(self, *_: Any) -> Any:
         raise UnsupportedError(
             "a list that a loop has filled is changed behind it",
             "Make another one: x = x + [y], x = x[::-1], x = sorted(x); in nested loops append as often in each turn.",
         )
 
-    append = extend = insert = remove = pop = clear = reverse = __delitem__ = __iadd__ = _changed
+    insert = remove = pop = clear = reverse = __delitem__ = __iadd__ = _changed
     __mul__ = __rmul__ = __imul__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
 
 
@@ -109,7 +130,7 @@ class Appended:
         self.last = held(())  # the last items behind the turn, as many as `first` has
         self._there: list[Any] = []
         self._kinds: list[tuple[bool, bool, str]] = []
-        self._marks = 0
+        self._begun: list[Any] = []
 
     @property
     def first(self) -> Held:
@@ -123,13 +144,14 @@ class Appended:
 
     def begin(self, last: Sequence[Any]) -> None:
         """Let the list be as in the middle of the loop: `last` are what stands for its last items, if there are any."""
-        self.items[:] = [ELSEWHERE, ELSEWHERE, *last]
-        self._marks = len(self.items)
+        self._begun = [ELSEWHERE, ELSEWHERE, *last]
+        self.items[:] = self._begun
 
     def end(self) -> bool:
         """Look at what was appended; whether that is all that has happened, and as many items as in the turn before."""
-        kept = len(self.items) >= self._marks and self.items[0] is self.items[1] is ELSEWHERE
-        items = [x if isinstance(x, Pending) else Pending(x, None, False) for x in self.items[self._marks :]]
+        marks = len(self._begun)
+        kept = len(self.items) >= marks and all(map(is_, self.items, self._begun))
+        items = [x if isinstance(x, Pending) else Pending(x, None, False) for x in self.items[marks:]]
         values = [_as_row(x.value) for x in items]
         if not kept or not items or any(x is None for x in values):
             return False
@@ -137,7 +159,7 @@ class Appended:
         self.arrays = [y for x in items for y in tree.flatten(x.value)[0] if is_array(y)]
         same = not self._kinds or self._kinds == kinds
         self.new, self._there, self._kinds = [held(x) for x in values], [x.there for x in items], kinds
-        window = self.items[2 : self._marks]
+        window = self.items[2:marks]
         for item in items:
             window = _shifted(window, item)
         self.last = held(tuple(window))
@@ -237,7 +259,7 @@ def _shifted(window: list[Any], item: Pending) -> list[Any]:
         there = item.there
         rows = item.value if there is None else item.value[np.argsort(np.logical_not(there), kind="stable")]
         count = rows.shape[0] if there is None else np.sum(there)
-        both = np.concatenate([np.stack(window, like=rows), rows])
+        both = np.concatenate([np.array(window, like=rows), rows])
         return [both[count + i] for i in range(len(window))]
     new = [*window, item.value][1:] if window else []
     if item.there is None or not window:

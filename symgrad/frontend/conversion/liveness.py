@@ -17,11 +17,17 @@ class State(NamedTuple):
 
 
 class Liveness:
-    """Of the statements of a function without jumps; `own` are its names, and `always` may be read at any time."""
+    """Liveness of names in the statements of a function without jumps.
 
-    def __init__(self, body: Sequence[ast.stmt], own: Collection[str], always: Collection[str]) -> None:
+    `own` are its names; `always` may be read at any time; `outer` are those of outer functions that it binds, which
+    functions that it calls may bind as well.
+    """
+
+    def __init__(
+        self, body: Sequence[ast.stmt], own: Collection[str], always: Collection[str], outer: Collection[str] = ()
+    ) -> None:
         self._own = frozenset(own)  # a list of another function that it appends to is not bound here
-        self._always, self._everywhere = frozenset(always), dict.fromkeys(sorted(rebound(body)))
+        self._always, self._everywhere = frozenset(always), dict.fromkeys(sorted({*rebound(body), *outer}))
         self._wanted: dict[ast.stmt, frozenset[str]] = {}  # by loops: what a turn reads of what was before it
         self.states: dict[ast.stmt, State] = {}
         self._block(body, self._always, True)

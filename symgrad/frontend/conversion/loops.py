@@ -11,9 +11,11 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.construct import Construct, caller, truth
 from symgrad.frontend.conversion.items import Items, items_of
+from symgrad.frontend.conversion.mutable import UNDEFINED, Hidden
 from symgrad.frontend.conversion.slots import Unstable
-from symgrad.frontend.conversion.state import UNDEFINED, Run
+from symgrad.frontend.conversion.state import Run
 from symgrad.frontend.conversion.turns import Turns
+from symgrad.frontend.conversion.twice import Differing
 from symgrad.ops.operands import is_traced
 
 AUTO = 16
@@ -40,8 +42,10 @@ class Loop(Construct):
     Python knows the number of turns, they run as in Python after all.
     """
 
-    def __init__(self, kept: Sequence[str], given: Sequence[str], flags: Sequence[str]) -> None:
-        super().__init__(kept, given)
+    def __init__(
+        self, kept: Sequence[str], given: Sequence[str], read: Sequence[str], flags: Sequence[str] = ()
+    ) -> None:
+        super().__init__(kept, given, read)
         self.flags = flags
         self.turns: Turns | None = None
         self.count = 0
@@ -67,12 +71,17 @@ class Loop(Construct):
         self.sets = False
         if self.turns is not None:
             return self._traced(local)
+        if self._error is not None:
+            assert self._run is not None
+            self._run.abandon()
+            self._run = None
+            return self._failed(local, self._error)
         if not self.count:
             self._entry = {name: local.get(name, UNDEFINED) for name in self.kept}
             if not self._plain and self.at_once():
                 return self._begin(local)
             if not self._plain and self.may_be_traced():
-                self._run = Run(self.graph, local)  # type: ignore[arg-type]
+                self._note(local)
         going = going_on(*(local.get(flag, False) for flag in self.flags))
         run = self._run
         if run is not None and (is_traced(going) or run.journal.pending or self.is_large(run.made)):
@@ -87,6 +96,13 @@ class Loop(Construct):
             self._keep()
         self.count += more
         return more
+
+    def _note(self, local: dict[str, Any]) -> None:
+        """Begin to note what iterations in Python change, if all of it can be seen."""
+        try:
+            self._run = Run(self.graph, local, self.read)  # type: ignore[arg-type]
+        except Hidden as error:
+            self._plain, self._failure = True, error
 
     def at_once(self) -> bool:
         """Whether turns are traced from the first one on."""
@@ -116,21 +132,29 @@ class Loop(Construct):
     def ended(self, local: dict[str, Any], error: BaseException | None) -> bool:
         """A turn is over; whether its error is to be forgotten."""
         if self.turns is None:
-            if error is not None:
-                self._keep()
-            return False
+            if error is None:
+                return False
+            found = self._run.explained(error) if self._run is not None else error
+            if found is error or not isinstance(found, Exception):
+                if self._run is not None and not self._run.is_left:
+                    self._keep()
+                return False
+            self._error = found
+            return True
         if error is None:
             try:
                 self.turns.end(local)
             except (Unstable, SymgradError) as found:
                 error = found
         else:
-            self.turns.abandon()
+            error = self.turns.abandon(error)
         if isinstance(error, (Unstable, SymgradError)) and self.turns.try_first():
             if isinstance(error, SymgradError):
                 error.forget()
             return True
         self._error = error
+        if isinstance(error, Differing):
+            return False
         return isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
 
     # ---- turns on stand-ins
@@ -144,12 +168,16 @@ class Loop(Construct):
 
     def _begin(self, local: dict[str, Any]) -> bool:
         assert self.graph is not None
-        self.turns = Turns(self.graph, self._entry, self.flags, self.items())
+        self.turns = Turns(self.graph, self._entry, self.read, self.flags, self.items())
         return self._turn(local)
 
     def _turn(self, local: dict[str, Any]) -> bool:
         assert self.turns is not None
-        self.give(self._entry | self.turns.begin(local, self._entry))
+        try:
+            given = self.turns.begin(local, self._entry)
+        except Hidden as error:
+            return self._failed(local, error)
+        self.give(self._entry | given)
         return True
 
     def _traced(self, local: dict[str, Any]) -> bool:
@@ -162,7 +190,7 @@ class Loop(Construct):
         return False
 
     def _failed(self, local: dict[str, Any], error: BaseException) -> bool:
-        if not self.is_known():
+        if not self.is_known() or isinstance(error, Differing):
             raise _refused(error)
         if isinstance(error, SymgradError):
             error.forget()
@@ -189,9 +217,15 @@ class For(Loop):
     """``for target in items``; the flags of its jumps end it."""
 
     def __init__(
-        self, items: Any, kept: Sequence[str], given: Sequence[str], flags: Sequence[str], targets: Sequence[str]
+        self,
+        items: Any,
+        kept: Sequence[str],
+        given: Sequence[str],
+        read: Sequence[str],
+        flags: Sequence[str],
+        targets: Sequence[str],
     ) -> None:
-        super().__init__(kept, given, flags)
+        super().__init__(kept, given, read, flags)
         self._given, self._items = items, items_of(items)
         self.targets = targets
         self._next: Any = None
@@ -260,9 +294,9 @@ class Each(For):
 class While(Loop):
     """``while test``"""
 
-    def __init__(self, kept: Sequence[str], given: Sequence[str], flags: Sequence[str]) -> None:
-        super().__init__(kept, given, flags)
-        self._over = self._asks = False
+    def __init__(self, kept: Sequence[str], given: Sequence[str], read: Sequence[str], flags: Sequence[str]) -> None:
+        super().__init__(kept, given, read, flags)
+        self._over = self._asks = self._changes = False
 
     def at_once(self) -> bool:
         return False
@@ -284,12 +318,20 @@ class While(Loop):
         known = truth(test)
         if self.turns is not None:
             self.turns.test = known
+            self._changes = self.turns.has_changed(caller())
             return True
         self._over = known is False
         if is_traced(known):
             self._asks = True
             return self._plain and self._truth(known)
         return known is True
+
+    def is_test_left(self) -> Any:
+        """Whether the test that ends the loop is still to be evaluated: no iteration has what it changes."""
+        if self.turns is None or not self._changes:
+            return False
+        local = caller()
+        return going_on(*(local.get(flag, False) for flag in self.flags))
 
     def _truth(self, value: Any) -> bool:
         """Of what Python asks for; where that is traced, why the loop is not."""

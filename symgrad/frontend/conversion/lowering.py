@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from textwrap import indent
 
 from symgrad.frontend.conversion.comprehensions import (
     DICT,
@@ -18,26 +19,33 @@ from symgrad.frontend.conversion.comprehensions import (
     has_comprehension,
     is_ragged,
 )
-from symgrad.frontend.conversion.jumps import Unconvertible, without_jumps
+from symgrad.frontend.conversion.jumps import Straight, Unconvertible, assign, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
-from symgrad.frontend.conversion.scopes import bound, captured, parameters, within
+from symgrad.frontend.conversion.mutable import CONSTRUCT
+from symgrad.frontend.conversion.prepare import prepared
+from symgrad.frontend.conversion.scopes import bound, captured, nonlocals, parameters, read, walrus_targets, within
 from symgrad.frontend.conversion.source import Definition
-from symgrad.frontend.conversion.state import CONSTRUCT
 from symgrad.frontend.conversion.templates import RUNTIME, Located, expression, statements
 
-_BRANCH = """
-HERE = SG.Branch(TEST, KEPT, GIVEN)
+_SIDES = """
 if HERE.then():
+    if HERE.sets:
+        BEFORE
     BODY
 if HERE.other():
     if HERE.sets:
         BEFORE
     OTHER
+"""
+_BRANCH_ONCE = f"""
+HERE = SG.Branch(TEST, KEPT, GIVEN, READ)
+{_SIDES}
 if HERE.ends():
     AFTER
 """
+_BRANCH = _BRANCH_ONCE.replace(_SIDES, "while HERE.again():" + indent(_SIDES, "    "))
 _FOR = """
-HERE = FOR(ITEMS, KEPT, GIVEN, FLAGS, TARGETS)
+HERE = FOR(ITEMS, KEPT, GIVEN, READ, FLAGS, TARGETS)
 while HERE.more():
     with HERE:
         if HERE.sets:
@@ -48,7 +56,7 @@ if HERE.sets:
     AFTER
 """
 _WHILE = """
-HERE = SG.While(KEPT, GIVEN, FLAGS)
+HERE = SG.While(KEPT, GIVEN, READ, FLAGS)
 while HERE.more():
     with HERE:
         if HERE.sets:
@@ -58,6 +66,9 @@ while HERE.more():
 if HERE.sets:
     AFTER
 """
+_LAST_TEST = """
+NAME = HERE.is_test_left()
+"""
 _SET = """
 NAMES = HERE.values
 DELETIONS
@@ -66,27 +77,38 @@ _DELETION = """
 if NAME is SG.UNDEFINED:
     del NAME
 """
+DEEPEST = 8
+"""Loops and branches around a branch that is traced twice by itself: Python nests no more than twenty blocks."""
 _ITERABLES = ("range", "zip", "enumerate", "reversed")
 _OWN = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith, ast.NamedExpr)
+
+
+_LOOK_AT_NAMES = ("locals", "eval", "exec")
+_LOOK_AT_NAMES_ALONE = ("vars", "dir")  # without an argument
+"""Functions that may look at all names of the function that calls them, also at those of its conversion."""
 
 
 def lowered(definition: Definition, shadowed: Collection[str], loop: str = "For") -> Definition:
     """A definition that does the same by the runtime module, of which `loop` runs each `for`.
 
     It is changed in place; a lambda with a comprehension becomes a function. Names that are `shadowed` where it stands
-    are not those of Python's functions. Generators, coroutines and what binds global names are `Unconvertible`.
+    are not those of Python's functions. Generators, coroutines, and functions that look at their names as a dict are
+    `Unconvertible`.
     """
     body: list[ast.AST] = [definition.body] if isinstance(definition, ast.Lambda) else [*definition.body]
-    _check(body)
+    _check(body, shadowed)
     if isinstance(definition, ast.Lambda):
         if has_comprehension(definition.body):
             return lowered(_function(definition), shadowed)
-        definition.body = _Lowering({}, {}, {*shadowed, *parameters(definition)}).visit(definition.body)
+        definition.body = _Lowering({}, Straight([], {}, {}), {*shadowed, *parameters(definition)}).visit(
+            definition.body
+        )
         return definition
-    straight = without_jumps(definition.body)
+    straight = without_jumps(prepared(definition.body))
     own = {*parameters(definition), *bound(straight.body)}
-    states = Liveness(straight.body, own, captured(straight.body)).states
-    definition.body = _Lowering(states, straight.flags, {*shadowed, *own}, loop).block(straight.body)
+    outer = nonlocals(straight.body)  # which the outer function may read whenever this one has run
+    states = Liveness(straight.body, own, captured(straight.body) | outer.keys(), outer).states
+    definition.body = _Lowering(states, straight, {*shadowed, *own}, loop).block(straight.body)
     return definition
 
 
@@ -95,11 +117,12 @@ def _function(node: ast.Lambda) -> ast.FunctionDef:
     return ast.copy_location(ast.FunctionDef("<lambda>", node.args, [result], []), node)
 
 
-def _check(body: Sequence[ast.AST]) -> None:
-    names = bound(body)
+def _check(body: Sequence[ast.AST], shadowed: Collection[str]) -> None:
     for node in within(body):
-        generates = isinstance(node, _OWN) and not isinstance(node, ast.NamedExpr)
-        if generates or (isinstance(node, ast.Global) and not names.keys().isdisjoint(node.names)):
+        asks = isinstance(node, ast.Name) and node.id in _LOOK_AT_NAMES and node.id not in shadowed
+        alone = isinstance(node, ast.Call) and not node.args and isinstance(node.func, ast.Name)
+        asks = asks or (alone and node.func.id in _LOOK_AT_NAMES_ALONE and node.func.id not in shadowed)  # type: ignore
+        if asks or (isinstance(node, _OWN) and not isinstance(node, ast.NamedExpr)):
             raise Unconvertible
 
 
@@ -109,17 +132,25 @@ class _Lowering(ast.NodeTransformer):
     def __init__(
         self,
         states: Mapping[ast.stmt, State],
-        flags: Mapping[ast.stmt, list[str]],
+        straight: Straight,
         shadowed: Collection[str],
         loop: str = "For",
     ) -> None:
-        self._states, self._flags, self._shadowed, self._loop = states, flags, shadowed, loop
-        self._count = 0
+        self._states, self._shadowed, self._loop = states, shadowed, loop
+        self._flags, self._tests = straight.flags, straight.tests
+        self._count = self._depth = 0
         # definitions that the statement at hand needs; None where none may be
         self._before: list[ast.stmt] | None = None
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         return [new for statement in body for new in self._several(statement)]
+
+    def _inner(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The statements in a loop or a branch."""
+        self._depth += 1
+        found = self.block(body)
+        self._depth -= 1
+        return found
 
     def _several(self, statement: ast.stmt) -> list[ast.stmt]:
         outer, self._before = self._before, []
@@ -138,19 +169,29 @@ class _Lowering(ast.NodeTransformer):
     # ---- statements
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        body, other = self.block(node.body), self.block(node.orelse) or [ast.copy_location(ast.Pass(), node)]
-        return self._construct(_BRANCH, node, TEST=self.visit(node.test), BODY=body, OTHER=other)
+        names = sorted(read([node]))
+        template = _BRANCH if self._depth < DEEPEST else _BRANCH_ONCE
+        body, other = self._inner(node.body), self._inner(node.orelse) or [ast.copy_location(ast.Pass(), node)]
+        return self._construct(template, node, names, TEST=self.visit(node.test), BODY=body, OTHER=other)
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
-        items, target, body = self._items(node.iter), self.visit(node.target), self.block(node.body)
+        names = sorted(read([node.target, *node.body]))
+        items, target, body = self._items(node.iter), self.visit(node.target), self._inner(node.body)
         targets = _constant([*bound([node.target])], node)
         loop = expression(f"SG.{self._loop}", node, SG=RUNTIME)
-        return self._construct(_FOR, node, FOR=loop, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body)
+        return self._construct(_FOR, node, names, FOR=loop, ITEMS=items, TARGET=target, TARGETS=targets, BODY=body)
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
-        return self._construct(_WHILE, node, TEST=self.visit(node.test), BODY=self.block(node.body))
+        names, test = sorted(read([node])), self._tests.get(node)
+        found = self._construct(_WHILE, node, names, TEST=self.visit(node.test), BODY=self._inner(node.body))
+        if test is not None:
+            here = found[0].targets[0].id  # type: ignore[attr-defined]
+            found += statements(_LAST_TEST, node, HERE=here, NAME=test)
+        return found
 
-    def _construct(self, template: str, node: ast.stmt, **parts: ast.expr | list[ast.stmt]) -> list[ast.stmt]:
+    def _construct(
+        self, template: str, node: ast.stmt, names: Sequence[str], **parts: ast.expr | list[ast.stmt]
+    ) -> list[ast.stmt]:
         self._count += 1
         here, state = f"{CONSTRUCT}{self._count}", self._states[node]
         return statements(
@@ -160,6 +201,7 @@ class _Lowering(ast.NodeTransformer):
             HERE=here,
             KEPT=_constant(state.kept, node),
             GIVEN=_constant(state.given, node),
+            READ=_constant(names, node),
             FLAGS=_constant(self._flags.get(node, ()), node),
             BEFORE=_set(here, state.kept, node),
             AFTER=_set(here, state.kept, node),
@@ -234,10 +276,19 @@ class _Lowering(ast.NodeTransformer):
 
     def _listed(self, node: Comprehension, body: Body) -> ast.expr | None:
         """What a comprehension gives by a function of its own; None where it has to stand where it stands."""
-        if self._before is None or _is_bound_to_its_place(node) or any(part.is_async for part in node.generators):
+        if (
+            self._before is None
+            or _is_bound_to_its_place(node, names=False)
+            or any(x.is_async for x in node.generators)
+        ):
             return None
         items = self._items(node.generators[0].iter)
-        function = self._define(as_function(node, body), "<dictcomp>" if body is DICT else "<listcomp>", "Each")
+        definition, outer = as_function(node, body), [*walrus_targets([node])]
+        if outer:  # names of this function, which the other one binds
+            definition.body.insert(0, ast.copy_location(ast.Nonlocal(outer), node))
+            own = [assign(name, ast.Constant(None), node) for name in outer]
+            self._before.append(ast.copy_location(ast.If(ast.copy_location(ast.Constant(False), node), own, []), node))
+        function = self._define(definition, "<dictcomp>" if body is DICT else "<listcomp>", "Each")
         return ast.copy_location(ast.Call(function, [items], []), node)
 
     def _taken(self, node: ast.Call) -> None:
@@ -281,6 +332,18 @@ class _Lowering(ast.NodeTransformer):
             last = expression(f"SG.{function}(A, lambda: B)", node, SG=RUNTIME, A=value, B=last)
         return last
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        """Keep what is known of the parts: text of traced values is no key and is compared with nothing."""
+        self.generic_visit(node)
+        if all(isinstance(part, ast.Constant) for part in node.values):
+            return node
+        return expression("SG.joined(PARTS)", node, SG=RUNTIME, PARTS=[_part(part) for part in node.values])
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        node.value = self.visit(node.value)
+        node.format_spec = node.format_spec and self.visit(node.format_spec)
+        return node
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
@@ -302,11 +365,22 @@ class _Lowering(ast.NodeTransformer):
         return expression(template, node, SG=RUNTIME, A=node.left, B=node.comparators[0], STEP=steps[0], PAIRS=pairs)
 
 
+def _part(node: ast.expr) -> ast.expr:
+    """A part of an f-string, as `joined` takes it."""
+    if not isinstance(node, ast.FormattedValue):
+        return node
+    spec = node.format_spec or ast.copy_location(ast.Constant(""), node)
+    conversion = ast.copy_location(ast.Constant(node.conversion), node)
+    return ast.copy_location(ast.Tuple([node.value, conversion, spec], ast.Load()), node)
+
+
 def _comparison(at: Located, left: ast.expr, op: ast.cmpop, right: ast.expr) -> ast.expr:
     names = {ast.In: "inside", ast.NotIn: "outside", ast.Is: "same", ast.IsNot: "other"}
     nothing = any(isinstance(x, ast.Constant) and x.value is None for x in (left, right))
     if type(op) not in names or (isinstance(op, (ast.Is, ast.IsNot)) and not nothing):
         return ast.copy_location(ast.Compare(left, [op], [right]), at)
+    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, ast.Set):  # a traced value is no item of a set
+        right = ast.copy_location(ast.Tuple(right.elts, ast.Load()), right)
     return expression(f"SG.{names[type(op)]}(A, B)", at, SG=RUNTIME, A=left, B=right)
 
 
@@ -314,9 +388,9 @@ def _argument(name: str, at: Located) -> ast.expr:
     return ast.copy_location(ast.Name(name, ast.Load()), at)
 
 
-def _is_bound_to_its_place(*nodes: ast.expr) -> bool:
-    """Whether an expression would do something else in a function of its own."""
-    inside = [n for node in nodes for n in within([node])]
+def _is_bound_to_its_place(*nodes: ast.expr, names: bool = True) -> bool:
+    """Whether an expression would do something else in a function of its own, also by the `names` that it binds."""
+    inside = [n for node in nodes for n in within([node]) if names or not isinstance(n, ast.NamedExpr)]
     return any(isinstance(n, _OWN) or (isinstance(n, ast.Name) and n.id == "super") for n in inside)
 
 

@@ -17,18 +17,9 @@ from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
+from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Entry, Place, is_same, is_same_form, kind_of
 from symgrad.frontend.conversion.sharing import relate
-from symgrad.frontend.conversion.state import (
-    UNDEFINED,
-    Held,
-    Pending,
-    Place,
-    Run,
-    Snapshot,
-    held,
-    is_of_a_loop,
-    is_same,
-)
+from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import ARRAYS, is_traced
 
@@ -149,6 +140,8 @@ class Merging:
             value = self.node(name, *((blank, node) if x is UNDEFINED else (node, blank)))
             bound = value if name.startswith(".") else lambda: Unbound(self._graph, value().node, name)
             return self._naming(bound, x, y)
+        if _is_function(x) and _is_function(y):
+            return lambda: Either(self._pred, x, y)
         if not (is_numeric(x) and is_numeric(y)):
             raise UnsupportedError(
                 f"{called_by(name)} is {described(x)} where the condition holds, and {described(y)} where it does not",
@@ -181,6 +174,8 @@ class Merging:
         def named() -> Any:
             result = chosen()
             result.as_array(all(cases[i] or x is UNDEFINED or x is None for i, x in enumerate((then, other))))
+            if not all(x.is_contiguous() for case in cases for x in case):
+                result.lay_out("")
             self._arrays.append((result, cases))
             return result
 
@@ -191,6 +186,18 @@ class Merging:
         relate(self._arrays)
         for place, *found in self._containers:
             watch(self._graph, self._run, place, *found)
+
+
+class Either:
+    """One of two functions, which the program chooses when it calls it."""
+
+    def __init__(self, pred: Variable, then: Callable[..., Any], other: Callable[..., Any]) -> None:
+        self.pred, self.then, self.other = pred, then, other
+
+
+def _is_function(x: Any) -> bool:
+    """Whether a leaf does nothing but compute: a function, and no object with state that can be called."""
+    return callable(x) and not isinstance(x, type) and not is_traced(x) and kind_of(type(x)) is not OBJECT
 
 
 def _there(side: Pending, sides: Sequence[Pending], many: bool) -> Any:
@@ -224,6 +231,7 @@ def merged(
                 f"{place.name} is {shown(a)} where the condition holds, and {shown(b)} where it does not",
                 "Let lists and dicts have the same items in both branches: append behind the branch.",
             )
+    forms = _common_forms(then, other)
     picked = [(place, merging.at(place, a, b)) for place, a, b in places]
     memory: list[tuple[Any, Callable[[], Any]]] = []
     for key, (root, before, _) in (then.memory | other.memory).items():
@@ -237,6 +245,8 @@ def merged(
     def settle() -> None:
         for place, value in picked:
             place.put(value())
+        for entry, form in forms:
+            entry.reform(form)
         for root, value in memory:
             root.rebind(value().node)
         for x, reason in (then.doubts | other.doubts).values():
@@ -244,6 +254,21 @@ def merged(
         merging.note_sharing()
 
     return {name: value() for name, value in found.items()}, settle
+
+
+def _common_forms(then: Snapshot, other: Snapshot) -> list[tuple[Entry, Any]]:
+    """Return the forms of objects that a side has changed; they must be the same behind both."""
+    found = []
+    for key, (entry, _) in (then.forms | other.forms).items():
+        a, b = (side.forms[key][1] if key in side.forms else entry.form for side in (then, other))
+        if not is_same_form(a, b):
+            raise UnsupportedError(
+                f"{entry.name}, a {type(entry.holder).__name__}, has other items, or another order, "
+                "where the condition holds than where it does not",
+                "Change it in the same way in both branches, or behind them.",
+            )
+        found.append((entry, a))
+    return found
 
 
 def _sides(key: tuple[int, Any], then: Snapshot, other: Snapshot) -> tuple[Held, Held]:

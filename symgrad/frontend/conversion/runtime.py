@@ -15,10 +15,13 @@ from symgrad.frontend.conversion.branches import (
     outside,
 )
 from symgrad.frontend.conversion.calls import called
+from symgrad.frontend.conversion.construct import namespace
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.loops import Each, For, While
-from symgrad.frontend.conversion.state import UNDEFINED, raised
+from symgrad.frontend.conversion.mutable import UNDEFINED
+from symgrad.frontend.conversion.state import raised
+from symgrad.frontend.texts import joined
 
 __all__ = [
     "UNDEFINED",
@@ -34,6 +37,8 @@ __all__ = [
     "either",
     "going_on",
     "inside",
+    "joined",
+    "namespace",
     "negation",
     "other",
     "outside",

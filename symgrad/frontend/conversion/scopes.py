@@ -62,6 +62,16 @@ def captured(nodes: Sequence[ast.AST]) -> set[str]:
     return read(inner) | rebound(nodes)
 
 
+def walrus_targets(nodes: Iterable[ast.AST]) -> dict[str, None]:
+    """The names that ``:=`` binds, also in comprehensions."""
+    return {n.target.id: None for n in within(nodes) if isinstance(n, ast.NamedExpr)}
+
+
+def nonlocals(nodes: Sequence[ast.AST]) -> dict[str, None]:
+    """The names of an outer function that the statements bind."""
+    return {name: None for n in within(nodes) if isinstance(n, ast.Nonlocal) for name in n.names}
+
+
 def rebound(nodes: Sequence[ast.AST]) -> set[str]:
     """The names that functions bind anew which are defined there, by `nonlocal`."""
     inner = [m for n in within(nodes) if isinstance(n, SCOPES) for m in ast.walk(n)]

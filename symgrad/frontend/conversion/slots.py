@@ -14,9 +14,10 @@ from symgrad.frontend.bodies import common
 from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.jumps import called_by, label
 from symgrad.frontend.conversion.merging import filler, is_numeric, shown
+from symgrad.frontend.conversion.mutable import is_same
 from symgrad.frontend.conversion.resized import Resized, is_of_turn, resized
 from symgrad.frontend.conversion.sharing import CarriedArray
-from symgrad.frontend.conversion.state import Held, is_same
+from symgrad.frontend.conversion.state import Held
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import TurnPlace

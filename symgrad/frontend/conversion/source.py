@@ -89,11 +89,15 @@ def compiled(source: Source, code: CodeType, extra: tuple[str, ...] = ()) -> Cod
     home = [result]
     if steps and steps[-1] != "<locals>":  # of a method names such as __x are those of its class
         home = [ast.ClassDef(steps[-1], [], [], home, [])]
+        if steps[-1] not in code.co_freevars:  # the class itself is found where the method finds it
+            home = [ast.Global([steps[-1]]), *home]
+    elif isinstance(definition, ast.FunctionDef) and definition.name not in code.co_freevars:
+        home = [ast.Global([definition.name]), result]  # a function that calls itself finds itself there
     args = ast.arguments([], [ast.arg(name) for name in (*code.co_freevars, *extra)], None, [], [], None, [])
     factory = ast.FunctionDef(FACTORY, args, home, [])
     module = ast.Module([*source.imports, ast.fix_missing_locations(ast.copy_location(factory, definition))], [])
     found = compile(module, code.co_filename, "exec", code.co_flags & _FUTURE, dont_inherit=True)
-    for _ in range(2 + (home[0] is not result)):
+    for _ in range(2 + (home[-1] is not result)):
         found = next(c for c in found.co_consts if isinstance(c, CodeType))
     return found
 

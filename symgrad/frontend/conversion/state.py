@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from types import BuiltinFunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import Graph, Node, tracing
-from symgrad.core.sizes import Dim
+from symgrad.core.provenance import here, user_frame
 from symgrad.errors import UnsupportedError, refused
+from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.conversion.mutable import CONSTRUCT, UNDEFINED, Contents, Entry, Hidden, Place, path
 from symgrad.ops.control import PLACE
 from symgrad.ops.operands import is_traced
-
-CONSTRUCT = ".here"
-"""How names begin that hold loops and branches while they run."""
-
-MOST = 2_000  # containers that are looked into: of a large object not all
-
-
-class _Undefined:
-    """What stands for a name that is not bound."""
-
-    def __repr__(self) -> str:
-        return "not bound"
-
-
-UNDEFINED = _Undefined()
 
 
 class Unread:
@@ -74,110 +62,6 @@ def check_length(x: Any) -> None:
         )
 
 
-# ---- places
-
-
-class Place(NamedTuple):
-    """A name, an item of a list or a dict, an attribute, or the content of a cell."""
-
-    holder: Any  # None of a name
-    key: Any
-    name: str  # what it is called in messages
-
-    @property
-    def id(self) -> tuple[int, Any]:
-        return (id(self.holder), self.key)
-
-    def put(self, value: Any) -> None:
-        """Let the container hold a value there."""
-        if isinstance(self.holder, CellType):
-            self.holder.cell_contents = value
-        elif isinstance(self.holder, list) and self.key == len(self.holder):  # what both sides append
-            self.holder.append(value)
-        elif isinstance(self.holder, (list, dict)):
-            self.holder[self.key] = value
-        else:
-            vars(self.holder)[self.key] = value
-
-
-def _items(x: Any) -> dict[Any, Any] | None:
-    """What a container that can be changed holds; None of anything else."""
-    if isinstance(x, list):
-        return dict(enumerate(x))
-    if isinstance(x, dict):
-        return dict(x)
-    if isinstance(x, CellType):
-        return {0: x.cell_contents} if x != CellType() else {}
-    plain = (str, bytes, type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, np.ndarray, np.generic, Dim)
-    own = None if isinstance(x, plain) or is_traced(x) else getattr(x, "__dict__", None)
-    return dict(own) if type(own) is dict else None
-
-
-def _parts(x: Any) -> Sequence[Any]:
-    """What is to be looked into of what cannot be changed itself."""
-    if isinstance(x, tuple):
-        return x
-    if isinstance(x, FunctionType):
-        return x.__closure__ or ()
-    return (x.__func__, x.__self__) if isinstance(x, MethodType) else ()
-
-
-class Contents:
-    """What the containers hold that can be reached from some values."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-        self.found: dict[int, tuple[Any, dict[Any, Any], str]] = {}
-        waiting = [(name, x) for name, x in values.items() if not name.startswith(CONSTRUCT)]
-        seen = set()
-        while waiting and len(self.found) < MOST:
-            name, x = waiting.pop()
-            if id(x) in seen:
-                continue
-            seen.add(id(x))
-            items = _items(x)
-            if items is not None:
-                self.found[id(x)] = x, items, name
-            waiting += [(name, y) for y in (items.values() if items is not None else _parts(x))]
-
-    def changes(self) -> Iterator[tuple[Place, Any, Any]]:
-        """The places that hold something else now: what they held, and what they hold, UNDEFINED for nothing."""
-        for x, before, name in self.found.values():
-            now = _items(x) or {}
-            for key in [*before, *(key for key in now if key not in before)]:
-                old, new = before.get(key, UNDEFINED), now.get(key, UNDEFINED)
-                if old is not new and not is_same(old, new):
-                    yield Place(x, key, _path(x, key, name)), old, new
-
-    def restore(self) -> None:
-        """Let all hold what they held."""
-        for place, old, _ in [*self.changes()]:
-            if isinstance(place.holder, list):
-                place.holder[:] = self.found[id(place.holder)][1].values()
-            elif old is not UNDEFINED:
-                place.put(old)
-            elif isinstance(place.holder, CellType):
-                del place.holder.cell_contents
-            else:
-                (place.holder if isinstance(place.holder, dict) else vars(place.holder)).pop(place.key)
-
-
-def _path(holder: Any, key: Any, name: str) -> str:
-    if isinstance(holder, CellType):
-        return name
-    return f"{name}[{key!r}]" if isinstance(holder, (list, dict)) else f"{name}.{key}"
-
-
-def is_same(a: Any, b: Any) -> bool:
-    """Whether it makes no difference which of two values there is: Python's own numbers and texts that are equal."""
-    if a is b:
-        return True
-    return type(a) is type(b) and type(a) in _PLAIN and repr(a) == repr(b)
-
-
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
-
-
 # ---- what a run of some statements leaves behind
 
 
@@ -209,6 +93,7 @@ class Snapshot(NamedTuple):
     names: dict[str, Held]
     places: dict[tuple[int, Any], tuple[Place, Held, Held]]  # what a place held before, and holds now
     memory: dict[int, tuple[Memory, Node, Node]]  # and so for memory
+    forms: dict[int, tuple[Entry, Any]]  # objects whose form has changed, and the form that they have now
     doubts: dict[int, tuple[Memory, str]]  # memory that is not to be read any more, and why
 
     def held(self, before: Held) -> Held:
@@ -226,46 +111,83 @@ class Snapshot(NamedTuple):
 class Journal(dict[int, tuple[Memory, Node]]):
     """The memory that is written into, and what it held before; in which other one it is, and what it is of."""
 
-    def __init__(self, outer: Any, branch: bool, contents: Contents) -> None:
+    def __init__(self, outer: Any, branch: bool, run: Run) -> None:
         super().__init__()
-        self.outer, self.branch, self.contents = outer, branch, contents
+        self.outer, self.branch, self._run, self.where = outer, branch, run, here()
         self.depth: int = 1 + (outer.depth if isinstance(outer, Journal) else 0)
         self.repeated = False  # whether it is of a turn that stands for many
         self.pending = False  # whether it is to be seen by tracing a turn what turns append
         self.linked: list[Memory] = []  # what was there before, and has got kin
         self.doubts: list[Memory] = []  # and what of it is not to be read any more
 
+    @property
+    def contents(self) -> Contents:
+        """The state of all that the body can reach, as it was when the body began."""
+        return self._run.contents
+
+    def abandon(self) -> None:
+        """Take back all that the body has done."""
+        self._run.abandon()
+
+    def explained(self, error: BaseException) -> BaseException:
+        """Return the error to report for one that the body has raised."""
+        return self._run.explained(error)
+
+    @property
+    def protects(self) -> bool:
+        """Whether arrays are read-only because of this body; those of an outer one are so already."""
+        return self._run.is_protecting
+
 
 class Run:
-    """From its making on what is done to names, containers and memory is noted, to be taken back or kept."""
+    """From its making on what is done to names, containers and memory is noted, to be taken back or kept.
 
-    def __init__(self, graph: Graph, local: dict[str, Any], branch: bool = False) -> None:
-        self.graph, self._contents = graph, Contents(local)
+    `read` are the names that the statements read, None for all in `local`. Arrays of NumPy's that exist before the
+    program runs are read-only meanwhile: writing into one is an error, and not a change that one trace makes for all.
+    """
+
+    def __init__(
+        self, graph: Graph, local: dict[str, Any], read: Collection[str] | None = None, branch: bool = False
+    ) -> None:
+        self.graph, self.contents = graph, Contents(local, read, user_frame())
         self._before = graph.body, graph.journal
         graph.seed(PLACE)  # what is made from now on is younger than all that was there
-        self.since = graph.body = len(graph.nodes)
-        graph.journal = self.journal = Journal(graph.journal, branch, self._contents)
         noted = refused.get()
         self._refused = len(noted) if noted is not None else 0
-        self._watched = len(graph.watched)
+        self._watched, self._found = len(graph.watched), len(graph.found)
+        self._protected: list[np.ndarray] = []
+        self._draws = draws.mark()
+        self.since = graph.body = len(graph.nodes)
+        graph.journal = self.journal = Journal(graph.journal, branch, self)  # last: it can be taken back from here on
+        for x in self.contents.arrays:
+            if _can_be_protected(x):
+                self._protected.append(x)
+                x.flags.writeable = False
 
     @property
     def made(self) -> int:
-        """How many nodes there are more."""
-        return len(self.graph.nodes) - self.since
+        """How many nodes there are more, or were made by an earlier trace of the same body."""
+        graph = self.graph
+        known = {x for x in graph.found[self._found :] if graph.made_in_body(x)}
+        return len(graph.nodes) - self.since + len(known)
 
     def homes(self, x: Any) -> list[Place]:
         """The places in containers that held it, the same object."""
-        found = self._contents.found.values()
-        return [Place(c, key, _path(c, key, name)) for c, items, name in found for key, y in items.items() if y is x]
+        return [
+            Place(entry.holder, key, path(entry.holder, key, entry.name))
+            for entry in self.contents.found.values()
+            if any(y is x for y in entry.state.values)
+            for key, y in entry.state.items.items()
+            if y is x
+        ]
 
     def is_held_elsewhere(self, value: Any, place: Place) -> bool:
         """Whether something else than a place holds `value`, which was there before, or a container in it."""
-        inside, names = Contents({place.name: value}).found, self._contents.values
+        inside, names = Contents({place.name: value}).found, self.contents.values
         holders = {name: id(x) for name, x in names.items() if not name.startswith(CONSTRUCT)}
         if place.holder is None:
             holders.pop(place.name, None)
-        homes = (home for x, *_ in inside.values() for home in self.homes(x))
+        homes = (home for entry in inside.values() for home in self.homes(entry.holder))
         elsewhere = (home.id != place.id and id(home.holder) not in inside for home in homes)
         return not inside.keys().isdisjoint(holders.values()) or any(elsewhere)
 
@@ -273,19 +195,23 @@ class Run:
         """What has changed, which is taken back; names are set by the caller."""
         check_left(self.graph, self.journal)
         self._leave()
-        changes = [*self._contents.changes()]
+        changes = [*self.contents.changes()]
         try:
             values = {name: held(local.get(name, UNDEFINED)) for name in names}
             new = [held(x) for _, _, x in changes]
             memory = {key: (root, before, root.content) for key, (root, before) in self.journal.items()}
             doubts = {id(x): (x, x.doubtful) for x in self.journal.doubts}
+            forms = self.contents.forms()
         finally:
             self._restore()
+        if draws.drawn_since(self._draws):
+            draws.take_back(self._draws)
+            raise _drawn_once("a function of a library")
         places = {place.id: (place, held(old), x) for (place, old, _), x in zip(changes, new, strict=True)}
-        return Snapshot(values, places, memory, doubts)
+        return Snapshot(values, places, memory, forms, doubts)
 
     def _restore(self) -> None:
-        self._contents.restore()
+        self.contents.restore()
         for root, before in self.journal.values():
             root.set_content(before)
         for x in self.journal.doubts:
@@ -294,14 +220,21 @@ class Run:
             x.forget_kin(self.since)
 
     def abandon(self) -> None:
-        """Take back all, also what was refused."""
-        self.graph.journal = self.journal
+        """Take back all, also what was refused, and what bodies within this one have begun."""
+        unwind(self.graph, self.journal)
         self._leave()
         self._restore()
+        draws.take_back(self._draws)
         del (refused.get() or [])[self._refused :], self.graph.watched[self._watched :]
+
+    @property
+    def is_left(self) -> bool:
+        """Whether an exception has left a body within this one: who catches it has to take back what that has done."""
+        return self.graph.journal is not self.journal
 
     def keep(self) -> None:
         """Leave all as it is."""
+        self._unprotect()
         self.graph.body, self.graph.journal = self._before
         for root, before in self.journal.values():
             if self.graph.journal is not None and root.is_older(self.graph.body):
@@ -311,8 +244,71 @@ class Run:
             self.graph.journal.doubts += [x for x in self.journal.doubts if x.is_older(self.graph.body)]
 
     def _leave(self) -> None:
+        self._unprotect()
         self.graph.leave_body(self.since)
         self.graph.body, self.graph.journal = self._before
+
+    def explained(self, error: BaseException) -> BaseException:
+        """Return the error to report: for an array that is read-only meanwhile one that says so."""
+        journal: Any = self.journal
+        while isinstance(journal, Journal) and not journal.protects:  # an array is protected by the outermost body
+            journal = journal.outer
+        if not (isinstance(journal, Journal) and isinstance(error, ValueError) and "read-only" in str(error)):
+            return error
+        return Hidden(
+            "a loop or a branch that depends on traced values writes into an array that exists before the program runs",
+            "Make the array inside of the function, or copy it there: x = x.copy().",
+        )
+
+    @property
+    def is_protecting(self) -> bool:
+        """Whether it has made arrays read-only."""
+        return bool(self._protected)
+
+    def _unprotect(self) -> None:
+        for x in self._protected:
+            x.flags.writeable = True
+
+
+def _can_be_protected(x: np.ndarray) -> bool:
+    """Whether an array is writeable, and can be made so again."""
+    if not x.flags.writeable:
+        return False
+    probe = x.view(np.ndarray)
+    probe.flags.writeable = False
+    try:
+        probe.flags.writeable = True
+    except ValueError:  # memory of other code, which NumPy would not make writeable again
+        return False
+    return True
+
+
+@contextmanager
+def unwinding(graph: Graph) -> Iterator[None]:
+    """Take back what loops and branches have done that an exception leaves, and say why an array was read-only."""
+    try:
+        yield
+    except BaseException as error:
+        journal = graph.journal
+        found = error if journal is None else journal.explained(error)
+        unwind(graph)
+        if found is error:
+            raise
+        raise found from error
+
+
+def unwind(graph: Graph, journal: Any = None) -> None:
+    """Take back what bodies have done that an exception has left, from within outwards, down to that of `journal`."""
+    while graph.journal is not None and graph.journal is not journal:
+        graph.journal.abandon()
+
+
+def see(function: Any) -> None:
+    """Let the bodies that are being traced note the state that a function can reach, which they are about to call."""
+    graph = tracing.get()
+    if graph is not None and graph.journal is not None and type(function) is not BuiltinFunctionType:
+        for journal in _journals(graph):
+            journal.contents.see(function)
 
 
 def is_of_a_loop(graph: Graph, items: Any) -> bool:
@@ -338,6 +334,7 @@ def check_left(graph: Graph, journal: Any) -> None:
         raise UnsupportedError(
             "an exception is caught that was raised in a branch which depends on a traced value",
             "Catch it in that branch, or leave the test out: both branches are traced, whatever the value is.",
+            getattr(graph.journal, "where", None),
         )
 
 
@@ -357,10 +354,14 @@ def check_draw(function: Any) -> None:
     if graph is None or not graph.body or not type(getattr(function, "__self__", None)).__module__.startswith(_RANDOM):
         return
     if graph.journal is None or any(journal.branch or journal.repeated for journal in _journals(graph)):
-        raise UnsupportedError(
-            f"{function.__name__} draws random numbers in a loop or a branch that is traced once",
-            "Draw them before it, an array of them, or pass them as an argument.",
-        )
+        raise _drawn_once(function.__name__)
+
+
+def _drawn_once(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} draws random numbers in a loop or a branch that is traced once",
+        "Draw them before it, an array of them, or pass them as an argument.",
+    )
 
 
 _RANDOM = ("numpy.random", "random")

@@ -17,23 +17,32 @@ from symgrad.frontend.conversion.containers import watch
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import shown
+from symgrad.frontend.conversion.mutable import UNDEFINED, Place
 from symgrad.frontend.conversion.resized import is_of_turn
 from symgrad.frontend.conversion.sharing import CarriedArray, Sharing
 from symgrad.frontend.conversion.slots import Slot, Unstable
-from symgrad.frontend.conversion.state import Held, Place, Run, Snapshot, held
+from symgrad.frontend.conversion.state import Held, Run, Snapshot, held
+from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import PLACE, UNBOUNDED
 from symgrad.ops.operands import is_traced
 from symgrad.ops.places import TurnPlace
 
-MOST = 8  # turns that are traced until what is carried keeps its type
+MOST = 9  # turns that are traced until what is carried keeps its type
 
 
 class Turns:
     """The turns of a loop."""
 
-    def __init__(self, graph: Graph, entry: dict[str, Any], flags: Sequence[str], items: Items | None) -> None:
-        self.graph, self._flags, self._items = graph, flags, items
+    def __init__(
+        self,
+        graph: Graph,
+        entry: dict[str, Any],
+        read: Sequence[str] | None,
+        flags: Sequence[str],
+        items: Items | None,
+    ) -> None:
+        self.graph, self._read, self._flags, self._items = graph, read, flags, items
         self._length = UNBOUNDED if items is None else items.length  # flags may end it before
         self._at = TurnPlace(graph, self._length, exact=not flags)
         self._names = {name: self._slot(name, held(x)) for name, x in entry.items()}
@@ -47,6 +56,7 @@ class Turns:
         self._doubts: dict[int, tuple[Any, str]] = {}  # memory that turns do not leave as it was, and why
         self._passes, self._watched = 0, len(graph.watched)
         self._has_tried = False  # the first turn by itself
+        self._traced: tuple[list[Node], list[Node]] | None = None  # what a stable turn has begun with, and made
         self.stable = False  # whether what a turn begins with is what it ends with, in structure, shapes and dtypes
         self.test: Any = True  # whether there is another turn, of a `while`
         self._slices_of = (
@@ -65,7 +75,7 @@ class Turns:
             raise Unstable(next(iter(self._names), "the state"), "of one type", "of another one")
         self._left = {name: local.get(name) for name in entry}
         del self.graph.watched[self._watched :]
-        self._run = Run(self.graph, {**local, **entry})
+        self._run = Run(self.graph, {**local, **entry}, self._read)
         self._run.journal.repeated = True
         graph, self.place = self.graph, self._at.begin(PLACE)
         values = {name: slot.stand_ins() for name, slot in self._names.items() if name not in self._own}
@@ -85,7 +95,22 @@ class Turns:
         self._sharing.begin(self._shares())
         for x, reason in self._doubts.values():
             x.doubt(reason)
+        self._begun = {**entry, **given}, self._state()
         return given
+
+    def has_changed(self, local: dict[str, Any]) -> bool:
+        """Whether the iteration has changed anything yet."""
+        names, state = self._begun
+        return any(local.get(name, UNDEFINED) is not x for name, x in names.items()) or self._state() != state
+
+    def _state(self) -> tuple[Any, ...]:
+        """The identities of what containers and memory hold that the iteration has changed."""
+        places = {place.id: id(now) for place, _, now in self._run.contents.changes()}
+        return (
+            places,
+            {key: id(root.content) for key, (root, _) in self._run.journal.items()},
+            self._run.contents.forms(),
+        )
 
     def _slots(self) -> list[Slot]:
         """Of what is carried as a value: names and places, but for those that keep what they hold."""
@@ -110,10 +135,13 @@ class Turns:
                 graph.label(x.node, name)
         return item
 
-    def abandon(self) -> None:
+    def abandon(self, error: BaseException) -> BaseException:
+        """Take back an iteration that has raised; the error to report."""
         self._at.end()
         self._at.is_first = False
+        found = self._run.explained(error)
         self._run.abandon()
+        return found
 
     def try_first(self) -> bool:
         """Whether to trace the first turn, once, to learn how it changes shapes: where arrays are bounded by turns."""
@@ -127,7 +155,7 @@ class Turns:
         lists = [(appended, last, appended.end()) for appended, last in self._lists.values()]
         after = self._run.undo(local, [*self._names])
         for x in self._slices_of:
-            if id(x.owner) in after.memory:
+            if id(x.owner) in after.memory or id(x.owner) in after.doubts:
                 raise Unstable(self._name_of(x.owner, local), "what the loop runs over", "written into")
         kept, carried = [*self._own], [*self._memory]
         stable = all([_settle_list(*found) for found in lists]) & self._arrays(after)
@@ -136,6 +164,8 @@ class Turns:
         for name, slot in self._names.items():
             if name not in self._own and name not in kept:
                 stable &= slot.settle(after.names[name])
+        for entry, _ in after.forms.values():
+            raise Unstable(entry.name, f"a {type(entry.holder).__name__}", "one with other items or in another order")
         stable &= self._settle_places(after) & self._settle_memory(after, carried, local)
         for appended, _ in self._lists.values():
             if any(is_of_turn(y, self._at.name) for y in appended.rows()):
@@ -143,8 +173,32 @@ class Turns:
         stable &= self._other_names()
         # where more names keep what they hold the next turn is another one
         stable = self._own.keys() <= {*kept} and self._settle_sharing(after) and stable
-        self.stable = stable and not self._at.is_first
+        self.stable = stable and not self._at.is_first and self._is_confirmed()
         self._at.is_first = False
+
+    def _is_confirmed(self) -> bool:
+        """Whether the iteration has been traced before from the same state, with the same result."""
+        if not is_traced_twice(self._run.journal):
+            return True
+        slots = self._carried()
+        rows = [y for appended, _ in self._lists.values() for y in appended.rows()]
+        test = [self.test.node] if is_traced(self.test) else []
+        seeds = [self.place, *self.slices, *(seed for slot in slots for seed in slot.seeds)]
+        results = [*(y for slot in slots for y in slot.results), *rows, *test]
+        before, self._traced = self._traced, (seeds, results)
+        if before is None:
+            return False
+        if list(map(len, before)) != list(map(len, self._traced)) or not Alike(
+            [*zip(before[0], seeds, strict=True)]
+        ).nodes(before[1], results):
+            raise differing("the body of a loop")
+        return True
+
+    def _carried(self) -> list[Slot]:
+        """The slots of all that the loop carries."""
+        names = [slot for name, slot in self._names.items() if name not in self._own]
+        places, memory, lists = self._places.values(), self._memory.values(), self._lists.values()
+        return [*names, *(slot for found in (places, memory, lists) for _, slot in found)]
 
     def _settle_sharing(self, after: Snapshot) -> bool:
         """Whether it is known which arrays may be other names of each other, where turns write into some."""

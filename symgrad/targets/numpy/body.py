@@ -297,7 +297,7 @@ class Body:
         if place == self.quoted or not where.line:
             return
         self.quoted, kind = place, place[-1]
-        text = "" if kind == "derivative of " else f"  {where.text}"
+        text = "" if kind == "derivative of " or not where.text else f"  {where.text}"
         self.written.append(remark(f"{kind}{where}{text}"))
 
     def assign_items(self, node: Node) -> None:
@@ -378,7 +378,7 @@ class Body:
             fresh = Assign((self.name(node),), expr.code, note=self.note(base.aval), makes=base)
             self.names.rename(base, self.names.of(node))
             self.write_down(node, fresh)
-        elif expr is not None and expr.depth and self.roots[base] is base:  # a fresh array that nobody else uses
+        elif expr is not None and expr.depth and self._is_fresh(base):
             self.pending.pop(base)
             self.names.rename(base, self.names.of(node))
             self.assign(base, self.name(node), expr.code, expr.reads)
@@ -387,6 +387,10 @@ class Body:
             self.names.rename(node, self.names.of(base))
         else:
             self._copy(node, base)
+
+    def _is_fresh(self, node: Node) -> bool:
+        """Whether an expression that waits gives a new array; a conditional one may give an array that is there."""
+        return self.roots[node] is node and not self.is_given(node)
 
     def is_made_anew(self, node: Node) -> bool:
         """Whether an array of one number is made for each assignment into it, and each loop, rather than copied."""

@@ -8,6 +8,7 @@ from symgrad.analysis.values import number
 from symgrad.core.graph import Node
 from symgrad.spelling import CHOICE, EITHER, OR, Code, Name, Truth, infix, negated, tested
 from symgrad.targets.numpy.body import LONGEST, Expr
+from symgrad.targets.numpy.places import written_over
 from symgrad.targets.numpy.statements import Statement, Suite, Verbatim
 from symgrad.targets.numpy.structured import Move, Structured
 
@@ -55,8 +56,10 @@ def _part(body: Structured, node: Node, side: str, operands: Sequence[Node]) -> 
     region = dict(node.params)[side]
     part = body.part(node, region, [region.body.outputs[i] for i in body.items[node]])
     part.is_side = True
-    alone = [number(x) is not None or body.has_alone(x, node) for x in operands]
-    part.own |= {y for y, is_alone in zip(part.given, alone, strict=True) if is_alone}
+    own = {i for i, x in enumerate(operands) if number(x) is not None or body.has_alone(x, node)}
+    for i in sorted(own & written_over(region)):
+        body.let_go(operands[i], node)
+    part.own |= {part.given[i] for i in own}
     part.know_from(body, dict(zip(operands, part.given, strict=True)))
     return part
 

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 class Statement(NamedTuple):
     """A statement of a module: the names that it defines, those that it reads, and its text.
 
-    `kind` is the class of `ast` that it has, `packages` are those that it imports when it runs.
+    `kind` is the class of `ast` that it has, `packages` are those that it imports when it runs, `optional` those
+    without which it runs as well.
     """
 
     kind: type[ast.stmt]
@@ -28,6 +29,7 @@ class Statement(NamedTuple):
     reads: frozenset[str]
     text: str
     packages: tuple[str, ...]
+    optional: tuple[str, ...]
 
 
 def excerpt(functions: Iterable[Callable[..., Any]]) -> list[Statement]:
@@ -52,8 +54,13 @@ def imports_of(statements: Iterable[Statement]) -> list[str]:
 
 
 def packages_of(statements: Iterable[Statement]) -> list[str]:
-    """What is needed beside NumPy."""
+    """Return the packages that statements need beside NumPy."""
     return list(dict.fromkeys(package for s in statements for package in s.packages))
+
+
+def optional_packages_of(statements: Iterable[Statement]) -> list[str]:
+    """Return the packages that statements use where they are installed."""
+    return list(dict.fromkeys(package for s in statements for package in s.optional))
 
 
 def names_of(statements: Iterable[Statement]) -> set[str]:
@@ -84,11 +91,23 @@ def _statements(module: ModuleType) -> tuple[Statement, ...]:
             frozenset(defined),
             frozenset(_globals(symtable(ast.unparse(node), "", "exec"))),
             "\n".join(lines[_first(node) - 1 : node.end_lineno]),
-            tuple(x.names[0].name for x in ast.walk(node) if x is not node and isinstance(x, ast.Import)),
+            tuple(_imported(node, optional=False)),
+            tuple(_imported(node, optional=True)),
         )
         for node in ast.parse(source).body
         if (defined := list(_defined(node)))
     )
+
+
+def _imported(statement: ast.stmt, optional: bool) -> Iterator[str]:
+    """Yield the packages imported inside a statement: those under an `except ImportError`, or the others."""
+    inside = [x for x in ast.walk(statement) if x is not statement]
+    tried = {y for x in inside if isinstance(x, ast.Try) and _catches_import_errors(x) for y in x.body}
+    yield from (x.names[0].name for x in inside if isinstance(x, ast.Import) and (x in tried) == optional)
+
+
+def _catches_import_errors(statement: ast.Try) -> bool:
+    return any(isinstance(h.type, ast.Name) and h.type.id == "ImportError" for h in statement.handlers)
 
 
 def _first(statement: ast.stmt) -> int:

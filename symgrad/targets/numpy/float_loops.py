@@ -64,7 +64,8 @@ class FloatLoop(Loop):
 
     def _readers(self, item: Node) -> list[Node] | None:
         readers = super()._readers(item)
-        return readers if readers is not None and all(map(runs_on_floats, readers)) else None
+        is_list = readers is not None and (all(map(runs_on_floats, readers)) or self._has_pythons(item))
+        return readers if is_list else None
 
     # ---- NumPy's numbers as Python's
 

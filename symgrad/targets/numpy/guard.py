@@ -273,7 +273,7 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str
         if type(x) is not type(leaf.static) or (x is not leaf.static and x != leaf.static):
             raise ArgumentError(f"{leaf.path} is {x!r}, the program was compiled for {leaf.static!r}", ANOTHER)
         return x
-    aval = leaf.node.aval
+    aval, x = leaf.node.aval, plain(x, leaf.path)
     number = type(x) in (int, float, complex) and (
         aval.dtype.kind == "c" or (aval.dtype.kind == "f" and type(x) is not complex)
     )
@@ -281,7 +281,7 @@ def _converted(leaf: Leaf, x: Any, sizes: Mapping[str, int], owners: Mapping[str
         if not number and not (isinstance(x, np.generic) and x.dtype.kind in "iuf"):
             raise _wrong(leaf, x, f"a Python {'float' if aval.dtype.kind == 'f' else 'complex'}")
         return aval.dtype.type(x).item()
-    array = aval.dtype.type(x) if number else x if isinstance(x, np.generic) else np.asarray(plain(x, leaf.path))
+    array = aval.dtype.type(x) if number else x if isinstance(x, np.generic) else np.asarray(x)
     if array.dtype != aval.dtype or len(array.shape) != len(aval.shape):
         raise _wrong(leaf, array, str(aval))
     misfits = [n for number, n in zip(array.shape, aval.shape, strict=True) if not _fits(number, n, sizes)]

@@ -117,3 +117,13 @@ def _parameters(region: Region) -> tuple[tuple[int, ...], ...]:
     """For each result the parameters, by number, in whose memory it may lie."""
     numbers = {x: i for i, x in enumerate(region.body.inputs)}
     return tuple([tuple(sorted(numbers[x] for x in may_lie_in(y) if x in numbers)) for y in region.body.outputs])
+
+
+@lru_cache(maxsize=256)
+def written_over(region: Region) -> frozenset[int]:
+    """The parameters, by number, into whose memory a region may write if that is its own."""
+    nodes = reached(region.body.outputs)
+    roots = roots_of(nodes, stays_in_place)
+    written = {roots[x] for x in nodes if x.op.assigns}
+    written.update(roots[x] for node in nodes if node.op in (SCAN, COND) for x in node.inputs)
+    return frozenset(i for i, x in enumerate(region.body.inputs) if x in written)

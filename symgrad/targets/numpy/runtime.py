@@ -115,7 +115,7 @@ def _in_parts(share, n, rows, threads=None, within=None):
     if n <= rows:
         return [share(0, n)]
     if within is not None:
-        return within(_in_parts, share, n, rows, threads)
+        return within(_in_parts, share, n, rows, threads=threads)
     step = rows * max(1, -(-n // (16 * rows)))
     starts = range(0, n, step)
     left, given = deque(starts), {}
@@ -244,16 +244,23 @@ def _let_go(library):
 
 @cache
 def _blas():
-    import threadpoolctl
-
+    """Return what holds BLAS to one thread, or None where threadpoolctl is not installed."""
+    try:
+        import threadpoolctl
+    except ImportError:
+        return None
     found = threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers
     libraries = [(x, x.internal_api == "mkl" or getattr(x, "threading_layer", "") == "openmp") for x in found]
     return vars(threadpoolctl).setdefault("_symgrad_one_thread", _OneThread(libraries))  # whoever comes first
 
 
 def _blas_on_one_thread(function, *args, **options):
-    """Call a function; while it runs, products of matrices stay on the thread that asks for them."""
-    return _blas()(function, *args, **options)
+    """Call a function; while it runs, products of matrices stay on the thread that asks for them.
+
+    Where BLAS cannot be told so, the function itself gets one thread.
+    """
+    blas = _blas()
+    return blas(function, *args, **options) if blas else function(*args, **{**options, "threads": 1})
 
 
 def _numbered(shape, arrays):

@@ -140,7 +140,7 @@ class Loop(Stacks):
         first, rows = self._begin_rows()
         for each in filter(None, (self.part, self.test)):
             given = [*names, self.count, *(rows if each is self.part else ()), *self.others]
-            each.receive(given, range(self.carried))
+            each.receive(given, range(self.carried) if each is self.part else ())  # the test must leave them
         self.part.begin([*map(Move, self.results, names), *self._moves(stacks)])
         turn, (head, condition) = self.part.end(), self._head(rows)
         if self.total:
@@ -178,15 +178,18 @@ class Loop(Stacks):
         if hint is None and anew and outer.names.is_free(outer.hint(x)):
             hint = outer.hint(x)
         copied = written and not own
+        updated = (own or number(x) is not None) and part.may_update(result, given) and not self._is_shown(i)
         if hint in (None, outer.hint(x)) and self._may_go_on(x):
             outer.let_go(x, self.node)
             outer.pass_on(x, item)
             name = self._go_on(x, copied)
         else:
+            if own and (written or updated):
+                outer.let_go(x, self.node)
             name = self._start(i, hint if anew else hint or outer.hint(x), copied)
         if written:
             part.own.add(given)
-        elif (own or number(x) is not None) and part.may_update(result, given) and not self._is_shown(i):
+        elif updated:
             part.updates[result] = given
         once = (self.test is None or self.flag is not None) and (number(self.length) or 0) != 0
         if own or written or once or number(x) is not None:

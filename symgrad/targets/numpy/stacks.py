@@ -44,11 +44,14 @@ class Stacks:
 
     def _keep_pythons(self) -> None:
         """Let lists have Python's numbers as they are, where those that read them take them for such."""
-        for item in self.lists:
-            y = self.stacked[item]
-            if y.op is ASTYPE and y.inputs[0].aval == y.aval._replace(weak=True) and self._are_taken(item):
-                self.stacked[item] = y.inputs[0]
-                self.outer.pythons.add(item)
+        for item in filter(self._has_pythons, self.lists):
+            (self.stacked[item],) = self.stacked[item].inputs
+            self.outer.pythons.add(item)
+
+    def _has_pythons(self, item: Node) -> bool:
+        """Whether a stack is of Python's numbers, and taken for such: integers may have more digits than NumPy's."""
+        y = self.stacked[item]
+        return y.op is ASTYPE and y.inputs[0].aval == y.aval._replace(weak=True) and self._are_taken(item)
 
     def _are_taken(self, item: Node) -> bool:
         """Whether every loop that reads a stack makes Python's numbers of its rows."""

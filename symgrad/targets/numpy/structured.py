@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.aliases import is_read_only
 from symgrad.analysis.values import number
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node
 from symgrad.core.region import Region
@@ -380,7 +381,7 @@ class Structured(Body):
         """Whether the memory of a result is new, or what the region may write into, and that of no other result."""
         root = self.roots[y]
         theirs = (root.op is INPUT and root not in self.own) or (root.op is CONSTANT and number(root) is None)
-        if theirs or root in self.borrowed:
+        if theirs or root in self.borrowed or is_read_only(y):
             return False
         return root.aval.shape == () or [self.roots[z] for z in self.referred].count(root) == 1
 

@@ -1,0 +1,32 @@
+"""Work that leaves nothing behind, however it ends: an interrupt may come at any line, also of what tidies up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def contained(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let a function run in a copy of the context: the context variables that it sets are gone after it."""
+
+    @wraps(function)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return copy_context().run(function, *args, **kwargs)
+
+    return run
+
+
+def surely(undo: Callable[[], None], function: Callable[[], _T]) -> _T:
+    """Call a function, and then `undo`, twice: where an interrupt ends the first time, the second does what is left."""
+    try:
+        try:
+            return function()
+        finally:
+            undo()
+    finally:
+        undo()

@@ -1,0 +1,138 @@
+"""Compare two traces of one body: where they differ, the body reads state that the graph does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from symgrad.core.graph import SEED, Node
+from symgrad.core.region import Region, regions_of
+from symgrad.core.sizes import Dim, is_counted, symbols_of
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.conversion.mutable import is_same
+from symgrad.frontend.conversion.state import Held, Journal, Snapshot
+
+
+def is_traced_twice(journal: Journal) -> bool:
+    """Whether a body is to be traced twice: the outermost one, whose traces hold those of the inner ones."""
+    outer = journal.outer
+    while outer is not None:
+        if outer.branch or outer.repeated:
+            return False
+        outer = outer.outer
+    return True
+
+
+class Differing(UnsupportedError):
+    """Two traces of one body differ. It cannot run in Python either: what it has changed cannot be taken back."""
+
+
+def differing(kind: str) -> Differing:
+    """Return the error for a body that does not give the same twice."""
+    return Differing(
+        f"{kind} does not give the same when it is traced twice: it reads and changes state that a trace cannot see",
+        "Keep its state in variables, lists, dicts or attributes; draw random numbers and read files before it.",
+    )
+
+
+class Alike:
+    """Whether values of one trace are those of another one, of which some stand for each other.
+
+    Symbols of sizes that only the running program knows are new in each trace: they are taken to stand for each other.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[Node, Node]] = ()) -> None:
+        self._image: dict[Node, Node] = dict(pairs)
+
+    def nodes(self, xs: Sequence[Node], ys: Sequence[Node]) -> bool:
+        """Whether the nodes compute the same, pair by pair."""
+        waiting = [*zip(xs, ys, strict=True)]
+        while waiting:
+            x, y = waiting.pop()
+            known = self._image.get(x)
+            if known is not None or x is y:
+                if known is not None and known is not y:
+                    return False
+                continue
+            if x.op is not y.op or x.op is SEED or len(x.params) != len(y.params):
+                return False
+            if not all(self._params(*pair) for pair in zip(x.params, y.params, strict=True)):
+                return False
+            pairs = self._operands(x, y)
+            if pairs is None:
+                return False
+            self._image[x] = y
+            waiting += pairs
+        return True
+
+    def _operands(self, x: Node, y: Node) -> list[tuple[Node, Node]] | None:
+        """The pairs of nodes that must be alike for two nodes to be; None where these are not as many.
+
+        What a region reads of the nodes around it is followed in its results: two traces may order it in two ways.
+        """
+        (own, results, inputs), (own_y, results_y, inputs_y) = _opened(x), _opened(y)
+        if (len(own), len(results), len(inputs)) != (len(own_y), len(results_y), len(inputs_y)):
+            return None
+        self._image.update(zip(own, own_y, strict=True))
+        return [*zip(results, results_y, strict=True), *zip(inputs, inputs_y, strict=True)]
+
+    def held(self, a: Held, b: Held) -> bool:
+        """Whether two values of a name or a place are alike; objects that are no numbers, by their type."""
+        if a.value is b.value:
+            return True
+        if a.structure != b.structure:
+            return False
+        for x, y, m, n in zip(a.leaves, b.leaves, a.nodes, b.nodes, strict=True):
+            if (m is None) != (n is None) or not (m is n or type(x) is type(y)):
+                return False
+            if m is not None and n is not None and not self.nodes([m], [n]):
+                return False
+            if m is None and not is_same(x, y) and type(x) in (bool, int, float, complex, str, bytes):
+                return False
+        return True
+
+    def snapshots(self, a: Snapshot, b: Snapshot) -> bool:
+        """Whether two runs of the same statements have left the same behind."""
+        if a.names.keys() != b.names.keys() or a.places.keys() != b.places.keys() or a.forms.keys() != b.forms.keys():
+            return False
+        pairs = [(a.names[name], b.names[name]) for name in a.names]
+        pairs += [(a.places[key][2], b.places[key][2]) for key in a.places]
+        memory = [(a.memory[key][2], b.memory[key][2]) for key in a.memory if key in b.memory]
+        return all(self.held(*pair) for pair in pairs) and all(self.nodes([x], [y]) for x, y in memory)
+
+    def _params(self, a: tuple[str, Any], b: tuple[str, Any]) -> bool:
+        (name, x), (key, y) = a, b
+        return name == key and (name in _NAMES_OF_ONE_TRACE or self._values(x, y))
+
+    def _values(self, x: Any, y: Any) -> bool:
+        if isinstance(x, Region) and isinstance(y, Region):  # see _operands
+            return True
+        if type(x) is tuple and type(y) is tuple:
+            return len(x) == len(y) and all(map(self._values, x, y))
+        if isinstance(x, Dim) and isinstance(y, Dim):
+            return _may_be_same(x, y)
+        if isinstance(x, Node) and isinstance(y, Node):
+            return self.nodes([x], [y])
+        if x is y or (type(x) is type(y) and callable(x)):  # functions that the body defines anew
+            return True
+        return bool(x == y)
+
+
+def _opened(node: Node) -> tuple[list[Node], list[Node], Sequence[Node]]:
+    """Return the parameters of the regions of a node alone, their results, and the inputs that they do not read."""
+    regions = regions_of(node)
+    parameters = dict.fromkeys(p for region in regions for p in region.parameters)
+    own = [p for p in parameters if p not in node.inputs]
+    read = len(parameters) - len(own)
+    return own, [y for region in regions for y in region.results], node.inputs[: len(node.inputs) - read]
+
+
+_NAMES_OF_ONE_TRACE = {"own", "place", "tag", "turns"}
+
+
+def _may_be_same(x: Dim, y: Dim) -> bool:
+    """Whether two sizes are equal but for symbols that are new in each trace."""
+    if is_counted(x) or is_counted(y):
+        return True
+    a, b = set(symbols_of(x)), set(symbols_of(y))
+    return a != b or str(x) == str(y)

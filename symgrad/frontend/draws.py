@@ -1,0 +1,302 @@
+"""Random numbers that are drawn while a function is traced: taken back with a body that is traced again, and told."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Graph, tracing
+from symgrad.core.provenance import Where, here
+from symgrad.errors import FrozenRandomWarning, UnsupportedError
+from symgrad.frontend.reach import Name
+from symgrad.ops.operands import is_traced
+
+
+class Drawn(NamedTuple):
+    """A random generator, how it is called in a warning, and where it is drawn from."""
+
+    generator: Any
+    label: str
+    where: Where | None = None
+
+
+class Mark(NamedTuple):
+    """How random generators are at some time."""
+
+    noted: int  # how many draws were noted before
+    states: list[tuple[Drawn, Any]]  # of the generators that are known by name
+
+
+class Draws:
+    """The random generators that a trace draws from: those that are known by name, and those of noted calls."""
+
+    def __init__(self, names: Sequence[Name]) -> None:
+        named = [n for n in names if _is_generator(n.value)]
+        self._known = [Drawn(n.value, f"the random generator {n.name}", n.where) for n in named]
+        self._noted: list[tuple[Drawn, Any]] = []  # with the states before
+        self._since = 0  # from here on they were noted behind the latest mark
+        self._before = self._states()
+
+    def _states(self) -> list[tuple[Drawn, Any]]:
+        return [(x, _state(x.generator)) for x in (*self._known, *_shared())]
+
+    def note(self, generator: Any, label: str) -> None:
+        """Note that a generator is about to be drawn from."""
+        if not any(x.generator is generator for x, _ in self._noted[self._since :]):
+            self._noted.append((Drawn(generator, label, here()), _state(generator)))
+
+    def mark(self) -> Mark:
+        """Return how the generators are now."""
+        self._since = len(self._noted)
+        return Mark(self._since, self._states())
+
+    def take_back(self, mark: Mark) -> None:
+        """Let the generators be as they were."""
+        for drawn, state in [*reversed(self._noted[mark.noted :]), *mark.states]:
+            if _is_changed(drawn.generator, state):
+                _restore(drawn.generator, state)
+        del self._noted[mark.noted :]
+        self._since = mark.noted
+
+    def drawn_since(self, mark: Mark) -> bool:
+        """Whether a generator that is known by name has been drawn from."""
+        return any(_is_changed(x.generator, state) for x, state in mark.states)
+
+    def tell(self) -> bool:
+        """Warn of the generators that were drawn from and that another call would find again; say whether any was."""
+        first = {id(x.generator): x for x, _ in reversed(self._noted)}
+        found = False
+        for known, state in self._before:
+            noted = first.pop(id(known.generator), known)
+            if _is_changed(known.generator, state):
+                found = True
+                warn(f"{noted.label or known.label} is drawn from", noted.where or here())
+        self._noted, others = [], [*first.values()]
+        first.clear()
+        if any(map(_outlives, others)):
+            gc.collect()  # what traced loops have held
+        for noted in filter(_outlives, others):
+            found = True
+            warn("a random generator is drawn from", noted.where or here())
+        return found
+
+
+_draws: ContextVar[Draws | None] = ContextVar("draws", default=None)
+
+
+@contextmanager
+def told(graph: Graph, names: Sequence[Name]) -> Iterator[None]:
+    """Within here a function that uses these names is traced: warn of what it has drawn in the end."""
+    draws = Draws(names)
+    token = _draws.set(draws)
+    try:
+        yield
+        graph.drawn |= draws.tell()
+    finally:
+        _draws.reset(token)
+
+
+def note_draw(function: Any) -> None:
+    """Note that a function is about to be called, if it is one that draws random numbers."""
+    draws, generator = _draws.get(), generator_of(function)
+    if draws is not None and generator is not None:
+        shared = next((x.label for x in _shared() if x.generator is generator), "")
+        draws.note(generator, shared and f"{shared}.{function.__name__}")
+
+
+def mark() -> Mark | None:
+    """Return how the random generators are now."""
+    draws = _draws.get()
+    return None if draws is None else draws.mark()
+
+
+def take_back(before: Mark | None) -> None:
+    """Let random generators be as they were: what has drawn from them is run again."""
+    draws = _draws.get()
+    if draws is not None and before is not None:
+        draws.take_back(before)
+
+
+def drawn_since(before: Mark | None) -> bool:
+    """Whether random numbers were drawn, also by functions of libraries."""
+    draws = _draws.get()
+    return draws is not None and before is not None and draws.drawn_since(before)
+
+
+def warn(fact: str, where: Where) -> None:
+    """Warn that random numbers become part of the program."""
+    warnings.warn_explicit(
+        f"{fact} while a function is traced: the numbers become part of the program, the same at every call.\n"
+        f"  at {where}: {where.text}\n"
+        "  Draw them outside of the function, and pass them as an argument.",
+        FrozenRandomWarning,
+        where.file,
+        where.line,
+    )
+
+
+# ---- generators
+
+
+def python_random() -> Any:
+    """Python's ``random``, once it has been imported."""
+    return _imported("random")
+
+
+def numpy_random() -> Any:
+    """``np.random``, if somebody has asked for it: NumPy imports it only then, which takes a while."""
+    return _imported("numpy.random")
+
+
+def _imported(name: str) -> ModuleType | None:
+    """A module that somebody has imported to its end; a trace may stand in the middle of its import."""
+    found = sys.modules.get(name)
+    return None if getattr(getattr(found, "__spec__", None), "_initializing", False) else found
+
+
+def _shared() -> list[Drawn]:
+    """The generators of the modules, which functions such as ``np.random.normal`` draw from."""
+    random, pythons = numpy_random(), python_random()
+    found = [Drawn(random.mtrand._rand, "np.random")] if random else []
+    return [*found, Drawn(pythons.random.__self__, "random")] if pythons else found
+
+
+def generator_of(function: Any) -> Any:
+    """The generator that a function of NumPy's or of Python's draws from, which is a method of it."""
+    generator = getattr(function, "__self__", None)
+    return generator if _is_generator(generator) else None
+
+
+def _is_generator(x: Any) -> bool:
+    random, pythons = numpy_random(), python_random()
+    if random and isinstance(x, (random.Generator, random.RandomState)):
+        return True
+    return pythons is not None and isinstance(x, pythons.Random) and not isinstance(x, pythons.SystemRandom)
+
+
+def _state(generator: Any) -> Any:
+    random = numpy_random()
+    if random and isinstance(generator, random.Generator):
+        return generator.bit_generator.state
+    if random and isinstance(generator, random.RandomState):
+        return generator.get_state(legacy=False)
+    return generator.getstate()
+
+
+def _restore(generator: Any, state: Any) -> None:
+    random = numpy_random()
+    if random and isinstance(generator, random.Generator):
+        generator.bit_generator.state = state
+    elif random and isinstance(generator, random.RandomState):
+        generator.set_state(state)
+    else:
+        generator.setstate(state)
+
+
+def _is_changed(generator: Any, state: Any) -> bool:
+    return not _same(_state(generator), state)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two states of a generator are equal: numbers, and arrays of them, by their names."""
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    return a.tobytes() == b.tobytes() if isinstance(a, np.ndarray) else bool(a == b)
+
+
+def _outlives(drawn: Drawn) -> bool:
+    """Whether somebody holds a generator behind the call that has drawn from it: the next call would find it again."""
+    return _references(drawn) > _references(Drawn(object(), ""))
+
+
+def _references(drawn: Drawn) -> int:
+    return sys.getrefcount(drawn.generator)
+
+
+# ---- what is called instead
+
+
+def drawing(function: Any) -> Callable[..., Any] | None:
+    """Note a draw; return what to call instead of a function that makes a generator, or permutes a traced array."""
+    note_draw(function)
+    written = _PERMUTATIONS.get(getattr(function, "__name__", ""))
+    random, pythons = numpy_random(), python_random()
+    if isinstance(function, type):
+        makers = (
+            *((random.RandomState, random.BitGenerator) if random else ()),
+            *([pythons.Random] if pythons else ()),
+        )
+        return partial(_made, function) if issubclass(function, makers) else None
+    if written is None or not random or not isinstance(generator_of(function), (random.Generator, random.RandomState)):
+        return None
+    return partial(written, function)
+
+
+def _made(kind: Any, *args: Any, **kwargs: Any) -> Any:
+    warn_of_unseeded(*args, *kwargs.values())
+    return kind(*args, **kwargs)
+
+
+def warn_of_unseeded(*seeds: Any) -> None:
+    """Warn of a generator that is made with these seeds if there are none."""
+    if all(x is None for x in seeds):
+        graph = tracing.get()
+        if graph is not None:
+            graph.drawn = True
+        warn("a random generator without a seed is made", here())
+
+
+def _shuffle(function: Any, x: Any, axis: int = 0) -> Any:
+    """``rng.shuffle(x)``, which swaps rows in memory."""
+    if not is_traced(x):
+        return function(x, axis) if axis else function(x)
+    x[...] = np.take(x, _shuffled(function, x.shape[axis]), axis)
+    return None
+
+
+def _shuffled(function: Any, n: int) -> np.ndarray:
+    order = np.arange(n)
+    function(order)
+    return order
+
+
+def _permutation(function: Any, x: Any, axis: int = 0) -> Any:
+    if not is_traced(x) or not x.shape:
+        return function(x, axis) if axis else function(x)
+    return np.take(x, function(x.shape[axis]), axis)
+
+
+def _choice(
+    function: Any, a: Any, size: Any = None, replace: bool = True, p: Any = None, *rest: Any, **more: Any
+) -> Any:
+    if not is_traced(a) or not a.shape:
+        return function(a, size, replace, p, *rest, **more)
+    return np.take(a, function(a.shape[more.get("axis", 0)], size, replace, p), more.get("axis", 0))
+
+
+class _Sequences(type):
+    """Refuse a traced array where `shuffle` asks for a sequence: it swaps rows by views, and would double some."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        if is_traced(x):
+            raise UnsupportedError(
+                "a traced array is shuffled by a function that is not converted",
+                "Write x = x[rng.permutation(len(x))].",
+            )
+        return isinstance(x, Sequence)
+
+
+class Swapped(metaclass=_Sequences):
+    """Stands for `Sequence` in NumPy's modules of generators while a function is traced."""
+
+
+_PERMUTATIONS: dict[str, Callable[..., Any]] = {"shuffle": _shuffle, "permutation": _permutation, "choice": _choice}

@@ -1,0 +1,210 @@
+"""Effects of a function that Python runs once more: all that it can reach is saved before, and put back after."""
+
+from __future__ import annotations
+
+import array
+import io
+import operator
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from symgrad.core.provenance import installed, internal
+from symgrad.frontend.reach import MISSING, reach
+
+MOST = 2_000  # objects that are looked into
+MOST_BYTES = 2**24  # of arrays that are copied
+_SHOWS = frozenset(("print", "input", "open", "exec", "eval"))
+_PLAIN = (str, bytes, int, float, complex, type(None), type(...), range, slice, ModuleType, np.generic, np.ufunc)
+_Restore = Callable[[], Any]
+
+
+class Effects:
+    """State that a function reaches by name: globals, its closure, its instance, arguments, and all that these hold.
+
+    It is saved when the function is about to be traced. Python's own run begins there as well.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Iterable[Any] = ()) -> None:
+        self._names = list(reach(function))
+        self._roots = [function, *arguments]
+        self._shows = any(name.value is MISSING and name.name in _SHOWS for name in self._names)
+        self._before, self._complete = self._saved()
+
+    @property
+    def revocable(self) -> bool:
+        """Whether all of it can be put back.
+
+        It holds no iterators, files or loggers, there is not too much of it, and the function calls nothing that shows
+        something.
+        """
+        return self._complete and not self._shows and self._saved()[1]
+
+    def revoke(self) -> None:
+        """Put back the state before the trace, as far as that is possible."""
+        _put_back(self._before)
+
+    @contextmanager
+    def revoked(self) -> Iterator[None]:
+        """Begin the block in the state before the trace, and put back after it the state of now."""
+        now, _ = self._saved()
+        try:
+            try:
+                self.revoke()
+                yield
+            finally:
+                _put_back(now)
+        finally:  # again, where an interrupt came meanwhile
+            _put_back(now)
+
+    def _saved(self) -> tuple[list[_Restore], bool]:
+        """Return functions that put back each name and each object within reach, and whether these are all."""
+        values = [(name.holder, name.name, _bound(name.holder, name.name)) for name in self._names]
+        found: list[_Restore] = [partial(_bind, *binding) for binding in values]
+        waiting, seen, nbytes, complete = [*self._roots, *(x for *_, x in values)], dict[int, Any](), 0, True
+        while waiting and len(seen) <= MOST:
+            x = waiting.pop()
+            if id(x) in seen or x is MISSING or isinstance(x, _PLAIN):
+                continue
+            seen[id(x)] = x
+            if isinstance(x, np.ndarray) and x.flags.writeable:
+                nbytes += x.nbytes
+                found.append(partial(_let_write, x))
+            if _is_outside(x) or (isinstance(x, np.ndarray) and nbytes > MOST_BYTES):
+                complete = False
+                continue
+            restores, parts = _taken_apart(x)
+            waiting += parts
+            found += restores
+        return found, complete and len(seen) <= MOST
+
+
+def _is_outside(x: Any) -> bool:
+    """Whether what is done to an object cannot be taken back: an iterator, a file, a logger."""
+    logger = getattr(sys.modules.get("logging"), "Logger", ())
+    return hasattr(type(x), "__next__") or isinstance(x, (io.IOBase, logger))
+
+
+def _put_back(restores: Iterable[_Restore]) -> None:
+    for restore in restores:
+        restore()
+
+
+def _taken_apart(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
+    """Return functions that put back the content of an object, and the objects that it holds."""
+    if isinstance(x, np.ndarray):
+        return [partial(_put_array, x, x.copy())] if x.flags.writeable and not x.dtype.hasobject else [], ()
+    if isinstance(x, dict):
+        return [partial(_put_dict, x, dict(x))], x.values()
+    if isinstance(x, (list, deque, bytearray, array.array)):
+        return [partial(_put_sequence, x, list(x))], x
+    if isinstance(x, set):
+        return [partial(_put_set, x, set(x))], x
+    if isinstance(x, (tuple, frozenset)):
+        return [], x
+    if isinstance(x, CellType):
+        return (
+            ([], ())
+            if x == CellType()
+            else ([partial(setattr, x, "cell_contents", x.cell_contents)], [x.cell_contents])
+        )
+    if isinstance(x, MethodType):
+        return [], (x.__self__, x.__func__)
+    if isinstance(x, partial):
+        return [], (x.func, *x.args, *x.keywords.values())
+    if isinstance(x, FunctionType):
+        parts = (*(x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values(), x.__dict__)
+        return [], parts
+    return _attributes(x)
+
+
+def _attributes(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
+    """Return the same for an object with attributes, or a class of the user's."""
+    if isinstance(x, type):
+        held = {name: value for name, value in vars(x).items() if not name.startswith("__")} if _is_users(x) else {}
+        return [partial(_put_attributes, x, held)], (*held.values(), *x.__bases__)
+    slots = [name for base in type(x).__mro__ for name in _names_in(base.__dict__.get("__slots__", ()))]
+    held = {name: getattr(x, name) for name in slots if not name.startswith("__") and hasattr(x, name)}
+    own = getattr(x, "__dict__", None)
+    return [partial(_put_attributes, x, held)] * bool(held), (
+        *held.values(),
+        type(x),
+        own if type(own) is dict else None,
+    )
+
+
+def _is_users(cls: type) -> bool:
+    """Whether a class is defined in the user's own files: by its methods; one that has none, unless Python has it."""
+    codes = [f.__code__ for f in vars(cls).values() if isinstance(f, FunctionType)]
+    if not codes:
+        return cls.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "builtins", "numpy")
+    return any(not internal(code) and not installed(code) for code in codes)
+
+
+def _names_in(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+# ---- putting back
+
+
+def _alike(now: Iterable[Any], before: Iterable[Any]) -> bool:
+    """Whether the same objects are there."""
+    now, before = list(now), list(before)
+    return len(now) == len(before) and all(map(operator.is_, now, before))
+
+
+def _let_write(x: np.ndarray) -> None:
+    if not x.flags.writeable:  # a body of a loop was traced
+        x.flags.writeable = True
+
+
+def _put_array(x: np.ndarray, before: np.ndarray) -> None:
+    if x.tobytes() != before.tobytes():
+        np.copyto(x, before)
+
+
+def _put_dict(x: dict[Any, Any], before: dict[Any, Any]) -> None:
+    if not (_alike(x, before) and _alike(x.values(), before.values())):
+        x.clear()
+        x.update(before)
+
+
+def _put_sequence(x: Any, before: list[Any]) -> None:
+    if not _alike(x, before):
+        x.clear() if hasattr(x, "clear") else x.__delitem__(slice(None))
+        x.extend(before)
+
+
+def _put_set(x: set[Any], before: set[Any]) -> None:
+    if x != before:
+        x.clear()
+        x.update(before)
+
+
+def _put_attributes(x: Any, before: dict[str, Any]) -> None:
+    for name, value in before.items():
+        if getattr(x, name, MISSING) is not value and vars(type(x)).get(name) is not value:
+            setattr(x, name, value)
+
+
+def _bound(holder: Any, name: str) -> Any:
+    if isinstance(holder, CellType):
+        return MISSING if holder == CellType() else holder.cell_contents
+    return holder.get(name, MISSING)
+
+
+def _bind(holder: Any, name: str, value: Any) -> None:
+    if isinstance(holder, CellType):
+        if value is not MISSING:
+            holder.cell_contents = value
+    elif value is MISSING:
+        holder.pop(name, None)
+    elif holder.get(name, MISSING) is not value:
+        holder[name] = value

@@ -1,0 +1,245 @@
+"""Arrays that have several names: who may still read what is written into, in loops, branches and generated source."""
+
+import math
+
+import numpy as np
+import pytest
+from alias_programs import VALUES, outcome
+
+import symgrad as sg
+from symgrad.errors import UnsupportedError, WriteError
+
+LEVELS = (0, 1, 2)
+
+
+def in_a_branch(x):
+    v = x * 1.0
+    w = v
+    for _ in range(20):
+        if x[0] > 100:
+            v[0] -= 1000
+            w -= np.sin(x)
+    return np.sum(v) + np.sum(w**2)
+
+
+def behind_a_jump(x):
+    v = x * 1.0
+    w = v
+    for _ in range(20):
+        if x[0] < 100:
+            continue
+        v[0] -= 1000
+        w -= np.sin(x)
+    return np.sum(v) + np.sum(w**2)
+
+
+def in_a_branch_within_a_branch(x):
+    v = x * 1.0
+    w = v
+    for k in range(20):
+        if x[0] < 100:
+            w *= 0.9
+            if x[1] > k:
+                v[0] -= 2
+                w -= np.sin(x)
+    return np.sum(v) + np.sum(w**2)
+
+
+def read_before_a_loop_writes(x):
+    A = np.outer(x, x)
+    B = A
+    A = x
+    t = (np.trace(B), 1.0)
+    for k in range(20):
+        B[k % 4] *= 0.9
+    return t[0] + np.sum(B) + np.sum(A)
+
+
+def read_before_a_branch_writes(x):
+    v, s = x * 1.0, x[1]
+    if x[0] > 0.6:
+        v.fill(s)
+    else:
+        s = v[2]
+    v -= np.sin(x)
+    v -= np.sin(x)
+    return np.sum(np.cos(v)) + s * s
+
+
+def written_into_what_a_branch_filled(x):
+    v = x * 1.0
+    if x[0] < 0.6:
+        v.fill(x[2])
+    else:
+        v *= 0.3
+    v[-1] = v[1] * x[0]
+    return np.sum(np.cos(v))
+
+
+def written_into_what_a_branch_chose(x):
+    v, w, k = x * 1.0, np.sin(x), 0
+    while v[0] < 60 and k < 5:
+        if x[0] < 0.6:
+            w = v + w
+        v[::2] += w[1::2]
+        if k % 2 == 0:
+            v[0] = w[1]
+            w -= 0.1 * v
+        k += 1
+    return np.sum(v[1:] * np.arange(3.0))
+
+
+def written_in_some_iterations(x):
+    v, w, a, b = x * 2.0, np.sin(x), x[1], x[1] * 0.9
+    for _ in range(20):
+        if a > b:
+            v[-1] = a * x[0]
+        v[0] = v[1]
+        if a > b:
+            v[1] = 0.3
+        v = v - x
+    v -= x
+    return np.sum(x * v * w)
+
+
+def under_swapped_names(x):
+    v, w = np.tile(x, 6), np.tile(np.sin(x), 6)
+    for e in w:
+        v, w = w, v
+        w[1:] -= 0.3 * e
+    return np.sum(v * np.arange(24.0)) + np.sum(w**2)
+
+
+def masks_within_their_opposites(x):
+    m = x > 0.6
+    y = np.where(m, np.where(m, np.sqrt(x), x), np.where(m, np.log(x), x))
+    return np.sum(y * np.where(m, np.where(~m, np.sqrt(x), 1.0), np.where(m, 1.0, np.sqrt(2 + x))))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "f",
+    [
+        in_a_branch,
+        behind_a_jump,
+        in_a_branch_within_a_branch,
+        read_before_a_loop_writes,
+        read_before_a_branch_writes,
+        written_into_what_a_branch_filled,
+        written_into_what_a_branch_chose,
+        written_in_some_iterations,
+        under_swapped_names,
+        masks_within_their_opposites,
+    ],
+)
+def test_writes_are_seen_by_those_who_read_behind_them(f, level):
+    x, step = VALUES, 1e-6
+    with np.errstate(invalid="ignore"):
+        value, gradient = sg.value_and_grad(f, optimize=level)(x)
+        differences = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(len(x))]
+        np.testing.assert_allclose(value, f(x))
+    np.testing.assert_allclose(gradient, differences, rtol=1e-6, atol=1e-6)
+
+
+def caught(x):
+    y = x * 1.0
+    try:
+        if x[0] > 100:
+            y[0] = 5
+            {}["a"]
+    except KeyError:
+        pass
+    return np.sum(y)
+
+
+def caught_around_a_loop(x):
+    y = x * 1.0
+    try:
+        for _ in range(3):
+            if x[0] > 100:
+                y[0] = 5
+                {}["a"]
+    except KeyError:
+        pass
+    return np.sum(y)
+
+
+@pytest.mark.parametrize("f", [caught, caught_around_a_loop, lambda x: sg.cond(x[1] > 0, caught, np.sum, x)])
+def test_an_exception_that_leaves_a_branch_is_not_forgotten(f):
+    with pytest.raises(UnsupportedError, match="caught that was raised in a branch"):
+        sg.compile(f)(VALUES)
+
+
+def test_a_copy_or_a_view_that_only_running_tells_is_refused():
+    def f(x):
+        A = np.outer(x, x)
+        B = A.T if x[0] < 0.6 else A
+        u = B.reshape(-1)
+        u += x[2]
+        return np.sum(B * x)
+
+    with pytest.raises(WriteError, match="whose order is not known"):
+        sg.compile(f)(VALUES)
+
+
+# ---- integers with more digits than NumPy's
+
+
+def series(x):
+    total = 0.0
+    for k in range(30):
+        total = total + x**k / math.factorial(k)
+    return total
+
+
+def running_factorial(x):
+    total, factorial = 0.0, 1
+    for k in range(1, 31):
+        total += x**k / factorial
+        factorial *= k
+    return total
+
+
+def counted_while(x):
+    total, factorial, k = 0.0 * x, 1, 0
+    while k < 30 and np.sum(total) < 100:
+        k += 1
+        factorial *= k
+        total += np.abs(x) ** k / factorial
+    return total
+
+
+def powers(x):
+    total, n = 0.0 * x, 10**19
+    for k in range(30):
+        total = total + x * (n % 1000)
+        n = n // 2 + 3**k
+    return total
+
+
+def beyond_int64(x):
+    total, n = 0.0, 10**25
+    for k in range(20):
+        n = n * 3 + 2**63
+        total = total + x * k / n
+    return total * 10**25
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("f", [series, running_factorial, counted_while, powers, beyond_int64])
+@pytest.mark.parametrize("x", [0.37, np.array([0.3, -0.2, 0.8])], ids=["number", "array"])
+def test_integers_may_be_large(f, x, level):
+    step = 1e-6
+    value, gradient = sg.value_and_grad(lambda x: np.sum(f(x)), optimize=level)(x)
+    np.testing.assert_allclose(value, np.sum(f(x)))
+    np.testing.assert_allclose(gradient, (f(x + step) - f(x - step)) / (2 * step), rtol=1e-6)
+
+
+# ---- random programs
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_random_programs_about_aliases(part):
+    found = {seed: outcome(seed, (seed % 3,)) for seed in range(12 * part, 12 * part + 12)}
+    assert not {seed: y for seed, y in found.items() if y.startswith(("wrong", "error"))}
+    assert sum(y == "right" for y in found.values()) > 5

@@ -1,0 +1,403 @@
+"""Captured state: what a function reads from outside is part of its program, and a change compiles again."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.compiler import cache
+from symgrad.compiler.captured import Captured, reads_of
+from symgrad.errors import RecompilationWarning
+
+X = np.array([0.3, 0.4, 0.2])
+SCALE = 2.0
+TABLE = np.ones(3)
+CONFIG = {"rate": 0.5, "step": 0}
+LAYERS = [np.ones(3), np.full(3, 2.0)]
+LOG = []
+COUNT = 0
+MODULE = types.ModuleType("settings_of_a_test")
+MODULE.scale = 3.0
+
+
+def helper(x):
+    return x * x
+
+
+class Layer:
+    def __init__(self, w):
+        self.w = w
+
+    def __call__(self, x):
+        return x * self.w
+
+
+class Net:
+    bias = 1.0
+
+    def __init__(self):
+        self.W, self.rate, self.calls, self.log = np.eye(3), 0.5, 0, []
+        self.layers = [Layer(2.0), Layer(3.0)]
+        self.big = np.ones(1000)
+
+    def loss(self, x):
+        self.calls += 1
+        self.log.append(1)
+        for layer in self.layers:
+            x = layer(x)
+        return self.inner(x) * self.scaled
+
+    def inner(self, x):
+        return np.sum(self.W @ x) * self.rate + self.bias + self.big[0]
+
+    @property
+    def scaled(self):
+        return self.rate + 1
+
+
+def follows(f, change, *more):
+    """How many programs a function has after changes of what it has captured, each of which is seen, and once."""
+    g = sg.compile(f)
+    for step in (lambda: None, change, *more):
+        step()
+        np.testing.assert_allclose(g(X), f(X), rtol=1e-14)
+        compiled = len(g._cache)
+        np.testing.assert_allclose(g(X), f(X), rtol=1e-14)
+        assert len(g._cache) == compiled
+    return len(g._cache)
+
+
+# ---- what is seen
+
+
+def test_attributes_of_objects():
+    net = Net()
+    slope = sg.grad(net.loss)
+    first = slope(X)
+    net.W = net.W * 10
+    np.testing.assert_allclose(slope(X), 10 * first)
+    net.W[:] = 0  # small, and changed in place
+    np.testing.assert_array_equal(slope(X), 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda net: setattr(net, "W", net.W * 3),
+        lambda net: net.W.__setitem__(0, 5.0),
+        lambda net: setattr(net, "rate", 0.7),
+        lambda net: setattr(net.layers[1], "w", 4.0),
+        lambda net: net.layers.append(Layer(1.5)),
+        lambda net: net.layers.__setitem__(0, Layer(1.5)),
+        lambda net: setattr(net, "layers", []),
+        lambda net: setattr(net, "bias", 7.0),  # which was its class's
+        lambda net: setattr(net, "inner", lambda x: np.sum(x)),
+        lambda net: setattr(net, "big", np.zeros(1000)),
+    ],
+)
+def test_all_that_a_method_reads(change):
+    net = Net()
+    assert follows(lambda x: net.loss(x), lambda: change(net)) == 2
+    other = Net()
+    assert follows(other.loss, lambda: change(other)) == 2
+
+
+def test_attributes_of_classes(monkeypatch):
+    net = Net()
+    assert follows(net.loss, lambda: monkeypatch.setattr(Net, "bias", 9.0)) == 2
+    assert follows(net.loss, lambda: monkeypatch.setattr(Net, "inner", lambda self, x: np.sum(x))) == 2
+
+
+def test_globals(monkeypatch):
+    here = globals()
+    assert follows(lambda x: SCALE * np.sum(x), lambda: monkeypatch.setitem(here, "SCALE", 3.0)) == 2
+    assert follows(lambda x: TABLE @ x, lambda: monkeypatch.setitem(here, "TABLE", np.zeros(3))) == 2
+    assert follows(lambda x: helper(x), lambda: monkeypatch.setitem(here, "helper", lambda x: x)) == 2
+    assert follows(lambda x: LAYERS[1] @ x, lambda: LAYERS.__setitem__(1, np.zeros(3))) == 2
+    assert follows(lambda x: x * MODULE.scale, lambda: monkeypatch.setattr(MODULE, "scale", 4.0)) == 2
+
+
+def test_what_helpers_read(monkeypatch):
+    here = globals()
+    monkeypatch.setitem(here, "helper", lambda x: x * SCALE)
+    assert follows(lambda x: helper(helper(x)), lambda: monkeypatch.setitem(here, "SCALE", 5.0)) == 2
+
+
+def test_arrays_that_are_changed_in_place():
+    table = np.ones(3)
+    assert follows(lambda x: table @ x, lambda: table.__setitem__(0, 4.0), lambda: table.fill(2.0)) == 3
+
+
+def test_closures():
+    scale, table = 2.0, np.ones(3)
+
+    def f(x):
+        return scale * (table @ x)
+
+    def rebind():
+        nonlocal scale, table
+        scale, table = scale + 1, table * 2
+
+    assert follows(f, rebind, rebind) == 3
+
+
+def test_defaults():
+    def f(x, k=2.0, *, m=3.0):
+        return x * k * m
+
+    def inner(x):
+        return f(x)
+
+    def change():
+        f.__defaults__ = (5.0,)
+
+    def change_again():
+        f.__kwdefaults__ = {"m": 1.0}
+
+    assert follows(inner, change, change_again) == 3
+
+
+def test_partials_and_functions_in_containers():
+    held = {"f": lambda x, k: x * k, "k": [2.0]}
+    g = partial(lambda x, held: held["f"](x, held["k"][0]), held=held)
+    assert follows(g, lambda: held["k"].__setitem__(0, 3.0), lambda: held.update(f=lambda x, k: x)) == 3
+
+
+def test_arrays_in_tuples_and_defaults():
+    pair = (np.ones(3), [2.0])
+
+    def f(x, w=np.ones(3)):  # noqa: B008
+        return w * x * pair[0] * pair[1][0]
+
+    def change():
+        f.__defaults__[0][0] = 5.0
+
+    assert follows(lambda x: f(x), change, lambda: pair[0].fill(3.0), lambda: pair[1].__setitem__(0, 1.0)) == 4
+
+
+def test_attributes_of_functions():
+    def f(x):
+        return x * f.scale
+
+    f.scale = 2.0
+    assert follows(f, lambda: setattr(f, "scale", 4.0)) == 2
+
+
+def test_slots():
+    class Slotted:
+        __slots__ = ("w",)
+
+    held = Slotted()
+    held.w = 2.0
+    assert follows(lambda x: x * held.w, lambda: setattr(held, "w", 3.0)) == 2
+
+
+def test_state_of_transformed_functions():
+    net = Net()
+    slope = sg.grad(net.loss)
+    twice = sg.compile(lambda x: slope(x) * 2)
+    first = twice(X)
+    net.W = net.W * 10
+    np.testing.assert_allclose(twice(X), 10 * first)
+    assert len(slope._cache) == 0  # it was called in traces alone
+
+
+@pytest.mark.parametrize("loops", ["auto", "unroll"])
+def test_whatever_is_converted(loops):
+    net = Net()
+    slope = sg.grad(net.loss, loops=loops)
+    first = slope(X)
+    net.rate = 1.0
+    assert not np.allclose(slope(X), first)
+
+
+def test_static_objects():
+    net = Net()
+    f = sg.compile(lambda net, x: net.rate * np.sum(x), static_argnums=0)
+    assert f(net, X) == 0.5 * np.sum(X)
+    net.rate = 2.0
+    assert f(net, X) == 2 * np.sum(X)
+
+
+def test_what_is_there_only_later():
+    class Lazy:
+        def __call__(self, x):
+            if not hasattr(self, "table"):
+                self.table = np.full(3, 2.0)
+            return self.table @ x
+
+    lazy = Lazy()
+    f = sg.compile(lazy)
+    assert f(X) == f(X) == np.full(3, 2.0) @ X
+    lazy.table = np.ones(3)
+    assert f(X) == np.ones(3) @ X
+
+
+def test_a_state_that_comes_back_is_not_compiled_again():
+    net = Net()
+    f = sg.compile(net.inner)
+    for rate in (1.0, 2.0, 1.0, 2.0, 1.0):
+        net.rate = rate
+        f(X)
+    assert len(f._cache) == 2
+
+
+# ---- what is none of the program
+
+
+def test_what_is_only_written_is_not_read():
+    def f(x):
+        global COUNT
+        COUNT += 1
+        LOG.append(1)
+        CONFIG["step"] += 1
+        net.calls += 1
+        net.log.append(1)
+        return x * CONFIG["rate"]
+
+    net = Net()
+    g = sg.compile(f)
+    for _ in range(4):
+        g(X)
+        net.calls += 1
+        LOG.append(1)
+        CONFIG["step"] += 1
+    assert len(g._cache) == 1
+
+
+def test_equal_numbers_are_no_change():
+    net = Net()
+    f = sg.compile(net.inner)
+    f(X)
+    net.rate, net.W = float("0.5"), net.W.copy()
+    f(X)
+    assert len(f._cache) == 1
+    net.rate = -0.0
+    f(X)
+    net.rate = 0.0
+    f(X)
+    assert len(f._cache) == 3
+
+
+def test_what_the_program_does_not_read_may_change():
+    net = Net()
+    f = sg.compile(net.inner)
+    f(X)
+    net.calls, net.layers, net.other = 7, [], 5
+    f(X)
+    assert len(f._cache) == 1
+
+
+def test_what_a_function_binds_in_each_run_is_its_own():
+    class Cell:
+        def __call__(self, x):
+            self.h = np.zeros(3)
+            self.rng = np.random.default_rng(0)
+            for _ in range(3):
+                self.h = np.tanh(self.h + x)
+            self.last = {"h": self.h}
+            return np.sum(self.last["h"]) + self.rng.normal()
+
+    f = sg.compile(Cell())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(5):
+            f(X)
+    assert len(f._cache) <= 2
+
+
+def test_functions_of_libraries_alone_are_not_guarded():
+    assert guarded(lambda x: np.sum(np.sin(x) ** 2)) == []
+    assert guarded(lambda x: helper(x) + np.sum(SCALE * x)) == ["SCALE", "helper"]
+
+
+def guarded(f):
+    captured = Captured(f)
+    captured.settle()
+    assert (captured.unchanged is None) == (captured.places == [])
+    return sorted(place.path for place in captured.places)
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("net.calls += 1", []),
+        ("net.calls = net.calls + 1", ["calls"]),
+        ("net.log.append(x)", ["append"]),
+        ("net.seen[x] = 1", []),
+        ("net.seen[x] += 1", []),
+        ("net.a.b.c", ["a", "b", "c"]),
+        ("y = net.log[-1]", ["log"]),
+        ("[net.w for _ in x]", ["w"]),
+        ("(lambda: net.w)", ["w"]),
+    ],
+)
+def test_the_names_that_code_reads(code, names):
+    scope = {}
+    exec(f"def f(x, net):\n    {code}", scope)
+    reads = reads_of(scope["f"].__code__)
+    assert sorted(reads.attributes & reads.read) == names
+
+
+# ---- a function that recompiles often, and what is not seen
+
+
+def test_a_function_that_recompiles_often_says_what_to_pass():
+    net = Net()
+    f = sg.compile(net.inner)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i in range(cache.OFTEN + 5):
+            net.rate = float(i)
+            f(X)
+    (warning,) = caught
+    assert warning.category is RecompilationWarning
+    assert str(warning.message) == (
+        f"inner has been compiled {cache.OFTEN} times again, each time since Net.rate had changed.\n"
+        "  Pass it as an argument: what a function reads from outside is part of the program."
+    )
+
+
+def test_programs_of_old_states_are_not_kept():
+    net = Net()
+    f = sg.compile(net.inner)
+    for i in range(cache.STATES + 3):
+        net.rate = float(i)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            f(X)
+    assert len(f._cache) == cache.STATES
+
+
+def test_large_arrays_are_compared_by_identity_alone_and_clear_helps():
+    table = np.ones(1000)
+    f = sg.compile(lambda x: np.sum(table) * x)
+    assert f(1.0) == 1000
+    table *= 2
+    assert f(1.0) == 1000  # documented
+    f.clear()
+    assert f(1.0) == 2000
+    table = np.zeros(1000)
+    assert f(1.0) == 0
+
+
+def test_a_compiled_program_stays_what_it_is():
+    net = Net()
+    program = sg.compile(net.inner).compile("float64[3]")
+    first = program(X)
+    net.W = net.W * 10
+    assert program(X) == first
+
+
+def test_errors_in_the_test_are_changes():
+    held = {"w": 2.0}
+
+    def f(x):
+        return x * held["w"] if "w" in held else x
+
+    assert follows(f, lambda: held.pop("w")) == 2

@@ -1,0 +1,373 @@
+"""The first call of a program with loops or branches: Python, the graph and the program agree, or it is not used."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import deque
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.compiler import first_call
+from symgrad.compiler.compiled import Compiled
+from symgrad.errors import DisagreementError
+from symgrad.frontend.effects import Effects
+
+X = np.array([0.3, 0.4, 0.2])
+
+
+def doubled(x):
+    while np.sum(x) < 10:
+        x = x * 2
+    return np.sum(x**2)
+
+
+def asks_for_the_graph(x):
+    scale = 1.0 if hasattr(x, "graph") else 2.0
+    while np.sum(x) < 10:
+        x = x * 2
+    return scale * np.sum(x)
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """The names of what has been compared with the interpreter."""
+    seen = []
+    program, python = first_call._Check.compare_program, first_call._Check._first_difference
+    note = lambda self, result: (seen.append("program"), program(self, result))[1]
+    monkeypatch.setattr(first_call._Check, "compare_program", note)
+    note_run = lambda self, run, leaves: (seen.append(run.function.__name__), python(self, run, leaves))[1]
+    monkeypatch.setattr(first_call._Check, "_first_difference", note_run)
+    return seen
+
+
+@pytest.fixture
+def wrong_program(monkeypatch):
+    """Generated programs give results that are wrong by a thousandth."""
+    init = Compiled.__init__
+
+    def planted(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        run = self.run
+        self.run = lambda *args, **kwargs: run(*args, **kwargs) * 1.001
+
+    monkeypatch.setattr(Compiled, "__init__", planted)
+
+
+# ---- that it is found
+
+
+@pytest.mark.parametrize(
+    "transform", [sg.compile, sg.grad, sg.hessian, lambda f: sg.grad(lambda x: np.sum(sg.grad(f)(x)))]
+)
+def test_a_trace_that_is_not_what_python_does_is_found(transform):
+    with pytest.raises(DisagreementError) as caught:
+        transform(asks_for_the_graph)(X)
+    assert "asks_for_the_graph returns 28.8 where Python runs it, and 14.4 as it was traced" in str(caught.value)
+    assert "Report it" in str(caught.value) and caught.value.code == "SG403"
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_program_that_is_not_its_graph_is_found(wrong_program, level):
+    with pytest.raises(DisagreementError, match=r"result.* by the generated program, and .* by the graph"):
+        sg.grad(doubled, optimize=level)(X)
+
+
+def test_a_wrong_number_in_a_tree_is_found_at_its_place():
+    f = lambda x: {"a": x, "b": [doubled(x), x * asks_for_the_graph(x)]}
+    with pytest.raises(DisagreementError, match=r" 11\.52 where .* 5\.76 as it was traced, at \['b'\]\[1\]\[1\]"):
+        sg.compile(f)(X)
+
+
+def test_a_program_that_disagrees_is_not_used_again(wrong_program):
+    slope = sg.grad(doubled)
+    for _ in range(2):
+        with pytest.raises(DisagreementError):
+            slope(X)
+    assert len(slope._cache) == 0
+
+
+def test_a_program_from_specs_is_checked_at_its_first_call(compared):
+    program = sg.grad(doubled).compile("float64[n]")
+    assert compared == []
+    program(X)
+    program(X)
+    assert compared == ["program", "doubled"]
+    with pytest.raises(DisagreementError):
+        sg.grad(asks_for_the_graph).compile("float64[n]")(X)
+
+
+def test_a_program_is_checked_once(compared):
+    slope = sg.grad(doubled)
+    assert [slope(X)[0] for _ in range(3)] == [slope(X)[0]] * 3
+    assert compared == ["program", "doubled"]
+
+
+def test_programs_without_loops_and_branches_are_not_checked(compared):
+    sg.grad(lambda x: np.sum(np.sin(x) ** 2))(X)
+    assert compared == []
+
+
+def test_options_leave_it_out(compared, wrong_program):
+    sg.grad(doubled, check_first=False)(X)
+    with sg.options(check_first=False):
+        sg.grad(doubled)(X)
+    sg.grad(doubled).compile(X, check_first=False)(X)
+    assert compared == []
+    with pytest.raises(sg.errors.ArgumentError, match="check_first=2"):
+        sg.grad(doubled, check_first=2)
+
+
+# ---- what is not compared
+
+
+def test_long_programs_are_not_checked(compared):
+    def f(x):
+        for _ in range(10**6):
+            x = x - 1e-9 * np.sin(x)
+        return np.sum(x)
+
+    program = sg.compile(f).compile(X)
+    check = first_call._Check(program, (X,), {})
+    assert not check.evaluate()
+
+
+def test_a_loop_that_takes_long_is_left(monkeypatch):
+    monkeypatch.setattr(first_call, "SECONDS", 0.05)
+
+    def f(x):
+        n = 0
+        while n < 10**5:
+            n = n + 1
+        return x * n
+
+    program = sg.compile(f).compile(1.0)
+    assert not first_call._Check(program, (1.0,), {}).evaluate()
+    assert program(1.0) == 10**5
+
+
+def raises(x):
+    while np.sum(x) < 10:
+        x = x * 2
+    if not hasattr(x, "graph"):
+        raise ValueError
+    return np.sum(x)
+
+
+def draws(x):
+    scale = np.random.default_rng().uniform()  # of an operating system
+    while np.sum(x) < 10:
+        x = x * 2
+    return np.sum(x) * scale
+
+
+def draws_by_python(x):
+    scale = random.random()
+    while np.sum(x) < 10:
+        x = x * 2
+    return np.sum(x) * scale
+
+
+def prints(x):
+    print(type(x).__name__)
+    while np.sum(x) < 10:
+        x = x * 2
+    return np.sum(x)
+
+
+NUMBERS = itertools.count()
+
+
+def counts(x):
+    n = next(NUMBERS)
+    while np.sum(x) < 10:
+        x = x * 2
+    return np.sum(x) * n
+
+
+def compiles(x):
+    return np.sum(sg.grad(lambda x: np.sum(x**3) if x[0] > 0 else np.sum(x))(x))
+
+
+@pytest.mark.filterwarnings("ignore::symgrad.errors.FrozenRandomWarning")
+@pytest.mark.parametrize("f", [raises, draws, draws_by_python, counts, compiles], ids=lambda f: f.__name__)
+def test_what_python_cannot_tell_is_left_out(compared, f):
+    state = random.getstate()
+    random.seed(1)
+    sg.grad(f)(X)
+    assert [name for name in compared if name == f.__name__] == []
+    assert "program" in compared
+    random.setstate(state)
+
+
+def test_a_function_that_prints_is_not_run_again(compared, capsys):
+    sg.compile(prints)(X)
+    assert compared == ["program"]
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_what_is_not_finite_may_be_mended():
+    def f(x):
+        y = x
+        while y[0] < 1000:
+            y = y * 2
+        return np.sum(np.log(1 + np.exp(y)))
+
+    with np.errstate(all="ignore"):
+        assert np.isinf(f(X))
+    assert np.isfinite(sg.compile(f)(X))
+    assert np.isfinite(sg.grad(f)(X)).all()
+
+
+def test_chaos_is_rounding():
+    def f(x):
+        for _ in range(200):
+            x = 3.9 * x * (1 - x)
+        return x
+
+    sg.grad(f)(0.3)
+    sg.compile(f)(np.linspace(0.1, 0.8, 7))
+
+
+def test_lists_are_compared_as_the_arrays_that_they_become(compared):
+    def f(x):
+        out = []
+        for k in range(40):
+            out.append(x * k)
+        return out
+
+    np.testing.assert_array_equal(sg.compile(f)(X), f(X))
+    assert compared == ["program", "f"]
+
+
+# ---- what a second run leaves behind
+
+
+class Model:
+    calls = 0
+    total = 0
+
+    def __init__(self):
+        self.log, self.seen, self.last, self.recent = [], {1}, {}, deque([0], maxlen=3)
+        self.buffer = np.zeros(2)
+
+    def __call__(self, x):
+        self.calls += 1
+        Model.total += 1
+        self.log.append(len(self.log))
+        self.seen.add(len(self.seen) + 7)
+        self.last["n"] = len(self.seen)
+        self.recent.append(4)
+        self.buffer[0] += 1
+        LISTED.extend([1, 2])
+        return doubled(x)
+
+
+LISTED = []
+
+
+def test_effects_of_the_second_run_are_taken_back(compared):
+    Model.total = 0
+    LISTED.clear()
+    model, inner = Model(), {"n": 0}
+
+    def count():
+        nonlocal changed
+        changed += 1
+
+    def f(x):
+        count()
+        inner["n"] += 1
+        return model(x)
+
+    changed = 0
+    sg.grad(f)(X)
+    assert compared == ["program", "f"]
+    assert (changed, inner, LISTED, Model.total) == (1, {"n": 1}, [1, 2], 1)
+    assert (model.calls, model.log, model.last, [*model.recent]) == (1, [0], {"n": 2}, [0, 4])
+    assert model.seen == {1, 8} and model.buffer.tolist() == [1, 0]
+
+
+def test_names_of_modules_are_put_back():
+    def f():
+        global COUNT
+        COUNT = 1
+
+    with Effects(f).revoked():
+        f()
+    assert "COUNT" not in globals()
+
+
+def test_arguments_are_copies():
+    def f(x):
+        y = x.copy()
+        while np.sum(y) < 10:
+            y *= 2
+        return np.sum(y)
+
+    x = X.copy()
+    sg.grad(f)(x)
+    np.testing.assert_array_equal(x, X)
+
+
+def test_slots_are_put_back():
+    class Slotted:
+        __slots__ = ("n",)
+
+    slotted = Slotted()
+    slotted.n = 1
+
+    def f():
+        slotted.n += 1
+
+    with Effects(f).revoked():
+        f()
+    assert slotted.n == 1
+
+
+def test_the_second_run_begins_where_the_first_did(compared):
+    class Counter:
+        n = 0
+
+        def __call__(self, x):
+            self.n += 1
+            Counter.n += 1
+            return doubled(x) * self.n
+
+    counter = Counter()
+    f = lambda x: counter(x)
+    expected = sg.compile(doubled)(X)
+    assert sg.compile(f)(X) == expected
+    program = sg.compile(f).compile("float64[n]")
+    assert counter.n == 2
+    counter.n = 7
+    assert program(X) == 2 * expected  # as it was when it was compiled
+    assert compared[2:] == ["program", "<lambda>"] * 2
+    assert (counter.n, Counter.n) == (7, 2)
+
+
+def test_what_cannot_be_put_back_is_known(tmp_path):
+    with open(tmp_path / "log", "w") as file:
+        assert not Effects(lambda: file.name).revocable
+    assert not Effects(lambda: next(NUMBERS)).revocable
+    many = [[i] for i in range(3000)]
+    assert not Effects(lambda: many).revocable
+    assert Effects(lambda: LISTED).revocable
+
+
+def test_an_exception_of_the_function_takes_back_its_effects():
+    log = []
+
+    def f(x):
+        log.append(1)
+        while np.sum(x) < 10:
+            x = x * 2
+        if not hasattr(x, "graph"):
+            log.append(2)
+            raise ValueError
+        return np.sum(x)
+
+    sg.compile(f)(X)
+    assert log == [1]

@@ -1,0 +1,101 @@
+"""Old defects, put back one by one: what conversion and placement then do wrong is found before anybody sees it."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.conversion import jumps, lowering, mutable, state
+from symgrad.targets.numpy.structured import Structured
+from tests.test_hidden_state import SHARED, module_of
+
+X = np.array([0.3, 1.2, -0.4, 2.0])
+
+
+def keep_writes(patch):
+    """The writes of the side of a branch that is not taken stay."""
+
+    def restore(run):
+        run.contents.restore()
+
+    patch.setattr(state.Run, "_restore", restore)
+
+
+def forget_nonlocals(patch):
+    """A nonlocal name counts as dead where the function ends that binds it."""
+    patch.setattr(lowering, "nonlocals", lambda body: {})
+
+
+def forget_last_test(patch):
+    """What the last test of a loop changes is lost."""
+    patch.setattr(jumps, "may_change_state", lambda test: False)
+
+
+def read_late(patch):
+    """Expressions that wait are computed behind writes into what they read."""
+    patch.setattr(Structured, "let_go", lambda *_: None)
+
+
+def forget_views(patch):
+    """Views do not see what was written into the array that they show."""
+    patch.setattr(Memory, "_refresh", lambda view: None)
+
+
+def see_nothing(patch):
+    """No mutable object is known but names, and no body is traced twice."""
+    patch.setattr(mutable.Contents, "_look", lambda *_: None)
+    patch.setattr(mutable.Contents, "_names_of", lambda *_: None)
+    patch.setattr("symgrad.frontend.conversion.turns.is_traced_twice", lambda journal: False)
+    patch.setattr("symgrad.frontend.conversion.branches.is_traced_twice", lambda journal: False)
+
+
+WRITES = (
+    "def f(x):\n v = x * 1.0\n w = v\n for k in range(20):\n  if x[0] > 100:\n   v[0] -= 1000\n   w -= np.sin(x)\n"
+    " return np.sum(v) + np.sum(w)"
+)
+LATE = (
+    "def f(x):\n A = np.outer(x, x)\n B = A\n A = x\n t = (np.trace(B), 1.0)\n for k in range(20):\n  B[k % 4] *= 0.9\n"
+    " return np.sum(B) + t[0]"
+)
+NONLOCAL = "def f(x):\n s = 1.0\n def g():\n  nonlocal s\n  if x > 0: s = 2.0\n g()\n return s * x"
+WALRUS = "def f(x):\n y = x\n while (y := y * 1.1 + 0.3) < 3: pass\n return y"
+VIEWS = (
+    "def f(x):\n v = x * 1.0\n w = v[1:]\n for k in range(20):\n  if x[0] > 0: v[2] = v[2] * 0.9\n"
+    "  v[1] = v[1] + w[1]\n return np.sum(w)"
+)
+DEFECTS = {
+    "writes of the other side": (keep_writes, WRITES, X),
+    "nonlocal": (forget_nonlocals, NONLOCAL, -1.5),
+    "last test": (forget_last_test, WALRUS, 1.0),
+    "read late": (read_late, LATE, X),
+    "views": (forget_views, VIEWS, X),
+    **{f"state: {name}": (see_nothing, SHARED[name], 0.7) for name in SHARED},
+}
+
+
+def source_of(program):
+    if isinstance(program, str):
+        return program
+    before, body = program
+    return f"{before}\ndef f(x):\n    y = x\n    for k in range(20):\n        {body}\n    return y\n"
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_that_is_put_back_is_found(name, monkeypatch):
+    put_back, program, x = DEFECTS[name]
+    source = source_of(program)
+    wanted = module_of(source).f(np.copy(x) if np.ndim(x) else x)
+    put_back(monkeypatch)
+    found = []
+    for level in (0, 1, 2):
+        unchecked = sg.compile(module_of(source).f, optimize=level, check_first=False)
+        try:
+            wrong = not np.allclose(unchecked(x), wanted, rtol=1e-9)
+        except sg.errors.SymgradError:
+            found.append(level)
+            continue
+        if wrong:
+            with pytest.raises(sg.errors.DisagreementError):
+                sg.compile(module_of(source).f, optimize=level)(x)
+            found.append(level)
+    assert found, "the defect changes nothing"
