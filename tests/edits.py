@@ -1,10 +1,34 @@
-"""Edits of generated modules: those that change a result, at one place each, and those that change none."""
+"""Edits of generated modules: those that change a result, at one place each, and those that change none.
+
+``python -m tests.edits --count 1000 --rewrites 600`` plants edits of all kinds in programs of the tests, in random ones
+with thresholds and, with ``--corpus FOLDER``, in those of a corpus. An edit that `sg.verify` accepts is run beside the
+module as it was at many arguments: around all numbers of the text, at several scales. It is missed if the results are
+others anywhere, and told if the verdict says which branches it has not seen. A rewrite that changes no result is
+accepted, or it is a false alarm.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ast
+import importlib.util
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+
+import symgrad as sg
+from symgrad.verification.checking import verdict_on
+from symgrad.verification.model import Model
+from symgrad.verification.scripts import Endless, Script
+
+ITERATIONS = 20_000  # of the loops of a call: with some arguments a loop has no end
 
 
 class Edit(NamedTuple):
@@ -16,7 +40,7 @@ class Edit(NamedTuple):
 
 
 def planted(text: str, function: str) -> list[Edit]:
-    """All the edits of the seven kinds at the expressions of a function."""
+    """All the edits of all kinds at the expressions of a function."""
     body = definition(text, function)
     names = local_names(body)
     return [
@@ -45,7 +69,7 @@ def replaced(text: str, node: ast.expr, new: str) -> str:
     return "\n".join([*lines[:first], f"{head}{new}{tail}", *[""] * (last - first), *lines[last + 1 :]])
 
 
-# ---- the seven kinds: for an expression the sources that may take its place
+# ---- the kinds: for an expression the sources that may take its place
 
 
 def sign(node, names):
@@ -117,6 +141,93 @@ def dropped_term(node, names):
             yield f"({ast.unparse(right)})"
 
 
+LARGER_OF_TWO = {"maximum", "minimum", "fmax", "fmin", "clip", "greater", "greater_equal", "less", "less_equal"}
+STRICT = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">"}
+TURNED = {ast.Lt: ">", ast.LtE: ">=", ast.Gt: "<", ast.GtE: "<=", ast.Eq: "!=", ast.NotEq: "=="}
+NAMES = {"less": "less_equal", "greater": "greater_equal", "less_equal": "less", "greater_equal": "greater"}
+
+
+def compared(node) -> list[ast.expr]:
+    """What an expression compares."""
+    match node:
+        case ast.Compare(left, [_], [right]):
+            return [left, right]
+        case ast.Call(ast.Attribute(_, name), args) if name in LARGER_OF_TWO:
+            return args
+    return []
+
+
+def threshold(node, names):
+    """Another number where numbers are compared: by a little, by a twentieth, by a lot."""
+    for operand in compared(node):
+        for part in ast.walk(operand):
+            match part:
+                case ast.Constant(int(value) | float(value)) if type(value) is not bool:
+                    for new in (value * 1.003, value * 1.05, value * 0.7, value * 4) if value else (0.01, -0.3):
+                        yield with_part(node, part, repr(new))
+
+
+def strictness(node, names):
+    match node:
+        case ast.Compare(left, [op], [right]) if type(op) in STRICT:
+            yield f"({ast.unparse(left)} {STRICT[type(op)]} {ast.unparse(right)})"
+        case ast.Call(ast.Attribute(_, name)) if name in NAMES:
+            yield ast.unparse(node).replace(name, NAMES[name], 1)
+
+
+def direction(node, names):
+    match node:
+        case ast.Compare(left, [op], [right]) if type(op) in TURNED:
+            yield f"({ast.unparse(left)} {TURNED[type(op)]} {ast.unparse(right)})"
+        case ast.Call(ast.Attribute(_, "maximum" | "minimum" as name)):
+            yield ast.unparse(node).replace(name, {"maximum": "minimum", "minimum": "maximum"}[name], 1)
+
+
+def branches(node, names):
+    """Branches that change places."""
+    match node:
+        case ast.Call(ast.Attribute(_, "where"), [condition, a, b]):
+            yield f"np.where({ast.unparse(condition)}, {ast.unparse(b)}, {ast.unparse(a)})"
+        case ast.IfExp(test, a, b):
+            yield f"({ast.unparse(b)} if {ast.unparse(test)} else {ast.unparse(a)})"
+
+
+def mask(node, names):
+    """A condition less, or its contrary."""
+    match node:
+        case ast.BinOp(left, ast.BitAnd() | ast.BitOr(), right):
+            yield f"({ast.unparse(left)})"
+            yield f"({ast.unparse(right)})"
+        case ast.BoolOp(_, [first, second]):
+            yield f"({ast.unparse(first)})"
+            yield f"({ast.unparse(second)})"
+        case ast.UnaryOp(ast.Invert() | ast.Not(), operand):
+            yield f"({ast.unparse(operand)})"
+
+
+def wrong_index(node, names):
+    match node:
+        case ast.Subscript(value, ast.Constant(int(number))) if isinstance(node.ctx, ast.Load):
+            yield f"{ast.unparse(value)}[{number + 1 if number >= 0 else number - 1}]"
+
+
+def iterations(node, names):
+    """One iteration less, or one more; a loop without an end."""
+    match node:
+        case ast.Call(ast.Name("range"), [*first, stop]) if len(first) < 2:
+            for change in (" - 1", " + 1"):
+                yield f"range({', '.join([*map(ast.unparse, first), ast.unparse(stop) + change])})"
+
+
+def with_part(node: ast.expr, part: ast.expr, new: str) -> str:
+    """The source of an expression with other source for a part of it."""
+    copy = ast.parse(ast.unparse(node), mode="eval").body
+    at = [id(x) for x in ast.walk(node)].index(id(part))
+    others = [*ast.walk(copy)]
+    others[at].value = ast.literal_eval(new)
+    return f"({ast.unparse(copy)})"
+
+
 def paren(node: ast.expr) -> str:
     return f"({ast.unparse(node)})"
 
@@ -129,6 +240,13 @@ KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "off-by-one slice": off_by_one,
     "wrong variable": wrong_variable,
     "dropped term": dropped_term,
+    "threshold": threshold,
+    "strictness": strictness,
+    "direction": direction,
+    "branches": branches,
+    "mask": mask,
+    "wrong index": wrong_index,
+    "iterations": iterations,
 }
 
 
@@ -247,3 +365,267 @@ def equivalent(text: str, function: str) -> dict[str, str]:
     found["commented"] = text.replace("\n    ", "\n\n    # another comment\n    ")
     plain = ast.unparse(ast.parse(text))
     return {name: new for name, new in found.items() if new != plain}
+
+
+# ---- random programs with thresholds
+
+OPERANDS = "x y x*y x-y x+s x**2 np.sin(x) 0.5*x+y x*s x[::-1] np.cumsum(x) np.exp(-x*x)".split()
+PIECES = (
+    "np.where({a} {cmp} {c}, {b}, {d})",
+    "np.where(({a} > {c}) & ({b} < {e}), {d}, {b})",
+    "np.where(({a} > {c}) | ({b} <= {e}), {d}, 0.5)",
+    "np.maximum({a}, {c}) * {b}",
+    "np.minimum({a}, {c}) + {b}",
+    "np.clip({a}, {c} - 1.5, {c} + 2.5)",
+    "np.abs({a} - {c})",
+    "np.sign({a} - {c}) * {b}",
+    "np.where(np.abs({a}) <= {p}, 0.5 * ({a}) ** 2, {p} * np.abs({a}) - 0.5 * {p} ** 2)",
+    "np.where({a} > {c}, np.log1p(np.abs({a})), {a}) * {b}",
+    "np.floor(({a}) / {p}) * {b}",
+    "np.searchsorted(np.array([{c} - 1.0, {c}, {c} + 20.0]), {a}) * {b}",
+    "np.interp({a}, np.array([{c} - 1.0, {c}, {c} + 20.0]), np.array([0.0, 1.0, -2.0]))",
+    "np.max(np.stack([{a}, {b}, np.full(x.shape, {c})]), axis=0)",
+)
+STATEMENTS = (
+    "if np.sum({a}) > {c}:\n    v = v + {b}\nelse:\n    v = v * 0.5",
+    "for k in range(9):\n    if s > {c}:\n        break\n    s = s + 0.3 + 0.1 * np.sum(x * x)",
+    "r = s\nfor k in range(40):\n    if abs(r) > {p}:\n        r = 0.5 * r\n    else:\n        r += 0.1 * s\nv *= r",
+    "r = 1.0 + s * s\nwhile r < {p} + 3.0:\n    r = 1.4 * r + 0.1 * s * s\nv = v + r * x",
+    "r = 1.0 + s * s\nwhile abs(r * r - {p}) > 1e-4 * {p}:\n    r = 0.5 * (r + {p} / r)\nv = v + r * x",
+    "for i in range(x.shape[0]):\n    if x[i] > {c}:\n        s += x[i] * y[i]\n    else:\n        s -= 0.5 * x[i]",
+)
+
+
+def piecewise(seed: int) -> str:
+    """The source of a function f(x, y, s) of two arrays and a number, with random thresholds."""
+    rng = random.Random(seed)
+
+    def filled(template):
+        c = round(rng.gauss(0, 1) * rng.choice((0.5, 3.0, 40.0)), 2)
+        given = {letter: rng.choice(OPERANDS) for letter in "abd"}
+        given |= {"c": c, "e": round(c * rng.uniform(-1, 2) + 0.7, 2), "p": round(abs(c) + 0.2, 2)}
+        return template.format(**given, cmp=rng.choice(("<", "<=", ">", ">=")))
+
+    lines = [f"v = {filled(rng.choice(PIECES))}"]
+    for _ in range(rng.randint(0, 2)):
+        kind = rng.choice((PIECES, STATEMENTS))
+        text = filled(rng.choice(kind))
+        lines += f"v = v + {text}".split("\n") if kind is PIECES else text.split("\n")
+    body = "\n".join(f"    {line}" for line in lines)
+    return f"import numpy as np\n\n\ndef f(x, y, s):\n{body}\n    return np.sum(v * np.cos(y)) + s\n"
+
+
+# ---- the experiment
+
+
+class Subject(NamedTuple):
+    """A module to be edited, its model, and arguments of the function from a generator of random numbers."""
+
+    name: str
+    model: Model
+    draw: Callable[[np.random.Generator], list]
+
+
+def subjects(corpus: str | None, seed: int) -> Iterator[Subject]:
+    """Programs of the tests, of a corpus and random ones in turn."""
+    from tests import test_verify
+
+    tried = [
+        lambda name=name, level=level: Subject(
+            f"{name} at level {level}", test_verify.model_of(name, level), lambda rng: test_verify.drawn_by(name, rng)
+        )
+        for name in test_verify.CASES
+        for level in (1, 2)
+    ]
+    of_corpus = [lambda path=path: from_corpus(path) for path in sorted(Path(corpus).rglob("*.py"))] if corpus else []
+    random.Random(seed).shuffle(of_corpus)
+    number = seed
+    while True:
+        for made in [tried.pop] * bool(tried) + [of_corpus.pop] * bool(of_corpus):
+            subject = made()()
+            if subject is not None:
+                yield subject
+        for _ in range(3):
+            number += 1
+            subject = at_random(number)
+            if subject is not None:
+                yield subject
+
+
+def from_corpus(path: Path) -> Subject | None:
+    """A program of a corpus: a module with `objective`, `make` and perhaps `WRT`."""
+    text = path.read_text()
+    if "def objective" not in text or "def make" not in text:
+        return None
+    module = loaded(text, path.parent.name + "_" + path.stem)
+    try:
+        made = module.make("small", np.random.default_rng(0))
+        function = sg.value_and_grad(module.objective, argnums=tuple(getattr(module, "WRT", (0,))))
+        compiled = function.compile(*made, optimize=1)
+    except Exception as error:
+        print(f"{path.stem}: {type(error).__name__} {str(error)[:90]}")
+        return None
+    program = function.compile(*made, optimize=0).program
+    model = Model(program, compiled.run.__name__, lambda: compiled)
+    return Subject(path.stem, model, lambda rng: list(module.make("small", rng)))
+
+
+def at_random(seed: int) -> Subject | None:
+    module = loaded(piecewise(seed), f"piecewise_{seed}")
+    function, specs = sg.value_and_grad(module.f, argnums=(0, 2)), ("float64[n]", "float64[n]", "float64[]")
+    try:
+        compiled = function.compile(*specs, optimize=1 + seed % 2)
+    except sg.errors.SymgradError:
+        return None
+    program = function.compile(*specs, optimize=0).program
+    model = Model(program, compiled.run.__name__, lambda: compiled)
+    return Subject(
+        f"random program {seed}", model, lambda rng: [rng.normal(size=4), rng.normal(size=4), float(rng.normal())]
+    )
+
+
+def loaded(text: str, name: str):
+    """A module of a text, which is a file: branches are converted from source."""
+    path = Path(tempfile.mkdtemp()) / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def numbers_of(*texts: str) -> list[float]:
+    nodes = (node for text in texts for node in ast.walk(ast.parse(text)))
+    found = {float(x.value) for x in nodes if isinstance(x, ast.Constant) and type(x.value) in (int, float)}
+    return sorted(x for x in found if abs(x) < 1e6)
+
+
+def many_arguments(subject: Subject, numbers: list[float], count: int) -> Iterator[list]:
+    """Arguments at several scales, with numbers close to those of the text among them.
+
+    Not these themselves: on a boundary rounding decides on which side numbers are that were computed. What is
+    different there alone counts as no change.
+    """
+    rng = np.random.default_rng(1)
+
+    def moved(x, scale):
+        if isinstance(x, (tuple, list)):
+            return type(x)(moved(each, scale) for each in x)
+        if isinstance(x, dict):
+            return {key: moved(each, scale) for key, each in x.items()}
+        array = np.array(x)
+        if array.dtype.kind != "f":
+            return x
+        array = array * scale
+        some = rng.random(array.shape) < rng.choice((0.0, 0.3, 1.0))
+        chosen = rng.choice(numbers, array.shape)
+        apart = rng.choice((1e-7, -1e-7, 1e-3, -1e-3, 0.04, -0.1), array.shape)
+        near = chosen + np.where(chosen == 0, 1, chosen) * apart
+        array = np.where(some, near.astype(array.dtype), array)
+        return float(array) if type(x) is float else array[()] if not array.shape else array
+
+    for _ in range(count):
+        scale = rng.choice((0.1, 1.0, 1.0, 3.0, 30.0, -1.0))
+        yield [moved(x, scale if rng.random() < 0.7 else 1.0) for x in subject.draw(rng)]
+
+
+def shows(subject: Subject, text: str, count: int = 500) -> list | None:
+    """Arguments at which an edited module gives other results than the module as it was."""
+    scripts = subject.model.script, Script(text, "edited.py")
+    whole, edited = (script.namespace()[subject.model.function] for script in scripts)
+    for args in many_arguments(subject, numbers_of(scripts[0].text, text) or [1.0], count):
+        for script in scripts:
+            script.allow(ITERATIONS)
+        with np.errstate(all="ignore"):
+            try:
+                right = flat(whole(*args))
+            except (Exception, Endless):
+                continue
+            if not all(np.isfinite(y).all() for y in right):
+                continue
+            try:
+                found = flat(edited(*args))
+            except (Exception, Endless):
+                return args
+        scale = max(float(np.max(np.abs(y), initial=0.0)) for y in right)
+        if any(
+            x.shape != y.shape or not np.allclose(x, y, 1e-9, 1e-9 * scale) for x, y in zip(found, right, strict=True)
+        ):
+            return args
+    return None
+
+
+def flat(result):
+    if isinstance(result, (tuple, list)):
+        return [x for each in result for x in flat(each)]
+    return [x for each in result.values() for x in flat(each)] if isinstance(result, dict) else [np.asarray(result)]
+
+
+def experiment(count: int, rewrites: int, corpus: str | None, seed: int, each: int) -> int:
+    """Plant edits and rewrites; print what was missed and what was a false alarm, and give how many of both."""
+    found, accepted, told, seconds = Counter(), Counter(), Counter(), []
+    missed: list[str] = []
+    alarms: list[str] = []
+    right = 0
+    for subject in subjects(corpus, seed):
+        began, text = time.perf_counter(), subject.model.compiled.source
+        for kind, new in ({"as it is": text} | equivalent(text, subject.model.function)).items():
+            if right < rewrites:
+                verdict, right = verdict_on(new, "edited.py", subject.model), right + 1
+                if not verdict:
+                    alarms.append(f"{subject.name}: {kind}\n{verdict}")
+        chosen = in_turn(planted(text, subject.model.function), seed, each)
+        for edit in chosen[: count - found.total()]:
+            start = time.perf_counter()
+            verdict = verdict_on(edit.text, "edited.py", subject.model)
+            seconds.append(time.perf_counter() - start)
+            found[edit.kind] += 1
+            if not verdict:
+                continue
+            accepted[edit.kind] += 1
+            point = shows(subject, edit.text)
+            if point is not None and verdict.unreached:
+                told[edit.kind] += 1
+            elif point is not None:
+                line = edit.text.split("\n")[edit.line - 1].strip()
+                was = text.split("\n")[edit.line - 1].strip()
+                missed.append(f"{subject.name}: {edit.kind} in line {edit.line}\n    {was}\n    {line}\n    {point}")
+                print("MISSED", missed[-1], flush=True)
+        print(
+            f"{subject.name}: {found.total()} edits, {len(missed)} missed; {right} rewrites, {len(alarms)} alarms"
+            f" ({time.perf_counter() - began:.1f} s)",
+            flush=True,
+        )
+        if found.total() >= count and right >= rewrites:
+            break
+    print(*missed, *alarms, sep="\n\n")
+    for kind in KINDS:
+        print(f"{kind:20} {found[kind]:5} edits, {accepted[kind] - told[kind]:4} change no result, {told[kind]:3} told")
+    print(f"{found.total()} edits, {len(missed)} missed; {right} rewrites, {len(alarms)} false alarms")
+    print(f"a verdict on an edit takes {np.median(seconds):.2f} s, at most {max(seconds):.1f} s")
+    return len(missed) + len(alarms)
+
+
+def in_turn(found: list[Edit], seed: int, count: int) -> list[Edit]:
+    """Some edits, of all kinds in turn."""
+    order = np.random.default_rng(seed).permutation(len(found))
+    queues = {kind: [found[i] for i in order if found[i].kind == kind] for kind in reversed(KINDS)}
+    chosen: list[Edit] = []
+    while len(chosen) < count and any(queues.values()):
+        chosen += [queue.pop() for queue in queues.values() if queue]
+    return chosen[:count]
+
+
+def main() -> int:
+    takes = argparse.ArgumentParser(description=__doc__)
+    takes.add_argument("--count", type=int, default=1000, help="edits")
+    takes.add_argument("--rewrites", type=int, default=600, help="edits that change no result")
+    takes.add_argument("--corpus", help="a folder of programs")
+    takes.add_argument("--seed", type=int, default=0)
+    takes.add_argument("--each", type=int, default=10, help="edits of a program")
+    given = takes.parse_args()
+    return experiment(given.count, given.rewrites, given.corpus, given.seed, given.each)
+
+
+if __name__ == "__main__":
+    sys.exit(main() > 0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import tracing
+from symgrad.core.progress import work
 from symgrad.errors import ArgumentError, DTypeError, GradientCheckError
 from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.frontend.conversion.functions import converted
@@ -141,10 +142,14 @@ def compare_grads(
     if type(entries) is not int or entries < 1:
         raise ArgumentError(f"entries={entries!r}", "It is a number from 1 on.")
     chosen = _chosen(check.paths, wrt)
-    levels = check.levels(flat, xs, order, check.weight)
-    return GradientComparison(
-        check.name, tuple(row for level in levels for i in chosen for row in level.compared(i, entries))
-    )
+    rows: list[Compared] = []
+    steps = len(chosen) * sum(len(modes) ** k for k in range(order))
+    with work(f"comparing derivatives of {check.name}", steps) as going_on:
+        for level in check.levels(flat, xs, order, check.weight):
+            for i in chosen:
+                going_on.step(f"order {len(level.trail) + 1} by {check.paths[i]}")
+                rows += level.compared(i, entries)
+    return GradientComparison(check.name, tuple(rows))
 
 
 def _prepared(
@@ -295,7 +300,7 @@ class _Level:
         if not abs(value - numeric) <= allowed:
             raise GradientCheckError(
                 f"check_grads: the derivative of order {len(trail)} ({' of '.join(trail)}) of {check.name} with "
-                f"respect to {check.paths[i]} is {value!r}, finite differences give {numeric!r}",
+                f"respect to {check.paths[i]} is {value:.8g}, finite differences give {numeric:.8g}",
                 "Look at the rules of what the function calls; or at a kink near the arguments.",
             )
 

@@ -8,22 +8,29 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from symgrad.analysis.rounding import furthest, rounded
 from symgrad.core import tree
 from symgrad.errors import ArgumentError
-from symgrad.export.points import Point, call
+from symgrad.export.points import Point, call, operations
 from symgrad.frontend.variable import Variable
-from symgrad.verification.compare import compared, furthest
+from symgrad.verification.boundaries import Budget, Distances, Search, Seen
+from symgrad.verification.branches import PLAIN, constants_of
+from symgrad.verification.compare import compared
 from symgrad.verification.lines import Line, changed_at, first_difference
-from symgrad.verification.model import BY_HAND, Known, Model
-from symgrad.verification.rounding import rounded
-from symgrad.verification.scripts import ROWS, Event, Recorded, Script
+from symgrad.verification.model import BY_HAND, SEARCH, Known, Model
+from symgrad.verification.scripts import ROWS, Endless, Event, Recorded, Script
+from symgrad.verification.trial import PATIENCE, hangs, is_foreign
 from symgrad.verification.verdict import Verdict, with_line
 
+FAILURES = (Exception, SystemExit, Endless)
+FEW = 300  # iterations of a loop without end that are looked at line by line
+MOST = 1e15  # of a number that may be a threshold
 SHOWN = 40  # numbers of an argument that are shown
 
 
@@ -47,9 +54,15 @@ class _Check:
     rtol: float | None
 
     def verdict(self, verdict: Verdict, points: int, seed: int) -> Verdict:
+        line = None
+        if is_foreign(self.script.nodes):
+            known = self.model.known(points, seed, _steps(self.script))
+            line = hangs(self.script.file, partial(self._tried, known))
+        if line is not None:
+            return self._failed(verdict, f"it does not end within {PATIENCE:.0f} seconds", line or None)
         try:
             function = self.script.namespace().get(self.model.function)
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             return self._failed(verdict, f"it cannot be loaded: {_said(error)}", self._line_of(error))
         fact = self._unlike(function)
         if fact:
@@ -61,9 +74,32 @@ class _Check:
             if fact:
                 return self._located(verdict, each.point, fact, raised)
             worst = max(worst, size)
+        found = self._near_branches(function, known)
+        if found is not None:
+            return self._located(verdict, *found)
         sizes = tuple({tuple(each.point.sizes.items()): each.point.sizes for each in known}.values())
-        usual = sum(each.usual for each in known)
-        return replace(verdict, usual=usual, extreme=len(known) - usual, sizes=sizes, worst=worst)
+        usual, near = sum(each.usual for each in known), sum(each.near for each in known)
+        verdict = replace(verdict, usual=usual, near=near, extreme=len(known) - usual - near, sizes=sizes, worst=worst)
+        return replace(verdict, unreached=tuple(self.model.unreached))
+
+    def _tried(self, known: Sequence[Known]) -> None:
+        """Load the file and call its function once at each point."""
+        function = self.script.namespace()[self.model.function]
+        for each in known:
+            self.script.allow(self.model.limit)
+            _attempt(function, call(self.model.program, each.point))
+
+    def _near_branches(self, function: Any, known: Sequence[Known]) -> tuple[Point, str, BaseException | None] | None:
+        """What is wrong close to a branch of the file that no known point is close to: a new one, or a moved one."""
+        deciding = _Deciding(
+            self.script, self.model, [each.point for each in known if each.point.sizes == known[0].point.sizes]
+        )
+        for point in deciding.points():
+            near = self.model.near_boundary(point, 1, (), False)
+            fact, raised, _ = self._at(function, near) if near is not None else ("", None, 0.0)
+            if fact:
+                return point, fact, raised
+        return None
 
     def _check_told(self, known: Sequence[Known]) -> None:
         """Refuse a verdict on results that no point tells anything of."""
@@ -78,8 +114,11 @@ class _Check:
     def _at(self, function: Any, known: Known) -> tuple[str, BaseException | None, float]:
         """What is wrong at a point, the error if it is one, and how large a difference is that is not wrong."""
         args, kwargs = call(self.model.program, known.point)
+        self.script.allow(self.model.limit)
         try:
             result = function(*args, **kwargs)
+        except Endless as error:
+            return f"it does not end: loops have run more than {self.model.limit} times", error, 0.0
         except (Exception, SystemExit) as error:
             if not known.usual and self.model.refuses(known.point):
                 return "", None, 0.0
@@ -87,8 +126,8 @@ class _Check:
         again = call(self.model.program, known.point)
         if not _same(args, again[0]) or not _same(tuple(kwargs.values()), tuple(again[1].values())):
             return "it writes into its arguments", None, 0.0
-        fact, worst = compared(result, known, self.model, self.rtol)
-        return fact, None, worst
+        found = compared(result, known, self.model, self.rtol)
+        return found.fact, None, found.worst
 
     def _unlike(self, function: Any) -> str:
         """What of a function is not as the model's, "" if nothing is."""
@@ -112,7 +151,7 @@ class _Check:
 
     def _located(self, verdict: Verdict, point: Point, fact: str, error: BaseException | None) -> Verdict:
         verdict = replace(verdict, fact=fact, point=_shown(self.model, point))
-        edited, written, moved = self._recorded(point)
+        edited, written, moved = self._recorded(point, FEW if isinstance(error, Endless) else self.model.limit)
         found = first_difference(edited, written, moved)
         if found is None:
             line = self._line_of(error) if error else self._end()
@@ -125,9 +164,11 @@ class _Check:
         several = first is not None and last is not None and first < last
         return with_line(replace(verdict, until=last if several else None), self.script.text, first)
 
-    def _recorded(self, point: Point) -> tuple[Recorded, Recorded, list[Event]]:
+    def _recorded(self, point: Point, iterations: int) -> tuple[Recorded, Recorded, list[Event]]:
         """The runs of the file and of what symgrad writes, and of the latter where the arguments are rounded."""
         edited, written = self.script.recorded(), self.model.script.recorded()
+        self.script.allow(iterations)
+        self.model.script.allow(2 * self.model.limit)
         moved = point._replace(leaves=[rounded(x, 0) if _is_floating(x) else x for x in point.leaves])
         _attempt(edited.namespace[self.model.function], call(self.model.program, point))
         function = written.namespace[self.model.compiled.run.__name__]
@@ -155,6 +196,54 @@ class _Check:
         return with_line(replace(verdict, fact=fact), self.script.text, line)
 
 
+class _Deciding:
+    """The branches of a file, and points close to those that known points are not close to."""
+
+    def __init__(self, script: Script, model: Model, known: Sequence[Point]) -> None:
+        self._known = known
+        self._script, self._model, self._distances = script, model, Distances()
+        self._budget = Budget(8 * SEARCH)
+        self._operations = operations(model.program, known[0].sizes)
+        self._function = script.deciding(lambda *given: self._distances.note(*given))[model.function]
+
+    def points(self) -> list[Point]:
+        """The points, on both sides."""
+        eps = max(
+            (float(np.finfo(x.dtype).eps) for x in map(np.asarray, self._known[0].leaves) if x.dtype.kind == "f"),
+            default=0.0,
+        )
+        search = Search(self._observed, self._known, self._constants(), eps, self._budget)
+        found: list[Point] = []
+
+        def kept(seen: Seen, sign: float, place: int) -> bool:
+            found.append(seen.point)
+            return False  # all distances are wanted
+
+        far = [d for d in search.decisions if search.varies(d) and not search.is_near(d)]
+        if far:
+            search.probe()
+        for decision in far:
+            search.close(decision, kept)
+        return found[: SEARCH // self._operations]
+
+    def _constants(self) -> list[float]:
+        """The numbers in the text, which may be thresholds."""
+        values = (node.value for node in self._script.nodes if isinstance(node, ast.Constant))
+        found = {float(x) for x in values if isinstance(x, (int, float)) and abs(x) < MOST}
+        return sorted(found - set(constants_of(self._model.traced)) - set(PLAIN))[:12]
+
+    def _observed(self, point: Point) -> Distances | None:
+        self._distances = Distances()
+        self._budget.take(self._operations)
+        self._script.allow(self._model.limit)
+        args, kwargs = call(self._model.program, point)
+        try:
+            self._function(*args, **kwargs)
+        except FAILURES:
+            return None
+        return self._distances
+
+
 def _steps(script: Script) -> tuple[int, ...]:
     """How many rows the loops of a module take at a time."""
     found = set()
@@ -170,7 +259,7 @@ def _steps(script: Script) -> tuple[int, ...]:
 
 def _attempt(function: Any, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
     """Call a function that may fail, for what is recorded until then."""
-    with suppress(Exception, SystemExit):
+    with suppress(*FAILURES):
         function(*arguments[0], **arguments[1])
 
 

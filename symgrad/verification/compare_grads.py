@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from symgrad.core.listing import columns
 from symgrad.core.text import plain
 
+HEAD = ("argument", "order", "modes", "", "farthest off", "derivative", "differences", "relative error")
+
 
 class Compared(NamedTuple):
     """A derivative with respect to one argument, and the difference that is farthest from it.
@@ -37,11 +39,16 @@ class GradientComparison(NamedTuple):
         return all(row.right for row in self.rows)
 
     def __str__(self) -> str:
-        head = ("argument", "order", "modes", "", "farthest off", "derivative", "differences", "relative error")
-        cells = [head, *map(_cells, self.rows)]
-        return f"{columns(cells)}\n{self.name}: {self._verdict()}"
+        return f"{columns([HEAD, *map(cells, self.rows)])}\n{self.name}: {self.verdict}"
 
-    def _verdict(self) -> str:
+    def _repr_html_(self) -> str:
+        from symgrad.show.tables import comparison_view
+
+        return comparison_view(self)
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in words."""
         wrong, untold = (sum(row.right is kind for row in self.rows) for kind in (False, None))
         if not wrong and not untold:
             return "all agree with finite differences"
@@ -55,7 +62,8 @@ class GradientComparison(NamedTuple):
         return {"function": self.name, "right": bool(self), "rows": plain(self.rows)}
 
 
-def _cells(row: Compared) -> tuple[str, ...]:
+def cells(row: Compared) -> tuple[str, ...]:
+    """A row of the table."""
     at = f"[{', '.join(map(str, row.at))}]" if row.at else "the number"
     some = "" if row.looked_at == row.of else f" ({row.looked_at} of {row.of})"
     verdict, error = {True: "right", False: "WRONG", None: "cannot tell"}[row.right], f"{row.error:.1e}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.verification.rounding import distance
+from symgrad.analysis.rounding import distance
 from symgrad.verification.scripts import Event, Recorded, Statement
 
 NEAR, FAR = 1e-9, 64  # of the largest number; and so many times as far as rounded arguments move it

@@ -9,18 +9,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.analysis.rounding import SAMPLES, Rounding, Values, largest, run
 from symgrad.compiler.compiled import Compiled
-from symgrad.core.graph import Graph
+from symgrad.core.graph import Graph, Node
+from symgrad.core.interpret import Watcher
 from symgrad.errors import ArgumentError
-from symgrad.export.points import SPECIAL, Point, call, counts, drawn, extreme, some_sizes, usual
+from symgrad.export.points import SPECIAL, Point, call, counts, drawn, extreme, operations, some_sizes, usual
 from symgrad.frontend.trace import Program
 from symgrad.pipeline import optimise
-from symgrad.verification.rounding import SAMPLES, Rounding, Values, largest
+from symgrad.verification.branches import Branches
 from symgrad.verification.scripts import Script
 
 EFFORT = 10_000_000  # numbers that one check computes with the model, more or less
+MOST_EFFORT, FEWEST = 100 * EFFORT, 24  # and so many for as few evaluations: those of long loops
 CALL = 1000  # numbers that are computed while NumPy is called
 ENOUGH = 72  # evaluations, and there are as many samples and points as one likes
+SEARCH = 25_000  # operations to find points close to boundaries, for each usual point
+LEAST_LIMIT = 20_000
+REFUSED = (ValueError, IndexError, ArithmeticError)  # what NumPy and Python raise for some numbers
 WELL = 1e-5  # noise of well-conditioned results, relative to their largest number
 BY_HAND = "Compare the file with its model at arguments of your own."
 
@@ -31,6 +37,7 @@ class Known(NamedTuple):
     point: Point
     values: Values
     usual: bool
+    near: bool = False  # to where the program takes another branch
 
 
 class Model:
@@ -45,6 +52,7 @@ class Model:
     ) -> None:
         self.program, self.function, self._written, self.notes = program, function, written, notes
         self._known: dict[Any, list[Known]] = {}
+        self.unreached: list[str] = []
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -64,12 +72,12 @@ class Model:
         """What the program gives when it is rewritten, which may be finite where it is not as it was traced."""
         try:
             return self._rewritten.at(self.feeds(point), point.sizes, special=point.kind in SPECIAL)
-        except (ValueError, IndexError):
+        except REFUSED:
             return None
 
     def untold(self, known: Sequence[Known]) -> list[int]:
         """The results, by number, of which no point tells anything: NaN, infinite, or all rounding."""
-        left = set(range(len(self._traced.outputs)))
+        left = set(range(len(self.traced.outputs)))
         for each in known:
             for rewritten in (False, True) if left and each.usual else ():
                 values = self.rewritten(each.point) if rewritten else each.values
@@ -94,7 +102,7 @@ class Model:
 
     def _some(self, points: int, seed: int, steps: tuple[int, ...]) -> Iterator[Known]:
         choices = self._sizes()
-        affordable = EFFORT // self._work(choices[0])
+        affordable = self._affordable
         samples = SAMPLES if affordable >= ENOUGH else 1
         half = affordable // (samples + 1) // 2  # of the points are usual ones, the others at the ends of ranges
         count = max(2, min(points, half))
@@ -104,10 +112,39 @@ class Model:
             found += self._usual(sizes, share, seed + 100 * i, samples, max(4, half))
         yield from found
         yield from self._at_edges(found[0].point, steps, seed)
-        for point in list(extreme(found[0].point))[: 2 * half - count]:
+        for point in list(extreme(found[0].point))[: max(0, 2 * half - count)]:
             values = self._evaluated(point, samples)
             if values is not None:
-                yield Known(point, values, False)
+                found.append(Known(point, values, False))
+                yield found[-1]
+        branches = Branches(self, found, samples, SEARCH * max(points, 1))
+        self.unreached = branches.unreached
+        yield from branches.known
+
+    def near_boundary(self, point: Point, samples: int, watches: Sequence[Watcher], exact: bool) -> Known | None:
+        """What the model gives close to a boundary, or exactly on it."""
+        try:
+            values = self._truth.at(self.feeds(point), point.sizes, samples, exact, exact, watches)
+        except REFUSED:
+            return None
+        return Known(point, values, False, True)
+
+    def doubted(self, known: Known) -> tuple[Known, float]:
+        """The same with all noise that rounding may make, and the largest number on the way."""
+        try:
+            values, highest = self._truth.doubted(self.feeds(known.point), known.point.sizes, known.values)
+        except REFUSED:
+            return known, 0.0
+        return known._replace(values=values), highest
+
+    def run(self, nodes: Sequence[Node], point: Point, watch: Watcher) -> dict[Node, Any] | None:
+        """The values of nodes of the graph, None where NumPy refuses the numbers."""
+        inputs = dict(zip(self.traced.inputs, self.feeds(point), strict=True))
+        try:
+            with np.errstate(all="ignore"):
+                return run(nodes, inputs, point.sizes, watch, self.limit)
+        except REFUSED:
+            return None
 
     def refuses(self, point: Point) -> bool:
         """Whether what symgrad writes raises at a point."""
@@ -155,7 +192,7 @@ class Model:
     def _evaluated(self, point: Point, samples: int) -> Values | None:
         try:
             return self._truth.at(self.feeds(point), point.sizes, samples, point.kind in SPECIAL)
-        except (ValueError, IndexError):  # NumPy refuses these numbers
+        except REFUSED:  # NumPy refuses these numbers
             return None
 
     @cached_property
@@ -164,8 +201,8 @@ class Model:
         possible: list[Point] = []
         for point in usual(self.program, self._sizes()[0]):
             try:
-                values = self._rounding(self._traced, point).at(self.feeds(point), point.sizes, 0)
-            except (ValueError, IndexError):  # NumPy refuses these numbers
+                values = self._rounding(self.traced, point).at(self.feeds(point), point.sizes, 0)
+            except REFUSED:  # NumPy refuses these numbers
                 continue
             if all(np.isfinite(y).all() for y in values.results):
                 return point
@@ -175,15 +212,27 @@ class Model:
         return possible[0]
 
     @cached_property
-    def _traced(self) -> Graph:
+    def traced(self) -> Graph:
+        """The graph without rewrites."""
         return optimise(self.program.graph, 0)
 
     @cached_property
     def _truth(self) -> Rounding:
-        return self._rounding(self._traced, self._first)
+        return self._rounding(self.traced, self._first)
 
     def _rounding(self, graph: Graph, point: Point) -> Rounding:
-        return Rounding(graph, self.feeds(point), point.sizes)
+        return Rounding(graph, self.feeds(point), point.sizes, limit=self.limit)
+
+    @cached_property
+    def _affordable(self) -> int:
+        """How many evaluations the usual points and those at the ends of ranges may take."""
+        work = self._work(self._sizes()[0])
+        return max(EFFORT // work, min(FEWEST, MOST_EFFORT // work))
+
+    @cached_property
+    def limit(self) -> int:
+        """How many operations an evaluation may take: many more than estimated, for loops that their test ends."""
+        return LEAST_LIMIT + 3 * operations(self.program, self._sizes()[0])
 
     @cached_property
     def _rewritten(self) -> Rounding:
@@ -193,7 +242,7 @@ class Model:
 
     def _work(self, sizes: Mapping[str, int]) -> int:
         """How many numbers one evaluation computes, or could compute meanwhile."""
-        return sum(CALL + n for n in counts(self.program, sizes)) or 1
+        return CALL * operations(self.program, sizes) + sum(counts(self.program, sizes)) or 1
 
 
 def _is_told(y: Any, noise: np.ndarray, scale: float) -> bool:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
+import operator
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
-from operator import index
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symgrad.core import tree
+from symgrad.core.graph import Op
 from symgrad.loops import rows_of_block
+from symgrad.ops.define import OPERATORS
 from symgrad.targets.numpy import runtime
 
 ROWS = 3  # of a block, where the module computes how many that are
-_RECORD = "_symgrad_record"
+MANY = 1_000_000  # iterations of the loops that run while a module is loaded
+_RECORD, _ITERATION, _ITERATIONS = "_symgrad_record", "_symgrad_iteration", "_symgrad_iterations"
+_COMPARE, _CALL = "_symgrad_compare", "_symgrad_call"
 
 
 class Statement(NamedTuple):
@@ -36,16 +41,22 @@ class Event(NamedTuple):
     values: list[np.ndarray]
 
 
+class Endless(BaseException):
+    """Loops run so many iterations that they may never end. No handler of the module catches it."""
+
+
 class Script:
     """A generated module. What it has from the runtime of symgrad is not run again, but taken from there.
 
-    Tracebacks call it `file`, which it finds as ``__file__``. `given` are names that it finds defined: constants kept
-    beside it, functions of operators. A text that is no Python raises a SyntaxError.
+    Its loops count their iterations: beyond what `allow` says they raise Endless. Tracebacks call it `file`, which it
+    finds as ``__file__``. `given` are names that it finds defined: constants kept beside it, functions of operators. A
+    text that is no Python raises a SyntaxError.
     """
 
     def __init__(self, text: str, file: str, given: Mapping[str, Any] | None = None) -> None:
         self.text, self.file, self._given = text, file, dict(given or {})
         self._body = self._own()
+        self._left = 0
 
     def _own(self) -> list[ast.stmt]:
         return [s for s in ast.parse(self.text, self.file).body if ast.dump(s) not in _of_runtime()]
@@ -54,9 +65,28 @@ class Script:
     def nodes(self) -> Iterator[ast.AST]:
         return (node for statement in self._body for node in ast.walk(statement))
 
+    def allow(self, iterations: int) -> None:
+        """Allow the loops so many iterations from now on."""
+        self._left = iterations
+
+    def _iteration(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Endless
+
+    def _iterations(self, iterable: Iterable[Any]) -> Iterator[Any]:
+        for each in iterable:
+            self._iteration()
+            yield each
+
     def namespace(self) -> dict[str, Any]:
         """What running it defines."""
-        return self._run(self._body, {})
+        return self._run(self._own(), {})
+
+    def deciding(self, note: Callable[[Any, Op, Sequence[Any], Mapping[str, Any]], None]) -> dict[str, Any]:
+        """Run it so that ``note(line and column, operator, inputs, params)`` is called before each branch."""
+        more = {_COMPARE: partial(_compared, note), _CALL: partial(_called, note)}
+        return self._run([_Deciding().visit(statement) for statement in self._own()], more)
 
     def recorded(self) -> Recorded:
         """Run it so that all runs of its statements are noted."""
@@ -71,7 +101,10 @@ class Script:
         return Recorded(recorder.statements, events, self._run(body, {_RECORD: record, "_scratch": _zeros}))
 
     def _run(self, body: Sequence[ast.stmt], more: Mapping[str, Any]) -> dict[str, Any]:
-        code = ast.fix_missing_locations(ast.Module(list(body), []))
+        counted = [_Counting().visit(statement) for statement in body]
+        code = ast.fix_missing_locations(ast.Module(counted, []))
+        more = {**more, _ITERATION: self._iteration, _ITERATIONS: self._iterations}
+        self.allow(MANY)
         shared = {name: value for name, value in vars(runtime).items() if not name.startswith("__")}
         namespace = {**shared, **self._given, **_ALONE, **more, "__name__": "verified", "__file__": self.file}
         with warnings.catch_warnings():
@@ -110,7 +143,7 @@ def _no_threads(process: int) -> None:
 
 def _few_rows(n: int, nbytes: int, least: int, most: int) -> int:
     """How many rows a block has: few, so that there are several blocks of little work."""
-    return min(ROWS, index(rows_of_block._rows_of_block(n, nbytes, least, most)))
+    return min(ROWS, operator.index(rows_of_block._rows_of_block(n, nbytes, least, most)))
 
 
 @contextmanager
@@ -125,6 +158,109 @@ _ALONE = {
     "_blas_on_one_thread": lambda function, *args, **options: function(*args, **options),
     "_pool": _no_threads,
 }
+
+# ---- counting iterations
+
+
+class _Counting(ast.NodeTransformer):
+    """Counts the iterations of loops and comprehensions."""
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        return self._counted(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        return self._counted(node)
+
+    def _counted(self, node: ast.For | ast.While) -> ast.AST:
+        self.generic_visit(node)
+        call = ast.Expr(ast.Call(ast.Name(_ITERATION, ast.Load()), [], []))
+        node.body.insert(0, _located(call, node))
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = _located(ast.Call(ast.Name(_ITERATIONS, ast.Load()), [node.iter], []), node.iter)
+        return node
+
+
+# ---- branches
+
+
+class _Deciding(ast.NodeTransformer):
+    """Puts comparisons and calls into the hands of functions that see their operands."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        symbol = _SYMBOLS.get(type(node.ops[0]))
+        if len(node.ops) > 1 or symbol is None:
+            return node
+        operands = [ast.Constant(symbol), node.left, *node.comparators]
+        return _located(ast.Call(ast.Name(_COMPARE, ast.Load()), [_place(node), *operands], []), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("super", "locals", "globals", "vars"):
+            return node
+        arguments = [_place(node), node.func, *node.args]
+        return _located(ast.Call(ast.Name(_CALL, ast.Load()), arguments, node.keywords), node)
+
+
+_SYMBOLS = {ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal"}
+_SYMBOLS[ast.NotEq] = "not_equal"
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
+_ORDERS = {"less", "less_equal", "greater", "greater_equal"}  # which have two sides
+_OF_PYTHON: dict[Any, Any] = {abs: np.absolute, math.floor: np.floor, math.ceil: np.ceil, round: np.rint}
+
+
+def _place(node: ast.expr) -> ast.expr:
+    return ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
+
+
+def _located(new: Any, node: ast.AST) -> Any:
+    """A new node in the place of another in the text."""
+    for each in ast.walk(new):
+        if not hasattr(each, "lineno"):
+            ast.copy_location(each, node)
+    return new
+
+
+@cache
+def _with_branches() -> dict[Any, Op]:
+    """The operators with branches, by the functions that evaluate them."""
+    found = {op.evaluate: op for op in OPERATORS.values() if op.branch_distance is not None}
+    found = {function: op for function, op in found.items() if function not in (np.equal, np.not_equal)}
+    found |= {python: found[function] for python, function in _OF_PYTHON.items()}
+    return found
+
+
+def _compared(note: Callable[..., None], place: Any, symbol: str, left: Any, right: Any) -> Any:
+    if symbol in _ORDERS and _are_numbers((left, right)):
+        note(place, OPERATORS[symbol], (np.array(left), np.array(right)), {})
+    return _COMPARISONS[symbol](left, right)
+
+
+def _called(note: Callable[..., None], place: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+    of_array = isinstance(getattr(function, "__self__", None), (np.ndarray, np.generic))
+    inputs = (function.__self__, *args) if of_array else args
+    named = getattr(np, function.__name__, None) if of_array else function
+    if named in (max, min) and len(args) == 2:  # of Python, of two numbers
+        named = np.maximum if named is max else np.minimum
+    op = _with_branches().get(named) if isinstance(named, Hashable) else None
+    if op is not None and inputs and _are_numbers(inputs):
+        with suppress(Exception):  # arguments that this operator does not have
+            note(place, op, [np.array(x) for x in inputs], {k: x for k, x in kwargs.items() if k in _PARAMETERS})
+    return function(*args, **kwargs)
+
+
+_PARAMETERS = {"axis", "decimals", "side", "right"}
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(x, (np.ndarray, np.generic, bool, int, float)) for x in values)
+
 
 # ---- recording
 

@@ -20,8 +20,9 @@ class Verdict:
         The name of the file.
     model : str
         What it is to compute: ``Gradient of loss (model.py:4) with respect to w``.
-    usual, extreme : int
-        At how many points it was compared, usual ones and those at the ends of ranges.
+    usual, extreme, near : int
+        At how many points it was compared: usual ones, those at the ends of ranges, and those close to where the
+        program takes another branch.
     sizes : tuple of dict
         The sizes at these.
     worst : float
@@ -37,6 +38,8 @@ class Verdict:
     point : dict
         What the arguments are that show it.
     notes : tuple of str
+    unreached : tuple of str
+        The branches that no arguments were found for: a change there would not be seen.
 
     Examples
     --------
@@ -46,7 +49,7 @@ class Verdict:
     >>> print(sg.verify(path, program))
     slope.py agrees with its model
       Gradient of square with respect to x
-      at 8 usual points and 6 at the ends of ranges;
+      at 8 usual points, 6 at the ends of ranges and 0 close to where a branch changes;
       differences are at most 0.0e+00 of the largest number of a result
     """
 
@@ -63,6 +66,8 @@ class Verdict:
     values: str = ""
     point: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
+    near: int = 0
+    unreached: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.fact
@@ -72,14 +77,16 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = self._agreement() if self else self._difference()
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+        untold = (f"{fact}; a change there is not seen" for fact in self.unreached)
+        return "\n".join([*lines, *(f"note: {note}" for note in (*self.notes, *untold))])
 
     def _agreement(self) -> list[str]:
         sizes = "; ".join(", ".join(f"{name} = {n}" for name, n in each.items()) for each in self.sizes if each)
         return [
             f"{self.file} agrees with its model",
             f"  {self.model}",
-            f"  at {self.usual} usual points{f' ({sizes})' if sizes else ''} and {self.extreme} at the ends of ranges;",
+            f"  at {self.usual} usual points{f' ({sizes})' if sizes else ''}, {self.extreme} at the ends of ranges and "
+            f"{self.near} close to where a branch changes;",
             f"  differences are at most {self.worst:.1e} of the largest number of a result",
         ]
 

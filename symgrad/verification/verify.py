@@ -23,9 +23,10 @@ def verify(
 ) -> Verdict:
     """Check a saved module that somebody has edited against its model.
 
-    Both are evaluated at the same arguments: usual ones of several sizes, and large, tiny, negative and equal ones and
-    zeros. The model's numbers are those of its graph, operation by operation as it was traced, and differences count
-    that are larger than rounding can explain. Where there is one, the lines are compared to find where it begins.
+    Both are evaluated at the same arguments: usual ones of several sizes, large, tiny, negative and equal ones and
+    zeros, and others close to each boundary where another branch is taken, on both sides. The model's numbers are those
+    of its graph, operation by operation as it was traced, and differences count that are larger than rounding can
+    explain. Where there is one, the lines are compared to find where it begins.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def verify(
         The model with its transforms: ``sg.grad(loss)``. By default the one that the manifest of the file names; the
         file of that model is run, as by an import.
     points : int
-        How many usual points there are; fewer where one takes long.
+        How many usual points there are; fewer where one takes long. Those close to boundaries are searched for as long.
     seed : int
         Another seed gives other points.
     rtol : float, optional
@@ -44,7 +45,7 @@ def verify(
     Returns
     -------
     Verdict
-        True if the file agrees with its model.
+        True if the file agrees with its model. It says which branches no arguments were found for.
 
     Raises
     ------

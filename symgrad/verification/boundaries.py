@@ -1,0 +1,414 @@
+"""Points close to the boundaries where a program takes another branch, on both sides and on the boundary itself.
+
+A comparison, a maximum, an absolute value or the test of a loop divides the space of the arguments. A wrong threshold
+shows only between the wrong boundary and the right one, so points are needed that lie close to it (White & Cohen, *A
+domain strategy for computer program testing*, 1980). Every operator with branches gives its branch distance, which
+changes its sign on the boundary; arguments are moved one after the other until it does (Korel, *Automated software test
+data generation*, 1990), and the boundary is then found between two points.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice, pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.core.graph import Node, Op
+from symgrad.core.interpret import Watcher, like
+from symgrad.export.points import Point
+from symgrad.ops.control import SCAN, UNBOUNDED
+
+LADDER = (1e-5, 1e-3, 3e-2, 0.3)  # distances from a boundary, as parts of the size of what is compared
+STEPS = 24  # evaluations to come as close to a boundary as wanted
+NARROWEST = 1e-9  # way between two points where the distance jumps
+DOUBLINGS = 6  # of the way in one direction
+LINES = 3  # ways across a boundary that are tried
+PLACES = 16  # numbers of an array that are tried for one with another branch
+FEW = 100  # evaluations, with which only ways between known points are tried
+SCALES = (-1.0, 30.0, -30.0, 1000.0, -1000.0, 1e6, 0.03)
+Decision = tuple[Any, int]  # what has branches, and which of its branch distances
+
+
+class Distances:
+    """The branch distances in one evaluation, those of a loop one iteration after the other; the size of operands."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Decision, list[np.ndarray]] = defaultdict(list)
+        self._inputs: dict[Decision, list[Sequence[Any]]] = defaultdict(list)
+        self._joined: dict[Decision, np.ndarray] = {}
+
+    def note(self, key: Any, op: Op, inputs: Sequence[Any], params: Mapping[str, Any]) -> None:
+        """Note the distances of one application of an operator."""
+        for i, distance in enumerate(distances_of(op, inputs, params)):
+            self._note((key, i), distance, inputs)
+
+    def watch(self, node: Node, inputs: Sequence[Any], params: Mapping[str, Any], value: Any) -> Any:
+        """Note the distances of a node; see `symgrad.core.interpret.watched`."""
+        if node.op.branch_distance is not None:
+            self.note(node, node.op, inputs, params)
+        elif node.op is SCAN and params.get("test") is not None and inputs[0] != UNBOUNDED:
+            self._note((node, 0), value[-1] - inputs[0] + 0.5, inputs[:1])  # whether its test has ended it
+        return value
+
+    def _note(self, decision: Decision, distance: Any, inputs: Sequence[Any]) -> None:
+        self._parts[decision].append(np.ravel(distance))
+        self._inputs[decision].append(inputs)
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self._parts)
+
+    def of(self, decision: Decision) -> np.ndarray:
+        """Return those of a decision; none where it was not met."""
+        if decision not in self._joined:
+            parts = self._parts.get(decision)
+            self._joined[decision] = np.concatenate(parts) if parts else np.zeros(0)
+        return self._joined[decision]
+
+    def at(self, decision: Decision, place: int) -> float:
+        """Return that at one place, NaN where it was not met."""
+        found = self.of(decision)
+        return float(found[place]) if place < found.size else np.nan
+
+    def size(self, decision: Decision, place: int) -> float:
+        """Return the size of what is compared at one place."""
+        for part, inputs in zip(self._parts[decision], self._inputs[decision], strict=True):
+            if place < part.size:
+                return _size(inputs, part.size, place)
+            place -= part.size
+        return 0.0
+
+
+def distances_of(op: Op, inputs: Sequence[Any], params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the branch distances of an operator."""
+    found = op.branch_distance(*inputs, **params) if op.branch_distance else ()
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _size(inputs: Sequence[Any], count: int, place: int) -> float:
+    """Return the largest operand at a place; of operands that have another number of places the largest number."""
+    sizes = [np.ravel(np.abs(np.asarray(x))) for x in inputs]
+    return max((float(x[place] if x.size == count else np.max(x, initial=0)) for x in sizes), default=0.0)
+
+
+class Seen(NamedTuple):
+    """A point and the branch distances there."""
+
+    point: Point
+    distances: Distances
+
+
+class Budget:
+    """How many operations the search may take, and how many it has taken."""
+
+    def __init__(self, operations: int) -> None:
+        self.left, self.spent = operations, 0
+
+    def take(self, operations: int = 1) -> None:
+        self.left -= operations
+        self.spent += operations
+
+    def counting(self, watch: Watcher) -> Watcher:
+        """Watcher evaluations and count their operations."""
+
+        def run(node: Node, inputs: Sequence[Any], params: Mapping[str, Any], value: Any) -> Any:
+            self.take()
+            return watch(node, inputs, params, value)
+
+        return run
+
+
+class Line:
+    """A way across boundaries, straight from one point to another; both have the same integers."""
+
+    def __init__(self, search: Search, start: Seen, end: Seen) -> None:
+        self._search = search
+        self._met = [(0.0, start), (1.0, end)]  # in the order of the way
+
+    def side(self, decision: Decision, place: int, sign: float, part: float) -> Seen | None:
+        """Return a point on one side of a boundary, as far from it as a part of the size of what is compared."""
+        ends = [abs(seen.distances.at(decision, place)) for _, seen in (self._met[0], self._met[-1])]
+        close = self._towards(decision, place, sign * 1e-3 * min(ends))
+        if close is None:
+            return None
+        size = close.distances.size(decision, place)
+        return self._towards(decision, place, sign * part * (size if size > 1e-8 * min(ends) else min(ends)))
+
+    def _towards(self, decision: Decision, place: int, target: float) -> Seen | None:
+        """Return a point at a branch distance of the sign of `target`, and if possible not much smaller than it.
+
+        By false position, with a bisection now and then. Where the distance jumps the point is just behind that.
+        """
+        for step in range(STEPS):
+            values = [(t, seen.distances.at(decision, place), seen) for t, seen in self._met]
+            for _, value, seen in values:
+                if 0.25 * abs(target) <= value * np.sign(target) <= abs(target):
+                    return seen
+            ends = values[0][1], values[-1][1]
+            end = max(ends) if target > 0 else min(ends)
+            if abs(end) < abs(target):
+                return values[ends.index(end)][2]
+            bracket = next(((a, b) for a, b in pairwise(values) if (a[1] < target) != (b[1] < target)), None)
+            if bracket is None:
+                return None
+            (t, x, low), (u, y, high) = bracket
+            if u - t < NARROWEST:
+                break
+            share = 0.5 if step % 3 == 2 else min(max((0.6 * target - x) / (y - x), 0.01), 0.99)
+            middle = t + share * (u - t)
+            tried = self._search.observed(_between(self._met[0][1].point, self._met[-1][1].point, middle), kept=False)
+            if not t < middle < u or tried is None or np.isnan(tried.distances.at(decision, place)):
+                beyond = low if (x > 0) == (target > 0) else high
+                return beyond if beyond.distances.at(decision, place) * target > 0 else None
+            self._met.insert(next(i for i, (v, _) in enumerate(self._met) if v > middle), (middle, tried))
+        return next((s for _, x, s in sorted(values, key=lambda v: abs(v[1])) if x * target > 0), None)
+
+
+class Search:
+    """A search for points close to boundaries, which begins at points that are known.
+
+    `observe` gives the branch distances at a point, None where there are none, until the `budget` is spent. `constants`
+    are numbers of the program, which may be thresholds, and `eps` is the rounding unit.
+    """
+
+    def __init__(
+        self,
+        observe: Callable[[Point], Distances | None],
+        points: Sequence[Point],
+        constants: Sequence[float],
+        eps: float,
+        budget: Budget,
+    ) -> None:
+        self._observe, self._constants, self._budget = observe, constants, budget
+        self.ladder = [part for part in LADDER if part > 64 * eps]
+        self.seen: list[Seen] = []
+        self._lines: dict[tuple[int, int], Line | None] = {}
+        for point in points:
+            self.observed(point)
+        self._cost = budget.spent // max(1, len(points))
+
+    def observed(self, point: Point, kept: bool = True) -> Seen | None:
+        """Return a point with its distances; the search goes on from those that are kept."""
+        found = self._observe(point) if self._budget.left > 0 else None
+        if found is None:
+            return None
+        seen = Seen(point, found)
+        if kept:
+            self.seen.append(seen)
+        return seen
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """All that were met, in the order in which they were."""
+        return list(dict.fromkeys(decision for seen in self.seen for decision in seen.distances))
+
+    def signs(self, decision: Decision) -> set[float]:
+        """Return the signs of the distances that were met, 0 among them."""
+        return {float(s) for seen in self.seen for s in np.unique(np.sign(seen.distances.of(decision))) if s == s}
+
+    def varies(self, decision: Decision) -> bool:
+        """Whether a distance depends on the arguments, as far as can be seen."""
+        first, *others = [x for seen in self.seen if (x := seen.distances.of(decision)).size]
+        return any(not np.array_equal(x, first, equal_nan=True) for x in others)
+
+    def is_met(self, decision: Decision) -> bool:
+        """Whether there are arguments on either side."""
+        return {-1.0, 1.0} <= self.signs(decision)
+
+    def is_near(self, decision: Decision) -> bool:
+        """Whether there are arguments close to the boundary on either side."""
+        near = set[float]()
+        for seen in self.seen:
+            for sign in (-1.0, 1.0):
+                closest = _nearest(seen.distances.of(decision), sign)
+                if closest and closest[0] <= self.ladder[-2] * seen.distances.size(decision, closest[1]):
+                    near.add(sign)
+        return len(near) == 2
+
+    # ---- across a boundary
+
+    def probe(self) -> None:
+        """Look at points of other scales, and near constants of the program, where a side has not been met."""
+        if self._budget.left < FEW * self._cost or not self.seen or all(map(self.is_met, self.decisions)):
+            return
+        start = self.seen[0].point
+        floating = _of_kinds(start, "f")
+        for leaves in [floating, *([i] for i in floating if len(floating) > 1)]:
+            for scale in SCALES:
+                self.observed(_changed(start, leaves, _scaled(scale)))
+            for c in self._constants:
+                self.observed(_changed(start, leaves, _around(c)))
+        whole = sorted({int(c) + k for c in self._constants if abs(c) < 100 for k in (-1, 0, 1)} | {0, 1})
+        for i in _of_kinds(start, "iub"):
+            for number in whole:
+                if number >= 0 or np.asarray(start.leaves[i]).dtype.kind == "i":
+                    self.observed(_changed(start, [i], partial(np.full_like, fill_value=number)))
+
+    def lines(self, decision: Decision) -> Iterator[tuple[int, Line]]:
+        """Find places and ways on which the branch at that place changes, the shortest first."""
+        found = self._across(decision) or self._steered(decision)
+        found.sort(key=lambda each: each[:2])
+        at_first = [each for each in found[LINES:] if each[1] == 0]
+        for _, place, low, high in [*found[: LINES - len(at_first)], *at_first]:
+            line = self._line(low, high, decision, place)
+            if line is not None:
+                yield place, line
+
+    def _across(self, decision: Decision) -> list[tuple[float, int, Seen, Seen]]:
+        rows = [(seen, seen.distances.of(decision)) for seen in self.seen]
+        found = []
+        for place in range(min(PLACES, max(x.size for _, x in rows))):
+            met = [(x[place], seen) for seen, x in rows if x.size > place and np.isfinite(x[place])]
+            below, above = [pair for pair in met if pair[0] < 0], [pair for pair in met if pair[0] > 0]
+            if below and above:
+                low, high = max(below, key=lambda pair: pair[0]), min(above, key=lambda pair: pair[0])
+                found.append((float(high[0] - low[0]), place, low[1], high[1]))
+        return found
+
+    def _steered(self, decision: Decision) -> list[tuple[float, int, Seen, Seen]]:
+        """Move points, one argument after the other, until the distance changes its sign."""
+        met = [
+            (abs(float(x[place])), i, place)
+            for i, x in enumerate([seen.distances.of(decision) for seen in self.seen])
+            for place in range(min(3, x.size))
+            if np.isfinite(x[place]) and x[place]
+        ]
+        found = []
+        for _, i, place in sorted(met)[:2]:
+            start = self.seen[i]
+            for leaf in _of_kinds(start.point, "f"):
+                other = self._moved_over(decision, place, start, leaf)
+                if other is not None:
+                    found.append((0.0, place, start, other))
+        return found
+
+    def _moved_over(self, decision: Decision, place: int, start: Seen, leaf: int) -> Seen | None:
+        """Move one argument as a whole until a point is on the other side of a boundary."""
+        here = start.distances.at(decision, place)
+        width = float(np.max(np.abs(start.point.leaves[leaf]), initial=0.0)) or 1.0
+
+        def moved(step: float) -> tuple[Seen | None, float]:
+            seen = self.observed(_changed(start.point, [leaf], lambda x: x + step))
+            return seen, np.nan if seen is None else seen.distances.at(decision, place)
+
+        for step in (0.01 * width, 100 * width):
+            _, there = moved(step)
+            if np.isfinite(there) and there != here:
+                break
+        else:
+            return None
+        step *= 1.5 * here / (here - there)  # as far as the secant says, and somewhat further
+        for _ in range(DOUBLINGS):
+            seen, there = moved(step)
+            if np.isnan(there) or there * here < 0:
+                return seen if there * here < 0 else None
+            step *= 2
+        return None
+
+    def _line(self, a: Seen, b: Seen, decision: Decision, place: int) -> Line | None:
+        """Return the way between points, of which one takes the integers of the other."""
+        key = id(a), id(b)
+        if key not in self._lines:
+            others = _of_kinds(a.point, "iub")
+            for start, end in (a, b), (b, a):
+                leaves = list(end.point.leaves)
+                for i in others:
+                    leaves[i] = start.point.leaves[i]
+                same = all(x is y or np.array_equal(x, y) for x, y in zip(leaves, end.point.leaves, strict=True))
+                seen = end if same else self.observed(end.point._replace(leaves=leaves))
+                if seen and seen.distances.at(decision, place) * start.distances.at(decision, place) < 0:
+                    self._lines[key] = Line(self, start, seen)
+                    break
+            else:
+                self._lines[key] = None
+        return self._lines[key]
+
+    # ---- close to it
+
+    def close(self, decision: Decision, tells: Callable[[Seen, float, int], bool]) -> None:
+        """Offer points on either side of a boundary, from close ones to far ones, until they tell something."""
+        left = {-1.0, 1.0}
+        for place, line in islice(self.lines(decision), LINES):
+            for sign in sorted(left):
+                sides = (line.side(decision, place, sign, part) for part in self.ladder)
+                if any(seen is not None and tells(seen, sign, place) for seen in sides):
+                    left.discard(sign)
+            if not left:
+                return
+        for sign in sorted(left):
+            met = [(x, seen) for seen in self.seen if (x := _nearest(seen.distances.of(decision), sign)) is not None]
+            for (_, place), seen in sorted(met, key=lambda pair: pair[0])[:LINES]:
+                if tells(seen, sign, place):
+                    break
+
+    def ties(self, decision: Decision) -> Iterator[tuple[Seen, int]]:
+        """Find points on the boundary itself: an argument that is compared is moved by just the branch distance.
+
+        Other arguments are zero or one where that is not enough: x + 0 and x * 1 are not rounded.
+        """
+        lines = [*islice(self.lines(decision), LINES)]
+        first = [(place, line) for place, line in lines if place == 0] or lines[:1]  # of a loop: not computed yet
+        for place, line in [*first, *(each for each in lines if each not in first)][:2]:
+            for sign in (-1.0, 1.0):
+                seen = line.side(decision, place, sign, self.ladder[-1])
+                if seen is None:
+                    continue
+                leaves = _of_kinds(seen.point, "f")
+                for leaf in leaves:
+                    yield from self._moved_onto(decision, place, seen, leaf)
+                for leaf, neutral in product(leaves if len(leaves) > 1 else (), (np.zeros_like, np.ones_like)):
+                    others = [i for i in leaves if i != leaf]
+                    alone = self.observed(_changed(seen.point, others, neutral), kept=False)
+                    yield from self._moved_onto(decision, place, alone, leaf) if alone else ()
+
+    def _moved_onto(self, decision: Decision, place: int, seen: Seen, leaf: int) -> Iterator[tuple[Seen, int]]:
+        distance = seen.distances.at(decision, place)
+        for step in (-distance, distance) if np.isfinite(distance) else ():
+            tie = self.observed(_changed(seen.point, [leaf], partial(np.add, step)), kept=False)
+            if tie is not None and tie.distances.at(decision, place) == 0:
+                yield tie, place
+                return
+
+
+def _nearest(distances: np.ndarray, sign: float) -> tuple[float, int] | None:
+    """Return the smallest distance of a sign, and its place."""
+    places = np.flatnonzero(np.sign(distances) == sign)
+    return min(((abs(float(distances[i])), int(i)) for i in places), default=None)
+
+
+def _scaled(factor: float) -> Callable[[Any], Any]:
+    return lambda x: factor * x
+
+
+def _around(center: float) -> Callable[[Any], Any]:
+    """Return what makes numbers such that they lie around another."""
+    return lambda x: center + 0.05 * (abs(center) + 0.1) * x
+
+
+def _of_kinds(point: Point, kinds: str) -> list[int]:
+    """Return which leaves have a dtype of some kinds."""
+    return [
+        i
+        for i, x in enumerate(point.leaves)
+        if isinstance(x, (np.ndarray, np.generic, float, bool, int)) and np.asarray(x).dtype.kind in kinds
+    ]
+
+
+def _changed(point: Point, leaves: Sequence[int], change: Callable[[Any], Any]) -> Point:
+    """Return a point with other numbers in some leaves."""
+    changed = list(point.leaves)
+    for i in leaves:
+        changed[i] = like(changed[i], np.asarray(change(np.asarray(changed[i]))))
+    return point._replace(kind="close to a boundary", leaves=changed)
+
+
+def _between(start: Point, end: Point, t: float) -> Point:
+    """Return a point on the way from one to another."""
+    leaves = list(start.leaves)
+    for i in _of_kinds(start, "fc"):
+        x, y = (np.asarray(point.leaves[i]) for point in (start, end))
+        leaves[i] = like(leaves[i], x + t * (y - x))
+    return start._replace(kind="close to a boundary", leaves=leaves)
