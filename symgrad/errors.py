@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, ClassVar
 
-from symgrad.core.provenance import UNKNOWN, Where, trail
+from symgrad.core.provenance import UNKNOWN, Where, notebook, trail, users_traceback
 
 if TYPE_CHECKING:
     from symgrad.compiler.doctor import Diagnosis
@@ -41,6 +41,14 @@ class SymgradError(Exception):
         self.where, self.calls = trail() if where is None else (where, ())
         super().__init__(self._message())
         self.add_note(f"  [{self.code}] errors/{self.code} in symgrad's documentation")
+
+    def _render_traceback_(self) -> list[str]:
+        """Give IPython a traceback that ends at the user's line."""
+        shown = notebook().InteractiveTB
+        lines: list[str] = shown.structured_traceback(
+            type(self), self, users_traceback(self.__traceback__), tb_offset=shown.tb_offset
+        )
+        return lines
 
     def forget(self) -> None:
         """It does not end the trace: symgrad itself goes on without what was refused."""
@@ -154,7 +162,7 @@ class RecompilationWarning(UserWarning):
 
 
 class NonFiniteError(SymgradError, ArithmeticError):
-    """With ``check_nan=True``: a result is NaN or infinite, though all arguments are finite.
+    """With ``check_nan=True``: a result is NaN, or infinite though all arguments are finite.
 
     Attributes
     ----------
@@ -171,3 +179,9 @@ class GradientCheckError(SymgradError, AssertionError):
     """A derivative that does not agree with finite differences."""
 
     code = "SG302"
+
+
+class DisagreementError(SymgradError, AssertionError):
+    """At its first call a program gives something else than the function does when Python runs it."""
+
+    code = "SG403"

@@ -494,6 +494,11 @@ def schedule(graph: Graph, optimize: int = 2, numerics: str = "stable") -> Graph
     return _run(SCHEDULE, graph, optimize, numerics)
 
 
+def count_of_stages(optimize: int) -> int:
+    """How many stages `optimise` and `schedule` have at a level of optimisation."""
+    return sum(stage.level <= optimize for stage in (*OPTIMISE, *SCHEDULE))
+
+
 def _run(stages: Sequence[Stage], graph: Graph, optimize: int, numerics: str) -> Graph:
     for stage in stages:
         if stage.level <= optimize:

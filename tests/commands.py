@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from unittest import mock
 
-from symgrad.cli import main
+from symgrad.cli import main, output
+from symgrad.core import progress
 
 
-def run(*argv):
-    """A command; its exit code, output and errors."""
+def run(*argv, patience=3600.0):
+    """A command; its exit code, output and errors. It says how far it is after `patience` seconds."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        mock.patch.object(output, "PATIENCE", patience),
+        mock.patch.object(progress, "PATIENCE", patience),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         code = main([str(x) for x in argv])
     return code, out.getvalue(), err.getvalue()
 

@@ -1,5 +1,7 @@
 """Random programs against NumPy: ``python -m tests.fuzz --count 20000 --seed 1 --jobs 2``.
 
+Those of this module have no control flow; ``--kind control`` runs the programs of `control_fuzz`, which have.
+
 A program is a list of statements over named variables, made by filling the templates of `grammar` and keeping what
 NumPy runs. NumPy's own results are the oracle of values, finite differences that of derivatives. How far rounding can
 move a result is measured: the same program runs with noise of the size of a rounding on every variable. What a program
@@ -517,7 +519,12 @@ def main():
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0, help="the first one; each program has one of its own")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--kind", choices=("numpy", "control"), default="numpy", help="of programs")
     chosen = parser.parse_args()
+    if chosen.kind == "control":
+        from tests import control_fuzz  # which imports this module
+
+        return control_fuzz.run(range(chosen.seed, chosen.seed + chosen.count), chosen.jobs)
     verdicts, reasons = Counter(), {}
     with get_context("spawn").Pool(chosen.jobs) as pool:
         seeds = range(chosen.seed, chosen.seed + chosen.count)

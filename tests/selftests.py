@@ -63,11 +63,12 @@ def signal(z):
 WEIGHTS = {"W": "float64[d, h]", "b": "float64[h]", "out": "float64[h]"}
 NET = [("float32[a, b]", "float32[b]"), ("float32[b, c]", "float32[c]")]
 ROWS = "float64[n, d]", "float64[n]"
-PROGRAMS = {  # none with loops that multiply matrices: those need threadpoolctl
+PROGRAMS = {
     "tree": lambda: sg.value_and_grad(network, optimize=1).compile(WEIGHTS, *ROWS),
     "layers": lambda: sg.grad(layers).compile(NET, "float32[n, a]", optimize=1),
     "logistic": lambda: sg.value_and_grad(logistic, optimize=1).compile("float64[d]", *ROWS),
     "newton": lambda: sg.hessian(logistic, optimize=1).compile("float64[5]", "float64[n, 5]", "float64[n]"),
+    "products": lambda: sg.value_and_grad(network).compile(WEIGHTS, *ROWS),
     "threads": lambda: sg.value_and_grad(heat).compile("float64[n]", 0.5),
     "node_by_node": lambda: sg.grad(heat, optimize=0).compile("float64[n]", "float64[]"),
     "table": lambda: sg.grad(with_table).compile("float64[200]"),

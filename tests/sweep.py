@@ -38,7 +38,7 @@ def check_close(f, *args, rtol=None):
     check_flows(outputs, dict(zip(inputs, args, strict=True)))
 
 
-ROW_BY_ROW = {"searchsorted", "digitize", "convolve", "correlate", "add.reduceat"}
+ROW_BY_ROW = {"searchsorted", "digitize", "convolve", "correlate", "add.reduceat", "real_roots"}
 """Operators with inputs of which they take no stacks: these are batched one by one, and not by a symbolic number."""
 
 

@@ -727,3 +727,18 @@ def test_what_another_trace_has_left_in_a_list_is_not_carried():
     assert sg.compile(lambda x: sg.grad(f)(x))(1.0) == pytest.approx(first, rel=1e-12)
     turns[0] = 0
     assert sg.compile(lambda x: sg.grad(f)(x))(1.0) == pytest.approx(first, rel=1e-12)
+
+
+class Damped:
+    """A method names its own class, which is not bound again where the method is converted."""
+
+    rate = 0.5
+
+    def __call__(self, x):
+        while np.sum(x) > 1:
+            x = x * Damped.rate
+        return np.sum(x**2)
+
+
+def test_methods_may_name_their_class():
+    assert sg.compile(Damped())(np.ones(3)) == Damped()(np.ones(3))

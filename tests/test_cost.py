@@ -117,8 +117,8 @@ PROGRAMS = {
     ),
     "several results": (
         sg.value_and_grad(lambda a: np.sum(np.linalg.svd(a, full_matrices=False)[1] ** 3)),
-        ("float64[600, 300]",),
-        (draw(600, 300),),
+        ("float64[300, 150]",),
+        (draw(300, 150),),
     ),
     "hessian": (
         sg.hessian(lambda w, X, y: np.mean(np.log(1 + np.exp(-y * (X @ w))))),

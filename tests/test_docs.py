@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
 import re
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import symgrad as sg
 from tests.documents import BLOCK, ROOT, blocks, pages, rerun
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 PAGES = [page for page in pages() if page.name != "README.md"]  # tests/test_readme.py
 
 
@@ -70,6 +73,44 @@ def missing_links(text, folder):
 def test_a_link_to_no_file_is_found():
     text = "[a](docs/index.md#top) [b](docs/gone.md) [c](#here) [d](https://e.f/g)\n```py\nx[0](y)\n```\n"
     assert missing_links(text, ROOT) == ["docs/gone.md"]
+
+
+# ---- figures
+
+UNCERTAIN = re.compile(r"(?<![\w.])\d*\.?\d*(?:\d\.?){14}")
+
+
+def shown(text):
+    """The lines that programs of a page print, without those of generated functions."""
+    found = [block["text"] for block in BLOCK.finditer(text) if block["shown"] or block["language"] == "console"]
+    return [line for lines in found for line in lines.splitlines() if not line.startswith("    ")]
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if shown(page.read_text(encoding="utf-8"))], ids=title)
+def test_figures_are_rounded_to_digits_that_are_the_same_on_every_processor(page):
+    """The last digits of a result depend on the kernels of NumPy and BLAS, which are others on another processor."""
+    assert [line for line in shown(page.read_text(encoding="utf-8")) if UNCERTAIN.search(line)] == []
+
+
+def test_figures_of_docstrings_are_rounded():
+    wants = [(example.want, path.name) for path, example in docstring_examples()]
+    assert len(wants) > 100
+    assert [(want, name) for want, name in wants if UNCERTAIN.search(want)] == []
+
+
+def docstring_examples():
+    """The examples of all docstrings, each with its file."""
+    for path in sorted((ROOT / "symgrad").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if ">>>" in text:
+            nodes = [x for x in ast.walk(ast.parse(text)) if isinstance(x, DOCUMENTED)]
+            for docstring in filter(None, map(ast.get_docstring, nodes)):
+                yield from ((path, example) for example in doctest.DocTestParser().get_examples(docstring))
+
+
+@pytest.mark.parametrize("line", ["0.5800256583859739", "x is -0.3547416477499008, but", "801.3132616875182", "3.6e2"])
+def test_an_uncertain_figure_is_found(line):
+    assert bool(UNCERTAIN.search(line)) == (len(line) > 5)
 
 
 # ---- the rule itself

@@ -350,3 +350,19 @@ def test_functions_of_one_operand_in_every_dtype(name):
                 trace(TABLE[f], x)
             continue
         assert_as_numpy(f, x, levels=(0, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, np.float16, np.uint8, np.int8, np.uint16])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_polynomials_in_loops(dtype, level):
+    def f(x):
+        s = x[0] * 0
+        for i in range(20):
+            s = s * x[1] + x[2] * i
+        return s
+
+    x = np.array([1, 2, 1]).astype(dtype)
+    with np.errstate(over="ignore"):
+        found, want = sg.compile(f, optimize=level)(x), f(x)
+    np.testing.assert_array_equal(found, want)
+    assert found.dtype == want.dtype

@@ -7,7 +7,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -58,11 +57,9 @@ def assert_trees_close(a, b):
 
 
 def test_digits_reaches_95_percent(capsys):
-    start = time.perf_counter()
     reached = load("digits").main()
     assert len(reached) == 2
     assert min(reached.values()) > 0.95, reached
-    assert time.perf_counter() - start < 30  # 2 s on an idle machine
     assert capsys.readouterr().out.count("def loss_value_and_grad(params, x, labels, decay):") == 2
 
 
@@ -179,10 +176,9 @@ def test_saved_module_stands_alone(name, tmp_path):
     assert_trees_close(in_another_process(tmp_path, path, function.__name__, args), function(*args))
 
 
-@pytest.mark.parametrize("name", GOLDEN)
-def test_source_is_the_same_in_every_process(name):
+def test_source_is_the_same_in_every_process():
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport test_examples as t\n"
-    code += f"function, specs, _ = t.GOLDEN[{name!r}]()\nsys.stdout.write(function.source(*specs))"
+    code += "for program in t.GOLDEN.values():\n    function, specs, _ = program()\n    print(function.source(*specs))"
     runs = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -195,4 +191,4 @@ def test_source_is_the_same_in_every_process(name):
         for seed in ("1", "2")
     ]
     assert runs[0] == runs[1]
-    assert runs[0]
+    assert runs[0].count("_grad(") >= 3

@@ -75,6 +75,7 @@ CALLS = [
     ("logaddexp.reduce", "np.logaddexp.reduce(x, 1)", M, "ab->a logaddexp"),
     ("mean", "np.mean(x, 0)", M, ".a->a"), ("mean", "np.mean(x)", M, "..->"),
     ("var", "np.var(x, 1, keepdims=True)", M, "a.->a."), ("std", "np.std(x, 0)", M, ".a->a"),
+    ("real_roots", "np.roots(np.poly(x))", (3,), ".->."),
     ("median", "np.median(x, (0, 2))", T, ".a.->a"), ("argmax", "np.argmax(x, 1)", M, "a.->a"),
     ("argmax", "np.argmax(x)", M, "..->"), ("argmin", "np.argmin(x, 0, keepdims=True)", M, ".a->.a"),
     ("quantile", "np.quantile(x, 0.3, 0)", M, ".a,->a"),

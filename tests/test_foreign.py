@@ -116,3 +116,30 @@ def test_refused_by_name(make, error, name, instead):
         assert isinstance(info.value, SymgradError)
         assert info.value.fact.startswith("x is a ") and name in info.value.fact
         assert info.value.instead.startswith(instead)
+
+
+class Metres(float):
+    pass
+
+
+class Phase(complex):
+    pass
+
+
+class Doubling(float):
+    def __mul__(self, other):
+        return 2 * float(self) * other
+
+
+@pytest.mark.parametrize("number", [Metres(2.0), Phase(1 + 2j)])
+def test_numbers_of_classes_of_the_user(number):
+    f = sg.compile(lambda x, p: x * p["k"] + 1)
+    plain = complex(number) if isinstance(number, complex) else float(number)
+    assert f(number, {"k": number}) == plain * plain + 1
+    program = f.compile(plain, {"k": plain})
+    assert program(number, {"k": number}) == plain * plain + 1
+
+
+def test_a_number_that_computes_in_its_own_way():
+    with pytest.raises(UnsupportedError, match=r"x is a test_foreign\.Doubling, which computes in its own way"):
+        sg.compile(lambda x: x * 3.0)(Doubling(2.0))

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -49,13 +50,18 @@ PUBLIC = """
 """.split()
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 # ---- errors
 
 
 def test_every_error_says_what_to_write_instead():
     silent = []
     for module, path in modules().items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
             error = getattr(sg.errors, named, None) if named else None
             if isinstance(error, type) and issubclass(error, sg.errors.SymgradError) and len(node.args) < 2:
@@ -67,6 +73,7 @@ def test_every_error_says_what_to_write_instead():
 # ---- floors
 
 
+@cache
 def modules():
     """The files of the package by module name, without the leading ``symgrad.``."""
     found = {}
@@ -82,7 +89,7 @@ def imports(path, known):
 
     What only a type checker reads does not count, nor the view of an object that its class gives to notebooks.
     """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     left_out = {n for block in ast.walk(tree) if is_for_types(block) or is_view(block) for n in ast.walk(block)}
     found = set()
     for node in set(ast.walk(tree)) - left_out:
@@ -117,20 +124,24 @@ def test_every_module_has_a_floor():
     assert sorted(set(FLOOR) - tops) == [], "these modules are gone"
 
 
+@cache
+def imports_of_modules():
+    """What each module imports."""
+    return {module: imports(path, modules()) for module, path in modules().items()}
+
+
 def test_a_module_imports_only_from_below():
-    known = modules()
     wrong = [
         f"{module} (floor {floor(module)}) imports {other} (floor {floor(other)})"
-        for module, path in known.items()
-        for other in sorted(imports(path, known))
+        for module, imported in imports_of_modules().items()
+        for other in sorted(imported)
         if floor(other) > floor(module)
     ]
     assert wrong == []
 
 
 def test_no_imports_in_a_circle():
-    known = modules()
-    TopologicalSorter({module: imports(path, known) for module, path in known.items()}).prepare()
+    TopologicalSorter(imports_of_modules()).prepare()
 
 
 def test_the_rule_of_floors_can_fail(tmp_path):
@@ -178,7 +189,7 @@ def test_nobody_asks_an_operator_for_its_name():
         f"{module}:{line}"
         for module, path in modules().items()
         if not any(f"{module}.".startswith(f"{room}.") for room in NAMES_WRITTEN)
-        for line in names_asked(ast.parse(path.read_text(encoding="utf-8")))
+        for line in names_asked(parsed(path))
     ]
     assert asked == []
 
@@ -198,11 +209,14 @@ def test_writing_a_name_is_not_asking_for_it(code):
 # ---- what belongs to the process
 
 STATE = {
+    "compiler.captured._known": "a cache, by code",
     "compiler.compiled._serial": "names of files in linecache, which are the process's",
     "core.provenance._boundaries": "filled by the decorator `boundary`, as functions are defined",
     "core.tree._dataclasses": "classes are registered with optree, once for the process",
     "core.tree._registering": "the lock of that",
     "frontend.conversion.functions._known": "a cache, by code",
+    "frontend.conversion.mutable._known": "a cache, by class",
+    "frontend.conversion.mutable._mentioned": "a cache, by code",
     "frontend.interception._exchanged": "traces of several threads exchange the same names of NumPy's",
     "frontend.interception._seen": "what stands for a function compares by identity",
     "interchange.reader._loaded": "names of files in linecache, which are the process's",
@@ -235,14 +249,12 @@ def is_to_be_changed(value):
 
 
 def test_state_of_the_process_is_known():
-    found = {f"{module}.{name}" for module, path in modules().items() for name in changing(ast.parse(path.read_text()))}
+    found = {f"{module}.{name}" for module, path in modules().items() for name in changing(parsed(path))}
     assert sorted(found) == sorted(STATE)
 
 
 def test_no_function_binds_a_name_of_its_module():
-    bound = [
-        m for m, path in modules().items() for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Global)
-    ]
+    bound = [m for m, path in modules().items() for n in ast.walk(parsed(path)) if isinstance(n, ast.Global)]
     assert bound == []
 
 
@@ -264,7 +276,7 @@ def writes_table(tree):
 
 def test_the_table_has_one_door():
     """`operator`, `implements` and their kin: what plug-ins and SciPy's entries go through, too."""
-    assert [m for m, path in modules().items() if any(writes_table(ast.parse(path.read_text())))] == ["ops.define"]
+    assert [m for m, path in modules().items() if any(writes_table(parsed(path)))] == ["ops.define"]
 
 
 # ---- public names
@@ -300,7 +312,7 @@ def project_files():
             yield path
 
 
-MACHINE = re.compile(r"(?<![\w./])/(?:home|Users|root|tmp|opt|usr|var|mnt|work|private)/\w|\b[A-Z]:\\{1,2}\w")
+MACHINE = re.compile(r"(?<![\w./])/(?:home|Users|root|tmp|opt|usr|var|mnt|work|private)/\w|\b[A-Z]:\\{1,2}(?!n\W)\w")
 
 
 def test_no_file_names_a_place_on_a_machine():
@@ -338,16 +350,11 @@ def test_compiling_for_numbers_leaves_out_sympy():
     assert in_a_fresh_process(code + "; print('sympy' in sys.modules, 'networkx' in sys.modules)") == "False False"
 
 
-def test_import_takes_at_most_three_times_that_of_numpy():
-    code = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
-    in_a_fresh_process("import symgrad")  # writes the bytecode
-    best = {"numpy": float("inf"), "symgrad": float("inf")}
-    for _ in range(15):  # the shortest times: other work on the machine only adds
-        for module in best:
-            best[module] = min(best[module], float(in_a_fresh_process(code.format(module))))
-        if _ >= 4 and best["symgrad"] <= 3 * best["numpy"]:
-            return
-    pytest.fail(f"numpy {best['numpy']:.3f} s, symgrad {best['symgrad']:.3f} s")
+def test_import_is_little_more_work_than_that_of_numpy():
+    """Counted in calls; `benchmarks/compile_time.py` has the ratio of the times."""
+    code = "from tests.work import calls; print(calls(lambda: __import__({!r})))"
+    numpy, symgrad = (int(in_a_fresh_process(code.format(module))) for module in ("numpy", "symgrad"))
+    assert symgrad < 2.5 * numpy
 
 
 # ---- long programs

@@ -79,6 +79,8 @@ PROGRAMS = [
     ["x.flat = 3"],
     ["np.copyto(x, 1, where=x > 0.72)"],
     ["np.put(x, [0, -1], [5, 6])"],
+    ["np.place(x, x > 0.72, 1)"],
+    ["y = np.full(4, 0.5)", "np.place(y, np.array([True, False, True, True]), [1.0, 2.0])", "x *= y"],
     ["np.fill_diagonal(x, 0)"],
     ["np.put_along_axis(x, np.argmax(x, axis=1)[:, None], 0.0, 1)"],
     ["np.add.at(x, [0, 0, 1], 2.0)", "np.subtract.at(x, (slice(None), [1, 1]), 1.0)"],

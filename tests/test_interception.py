@@ -223,13 +223,16 @@ def test_a_number_is_not_iterable(f):
 
 
 def test_constants_read_as_their_values():
+    shown = []
+
     def f(x):
         a = np.ones(2)
         assert f"{a} {a[0]} {a[0]:.1f}" == "[1. 1.] 1.0 1.0" and str(np.arange(3)) == "[0 1 2]"
-        assert str(x) == repr(x) == f"{x}" == "<Variable float64[3] x>"
+        shown.extend([str(x), repr(x), f"{x}"])
         return {f"w{i}": x[i] for i in np.arange(2)}
 
     assert sg.compile(f)(X) == {"w0": X[0], "w1": X[1]}
+    assert {"".join([text]) for text in shown} == {"<Variable float64[3] x>"}
 
 
 class Pair:
@@ -389,7 +392,7 @@ def test_other_threads_see_numpy_as_it_is():
 
     def f(x):
         started.set()
-        assert looked.wait(10)
+        assert looked.wait(60)
         return np.zeros(3) + x
 
     thread = threading.Thread(target=other)
@@ -404,7 +407,7 @@ def test_traces_in_several_threads():
     results = []
 
     def f(x):
-        wait.wait(10)
+        wait.wait(60)
         return fill(zeros(3), x[0]) * TABLE[np.argmax(x), 1]
 
     def work():
@@ -412,7 +415,7 @@ def test_traces_in_several_threads():
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     [t.start() for t in threads]
-    wait.wait(10)
+    wait.wait(60)
     [t.join() for t in threads]
     assert len(results) == 3 and all(np.array_equal(r, fill(np.zeros(3), X[0]) * TABLE[2, 1]) for r in results)
     assert type(zeros(3)) is np.ndarray and type(TABLE) is np.ndarray and type(np) is type(math)
@@ -425,11 +428,11 @@ def test_traces_in_several_threads():
 def test_a_refusal_that_is_swallowed(caught):
     def f(x):
         try:
-            return np.sum(x) * float(x[0])
+            return np.sum(x) * int(x[0])
         except caught:
             return np.sum(x)
 
-    with pytest.raises(ConcreteValueError, match=r"float\(\) needs the value"):
+    with pytest.raises(ConcreteValueError, match=r"int\(\) needs the value"):
         sg.grad(f)(X)
 
 

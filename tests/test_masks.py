@@ -412,6 +412,17 @@ def test_where_one_side_is_left_out_nothing_flows():
             assert np.array_equal(sg.grad(f, optimize=optimize)(x, t), [0.25, -0.25, 0, 0])
 
 
+@pytest.mark.parametrize("optimize", [0, 2])
+def test_a_condition_within_its_opposite(optimize):
+    def f(x):
+        above = x > 1
+        inner = np.where(above, np.sin(x), np.cos(x))
+        return np.sum(np.where(above, np.exp(x), 1 - inner))
+
+    x = np.array([0.5, 1.5])
+    np.testing.assert_allclose(sg.grad(f, optimize=optimize)(x), np.where(x > 1, np.exp(x), np.sin(x)))
+
+
 def test_hundreds_of_conditions():
     edges = np.linspace(-2, 2, 300)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from html import unescape
 
 import numpy as np
@@ -28,7 +30,7 @@ def text(html):
 def test_a_program_shows_its_source_in_colours(optimize):
     compiled = LOSS.compile(*SPECS, optimize=optimize)
     html = compiled._repr_html_()
-    assert text(html) == compiled.source
+    assert text(html).startswith(compiled.source.before_runtime)
     assert len(re.findall("<span", html)) == len(re.findall("</span", html)) > 5
     assert re.search(r"<span[^>]*keyword[^>]*>def</span> loss_value_and_grad", html)
 
@@ -70,3 +72,87 @@ def test_what_is_no_formula_has_none():
     for _ in range(100):
         x = x * np.sin(x)  # written out, it has 2**100 terms
     assert x._repr_latex_() is None
+
+
+# ---- tables
+
+
+def rows(html):
+    """The cells of a table, as text."""
+    found = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    return [[text(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)] for row in found]
+
+
+ARGUMENTS = np.ones(3), np.ones((10, 3)), np.ones(10)
+
+
+def test_a_comparison_is_a_table_with_its_verdict():
+    found = sg.compare_grads(loss, ARGUMENTS, order=1)
+    table = rows(found._repr_html_())
+    assert table[0][:3] == ["argument", "order", "modes"]
+    assert [row[0] for row in table[1:]] == [row.argument for row in found.rows]
+    assert {row[3] for row in table[1:]} == {"right"}
+    assert "loss: all agree with finite differences" in found._repr_html_()
+
+
+def test_a_profile_is_a_table_of_the_lines_that_ran():
+    profile = LOSS.profile(*ARGUMENTS, optimize=1)
+    table = rows(profile._repr_html_())
+    ran = [line for line in profile.lines if line.calls]
+    assert [row[4] for row in table[1 : 1 + len(ran)]] == [line.text for line in ran]
+    assert len(table) == 2 + len(ran) + len(profile.by_where)
+
+
+def test_a_report_is_a_table_a_section():
+    report = LOSS.explain(*SPECS)
+    html = report._repr_html_()
+    assert html.count("<details") == html.count("</details>") == 4 and html.count("<details open>") == 1
+    found = [row[0] for row in rows(html)]
+    assert {line.where for line in report.lines} <= set(found)
+    assert {stage.name for stage in report.stages} <= set(found) and {x.rule for x in report.rewrites} <= set(found)
+
+
+def test_a_difference_is_a_table_of_statements():
+    found = sg.diff(LOSS.compile(*SPECS, optimize=1), LOSS.compile(*SPECS))
+    table = rows(found._repr_html_())
+    assert [row[2:] for row in table[1 : 1 + len(found.changes)]] == [[x.before, x.after] for x in found.changes]
+    assert "The programs are the same." in sg.diff(LOSS.trace(*SPECS), LOSS.trace(*SPECS))._repr_html_()
+
+
+def test_tables_hold_no_markup_of_the_user():
+    name = "<script>"
+    f = sg.grad(lambda p: np.sum(np.exp(p[name])))
+    for shown in (f.explain({name: "float64[3]"}), f.profile({name: np.ones(3)}), f.compile({name: "float64[3]"})):
+        assert name not in shown._repr_html_()
+
+
+# ---- cells and tracebacks
+
+SESSION = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance(colors="NoColor")
+for cell in (
+    "import numpy as np, symgrad as sg",
+    "def f(x):\\n    y = np.sin(x)\\n    return y @ y",
+    "print(sg.compile(f).source('float64[n]', optimize=1))",
+    "sg.compile(f)(np.ones((2, 3)))",
+    "sg.compile(f).source('float64[n]')",
+):
+    shell.run_cell(cell, store_history=True)
+"""
+
+
+def test_a_notebook_sees_its_cells_and_no_frame_of_symgrad():
+    pytest.importorskip("IPython")
+    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, check=True)
+    out = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+    assert '"""f (cell 2, line 1), compiled.' in out and "# cell 2, line 3  return y @ y" in out
+    assert "at cell 2, line 3: return y @ y" in out
+    shown = out[out.index("Traceback (most recent call last)") :]
+    assert re.findall(r"(?:File|Cell) (\S+), line (\d+)", shown) == [("In[4]", "1"), ("In[2]", "3")]
+    assert "# + " not in out.partition("Traceback")[0]
+
+
+def test_outside_of_notebooks_places_are_files():
+    program = sg.trace(loss, *SPECS)
+    assert f"test_notebook.py:{loss.__code__.co_firstlineno + 1}" in str(program)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
 import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -141,10 +143,11 @@ def test_a_signal_that_calls_a_program(threads):
 
     def handler(number, frame):
         found.extend(runtime._blas_on_one_thread(threads))
+        signal.setitimer(signal.ITIMER_REAL, 3e-4)  # one signal after the other, however slow the machine is
 
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 1e-3, 3e-4)
+        signal.setitimer(signal.ITIMER_REAL, 1e-3)
         while len(found) < 100:
             calls.extend(runtime._blas_on_one_thread(threads))
     finally:
@@ -176,6 +179,7 @@ def test_an_interrupt_at_any_time(threads):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX says so, where another test has imported it
 def test_a_process_that_is_forked_meanwhile(threads):
     inside, leave = threading.Event(), threading.Event()
 
@@ -194,6 +198,34 @@ def test_a_process_that_is_forked_meanwhile(threads):
         assert set(threads()) == {1}
         leave.set()
         stays.result()
+
+
+# ---- without threadpoolctl
+
+WITHOUT = """
+import sys, threading
+sys.modules["threadpoolctl"] = None  # importing it fails
+import numpy as np
+import saved
+saved._rows_of_block = lambda n, nbytes, least, most: 2
+x, w = np.load("x.npy"), np.eye(4)
+value, (d_x, d_w) = saved.loss_value_and_grad(x, w)
+print(repr(value), d_x.tobytes() == np.load("d_x.npy").tobytes(), threading.active_count())
+"""
+
+
+def test_a_saved_module_runs_on_one_thread(tiny_blocks, tmp_path):
+    """The parts and their order are those of several threads, and so is the value."""
+    x, w = np.random.default_rng(0).integers(-3, 4, size=(50, 4)) / 8, np.eye(4)
+    program = sg.value_and_grad(loss, (0, 1)).compile("float64[n, 4]", w)
+    assert "within=_blas_on_one_thread" in program.source
+    text = program.save(tmp_path / "saved.py").read_text()
+    assert "Needs NumPy, and uses threadpoolctl where it is installed.\n" in text
+    value, (d_x, _) = program(x, w)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "d_x.npy", d_x)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{value!r} True 1\n", "")
 
 
 # ---- products of vectors outside of loops

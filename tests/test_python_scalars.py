@@ -1,5 +1,7 @@
 """Programs of Python numbers: what Python itself does with them must not reach the results."""
 
+import linecache
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,33 @@ def test_a_users_function_is_not_that_of_math_of_its_name(level):
         del TABLE[log]
     assert value == pytest.approx(9.0)
     assert slope == pytest.approx(3 / (8 * np.log(2.0)))
+
+
+@LEVELS
+def test_a_constant_condition_gives_the_other_side_no_gradient(level):
+    for condition in (True, np.True_, np.bool_(1), 1, 2.0):
+        f = lambda a, b, c=condition: np.where(c, a, b) * 1.0
+        assert sg.grad(f, (0, 1), optimize=level)(3.0, 2.0) == (1.0, 0.0)
+        g = lambda a, b, c=condition: np.where(np.logical_not(c), a, b) * np.where(~np.bool_(c), a, 2.0)
+        assert sg.grad(g, (0, 1), optimize=level)(3.0, 2.0) == (0.0, 2.0)
+
+
+COUNTERS = [
+    "~i", "-~i", "~-i", "~(i % 3)", "i ^ 3", "i & 6", "i | 1", "i << 2", "i >> 1", "i % 3", "i // 3", "-i // 4",
+    "-i % 5", "~(i & 1)", "~m", "~(m + i)", "i ^ ~m", "(i > 4) * 3", "~(i << 1) & 7", "not i", "(not i) + 1",
+    "~np.int64(i)", "k ^ i", "~k + i", "(k << 1) % (i + 2)",
+]  # fmt: skip
+
+
+@LEVELS
+@pytest.mark.parametrize("counted", COUNTERS)
+def test_integers_in_loops(level, counted):
+    """Of an integer ``~`` is no ``not``, also where a loop over floats is written in Python."""
+    names = {"np": np}
+    text = f"def f(x, m, k):\n    s = x * 0\n    for i in range(20):\n        s = s - x * ({counted})\n    return s\n"
+    linecache.cache[f"<{counted}>"] = (len(text), None, text.splitlines(True), f"<{counted}>")
+    exec(compile(text, f"<{counted}>", "exec"), names)
+    f, args = names["f"], (1.5, 3, np.int64(2))
+    slope = (f(2.5, *args[1:]) - f(0.5, *args[1:])) / 2
+    np.testing.assert_allclose(sg.compile(f, optimize=level)(*args), f(*args), rtol=1e-13)
+    np.testing.assert_allclose(sg.grad(f, optimize=level)(*args), slope, rtol=1e-13)

@@ -122,6 +122,29 @@ def test_a_wrong_edit_is_told_with_its_line_and_kept(project):
     assert "-y" in path.read_text()
 
 
+def test_a_threshold_that_was_moved_is_told(project):
+    edit(
+        project / "model.py",
+        "    return np.mean(",
+        "    margin = np.where(margin > 30.0, 2 * margin - 30.0, margin)\n    return np.mean(",
+    )
+    good(run("sync"))
+    path = project / "loss_grad.py"
+    path.write_text(path.read_text().replace("> 30.0", "> 31.5"))
+    code, out, _ = run("sync", "--check")
+    assert code == 1 and out.startswith("loss_grad.py: wrong, line ")
+
+
+def test_a_gradient_of_rounding_is_no_difference(project):
+    """The sum of a softmax is 1: the gradient by what makes it is what rounding leaves of a zero."""
+    (project / "model.py").write_text(
+        "import numpy as np\n\n\ndef loss(w, X, y):\n"
+        "    p = np.exp(X @ w) / np.sum(np.exp(X @ w))\n    return (np.sum(p) - 1.0) ** 2 * np.mean(y * y)\n"
+    )
+    good(run("sync"))
+    assert good(run("sync", "--check")) == "loss_grad.py: current, verified\n"
+
+
 def test_an_edit_and_a_change_of_the_model_are_both_told(project):
     good(run("sync"))
     edit(project / "loss_grad.py", "margin = y * (X @ w)  # float64[n]", "margin = (X @ w) * y  # swapped by hand")
@@ -265,6 +288,11 @@ def test_without_a_project_the_message_shows_a_table(tmp_path, monkeypatch):
     as_a_new_process(monkeypatch, tmp_path)
     code, _, err = run("sync")
     assert code == 2 and "[[tool.symgrad.gradients]]" in err
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    code, _, err = run("sync", "--project", tmp_path / "gone")
+    assert code == 2 and "there is no folder" in err and "gone" in err and "table" not in err
 
 
 # ---- the example

@@ -1,5 +1,6 @@
 """Tracing: programs, names, places, specs, trees."""
 
+import pickle
 import re
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_the_program_is_what_the_value_was_when_it_was_returned():
 
 def test_constants_are_taken_as_they_are():
     c = np.ones(3)
-    f = sg.compile(lambda x: x * c)
+    f = sg.compile(lambda x: x * c).compile(X)
     np.testing.assert_array_equal(f(X), X)
     c[:] = 5
     np.testing.assert_array_equal(f(X), X)
@@ -187,3 +188,13 @@ def test_tree_map_needs_trees_of_one_structure():
 def test_render():
     assert tree.render(tree.flatten(({"a": 1}, [2, None]))[1]) == "({'a': *}, [*, *])"
     assert tree.render(tree.flatten(1)[1]) == "*"
+
+
+def test_the_graph_of_a_trace_is_one_to_build_on():
+    program = sg.trace(lambda x: x * 2, "float64[n]")
+    assert isinstance(program.graph, sg.Graph) and isinstance(sg.grad(np.sin).graph(0.0), sg.Graph)
+    z = program.graph.input("z", "float64[n]")
+    f = sg.function([program.inputs["x"], z], program.outputs * z)
+    assert f(np.ones(2), np.full(2, 3.0)).tolist() == [6.0, 6.0]
+    again = pickle.loads(pickle.dumps(sg.grad(np.sin).compile(0.0)))
+    assert isinstance(again.program.graph, sg.Graph)

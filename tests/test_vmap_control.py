@@ -550,7 +550,7 @@ def test_of_loops_and_branches_of_python(name, level):
 
 
 def lines_of(f, *specs):
-    source = sg.vmap(f).source(*specs, optimize=1).split("\n\n\n")[1]
+    source = sg.vmap(f).source(*specs, optimize=1).program
     return [line.split("  #")[0].strip() for line in source.splitlines() if not line.lstrip().startswith("#")]
 
 

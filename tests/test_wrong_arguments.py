@@ -1,5 +1,6 @@
 """Plainly wrong arguments to every function of the operator table: an error of symgrad's that says what to write."""
 
+import math
 import warnings
 from contextlib import suppress
 
@@ -88,7 +89,8 @@ def wrong_errors(function):
 def functions():
     load()
     table = [f for f in TABLE if not (getattr(f, "__module__", None) or "").startswith("test_")]  # of other tests
-    return list(dict.fromkeys([*table, *CREATE]))
+    of_items = (math.fsum, math.prod, math.dist)  # their errors are those of what takes the items
+    return [f for f in dict.fromkeys([*table, *CREATE]) if f not in of_items and f.__name__ != "__call__"]
 
 
 def test_every_function_of_the_table():

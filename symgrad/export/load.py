@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError
+from symgrad.export.source_text import SourceText
 
 
 class SelfTest(NamedTuple):
@@ -44,7 +45,7 @@ class Saved:
     Attributes
     ----------
     path : Path
-    source : str
+    source : SourceText
         The text of the file.
     manifest : dict
         What the file says of itself: ``manifest["model"]``, ``manifest["arguments"]`` and so on.
@@ -63,12 +64,13 @@ class Saved:
     """
 
     def __init__(self, path: Path, source: str, manifest: dict[str, Any], module: ModuleType) -> None:
-        self.path, self.source, self.manifest, self._module = path, source, manifest, module
+        self.path, self.manifest, self._module = path, manifest, module
         name = manifest["function"]
         function = getattr(module, name, None)
         if not callable(function):
             fact = f"{path.name!r} has no function {name!r}, of which its manifest speaks"
             raise ArgumentError(fact, "Give the function this name, or save the module again.")
+        self.source = SourceText(source, name)
         self.function: Callable[..., Any] = function
         self.signature: str = manifest["signature"]
 

@@ -108,9 +108,26 @@ def some_sizes(
 
 def counts(program: Program, sizes: SizesAt) -> list[int]:
     """How many numbers each value has that one evaluation computes."""
-    nodes = needed(program.graph.outputs, ())
-    sizes = {**dict.fromkeys(own_sizes(with_nested(nodes)), MANY_TURNS), **sizes}
+    nodes, sizes = _estimated(program, sizes)
     return [number for node in nodes for number in _counts(node, sizes)]
+
+
+def operations(program: Program, sizes: SizesAt) -> int:
+    """How many operations one evaluation takes, those of each iteration counted."""
+    nodes, sizes = _estimated(program, sizes)
+    return _operations(nodes, sizes)
+
+
+def _operations(nodes: Sequence[Node], sizes: SizesAt) -> int:
+    inside = lambda node: sum(_operations(region.nodes, sizes) for region in regions_of(node))
+    turns = lambda node: at_sizes(most_turns(node), sizes) if node.op is SCAN else 1
+    return sum(1 + turns(node) * inside(node) for node in nodes)
+
+
+def _estimated(program: Program, sizes: SizesAt) -> tuple[list[Node], SizesAt]:
+    """What is evaluated, and sizes with an estimate of those that only running tells."""
+    nodes = needed(program.graph.outputs, ())
+    return nodes, {**dict.fromkeys(own_sizes(with_nested(nodes)), MANY_TURNS), **sizes}
 
 
 def _counts(node: Node, sizes: SizesAt) -> Iterator[int]:

@@ -23,6 +23,7 @@ from symgrad.core.sizes import Dim, Size
 from symgrad.core.text import is_name
 from symgrad.errors import ArgumentError, SymgradError
 from symgrad.frontend.arguments import Arguments, Leaf
+from symgrad.frontend.graphs import Graph as TracedGraph
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.interchange.cursor import Cursor
@@ -48,10 +49,10 @@ def program_at(at: Cursor) -> Program:
     ))  # fmt: skip
     sizes, symbols = _sizes(fields["sizes"])
     files = _Files(fields["files"])
-    graph = Graph()
+    graph = TracedGraph()
     reader = Reader(symbols)
     files.belong_to(graph)
-    graphs = [graph]
+    graphs: list[Graph] = [graph]
     _add_nodes(graph, fields["nodes"], reader, files, graphs)
     _add_names(graph, fields["names"], graphs)
     parameters = _parameters(fields["parameters"])

@@ -77,6 +77,11 @@ class Difference:
             return f"The programs are the same: {self.same} operations."
         return "\n".join(_rendered(self))
 
+    def _repr_html_(self) -> str:
+        from symgrad.show.tables import difference_view
+
+        return difference_view(self)
+
     def __repr__(self) -> str:
         return f"<Difference: {len(self.changes)} statements>"
 

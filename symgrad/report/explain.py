@@ -188,6 +188,11 @@ class Report:
     def __str__(self) -> str:
         return rendered(self)
 
+    def _repr_html_(self) -> str:
+        from symgrad.show.tables import report_view
+
+        return report_view(self)
+
     def __repr__(self) -> str:
         return f"<Report of {self.program}>"
 

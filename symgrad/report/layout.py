@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from symgrad.report.profile import Profile, TimedLine
 
 WIDTH = 100
-ABOUT = WIDTH - 42  # what a stage does, between its name and its figures
+ABOUT = WIDTH - 44  # what a stage does, between its name and its figures
 EFFECTS = {
     "nan": 'can change a NaN or an infinity; numerics="ieee" leaves them out',
     "digits": "can change the last digits",
@@ -24,7 +24,7 @@ EFFECTS = {
 
 def rendered(report: Report) -> str:
     """All sections."""
-    sections = [_top(report), _stages(report), _rewrites(report), _lines(report), _loops(report)]
+    sections = [_top(report), _stages(report), _rewrites(report), _lines(report), loops_text(report)]
     return "\n\n".join("\n".join(map(visible, lines)) for lines in sections)
 
 
@@ -43,13 +43,13 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 
 def _stages(report: Report) -> Iterator[str]:
-    yield f"{'STAGES':<{22 + ABOUT}}{'nodes':>10}{'ms':>10}"
-    yield f"  {'trace':<20}{'The graph as traced, with rewrites before differentiation':<{ABOUT}}{report.traced:>10}"
+    yield f"{'STAGES':<{24 + ABOUT}}{'nodes':>10}{'ms':>10}"
+    yield f"  {'trace':<22}{'The graph as traced, rewritten before differentiation':<{ABOUT}}{report.traced:>10}"
     for stage in report.stages:
         size = f"{stage.nodes}" if stage.nodes else f"{stage.lines} lines" if stage.lines else ""
         about, *more = textwrap.wrap(stage.about, ABOUT) or [""]
-        yield f"  {stage.name:<20}{about:<{ABOUT}}{size:>10}{stage.milliseconds:>10.2f}"
-        yield from (f"{'':22}{text}" for text in more)
+        yield f"  {stage.name:<22}{about:<{ABOUT}}{size:>10}{stage.milliseconds:>10.2f}"
+        yield from (f"{'':24}{text}" for text in more)
 
 
 # ---- rewrites
@@ -111,7 +111,7 @@ def _row(line: LineCost) -> tuple[str, ...]:
 # ---- loops
 
 
-def _loops(report: Report) -> Iterator[str]:
+def loops_text(report: Report) -> Iterator[str]:
     yield f"LOOPS OVER BLOCKS OF ROWS: {len(report.loops) or 'none'}"
     for i, loop in enumerate(report.loops, start=1):
         yield from _loop(i, loop, report.options["threads"])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from symgrad.core.graph import INPUT, Node
 from symgrad.core.text import plain
 from symgrad.report.layout import rendered_profile
 from symgrad.targets.numpy.module import Source
@@ -15,7 +16,7 @@ from symgrad.targets.numpy.module import Source
 SHORTEST = 2e-3  # seconds that are timed at once: as many calls
 LONGEST = 1.0  # seconds that all rounds may take, if they are more than the fewest
 FEWEST, MOST = 5, 50  # rounds, of which the fastest counts
-TICK = "<tick>"  # no name that a program could have
+TICK, ENTER, LEAVE = "<tick>", "<enter>", "<leave>"  # no names that a program could have
 
 
 class TimedLine(NamedTuple):
@@ -85,6 +86,11 @@ class Profile:
     def __str__(self) -> str:
         return rendered_profile(self)
 
+    def _repr_html_(self) -> str:
+        from symgrad.show.tables import profile_view
+
+        return profile_view(self)
+
     def __repr__(self) -> str:
         return f"<Profile of {self.function}: {self.seconds:.3g} s>"
 
@@ -95,8 +101,8 @@ class Profile:
 
 def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Profile:
     """The profile of a module whose loops run on one thread, called with these arguments."""
-    timers = Timers(source.own.count("\n") + 2)
-    plain, timed = _function(source, ast.parse(source.own)), _function(source, instrumented(source.own), timers.tick)
+    timers = Timers(source.own.count("\n") + 2, perf_counter)
+    plain, timed = _function(source, ast.parse(source.own)), _function(source, instrumented(source.own), timers.names)
     plain(*args, **kwargs)  # for what it makes at its first call
     start = perf_counter()
     timed(*args, **kwargs)
@@ -120,8 +126,8 @@ def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Pro
     return Profile(source.function, whole / calls, sum(counts) / calls * tick, lines)
 
 
-def _function(source: Source, tree: ast.Module, tick: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    namespace = {**source.namespace, TICK: tick}
+def _function(source: Source, tree: ast.Module, timers: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    namespace = {**source.namespace, **(timers or {})}
     exec(compile(tree, f"<symgrad {source.function}, timed>", "exec"), namespace)
     function: Callable[..., Any] = namespace[source.function]
     return function
@@ -129,11 +135,20 @@ def _function(source: Source, tree: ast.Module, tick: Callable[..., Any] | None 
 
 def _lines(source: Source, seconds: Sequence[float], calls: Sequence[float]) -> list[TimedLine]:
     """The lines of the functions in a module; before them stand imports and constants."""
-    wheres, total = {i: node.where.in_words for i, node in source.origins.items()}, sum(seconds) or 1.0
+    wheres, total = _wheres(source.origins), sum(seconds) or 1.0
     return [
         TimedLine(i, str(source.lines[i - 1]), seconds[i], seconds[i] / total, calls[i], wheres.get(i, ""))
         for i in range(source.first, len(source.lines) + 1)
     ]
+
+
+def _wheres(origins: Mapping[int, Node]) -> dict[int, str]:
+    """The user's line of each line; of one that reads an argument, the line that it is read for, not the ``def``."""
+    found, following = {}, ""
+    for i, node in sorted(origins.items(), reverse=True):
+        following = following if node.op is INPUT else node.where.in_words
+        found[i] = following
+    return found
 
 
 # ---- timers
@@ -143,30 +158,49 @@ class Timers:
     """Seconds by line: what passes between two ticks belongs to the line of the second one.
 
     So a line that calls a function of the module counts what it does itself, and the lines of that function the rest.
+    What passes before that function begins belongs to the line that calls it.
     """
 
-    def __init__(self, lines: int, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, lines: int, clock: Callable[[], float]) -> None:
         self.seconds, self.calls = [0.0] * lines, [0] * lines
         self._clock, self._last = clock, 0.0
+        self._before: list[float] = []  # what passed before the functions that run now, the innermost last
+        self._owed = 0.0  # what passed before a function that is done
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What an instrumented module calls, by name."""
+        return {TICK: self.tick, ENTER: self.enter, LEAVE: self.leave}
 
     def clear(self) -> None:
         n = len(self.calls)
         self.seconds[:], self.calls[:] = [0.0] * n, [0] * n
 
     def start(self) -> None:
-        self._last = self._clock()
+        self._before.clear()
+        self._owed, self._last = 0.0, self._clock()
 
     def tick(self, line: int, value: Any = None) -> Any:
         """A line has run, and gave this value."""
-        self.seconds[line] += self._clock() - self._last
+        self.seconds[line] += self._clock() - self._last + self._owed
         self.calls[line] += 1
-        self._last = self._clock()
+        self._owed, self._last = 0.0, self._clock()
+        return value
+
+    def enter(self) -> None:
+        """A function of the module begins."""
+        self._before.append(self._clock() - self._last + self._owed)
+        self._owed, self._last = 0.0, self._clock()
+
+    def leave(self, value: Any = None) -> Any:
+        """It ends, and gives this value."""
+        self._owed, self._last = self._before.pop(), self._clock()
         return value
 
 
 def seconds_of_a_tick() -> float:
     """What a tick itself adds to the time of its line."""
-    timers, best = Timers(1), float("inf")
+    timers, best = Timers(1, perf_counter), float("inf")
     for _ in range(20):
         timers.clear()
         timers.start()
@@ -181,8 +215,15 @@ def instrumented(text: str) -> ast.Module:
     tree = ast.parse(text)
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            _instrument(node)
+            _instrument_function(node)
     return ast.fix_missing_locations(tree)
+
+
+def _instrument_function(node: ast.FunctionDef) -> None:
+    """Put ticks into a function, and say when it begins and ends."""
+    timed = [x for statement in node.body for x in _with_tick(statement)]
+    end = [] if isinstance(timed[-1], ast.Return) else [ast.Expr(_call(LEAVE))]
+    node.body = [ast.Expr(_call(ENTER)), *timed, *end]
 
 
 def _instrument(node: ast.AST) -> None:
@@ -200,11 +241,18 @@ def _with_tick(statement: ast.stmt) -> list[ast.stmt]:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):  # a docstring
         return [statement]
     if isinstance(statement, ast.Return) and statement.value is not None:
-        statement.value = _tick(statement.lineno, statement.value)
+        statement.value = _call(LEAVE, _tick(statement.lineno, statement.value))
         return [statement]
+    if isinstance(statement, ast.FunctionDef):
+        _instrument_function(statement)
+        return [statement, ast.Expr(_tick(statement.lineno))]
     _instrument(statement)
     return [statement, ast.Expr(_tick(statement.lineno))]
 
 
 def _tick(line: int, *value: ast.expr) -> ast.Call:
-    return ast.Call(ast.Name(TICK, ast.Load()), [ast.Constant(line), *value], [])
+    return _call(TICK, ast.Constant(line), *value)
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from symgrad.compiler.compiled import Compiled
 from symgrad.core.graph import Graph, Node, reached
 from symgrad.errors import SymgradError
+from symgrad.export.source_text import SourceText
 from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.show.algebra import to_sympy
@@ -16,18 +16,28 @@ from symgrad.show.svg import svg
 MOST_BOXES = 60  # of a picture that is read at one glance; a larger graph is listed
 MOST_TERMS = 200  # of a formula
 FRAME = "max-height: 40em; overflow: auto; line-height: 1.35"
+FONT = "font-family: var(--jp-code-font-family, monospace)"  # said here, since a page that nbconvert writes says none
 
 
-def source_view(compiled: Compiled) -> str:
-    """The source of a program, in colours."""
-    return f'<pre style="{FRAME}">{highlighted(compiled.source)}</pre>'
+def source_view(source: SourceText) -> str:
+    """The source of a program in colours, with its runtime folded."""
+    shown = preformatted(highlighted(source.before_runtime))
+    if not source.runtime:
+        return shown
+    runtime = preformatted(highlighted(source.runtime))
+    return f'{shown}<details><summary style="{FONT}">{source.runtime_note}</summary>{runtime}</details>'
+
+
+def preformatted(html: str) -> str:
+    """Lines in a font of fixed width."""
+    return f'<pre style="{FRAME}; {FONT}">{html}</pre>'
 
 
 def graph_view(x: Program | Graph) -> str:
     """The graph as a picture, or a line a node where it is large."""
     drawn = draw(x).picture
     if len(drawn.boxes) > MOST_BOXES:
-        return f'<pre style="{FRAME}">{markup_lines(str(x))}</pre>'
+        return preformatted(markup_lines(str(x)))
     return f'<div style="{FRAME}">{svg(drawn)}</div>'
 
 
