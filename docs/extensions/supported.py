@@ -15,7 +15,8 @@ from symgrad.ops.scipy import load
 
 MODULES = """
     numpy numpy.linalg numpy.fft numpy.lib.stride_tricks
-    scipy.special scipy.linalg scipy.stats scipy.signal scipy.interpolate scipy.sparse
+    math scipy.special scipy.linalg scipy.stats scipy.signal scipy.interpolate scipy.sparse scipy.spatial.distance
+    scipy.ndimage scipy.integrate scipy.spatial.transform
 """.split()
 
 
