@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.frontend.conversion import mutable, twice
+from symgrad.frontend.conversion import contents, twice
 from symgrad.frontend.conversion.liveness import Liveness
 from symgrad.frontend.conversion.twice import Alike, Differing
 
@@ -301,7 +301,7 @@ def test_text_of_traced_values_may_be_shown(capsys):
 
 def test_two_traces_find_what_the_state_does_not_show(monkeypatch):
     """Without the kinds of mutable objects, the comparison of two traces still finds each change."""
-    monkeypatch.setattr(mutable.Contents, "_look", lambda *_: None)
+    monkeypatch.setattr(contents.Contents, "_look", lambda *_: None)
     found = 0
     for before, body in SHARED.values():
         source = f"{before}\ndef f(x):\n    y = x\n    for k in range(20):\n        {body}\n    return y\n"

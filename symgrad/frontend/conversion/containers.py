@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from symgrad.core.graph import Graph
 from symgrad.core.provenance import Where, here
 from symgrad.errors import UnsupportedError
+from symgrad.frontend.conversion.contents import Contents
 from symgrad.frontend.conversion.jumps import called_by
-from symgrad.frontend.conversion.mutable import Contents, Place
+from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.state import Run
 
 

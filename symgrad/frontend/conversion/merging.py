@@ -16,8 +16,9 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch
+from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
-from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Entry, Place, is_same, is_same_form, kind_of
+from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
 from symgrad.frontend.conversion.sharing import relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift

@@ -15,7 +15,8 @@ from symgrad.core.provenance import here, user_frame
 from symgrad.errors import UnsupportedError, refused
 from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
-from symgrad.frontend.conversion.mutable import CONSTRUCT, UNDEFINED, Contents, Entry, Hidden, Place, path
+from symgrad.frontend.conversion.contents import CONSTRUCT, Contents, Entry, Hidden
+from symgrad.frontend.conversion.mutable import UNDEFINED, Place, path
 from symgrad.ops.control import PLACE
 from symgrad.ops.operands import is_traced
 
