@@ -170,7 +170,7 @@ class Contents:
                         f"a loop or a branch can reach more than {MOST:,} lists, dicts and objects from {name}",
                         "Pass what it needs as arguments.",
                     )
-            waiting += [(name, y) for y in (kind.parts if kind is not None else _parts)(x) if type(y) not in _ATOMS]
+            waiting += [(name, y) for y in (kind.parts if kind is not None else parts)(x) if type(y) not in _ATOMS]
 
     def _inside(self, entry: Entry, strict: bool) -> Iterator[tuple[str, Any]]:
         keys, values = entry.state
@@ -227,7 +227,7 @@ def _name_in(entry: Entry, x: Any) -> str:
     return next(str(key) for key, y in zip(entry.state.keys or (), entry.state.values, strict=True) if y is x)
 
 
-def _parts(x: Any) -> Sequence[Any]:
+def parts(x: Any) -> Sequence[Any]:
     """The objects in one that is not mutable itself."""
     if isinstance(x, (tuple, frozenset)):
         return tuple(x)

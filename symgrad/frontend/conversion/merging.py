@@ -15,7 +15,7 @@ from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
-from symgrad.frontend.conversion.containers import watch
+from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
@@ -58,7 +58,7 @@ class Merging:
     def __init__(self, graph: Graph, pred: Variable, since: int, run: Run) -> None:
         self._graph, self._pred, self._since, self._run = graph, pred, since, run
         self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
-        self._containers: list[tuple[Place, Any, Any, Any]] = []  # where they are, chosen, and what they are of
+        self._containers: list[tuple[Place, Any, tuple[Any, Any]]] = []  # where they are, chosen, and of which
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._results: list[Any] = []
@@ -91,7 +91,7 @@ class Merging:
         def chosen() -> Any:
             value = tree.unflatten(a.structure, [leaf() for leaf in leaves])
             if not a.is_leaf:
-                self._containers.append((place or Place(None, name, name), value, then.value, other.value))
+                self._containers.append((place or Place(None, name, name), value, (then.value, other.value)))
             return value
 
         return chosen
@@ -185,8 +185,7 @@ class Merging:
     def note_sharing(self) -> None:
         """Note what arrays and containers are other names of."""
         relate(self._arrays)
-        for place, *found in self._containers:
-            watch(self._graph, self._run, place, *found)
+        watch_chosen(self._graph, self._run, self._containers)
 
 
 class Either:

@@ -57,7 +57,7 @@ class Slot:
 
     def take(self, before: Held, like: Held) -> None:
         """Carry what it is before the loop, of the structure of `like`."""
-        self.before, self.structure = before, like.structure
+        self.before, self.after, self.structure = before, before, like.structure
         self.arrays: list[Any] = []
         self.outs: list[Out] = []
         self.results: list[Node] = []
@@ -79,7 +79,9 @@ class Slot:
         """The value that a turn begins with; `seeds` are the nodes in it."""
         self.seeds: list[Node] = []
         self.arrays = []
-        return tree.unflatten(self.structure, [self._stand_in(leaf) for leaf in self.leaves])
+        self._given = [self._stand_in(leaf) for leaf in self.leaves]
+        self.stand_in = tree.unflatten(self.structure, self._given)
+        return self.stand_in
 
     def _stand_in(self, leaf: Leaf) -> Any:
         if leaf.aval is None:
@@ -96,6 +98,7 @@ class Slot:
 
     def settle(self, after: Held) -> bool:
         """Compare with what the turn has made of it: whether that is of the same types, which it is given if not."""
+        self.after = after
         if any(type(x) is Perhaps for x in after.leaves):
             raise Unstable(self.name, shown(self.before), "None or an array, depending on traced values")
         if not self.before.bound and not self.carried and after.bound:
@@ -115,6 +118,17 @@ class Slot:
         if any(is_of_turn(y, self.at.name) for y in self.results):
             raise Unstable(self.name, "of one shape", "of another one in every turn")
         return all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
+
+    @property
+    def holds_containers(self) -> bool:
+        """Whether its values are lists or dicts, or have some in them."""
+        return any(tree.containers(x.value) for x in (self.before, self.after))
+
+    @property
+    def stand_in_has_changed(self) -> bool:
+        """Whether an iteration has put something else into a list or a dict that it began with."""
+        leaves, structure = tree.flatten(self.stand_in)
+        return structure != self.structure or any(x is not y for x, y in zip(leaves, self._given, strict=True))
 
     @property
     def shares(self) -> list[CarriedArray]:
