@@ -26,7 +26,10 @@ FORMS = {  # of NumPy: functions of SciPy are the same with floats, and hyp1f1 c
     if isinstance(op, Op) and op.scalar is not None and not op.package
 }
 LOGIC = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "where")
-NOT_ON_FLOATS = ("left_shift", "right_shift", "astype", "alias", "stop_gradient", "barrier", "positive", "number")
+NOT_ON_FLOATS = (
+    "left_shift", "right_shift", "astype", "alias", "stop_gradient", "barrier", "positive", "number", "integer",
+    "either",
+)  # fmt: skip
 TOTAL = (
     "add", "subtract", "multiply", "negative", "square", "absolute", "fabs", "sign", "heaviside", "copysign", "arctan",
     "arctan2", "tanh", "maximum", "minimum", "clip", "less", "less_equal", "greater", "greater_equal", "equal",

@@ -33,6 +33,7 @@ from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import ARRAYS, as_input, no_operand
+from symgrad.ops.truths import is_pythons
 
 _ARRAY = np.ndarray  # bound once, as ARRAYS are
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
@@ -66,6 +67,8 @@ class Variable(Concrete, Operators):
     def __class__(self) -> type:  # what isinstance() finds: an array, a number of NumPy's or of Python's
         if self.writes_in_place:
             return _ARRAY
+        if self.dtype.kind == "b" and is_pythons(self):
+            return bool
         return _PYTHON[self.dtype.kind] if self.aval.weak and self.dtype.kind in _PYTHON else self.dtype.type
 
     @__class__.setter

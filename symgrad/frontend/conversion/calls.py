@@ -29,6 +29,7 @@ from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, s
 from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.python_math import as_python_float, as_python_int, is_integral
+from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 
 
 def called(function: Any) -> Any:
@@ -113,7 +114,7 @@ def _of_type(kind: Any) -> Any:
             return kind(*args, **kwargs)
         x = np.astype(as_input(args[0]), np.dtype(kind))
         x.as_array(False)
-        return x
+        return of_numpy(x) if is_truth(x) else x
 
     return cast
 
@@ -145,7 +146,7 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
 
 def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
     """A value without axes as a number of Python's if these are such, and else of NumPy's, unless one is an array."""
-    if all(x.aval.weak if is_traced(x) else type(x) in (int, float) for x in xs):
+    if all(map(is_pythons, xs)):
         return NUMBER(y)
     y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))
     return y
@@ -154,10 +155,13 @@ def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
 def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]], Any], items: Any, /) -> Any:
     """Whether any of items holds, or all: it asks one after the other, until it knows."""
     if is_traced(items) and items.ndim == 1:
-        return of_array(items)
+        return of_python(of_array(items))
     if is_traced(items):
         return plain(items)
-    iterator, neutral = iter(items), plain(())
+    return of_python(_asked_of(joined, iter(items), plain(())))
+
+
+def _asked_of(joined: Callable[[Any, Callable[[], Any]], Any], iterator: Iterator[Any], neutral: Any) -> Any:
 
     def rest(found: Any) -> Any:
         for item in iterator:

@@ -12,6 +12,7 @@ from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.state import check_length
 from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
+from symgrad.ops.truths import without_mark
 
 
 def namespace() -> dict[str, Any]:
@@ -54,4 +55,4 @@ def truth(value: Any) -> bool | Variable:
     known = value.known_value("for the truth of what was computed with it")
     if known is not None:
         return bool(known)
-    return value if value.dtype == bool else value != 0
+    return without_mark(value) if value.dtype == bool else value != 0

@@ -48,7 +48,7 @@ def filler(graph: Graph, aval: Aval) -> Node:
     if kind in "iu":
         value = np.iinfo(aval.dtype).min if kind == "i" else np.iinfo(aval.dtype).max
     if aval.weak:
-        return graph.constant({"f": float, "c": complex}.get(aval.dtype.kind, int)(value))
+        return graph.constant({"f": float, "c": complex, "b": bool}.get(aval.dtype.kind, int)(value))
     return lift(graph, np.full(aval.shape, value, aval.dtype, like=Variable(graph, graph.constant(0.0))))
 
 
