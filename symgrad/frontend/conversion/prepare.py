@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Collection, Sequence
 
 from symgrad.frontend.conversion.jumps import Unconvertible, assign
 from symgrad.frontend.conversion.scopes import COMPREHENSIONS, SCOPES, bound, walrus_targets, within
-from symgrad.frontend.conversion.templates import RUNTIME, expression
+from symgrad.frontend.conversion.templates import RUNTIME, copied, expression
 
 SUBJECT, TEST = ".subject", ".test"
 """Names of what a `match` looks at, and of tests whose parts bind names."""
@@ -134,7 +133,7 @@ class _Branches(ast.NodeTransformer):
         for i, case in enumerate(cases):
             body = case.body
             if case.guard is not None:
-                rest = copy.deepcopy([*cases[i + 1 :]])
+                rest = copied([*cases[i + 1 :]])
                 other: list[ast.stmt] = [self._plain(at, name, rest)] if rest else []
                 body = [ast.copy_location(ast.If(case.guard, body, other), body[0])]
             found.append(ast.match_case(case.pattern, None, body))
