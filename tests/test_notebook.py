@@ -62,6 +62,15 @@ def test_a_graph_shows_its_picture_a_large_one_its_page_and_a_huge_one_its_lines
     assert text(huge._repr_html_()) == str(huge)
 
 
+def test_lines_stand_in_a_font_of_fixed_width_and_are_not_broken():
+    """A page that nbconvert writes gives `pre` neither."""
+    long = sg.compile(lambda x: [np.sin(x + k) for k in range(60)]).trace("float64[]")
+    shown = (LOSS.compile(*SPECS), LOSS.compile(*SPECS).source, long, LOSS.explain(*SPECS))
+    styles = [style for x in shown for style in re.findall(r"<pre([^>]*)>", x._repr_html_())]
+    assert len(styles) >= 5
+    assert [style for style in styles if "monospace" not in style or not style.endswith('white-space: pre"')] == []
+
+
 def test_arithmetic_is_a_formula():
     x = sg.Graph().input("x", "float64[]")
     assert (np.sin(x) ** 2 / (1 + x))._repr_latex_() == r"$\displaystyle \frac{\sin^{2}{\left(x \right)}}{x + 1}$"

@@ -14,12 +14,13 @@ from symgrad.show.page import page
 from symgrad.show.subject import shown
 from symgrad.show.svg import svg
 
-MOST_BOXES = 60  # of a picture that is read at one glance; a larger graph is a page, to search and to open
+MOST_BOXES = 40  # of a picture that is read at one glance; a larger graph is a page, to search and to open
 MOST_ON_PAGE = 1000  # boxes; the page of a larger graph would make the notebook's file slow to open
 MOST_TERMS = 200  # of a formula
-FRAME = "max-height: 40em; overflow: auto; line-height: 1.35"
+FRAME = "max-height: 60em; overflow: auto; line-height: 1.35"
 EMBEDDED = "width: 100%; height: 42em; border: 1px solid #8a8f98; border-radius: 6px"
-FONT = "font-family: var(--jp-code-font-family, monospace)"  # said here, since a page that nbconvert writes says none
+FONT = "font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px)"
+"""Said here, since a page that nbconvert writes says none."""
 
 
 def source_view(source: SourceText) -> str:
@@ -32,8 +33,8 @@ def source_view(source: SourceText) -> str:
 
 
 def preformatted(html: str) -> str:
-    """Lines in a font of fixed width."""
-    return f'<pre style="{FRAME}; {FONT}">{html}</pre>'
+    """Lines in a font of fixed width, which are not broken."""
+    return f'<pre style="{FRAME}; {FONT}; white-space: pre">{html}</pre>'
 
 
 def graph_view(x: Program | Graph) -> str:

@@ -176,7 +176,7 @@ function listGroups() {
     const button = make("button", {class: "group", "aria-expanded": open, "data-group": g, title: group.line || group.name,
       onclick: () => toggleAt(g)},
       make("span", {"aria-hidden": "true"}, open ? "▾" : "▸"), swatch(group.shade),
-      make("span", {}, group.kind === "line" ? group.name.split(":").at(-1) : group.name), code(group.line),
+      make("span", {}, group.kind === "line" ? group.name.replace(/^.*(:|line )/, "") : group.name), code(group.line),
       make("small", {}, String(members[g].length)));
     const below = make("ul", open ? {} : {hidden: ""});
     lists.get(group.parent).append(make("li", {}, button, below));
