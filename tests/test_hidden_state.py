@@ -176,6 +176,10 @@ BRANCHES = {
     "sort": (
         "def f(x):\n y = [x, 1.0, -x]\n y.sort()\n y.sort(key=lambda t: t * t, reverse=True)\n return y[0] * 2 + y[2]"
     ),
+    "global in a handler": (
+        "T = 0.25\ndef f(x):\n global T\n T = 0.5\n try: [][1]\n except IndexError: T = 0.5 * T + x\n"
+        " if x > 0: T = T * x\n return T"
+    ),
     "method of the rest": "def f(x):\n y = [x, x * x]\n if x > 0: y[0], y[1] = y[1], y[0]\n return y[0] - 3 * y[1]",
 }
 
@@ -381,3 +385,42 @@ def test_an_inner_body_names_the_array_that_an_outer_one_protects():
     )
     with pytest.raises(sg.errors.UnsupportedError, match="writes into an array that exists before the program runs"):
         sg.compile(module_of(source).f)(1.5)
+
+
+# ---- what only one side evaluates
+
+
+class Dual:
+    def __init__(self, p):
+        self.p = p
+
+    def __bool__(self):
+        return bool(self.p > 0.2)
+
+
+def chosen_by_an_object(x):
+    dual, total = Dual(2 * x), 0.0
+    if dual:
+        total = total + x
+    for k in range(20):
+        if bool(dual) and x * k > 0.5:
+            total = total + 0.1 * x * k
+    return total + (x * x if not dual else np.sin(x)) + bool(x > 0.3)
+
+
+def bound_by_one_side(x):
+    h = x
+    a = (x if (h := -0.4 * h) > -0.2 else 0.3 * x) if x > 0.05 else (h := 2 * x) * 0.1
+    for _ in range(20):
+        b = (h := 0.9 * h) if x > 0.5 else (h := 1.1 * h) + x
+        a = a + b * h
+    return (y := a * h) + y if a > 0.1 else (y := a + 1) * y
+
+
+@pytest.mark.parametrize("f", [chosen_by_an_object, bound_by_one_side])
+@pytest.mark.parametrize("x", [0.02, 0.13, 0.77])
+def test_what_one_side_evaluates(f, x):
+    for level in (0, 1, 2):
+        with sg.options(optimize=level, check_first=False):
+            assert sg.compile(f)(x) == pytest.approx(f(x), rel=1e-12)
+            assert sg.grad(f)(x) == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6)

@@ -249,6 +249,7 @@ _INSTEAD: dict[Any, Any] = {
     itertools.chain: iteration.chained,
     **{f: iteration.tabulated(f) for f in (itertools.product, itertools.combinations, itertools.permutations)},
     builtins.type: _type,
+    builtins.bool: lambda x=False, /: of_python(truth(x)),
     builtins.float: _float,
     builtins.int: _int,
     **{kind: _of_type(kind) for kind in {np.dtype(code).type for code in "?bhilqBHILQefdgFDG"}},
