@@ -424,3 +424,38 @@ def test_what_one_side_evaluates(f, x):
         with sg.options(optimize=level, check_first=False):
             assert sg.compile(f)(x) == pytest.approx(f(x), rel=1e-12)
             assert sg.grad(f)(x) == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6)
+
+
+# ---- behind a trace
+
+
+class Recurrent:
+    def __init__(self):
+        self.state, self.log, self.seen = 0.0, [], {}
+
+    def __call__(self, x):
+        self.state = 0.5 * self.state + x
+        self.log.append(x)
+        self.seen[len(self.log)] = [x]
+        return self.state * x
+
+
+TOTAL = 0.0
+
+
+def test_traced_values_are_not_left_behind():
+    """What a function stores outside of itself is put back, where it is a traced value: another trace begins afresh."""
+    cell, notes, numbers = Recurrent(), [], []
+
+    def f(x):
+        global TOTAL
+        TOTAL = TOTAL + x
+        notes.append((x, 1.0))
+        numbers.append(len(numbers))
+        return cell(x) * TOTAL
+
+    assert sg.compile(f)(2.0) == 8
+    assert sg.grad(f)(2.0) == 12
+    assert sg.grad(sg.grad(f))(2.0) == 12
+    assert (cell.state, cell.log, cell.seen, notes, TOTAL) == (0.0, [], {}, [], 0.0)
+    assert numbers[:2] == [0, 1]

@@ -169,6 +169,7 @@ def trace(
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
     effects = Effects(function, (x for x in variables if not isinstance(x, Variable)))
     outputs = _run_contained(graph, function, bound, effects)
+    effects.forget_traced()
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
