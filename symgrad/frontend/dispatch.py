@@ -111,14 +111,16 @@ def _values(x: Any, refusal: Refusal, given: list[tuple[Any, np.ndarray]]) -> An
 
 
 def _laid_out(value: np.ndarray, x: Any) -> np.ndarray:
-    """An array as `x` lies in memory: in C's order, in Fortran's, or with gaps."""
-    if x.is_contiguous("C") is not False:
+    """An array as `x` lies in memory, in C's order where that is not known."""
+    layout = x.layout()
+    if layout is None or not value.size:
         return value
-    if x.is_contiguous("F") is not False:
-        return np.asfortranarray(value)
-    gaps = np.empty((*value.shape, 2), value.dtype)[..., 0]
-    gaps[...] = value
-    return gaps
+    steps = [(n - 1) * step for n, step in zip(value.shape, layout.strides, strict=True)]
+    memory = np.empty(1 + sum(map(abs, steps)), value.dtype)[-sum(step for step in steps if step < 0) :]
+    strides = [step * value.itemsize for step in layout.strides]
+    array = np.lib.stride_tricks.as_strided(memory, value.shape, strides)
+    array[...] = value
+    return array
 
 
 def _write_into(given: Sequence[tuple[Any, np.ndarray]], before: Sequence[np.ndarray], refusal: Refusal) -> None:

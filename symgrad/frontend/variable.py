@@ -345,12 +345,14 @@ def _order(op: Op, node: Node, inputs: Sequence[tuple[Any, Node]]) -> str:
 
     The node may be a simpler one than `op` of the inputs.
     """
+    result: Any = node.aval if type(node.aval) is Aval else node.aval[0]
+    if result.ndim < 2:
+        return "C"
     orders = {order_of(x) for x, _ in inputs}
     if op is index.GET and len(inputs) > 1:
         return "C" if orders == {"C"} and node.op is op and index.picks_first(node) else ""
     if orders <= {"C"}:
         return "C"
-    result: Any = node.aval if type(node.aval) is Aval else node.aval[0]
     arrays = [(x, y) for x, y in inputs if y.aval.shape]
     alike = op.elementwise and all(same_shape(y.aval.shape, result.shape) for _, y in arrays)
     return "F" if alike and all(order_of(x) == "F" for x, _ in arrays) else ""

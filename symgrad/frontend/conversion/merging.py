@@ -13,6 +13,7 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch_chosen
@@ -175,8 +176,8 @@ class Merging:
         def named() -> Any:
             result = chosen()
             result.as_array(all(cases[i] or x is UNDEFINED or x is None for i, x in enumerate((then, other))))
-            if not all(x.is_contiguous() for case in cases for x in case):
-                result.lay_out("")
+            orders = {packed_order(x) for x in (then, other) if x is not UNDEFINED and x is not None}
+            result.lay_out(orders.pop() if len(orders) == 1 else "")
             self._arrays.append((result, cases))
             return result
 
