@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,15 @@ settings.load_profile("symgrad")
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the generated sources to tests/golden")
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
+
+
+def pytest_collection():
+    gc.disable()  # it would walk all tests again and again, of which none is garbage
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def two_rows(n, nbytes, least, most):
