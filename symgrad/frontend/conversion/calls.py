@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import functools
 import itertools
@@ -16,7 +17,7 @@ import numpy as np
 
 from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
-from symgrad.frontend.conversion import iteration
+from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
@@ -92,6 +93,11 @@ def _type(*args: Any) -> Any:
 
 def _float(*args: Any) -> Any:
     return as_python_float(args[0]) if len(args) == 1 and _is_number(args[0]) else float(*args)
+
+
+def _bool(*args: Any) -> Any:
+    """``bool(x)``: a traced truth as NumPy has it."""
+    return truth(args[0]) if len(args) == 1 else bool(*args)
 
 
 def _int(*args: Any) -> Any:
@@ -231,6 +237,8 @@ _INSTEAD: dict[Any, Any] = {
     builtins.all: partial(_asked, builtins.all, np.all, both),
     builtins.sum: _total,
     builtins.sorted: _ordered,
+    bisect.bisect_left: indexing.LEFT,
+    bisect.bisect_right: indexing.RIGHT,
     builtins.list: _listed,
     builtins.tuple: lambda items=(), /: _listed(items) if type(items) is Listing else tuple(items),
     builtins.map: iteration.mapped,
@@ -245,6 +253,7 @@ _INSTEAD: dict[Any, Any] = {
     itertools.chain: iteration.chained,
     **{f: iteration.tabulated(f) for f in (itertools.product, itertools.combinations, itertools.permutations)},
     builtins.type: _type,
+    builtins.bool: _bool,
     builtins.float: _float,
     builtins.int: _int,
     **{kind: _of_type(kind) for kind in {np.dtype(code).type for code in "?bhilqBHILQefdgFDG"}},
