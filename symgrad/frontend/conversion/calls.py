@@ -8,6 +8,7 @@ import functools
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import BuiltinMethodType
@@ -26,7 +27,7 @@ from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.merging import Either, is_numeric
 from symgrad.frontend.conversion.state import check_draw, check_length, see
 from symgrad.frontend.draws import drawing
-from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, seen
+from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
 from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.python_math import as_python_float, as_python_int, is_integral
@@ -51,8 +52,13 @@ def called(function: Any) -> Any:
         return partial(_call_one, function)
     if type(function) is BuiltinMethodType and type(function.__self__) is list and function.__name__ == "sort":
         return partial(_sort, function.__self__)
+    if type(function) in _COMPILED:
+        return looked_up(function, sys._getframe(1))
     see(function)
     return converted(function)
+
+
+_COMPILED = (BuiltinMethodType, np.ufunc, type(np.sum))
 
 
 # ---- methods of constants
