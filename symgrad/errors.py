@@ -90,7 +90,7 @@ class ShapeError(SymgradError, ValueError):
 
 
 class ScalarError(ShapeError, TypeError):
-    """A number where Python wants an array: ``len(x)``, ``for y in x``; of a number of NumPy's it is a TypeError."""
+    """A number where Python wants an array: ``len(x)``, ``x[i] = y``; of a number of NumPy's it is a TypeError."""
 
     code = "SG102"
 

@@ -16,6 +16,7 @@ from symgrad.errors import (
     DTypeError,
     GraphError,
     NotDifferentiableError,
+    ScalarError,
     ShapeError,
     SymbolicSizeError,
     SymgradError,
@@ -287,7 +288,7 @@ ARRAY_OF_X = NUMBER_OF_X.replace("float()", "np.array() or np.asarray()").replac
     ],
 )
 def test_advice_is_about_what_asked(f, marker, fact, instead):
-    found = raised(lambda: sg.compile(f, loops="unroll")(X), ConcreteValueError, marker)
+    found = raised(lambda: sg.compile(f, loops="unroll")(X), (ConcreteValueError, ScalarError), marker)
     assert found.fact == (fact or found.fact) and found.instead == instead
 
 
@@ -413,11 +414,18 @@ CHOOSE = "Choose floating arrays with argnums= or wrt=."
         (lambda x: x, True, DTypeError, "no derivative with respect to x, which is True", CHOOSE),
         (lambda x: x, np.True_, DTypeError, "no derivative with respect to x, which is bool[]", FLOATING),
         (
-            lambda p: p["a"],
-            {"a": 1.0, "b": "text"},
+            lambda p: p,
+            "text",
             DTypeError,
-            "no derivative with respect to p.b, which is 'text'",
+            "no derivative with respect to p, which is 'text'",
             CHOOSE + ' A spec reads "float64[n, 3]".',
+        ),
+        (
+            lambda p: p["a"],
+            {"a": True, "b": "text"},
+            DTypeError,
+            "no derivative with respect to p, which has no floating number",
+            CHOOSE,
         ),
         (
             lambda x: np.abs(x),

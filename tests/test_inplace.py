@@ -9,7 +9,7 @@ import symgrad as sg
 from symgrad.core.graph import Aval, Graph
 from symgrad.core.interpret import interpret
 from symgrad.core.size_scope import Sizes
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError, WriteError
+from symgrad.errors import DTypeError, ScalarError, ShapeError, UnsupportedError, WriteError
 from symgrad.frontend.variable import Variable
 
 X = np.arange(12.0).reshape(3, 4) / 10 + 0.3
@@ -290,7 +290,7 @@ ERRORS = [
         WriteError,
         "out= is an array that exists before the program runs\nGive a Variable: np.empty(shape, like=x).",
     ),
-    ("s = x.sum(); s[...] = 1", WriteError, "a scalar cannot be written into\nBind the name anew: x = value."),
+    ("s = x.sum(); s[...] = 1", ScalarError, "a scalar cannot be written into\nBind the name anew: x = value."),
     (
         "np.maximum.at(x, 0, 1)",
         UnsupportedError,

@@ -526,3 +526,16 @@ def test_derivatives_by_a_shape_run_with_scipy_alone(tmp_path):
 @pytest.mark.parametrize("name", MANY)
 def test_several_results_are_batched(name):
     check_batch(UFUNCS[name], np.array([[0.3, 1.2], [0.7, 0.9]]))
+
+
+def test_the_faddeeva_function_names_real_ones():
+    with pytest.raises(UnsupportedError, match="its result is complex") as caught:
+        sg.grad(lambda x: special.wofz(x + 0.5j).real)(1.5)
+    for name in ("voigt_profile", "dawsn"):
+        assert name in caught.value.instead
+    x, sigma, gamma = 0.7, 1.2, 0.4
+    z = (x + 1j * gamma) / (sigma * np.sqrt(2))
+    profile = special.wofz(z).real / (sigma * np.sqrt(2 * np.pi))
+    np.testing.assert_allclose(special.voigt_profile(x, sigma, gamma), profile)
+    np.testing.assert_allclose(2 / np.sqrt(np.pi) * special.dawsn(x), special.wofz(x).imag)
+    np.testing.assert_allclose(np.exp(-x * x), special.wofz(x).real)

@@ -11,7 +11,7 @@ from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import bind, dotted_paths
 from symgrad.transforms.gradients import compile, grad, value_and_grad
 from symgrad.transforms.jacobians import hessian, hvp, jacobian, with_vector
-from symgrad.transforms.wrt import Choice, below, part_at
+from symgrad.transforms.wrt import Choice, below, part_at, resolved
 
 _TRANSFORMS: dict[str, Callable[..., Function]] = {
     "grad": grad,
@@ -63,8 +63,8 @@ class Derivative(NamedTuple):
         """The arguments to differentiate by, whose form the vector has."""
         bound = bind(f, call.args, call.kwargs)
         choice = Choice(self.argnums, self.wrt)
-        paths = choice.dotted(f, bound)
         known = dotted_paths(bound.arguments)[0]
+        paths = [resolved(path, known) for path in choice.dotted(f, bound)]
         for path in paths:
             if not below(path, known):
                 raise ArgumentError(

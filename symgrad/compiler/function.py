@@ -97,7 +97,7 @@ class Function(Generic[P, R]):
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self._static.names:
+        if self._static:
             args, kwargs = self._static.wrapped(args, kwargs)  # type: ignore[assignment]
         if tracing.get() is None:
             options = in_use.get()

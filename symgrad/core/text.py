@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
@@ -49,6 +50,14 @@ def identifier(text: str) -> str:
         return text
     name = word(text)
     return name if name.isidentifier() else f"_{name}"
+
+
+def dotted(path: str) -> str:
+    """A path into arguments with dots alone: ``p["layers"][0].W`` is ``p.layers.0.W``."""
+    return _BRACKET.sub(lambda found: "." + next(x for x in found.groups() if x is not None), path)
+
+
+_BRACKET = re.compile(r"""\[(?:'([^']*)'|"([^"]*)"|(\d+))\]""")
 
 
 def not_called(name: str) -> str:

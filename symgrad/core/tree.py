@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import threading
+import types
+import typing
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -32,6 +34,32 @@ def flatten_with_paths(tree: Any) -> tuple[list[optree.PyTreeAccessor], list[Any
     """As `flatten`, with where each leaf stands; ``path.codify("args")`` is the Python expression for it."""
     flatten(tree)  # registers the dataclasses in it
     return optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=_NAMESPACE)
+
+
+def steps(path: optree.PyTreeAccessor) -> list[Any]:
+    """The keys, indices and attributes that lead to a leaf."""
+    return [entry.field if isinstance(entry, optree.NamedTupleEntry) else entry.entry for entry in path]
+
+
+def dotted(path: optree.PyTreeAccessor) -> str:
+    """A path as text, ``layers.0.W``."""
+    return ".".join(map(str, steps(path)))
+
+
+def is_declared_whole(path: optree.PyTreeAccessor) -> bool:
+    """Whether a leaf is a field that its class declares to be an int: a count, and no parameter to be fitted."""
+    if not len(path) or not isinstance(path[-1], (optree.DataclassEntry, optree.NamedTupleEntry)):
+        return False
+    cls, name = path[-1].type, path[-1].field
+    with suppress(Exception):  # annotations may name what is not there
+        return _is_whole(typing.get_type_hints(cls).get(name))
+    return getattr(cls, "__annotations__", {}).get(name) in (int, "int")
+
+
+def _is_whole(kind: Any) -> bool:
+    """Whether a type is int, or int or None."""
+    kinds = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    return int in kinds and {*kinds} <= {int, bool, type(None)}
 
 
 def orders(tree: Any) -> tuple[Any, ...]:

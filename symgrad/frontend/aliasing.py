@@ -12,7 +12,7 @@ from symgrad.core.graph import Aval, Graph, Node, Traced
 from symgrad.core.provenance import here
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape
-from symgrad.errors import UnsupportedError, WriteError
+from symgrad.errors import ScalarError, UnsupportedError, WriteError
 from symgrad.ops import index, index_expressions, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.marks import ALIAS
@@ -57,7 +57,7 @@ class Memory(Traced):
         self._written = False  # whether the memory that it owns has been written into
         self._outside: list[tuple[weakref.ref[np.ndarray], Self]] | None = None  # what libraries have got for it
         self._born = len(graph.nodes)  # before or after the body of a loop or a branch was begun
-        self._array = False  # of no dimensions and yet an array, not a scalar
+        self._array: bool | None = False  # of no dimensions and yet an array, not a scalar; None where it may be either
         # the order in which it lies in memory without gaps, "C", "F", or "" where that is not known; also that in which
         # NumPy lays out what it computes from it alone. How arguments lie in memory is the caller's choice
         self._order = "" if lock and len(node.aval.shape) > 1 else "C"
@@ -98,7 +98,7 @@ class Memory(Traced):
     @property
     def writes_in_place(self) -> bool:
         """Whether it is an array rather than a NumPy scalar, of which ``+=`` makes a new one."""
-        return self._array or bool(self.shape)
+        return bool(self._array or self.shape)
 
     @property
     def order(self) -> str:
@@ -138,7 +138,7 @@ class Memory(Traced):
         """Note the order in which NumPy lays out this array."""
         self._order = order
 
-    def copied(self, order: str = "C", array: bool = False) -> Self:
+    def copied(self, order: str = "C", array: bool | None = False) -> Self:
         """The same value in memory of its own. No node: values do not change, only what a Variable stands for does."""
         result: Self
         if self.aval.weak:
@@ -185,7 +185,8 @@ class Memory(Traced):
         if op is index.GET and not self.shape:
             return  # a scalar
         if not base.writes_in_place:
-            self._array = op is not ALIAS and op is not shape.TRANSPOSE  # else NumPy makes an array of a scalar
+            is_array = op is not ALIAS and op is not shape.TRANSPOSE  # else NumPy makes an array of a scalar
+            self._array = base._array if op is ALIAS else is_array
             return
         self._array = True
         sure = base._sure
@@ -247,7 +248,7 @@ class Memory(Traced):
         elif isinstance(value, Memory):
             self._array, self.locked = value._array, value.locked
 
-    def as_array(self, array: bool) -> None:
+    def as_array(self, array: bool | None) -> None:
         """Be an array, or else a scalar, if of no dimensions."""
         self._array = array
 
@@ -323,10 +324,10 @@ class Memory(Traced):
 
     def writable(self) -> None:
         """Raise where an assignment would reach memory that is not the function's own."""
+        if not self.writes_in_place and self._array is False:  # as NumPy, and Python, say it
+            raise ScalarError("a scalar cannot be written into", "Bind the name anew: x = value.")
         if self.locked:
             raise WriteError(self.locked, "Write into a copy: x = x.copy().")
-        if not self.writes_in_place:
-            raise WriteError("a scalar cannot be written into", "Bind the name anew: x = value.")
 
     def _part(self, above: Sequence[Self]) -> None:
         """Be memory of its own, with those `above` that view it. What it may be a view of is not to be read again."""

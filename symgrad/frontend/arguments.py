@@ -181,7 +181,7 @@ def dotted_paths(arguments: Mapping[str, Any]) -> tuple[list[str], list[Any], tr
 
 def _steps(arguments: Mapping[str, Any], paths: Sequence[Any]) -> list[list[Any]]:
     parameters = list(arguments)
-    return [[parameters[path[0].entry], *map(_entry, path[1:])] for path in paths]
+    return [[parameters[path[0].entry], *tree.steps(path[1:])] for path in paths]
 
 
 def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = None, path: str = "an argument") -> Aval:
@@ -201,17 +201,12 @@ def input_aval(value: Any, sizes: Sizes, shape: tuple[int | str, ...] | None = N
     return Aval(tuple(known), dtype)
 
 
-def _entry(entry: Any) -> Any:
-    """The key, index or attribute of one step of a path."""
-    return entry.field if isinstance(entry, optree.NamedTupleEntry) else entry.entry
-
-
 def _below(parameter: str, path: optree.PyTreeAccessor) -> list[str]:
     """How Python gets from a parameter to a leaf, step by step."""
     texts: list[str] = []
     for step in path:
         if isinstance(step, optree.GetAttrEntry | optree.NamedTupleEntry):
-            texts.append(f".{_entry(step)}")
+            texts.append(f".{step.field if isinstance(step, optree.NamedTupleEntry) else step.entry}")
             continue
         key = key_literal(step.entry) if isinstance(step, optree.GetItemEntry) else None
         if key is None:

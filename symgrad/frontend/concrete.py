@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.core.sizes import is_counted, no_number
-from symgrad.errors import ArgumentError, ConcreteValueError
+from symgrad.errors import ArgumentError, ConcreteValueError, ScalarError
 from symgrad.frontend import advice
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.dispatch import array_method
@@ -45,8 +45,14 @@ class Concrete(Memory):
         value = self.known_value()
         if value is None:
             fact = f"{what} needs the value of a {self._described()}, which has none before the program runs"
-            raise ConcreteValueError(fact, advice.on_number(what))
+            error = ScalarError if self._has_several() else ConcreteValueError
+            raise error(fact, advice.on_number(what))
         return value
+
+    def _has_several(self) -> bool:
+        """Whether it is an array of several numbers, or of none, which NumPy does not take for a number either."""
+        sizes = self.shape
+        return all(isinstance(n, int) for n in sizes) and math.prod(sizes) != 1
 
     def __bool__(self) -> bool:
         value = self.known_value("for the truth of what was computed with it")

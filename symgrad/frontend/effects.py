@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,7 @@ def _attributes(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
         held = {name: value for name, value in vars(x).items() if not name.startswith("__")} if _is_users(x) else {}
         return [partial(_put_attributes, x, held)], (*held.values(), *x.__bases__)
     slots = [name for base in type(x).__mro__ for name in _names_in(base.__dict__.get("__slots__", ()))]
-    held = {name: getattr(x, name) for name in slots if not name.startswith("__") and hasattr(x, name)}
+    held = {name: getattr(x, name) for name in slots if _is_slot(type(x), name) and hasattr(x, name)}
     own = getattr(x, "__dict__", None)
     return [partial(_put_attributes, x, held)] * bool(held), (
         *held.values(),
@@ -166,6 +166,11 @@ def _holds_traced(x: Any, known: Collection[int]) -> bool:
             seen.add(id(x))
             waiting += _parts(x)
     return False
+
+
+def _is_slot(cls: type, name: str) -> bool:
+    """Whether instances hold something under a name of ``__slots__``, which no property of a subclass has taken."""
+    return not name.startswith("__") and isinstance(getattr(cls, name, None), MemberDescriptorType)
 
 
 def _is_users(cls: type) -> bool:

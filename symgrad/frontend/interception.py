@@ -113,6 +113,15 @@ def seen(value: Any) -> Any:
     return CONCATENATORS.get(id(value), value)
 
 
+def looked_up(function: Any, frame: FrameType) -> Any:
+    """A function as the code of a frame sees it that has it under whatever name: what symgrad has an entry for."""
+    try:
+        is_known = function in TABLE or function in CREATE
+    except TypeError:  # of an object without a hash
+        is_known = False
+    return seen(function) if is_known and not _on_its_own(frame) else function
+
+
 _seen: dict[Any, Seen] = {}  # one for each function, whatever thread comes first: `is` holds among them
 
 

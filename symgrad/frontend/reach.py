@@ -102,17 +102,28 @@ def _attributes(x: Any, code: CodeType) -> list[Name]:
     return [Name(own, name, own[name], code) for name in code.co_names if name in own] if type(own) is dict else []
 
 
+def _methods(cls: type) -> list[Any]:
+    """What a class defines, functions of properties and of static and class methods as such."""
+    found = []
+    for member in vars(cls).values():
+        parts = (member.fget, member.fset) if isinstance(member, property) else (member,)
+        found += [part.__func__ if isinstance(part, (staticmethod, classmethod)) else part for part in parts]
+    return found
+
+
 def _functions_in(value: Any, code: CodeType) -> list[Any]:
     """The functions that code may call which finds `value` under one of its names."""
     if isinstance(value, (FunctionType, MethodType, partial)) or hasattr(type(value), "__wrapped__"):
         return [value]
     if isinstance(value, ModuleType):
-        members = [vars(value).get(name) for name in code.co_names]
+        named = [vars(value).get(name) for name in code.co_names]
+        members = [m for x in named for m in (_methods(x) if isinstance(x, type) else [x])]
     elif isinstance(value, type):
-        members = list(vars(value).values())
+        members = _methods(value)
     elif hasattr(value, "__dict__"):
         methods = (getattr(type(value), name, None) for name in (*code.co_names, "__call__"))
-        members = [MethodType(m, value) for m in methods if isinstance(m, FunctionType)]
+        functions = [m.fget if isinstance(m, property) else m for m in methods]
+        members = [MethodType(m, value) for m in functions if isinstance(m, FunctionType)]
     else:
         return []
     return [m for m in members if isinstance(m, (FunctionType, MethodType)) and not internal(m.__code__)]

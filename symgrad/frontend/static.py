@@ -1,4 +1,4 @@
-"""Arguments that are part of the program: ``static_argnums=`` and ``static_argnames=``."""
+"""Arguments, and parts of them, that are part of the program: ``static_argnums=`` and ``static_argnames=``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from symgrad.core import tree
+from symgrad.core.text import dotted
 from symgrad.errors import ArgumentError
 
 
@@ -63,21 +65,33 @@ def content(x: Any) -> Any:
 
 
 class StaticArguments:
-    """Which parameters of a function are static."""
+    """Which parameters of a function, items of its ``*args``, or parts of arguments are static.
+
+    A part is told by its path, ``p.layers[0].n`` or ``p.layers.0.n``.
+    """
 
     def __init__(self, argnums: int | Sequence[int], argnames: str | Sequence[str], takes: inspect.Signature) -> None:
-        positional = [
-            p.name for p in takes.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-        self.names = set(as_list(argnames, str, "static_argnames", "a name or a list of names"))
+        parameters = takes.parameters.values()
+        self._positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self._rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        self._keywords = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
+        named = as_list(argnames, str, "static_argnames", "a name or a list of names")
+        self._paths = [dotted(name) for name in named if dotted(name) not in takes.parameters]
+        self.names = {*named} & {*takes.parameters}
+        self._places: set[int] = set()
         for i in as_list(argnums, int, "static_argnums", "a number or a list of numbers"):
-            if not -len(positional) <= i < len(positional):
+            count = len(self._positional)
+            if self._rest is None and not -count <= i < count:
                 raise ArgumentError(f"static_argnums={argnums!r}", f"It takes {takes}.")
-            self.names.add(positional[i])
-        unknown = self.names - set(takes.parameters)
-        if unknown and not any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values()):
-            raise ArgumentError(f"static_argnames: there is no argument {min(unknown)!r}", f"It takes {takes}.")
-        self._places = {i for i, name in enumerate(positional) if name in self.names}
+            if 0 <= i < count or self._rest is None:
+                self.names.add(self._positional[i])
+            else:
+                self._places.add(i)
+        heads = {path.partition(".")[0]: path for path in self._paths}
+        if self._keywords is None and (unknown := heads.keys() - takes.parameters.keys()):
+            path = heads[min(unknown)]
+            raise ArgumentError(f"static_argnames: there is no argument {path!r}", f"It takes {takes}.")
+        self._places |= {i for i, name in enumerate(self._positional) if name in self.names}
 
     @classmethod
     def taken_from(cls, options: Mapping[str, Any], takes: inspect.Signature) -> tuple[Self, dict[str, Any]]:
@@ -86,12 +100,42 @@ class StaticArguments:
         return cls(rest.pop("static_argnums", ()), rest.pop("static_argnames", ()), takes), rest
 
     def __bool__(self) -> bool:
-        return bool(self.names)
+        return bool(self.names or self._places or self._paths)
 
     def wrapped(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with static ones marked as such."""
-        positional = tuple(_marked(x) if i in self._places else x for i, x in enumerate(args))
-        return positional, {name: _marked(x) if name in self.names else x for name, x in kwargs.items()}
+        """The arguments with static ones, and the static parts of others, marked as such."""
+        places = {i if i >= 0 else len(args) + i for i in self._places}
+        positional = [_marked(x) if i in places else x for i, x in enumerate(args)]
+        named = {name: _marked(x) if name in self.names else x for name, x in kwargs.items()}
+        for path in self._paths:
+            head, _, below = path.partition(".")
+            if head == self._rest:
+                number, _, below = below.partition(".")
+                place = len(self._positional) + int(number) if number.isdecimal() else len(positional)
+            else:
+                place = self._positional.index(head) if head in self._positional else len(positional)
+            if head == self._keywords:
+                head, _, below = below.partition(".")
+            if place < len(positional):
+                positional[place] = _with_static_part(positional[place], below, path)
+            elif head in named:
+                named[head] = _with_static_part(named[head], below, path)
+        return tuple(positional), named
+
+
+def _with_static_part(argument: Any, below: str, path: str) -> Any:
+    """An argument whose leaves at or below a path are marked."""
+    if not below or isinstance(argument, Static):
+        return _marked(argument)
+    places, leaves, structure = tree.flatten_with_paths(argument)
+    found = [tree.dotted(place) for place in places]
+    marked = [
+        _marked(x) if name == below or name.startswith(f"{below}.") else x
+        for name, x in zip(found, leaves, strict=True)
+    ]
+    if not any(x is not y for x, y in zip(marked, leaves, strict=True)) and not any(type(x) is Static for x in leaves):
+        raise ArgumentError(f"static_argnames: there is no {path!r} in this call", f"There is {', '.join(found[:8])}.")
+    return tree.unflatten(structure, marked)
 
 
 def _marked(x: Any) -> Static:

@@ -26,6 +26,7 @@ from symgrad.frontend.arguments import (
     Arguments,
     Leaf,
     Order,
+    Spec,
     bind,
     input_aval,
     is_array,
@@ -278,7 +279,7 @@ class _Traced(Arguments):
             node = self._graph.add_input(name, input_aval(value, self._sizes, shape, place[2]), self._where)
             lock = f"{place[2]} is an argument: writing into it would change the caller's array"
             variable = Variable(self._graph, node, lock)
-            variable._array = is_zero_dimensional(value)
+            variable.as_array(None if isinstance(value, Spec) else is_zero_dimensional(value))
             known = variable._array or (False if isinstance(value, np.generic) else None)
             return Leaf(*place, name, node, is_array=known), variable
         if not is_static(value):

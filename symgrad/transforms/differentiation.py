@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from enum import Enum
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +20,14 @@ from symgrad.core.text import identifier
 from symgrad.derivatives.jacobian import jacobian_fwd, jacobian_rev
 from symgrad.derivatives.pullback import pullback
 from symgrad.errors import ArgumentError, DTypeError, NotDifferentiableError, ShapeError, SymgradError
-from symgrad.frontend.arguments import bind, dotted_paths, signature
-from symgrad.frontend.foreign import plain
+from symgrad.frontend.arguments import bind, dotted_paths, is_array, is_static, signature
+from symgrad.frontend.foreign import is_foreign, plain
 from symgrad.frontend.trace import definition, run_on
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops import marks
 from symgrad.ops.masks import Selected
 from symgrad.pipeline import canonicalised
-from symgrad.transforms.wrt import Choice, below, part_at, with_parents
+from symgrad.transforms.wrt import Choice, below, part_at, resolved, with_parents
 
 MOST_LISTED = 8  # names in a message
 
@@ -56,11 +58,15 @@ class Differentiation:
         self.graph, self._f, self._choice = graph, f, choice
         self._start, self._where = len(graph.nodes), definition(f)
         bound = bind(f, args, kwargs)
-        wanted = choice.dotted(f, bound)
         paths, leaves, structure = dotted_paths(bound.arguments)
+        wanted = [resolved(path, paths) for path in choice.dotted(f, bound)]
         self._arguments = with_parents(paths)
         groups = [below(path, paths) for path in wanted]
-        numbers = sorted({i for group in groups for i in group if leaves[i] is not None})
+        fixed = self._fixed(paths, leaves, bound.arguments)
+        numbers = sorted(
+            {i for path, group in zip(wanted, groups, strict=True) for i in group if i not in fixed or path == paths[i]}
+        )
+        _check_some(wanted, groups, numbers, leaves)
         marks = {i: self._mark(leaves[i], paths[i]) for i in numbers}
         parts = [part_at(bound.arguments, path) if group else None for path, group in zip(wanted, groups, strict=True)]
         marked = tree.unflatten(structure, [marks.get(i, x) for i, x in enumerate(leaves)])
@@ -81,13 +87,22 @@ class Differentiation:
                 self._paths.append(path)
         self.out = self.prepared(out)
 
+    def _fixed(self, paths: Sequence[str], leaves: Sequence[Any], arguments: Mapping[str, Any]) -> set[int]:
+        """The leaves that have no derivative where a tree is chosen that they are in: they are part of the program."""
+        static = {i for path in self._choice.static for i in below(path, paths)}
+        wholes = [i for i, x in enumerate(leaves) if isinstance(x, (int, Dim)) and not isinstance(x, (bool, Enum))]
+        if wholes:
+            places, _, _ = tree.flatten_with_paths(tuple(arguments.values()))
+            static |= {i for i in wholes if tree.is_declared_whole(places[i])}
+        return static | {i for i, x in enumerate(leaves) if _is_no_number(x)}
+
     def _mark(self, x: Any, path: str) -> Variable:
         """A leaf under an identity of its own, apart from other uses of the same value."""
         x = plain(x, path)
         if not isinstance(x, Variable) and isinstance(x, (np.ndarray, np.generic, float)):
             x = Variable(self.graph, self.graph.constant(x))
         if not isinstance(x, Variable):
-            raise DTypeError(f"no derivative with respect to {path}, which is {x!r}", _float_of(x))
+            raise DTypeError(f"no derivative with respect to {path}, which is {x!r}", _float_of(x, path))
         check_floating(x, f"no derivative with respect to {path}")
         lift(self.graph, x)  # refuses one of another graph
         return marks.marked(x, f"{path} is an argument: writing into it would change the caller's array")
@@ -198,7 +213,7 @@ class Differentiation:
         leaves, structure = tree.flatten(self.out)
         fact = f"{name}: no derivative of a result of {self._name}"
         outputs = []
-        for y in leaves:
+        for y in [y for y in leaves if y is not None]:
             y = self._array(y, DTypeError, f"{fact}, which is ", "Return arrays.")
             check_floating(y, fact, self._where)
             outputs.append(y.node)
@@ -207,7 +222,8 @@ class Differentiation:
             rows = (jacobian_rev if _backward(mode, outputs, wrt) else jacobian_fwd)(self.graph, outputs, wrt)
         for block in (x for row in rows for x in row if x.inputs):
             self.graph.label(block, name)
-        return tree.unflatten(structure, [self._arranged([Variable(self.graph, x) for x in row]) for row in rows])
+        found = iter([self._arranged([Variable(self.graph, x) for x in row]) for row in rows])
+        return tree.unflatten(structure, [None if y is None else next(found) for y in leaves])
 
     def leaves(self, given: Any, what: str) -> list[Any]:
         """Of trees like what was chosen, the leaf for each of `chosen`."""
@@ -226,6 +242,22 @@ class Differentiation:
             leaves = [None if k is None else values[k] for k in part.leaves]
             results.append(leaves[0] if part.structure is None else tree.unflatten(part.structure, leaves))
         return results[0] if self._choice.single else tuple(results)
+
+
+def _is_no_number(x: Any) -> bool:
+    """Whether a leaf can only be part of the program: a text, a flag, a function, a member of an enumeration, None."""
+    if isinstance(x, (bool, Enum)):
+        return True
+    return not isinstance(x, (Number, Dim)) and not is_array(x) and not is_foreign(x) and is_static(x)
+
+
+def _check_some(
+    wanted: Sequence[str], groups: Sequence[Sequence[int]], numbers: Sequence[int], leaves: Sequence[Any]
+) -> None:
+    """Raise if of something that was chosen no part can be differentiated by."""
+    for path, group in zip(wanted, groups, strict=True):
+        if {*group}.isdisjoint(numbers) and any(leaves[i] is not None for i in group):
+            raise DTypeError(f"no derivative with respect to {path}, which has no floating number", _CHOOSE)
 
 
 def _is_number(x: Any) -> bool:
@@ -284,11 +316,15 @@ def check_floating(x: Variable, fact: str, where: Where | None = None) -> None:
         raise DTypeError(f"{fact}, which is {x.aval}", "Only floating arrays have derivatives: x.astype(float).", where)
 
 
-def _float_of(x: Any) -> str:
+def _float_of(x: Any, path: str) -> str:
     if isinstance(x, int) and not isinstance(x, bool):
-        return f"Pass the float {float(x)!r}."
+        below = f' If it counts something, say so: static_argnames="{path}".' if "." in path else ""
+        return f"Pass the float {float(x)!r}.{below}"
     spec = ' A spec reads "float64[n, 3]".' if isinstance(x, str) else ""
-    return f"Choose floating arrays with argnums= or wrt=.{spec}"
+    return f"{_CHOOSE}{spec}"
+
+
+_CHOOSE = "Choose floating arrays with argnums= or wrt=."
 
 
 def _with_aux(result: Any) -> tuple[Any, Any]:

@@ -75,20 +75,21 @@ def grad(
     argnums : int or sequence of int
         Which positional arguments to differentiate by: an int gives the bare gradient, a tuple a tuple.
     wrt : str or sequence of str, optional
-        Names instead: an argument or a part of one, ``"params.W"``, or a value that `name` names in `f`. A string
-        gives the bare gradient, a list a tuple.
+        Names instead: an argument or a part of one, ``"params.W"`` or ``"params.layers[0].W"``, or a value that
+        `name` names in `f`. A string gives the bare gradient, a list a tuple.
     has_aux : bool
         Whether `f` returns ``(value, aux)``; the result is then ``(gradient, aux)``.
     disconnected : str
         ``"zero"`` gives zeros where the value does not depend on an input, ``"raise"`` an error.
     **options
         As in `symgrad.options`; and ``static_argnums=``, ``static_argnames=``: the arguments that are part of the
-        program, by number or by name.
+        program, by number or by name, or parts of them, ``"params.steps"``.
 
     Returns
     -------
     Function
-        Gives gradients of the shapes and dtypes of the arguments, in trees like theirs.
+        Gives gradients of the shapes and dtypes of the arguments, in trees like theirs. There is None in them where an
+        argument has a text, a truth, a function, None, what is static, or a field that its class declares to be an int.
 
     Raises
     ------
@@ -110,7 +111,9 @@ def grad(
         gradients = run.gradients(run.value("grad"))
         return (gradients, run.aux) if has_aux else gradients
 
-    return transform("grad", "Gradient of", f, Choice(argnums, wrt, disconnected), result, options, has_aux, order=1)
+    return transform(
+        "grad", "Gradient of", f, Choice(argnums, wrt, disconnected, options), result, options, has_aux, order=1
+    )
 
 
 @overload
@@ -172,7 +175,7 @@ def value_and_grad(
         run.graph.label(value.node, "value")
         return ((value, run.aux) if has_aux else value), run.gradients(value)
 
-    choice = Choice(argnums, wrt, disconnected)
+    choice = Choice(argnums, wrt, disconnected, options)
     return transform("value_and_grad", "Value and gradient of", f, choice, result, options, has_aux)
 
 
@@ -211,7 +214,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **
     """
     result = lambda run: run.gradients(run.sum_of_numbers("elementwise_grad"))
     what = "Derivative, number by number, of"
-    return transform("elementwise_grad", what, f, Choice(argnums), result, options, order=1)
+    return transform("elementwise_grad", what, f, Choice(argnums, options=options), result, options, order=1)
 
 
 @remembered

@@ -62,7 +62,7 @@ def jacobian(
     if mode not in ("auto", "rev", "fwd"):
         raise ArgumentError(f"mode={mode!r}", 'It is "auto", "rev" or "fwd".')
     result = lambda run: run.jacobian(mode, "jacobian")
-    return transform("jacobian", "Jacobian of", f, Choice(argnums, wrt), result, options, order=1)
+    return transform("jacobian", "Jacobian of", f, Choice(argnums, wrt, options=options), result, options, order=1)
 
 
 @remembered
@@ -137,7 +137,7 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    choice = Choice(argnums, wrt)
+    choice = Choice(argnums, wrt, options=options)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         run = Differentiation(f, choice, args, kwargs)
@@ -189,7 +189,7 @@ def hvp(
     >>> sg.hvp(lambda x: np.sum(x ** 3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
     array([ 6., 12.])
     """
-    choice = Choice(argnums, wrt)
+    choice = Choice(argnums, wrt, options=options)
 
     def body(*args: Any, **kwargs: Any) -> Any:
         *primals, vector = args

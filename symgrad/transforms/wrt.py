@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from symgrad.core.text import dotted
 from symgrad.errors import ArgumentError
 from symgrad.frontend.arguments import signature
 from symgrad.frontend.static import as_list
@@ -15,12 +16,18 @@ class Choice:
     """``argnums=`` or ``wrt=`` of a transform."""
 
     def __init__(
-        self, argnums: int | Sequence[int], wrt: str | Sequence[str] | None = None, disconnected: str = "zero"
+        self,
+        argnums: int | Sequence[int],
+        wrt: str | Sequence[str] | None = None,
+        disconnected: str = "zero",
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         if disconnected not in ("zero", "raise"):
             raise ArgumentError(f"disconnected={disconnected!r}", 'It is "zero" or "raise".')
         self.single = isinstance(argnums if wrt is None else wrt, (int, str))
         self.disconnected = disconnected
+        names = as_list((options or {}).get("static_argnames", ()), str, "static_argnames", "a name or a list of names")
+        self.static = [path for path in map(dotted, names) if "." in path]  # parts of arguments
         if wrt is None:
             takes = "a number or a tuple of numbers; names go into wrt="
             self.items = as_list(argnums, int, "argnums", takes, least=1)
@@ -53,6 +60,11 @@ def _parameter(f: Callable[..., Any], i: int, bound: inspect.BoundArguments) -> 
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             places.append(name)
     return places[i % count]
+
+
+def resolved(path: str, paths: Sequence[str]) -> str:
+    """A path as leaves have it, if it is one, in whatever spelling."""
+    return dotted(path) if not below(path, paths) and below(dotted(path), paths) else path
 
 
 def below(path: str, paths: Sequence[str]) -> list[int]:

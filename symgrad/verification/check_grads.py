@@ -18,7 +18,7 @@ from symgrad.frontend.interception import constant
 from symgrad.transforms.differentiation import described
 from symgrad.transforms.gradients import compile
 from symgrad.transforms.products_with_vectors import jvp, vjp
-from symgrad.transforms.wrt import below
+from symgrad.transforms.wrt import below, resolved
 from symgrad.verification.compare_grads import Compared, GradientComparison
 
 Arrays = list[Any]
@@ -185,7 +185,7 @@ def _chosen(paths: list[str], wrt: str | Sequence[str] | None) -> list[int]:
         return list(range(len(paths)))
     found: set[int] = set()
     for path in [wrt] if isinstance(wrt, str) else wrt:
-        leaves = below(path, paths)
+        leaves = below(resolved(path, paths), paths)
         if not leaves:
             raise ArgumentError(
                 f"wrt={path!r}: no floating argument has that name", f"There is {', '.join(map(repr, paths))}."

@@ -162,9 +162,9 @@ def _simple(known: Variable, rest: Callable[[], Any]) -> Any:
     try:
         value = rest()
         truths = type(value) is bool or (is_traced(value) and value.dtype == bool and not value.shape)
+        nodes = run.asked_for
     finally:
         changed = run.undo({})
-    nodes = graph.nodes[run.since :]
     plain = len(nodes) <= SIMPLE and all(map(_cannot_fail, nodes)) and not (changed.places or changed.memory)
     return value if truths and plain and known.dtype == bool else None
 

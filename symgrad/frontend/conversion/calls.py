@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import functools
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import BuiltinMethodType
@@ -16,7 +18,7 @@ import numpy as np
 
 from symgrad.core.sizes import Dim, is_counted
 from symgrad.errors import WriteError
-from symgrad.frontend.conversion import iteration
+from symgrad.frontend.conversion import indexing, iteration
 from symgrad.frontend.conversion.branches import both, chosen, either
 from symgrad.frontend.conversion.construct import truth
 from symgrad.frontend.conversion.functions import converted
@@ -25,7 +27,7 @@ from symgrad.frontend.conversion.lists import Listing
 from symgrad.frontend.conversion.merging import Either, is_numeric
 from symgrad.frontend.conversion.state import check_draw, check_length, see
 from symgrad.frontend.draws import drawing
-from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, seen
+from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
 from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.python_math import as_python_float, as_python_int, is_integral
@@ -51,8 +53,13 @@ def called(function: Any) -> Any:
         return partial(_call_one, function)
     if type(function) is BuiltinMethodType and type(function.__self__) is list and function.__name__ == "sort":
         return partial(_sort, function.__self__)
+    if type(function) in _COMPILED:
+        return looked_up(function, sys._getframe(1))
     see(function)
     return converted(function)
+
+
+_COMPILED = (BuiltinMethodType, np.ufunc, type(np.sum))
 
 
 # ---- methods of constants
@@ -93,6 +100,11 @@ def _type(*args: Any) -> Any:
 
 def _float(*args: Any) -> Any:
     return as_python_float(args[0]) if len(args) == 1 and _is_number(args[0]) else float(*args)
+
+
+def _bool(*args: Any) -> Any:
+    """``bool(x)``: a traced truth as one of Python's."""
+    return of_python(truth(args[0])) if len(args) == 1 else bool(*args)
 
 
 def _int(*args: Any) -> Any:
@@ -235,6 +247,8 @@ _INSTEAD: dict[Any, Any] = {
     builtins.all: partial(_asked, builtins.all, np.all, both),
     builtins.sum: _total,
     builtins.sorted: _ordered,
+    bisect.bisect_left: indexing.LEFT,
+    bisect.bisect_right: indexing.RIGHT,
     builtins.list: _listed,
     builtins.tuple: lambda items=(), /: _listed(items) if type(items) is Listing else tuple(items),
     builtins.map: iteration.mapped,
@@ -249,7 +263,7 @@ _INSTEAD: dict[Any, Any] = {
     itertools.chain: iteration.chained,
     **{f: iteration.tabulated(f) for f in (itertools.product, itertools.combinations, itertools.permutations)},
     builtins.type: _type,
-    builtins.bool: lambda x=False, /: of_python(truth(x)),
+    builtins.bool: _bool,
     builtins.float: _float,
     builtins.int: _int,
     **{kind: _of_type(kind) for kind in {np.dtype(code).type for code in "?bhilqBHILQefdgFDG"}},

@@ -51,6 +51,8 @@ def truth(value: Any) -> bool | Variable:
         value = value.shape[0]
     if is_counted(value):
         value = value.scope.lift(value)
+    if is_traced(value) and value.shape and all(isinstance(n, int) and n == 1 for n in value.shape):
+        value = value.reshape(())  # of an array of one number
     if not is_traced(value) or value.shape:
         check_length(value)
         method = getattr(type(value), "__bool__", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from functools import cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
@@ -40,8 +41,46 @@ def _converted(f: Any) -> Any:
     if type(f) is partial:
         inner = _converted(f.func)
         return f if inner is f.func else partial(inner, *f.args, **f.keywords)
-    call = None if isinstance(f, type) else getattr(type(f), "__call__", None)  # noqa: B004
+    if isinstance(f, type):
+        return _constructor(f)
+    call = getattr(type(f), "__call__", None)  # noqa: B004
     return MethodType(_function(call), f) if type(call) is FunctionType and _code(call) is not None else f
+
+
+def _constructor(cls: type) -> Any:
+    """What makes instances of a class, by its ``__init__`` converted; the class where that stays as it is."""
+    begin = cls.__init__  # type: ignore[misc]
+    changes = any(type(f) is FunctionType and _code(f) is not None for f in (begin, _after(cls)))
+    if not changes or type(cls).__call__ is not type.__call__ or issubclass(cls, BaseException):
+        return cls
+
+    def construct(*args: Any, **kwargs: Any) -> Any:
+        made: Any = cls.__new__(cls, *args, **kwargs)
+        if isinstance(made, cls):
+            _convert_after(made)
+            _converted(made.__init__)(*args, **kwargs)  # type: ignore[misc]
+        return made
+
+    return construct
+
+
+def _after(cls: type) -> Any:
+    """What the ``__init__`` of a dataclass calls at its end, which has no source itself."""
+    return getattr(cls, "__post_init__", None) if is_dataclass(cls) else None
+
+
+def _convert_after(x: Any) -> None:
+    """Let the ``__init__`` of an instance of a dataclass find ``__post_init__`` converted."""
+    own = getattr(x, "__dict__", None)
+    if own is None or _after(type(x)) is None:
+        return
+    after = _converted(x.__post_init__)
+
+    def call_once(*args: Any) -> None:
+        own.pop("__post_init__")
+        after(*args)
+
+    own["__post_init__"] = call_once
 
 
 def as_users(f: _F) -> _F:

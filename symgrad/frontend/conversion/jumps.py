@@ -41,6 +41,14 @@ class Unconvertible(Exception):
     """A function stays as it is written."""
 
 
+class Leave(ast.Break):
+    """A `break` with a flag of its own, by which it is known behind the loop that it was this one."""
+
+    def __init__(self, flag: str = "") -> None:
+        super().__init__()
+        self.flag = flag
+
+
 def assign(name: str, value: ast.expr, at: Located) -> ast.stmt:
     """``name = value``"""
     statement = ast.Assign([ast.Name(name, ast.Store())], value)
@@ -102,19 +110,19 @@ def _leaves(statement: ast.stmt) -> bool:
         return not falls(statement.body)
     if not isinstance(statement, ast.While) or not isinstance(statement.test, ast.Constant):
         return False
-    return bool(statement.test.value) and not any(isinstance(jump, ast.Break) for jump in _jumps_of(statement.body))
+    return bool(statement.test.value) and not any(isinstance(jump, ast.Break) for jump in jumps_of(statement.body))
 
 
-def _jumps_of(nodes: Sequence[ast.AST]) -> list[ast.AST]:
+def jumps_of(nodes: Sequence[ast.AST]) -> list[ast.AST]:
     """The jumps in the body of a loop, or of a function, which lead out of it."""
     found: list[ast.AST] = []
     for node in nodes:
         if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
             found.append(node)
         elif isinstance(node, _LOOPS):
-            found += [n for n in _jumps_of(node.body) if isinstance(n, ast.Return)] + _jumps_of(node.orelse)
+            found += [n for n in jumps_of(node.body) if isinstance(n, ast.Return)] + jumps_of(node.orelse)
         elif not isinstance(node, (*SCOPES, ast.expr)):
-            found += _jumps_of(list(ast.iter_child_nodes(node)))
+            found += jumps_of(list(ast.iter_child_nodes(node)))
     return found
 
 
@@ -155,6 +163,8 @@ class _Jumps:
         if isinstance(statement, ast.Return):
             value = statement.value or ast.copy_location(ast.Constant(None), statement)
             return [assign(RESULT, value, statement), assign(RETURNED, up, statement)]
+        if isinstance(statement, Leave):
+            return [assign(statement.flag, up, statement)]
         kind = STOPPED if isinstance(statement, ast.Break) else SKIPPED
         return [assign(f"{kind}{loop}", up, statement)]
 
@@ -166,7 +176,7 @@ class _Jumps:
         if isinstance(statement, _LOOPS):
             return self.loop(statement, loop)
         if isinstance(statement, ast.Try):
-            if _jumps_of(statement.finalbody):
+            if jumps_of(statement.finalbody):
                 raise Unconvertible
             flags = _flags(statement.body, loop)
             if flags and statement.orelse:
@@ -188,7 +198,7 @@ class _Jumps:
         """A loop whose body looks at its flags first, which end it."""
         self.loops = number = self.loops + 1
         flags = [f for f in _flags(statement.body, number) if not f.startswith(SKIPPED)]
-        skips = any(isinstance(jump, ast.Continue) for jump in _jumps_of(statement.body))
+        skips = any(isinstance(jump, ast.Continue) for jump in jumps_of(statement.body))
         rest, statement.orelse = statement.orelse, []
         down = ast.Constant(False)
         body = self.block(statement.body, number)
@@ -222,6 +232,7 @@ def may_change_state(test: ast.expr) -> bool:
 
 def _flags(body: Sequence[ast.AST], loop: int | None) -> list[str]:
     """The flags by which jumps in these statements are known, that lead out of them."""
-    kinds = {type(jump) for jump in _jumps_of(body)}
+    kinds = {type(jump) for jump in jumps_of(body)}
     named = {ast.Break: f"{STOPPED}{loop}", ast.Continue: f"{SKIPPED}{loop}", ast.Return: RETURNED}
-    return [name for kind, name in named.items() if kind in kinds]
+    leaving = dict.fromkeys(jump.flag for jump in jumps_of(body) if isinstance(jump, Leave))
+    return [*leaving, *(name for kind, name in named.items() if kind in kinds)]

@@ -172,7 +172,7 @@ class _Lowering(ast.NodeTransformer):
         names = sorted(read([node]))
         template = _BRANCH if self._depth < DEEPEST else _BRANCH_ONCE
         body, other = self._inner(node.body), self._inner(node.orelse) or [ast.copy_location(ast.Pass(), node)]
-        return self._construct(template, node, names, TEST=self.visit(node.test), BODY=body, OTHER=other)
+        return self._construct(template, node, names, TEST=self._test(node.test), BODY=body, OTHER=other)
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         names = sorted(read([node.target, *node.body]))
@@ -183,7 +183,7 @@ class _Lowering(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         names, test = sorted(read([node])), self._tests.get(node)
-        found = self._construct(_WHILE, node, names, TEST=self.visit(node.test), BODY=self._inner(node.body))
+        found = self._construct(_WHILE, node, names, TEST=self._test(node.test), BODY=self._inner(node.body))
         if test is not None:
             here = found[0].targets[0].id  # type: ignore[attr-defined]
             found += statements(_LAST_TEST, node, HERE=here, NAME=test)
@@ -298,7 +298,11 @@ class _Lowering(ast.NodeTransformer):
         is_known = name in (*TAKERS, *TRUTHS) and name not in self._shadowed
         if not is_known or not isinstance(given, (ast.GeneratorExp, ast.ListComp)):
             return
-        body = SUM if name == "sum" and not node.args[1:] and is_ragged(given) else TRUTHS.get(name, LIST)
+        body = (
+            SUM
+            if name == "sum" and not node.args[1:] and (is_ragged(given) or any(x.ifs for x in given.generators))
+            else TRUTHS.get(name, LIST)
+        )
         if found := self._listed(given, body):
             node.args[0] = found if body is LIST else ast.copy_location(ast.List([found], ast.Load()), node)
 
@@ -315,10 +319,16 @@ class _Lowering(ast.NodeTransformer):
             node.func = expression("SG.called(FUNCTION)", func, SG=RUNTIME, FUNCTION=node.func)
         return node
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple)):
+            return node
+        return expression("SG.item(A, I)", node, SG=RUNTIME, A=node.value, I=node.slice)
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         if _is_bound_to_its_place(node.body, node.orelse):
             return node
-        self.generic_visit(node)
+        node.test, node.body, node.orelse = self._test(node.test), self.visit(node.body), self.visit(node.orelse)
         template = "SG.chosen(TEST, lambda: A, lambda: B)"
         return expression(template, node, SG=RUNTIME, TEST=node.test, A=node.body, B=node.orelse)
 
@@ -326,6 +336,10 @@ class _Lowering(ast.NodeTransformer):
         if _is_bound_to_its_place(*node.values[1:]):
             return node
         self.generic_visit(node)
+        return self._asked(node)
+
+    def _asked(self, node: ast.BoolOp) -> ast.expr:
+        """``a and b`` of parts that are lowered."""
         *before, last = node.values
         function = "both" if isinstance(node.op, ast.And) else "either"
         for value in reversed(before):
@@ -345,10 +359,26 @@ class _Lowering(ast.NodeTransformer):
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
         if not isinstance(node.op, ast.Not):
+            self.generic_visit(node)
             return node
-        return expression("SG.negation(A)", node, SG=RUNTIME, A=node.operand)
+        return expression("SG.negation(A)", node, SG=RUNTIME, A=self._test(node.operand))
+
+    def _test(self, node: ast.expr) -> ast.expr:
+        """Lower an expression of which only the truth matters: so does that of its parts, whatever they are."""
+        if not isinstance(node, (ast.BoolOp, ast.IfExp)) or _is_bound_to_its_place(node):
+            return self.visit(node)
+        if isinstance(node, ast.BoolOp):
+            node.values = [self._truth(value) for value in node.values]
+            return self._asked(node)
+        test, body, other = self._test(node.test), self._truth(node.body), self._truth(node.orelse)
+        return expression("SG.chosen(TEST, lambda: A, lambda: B)", node, SG=RUNTIME, TEST=test, A=body, B=other)
+
+    def _truth(self, node: ast.expr) -> ast.expr:
+        found = self._test(node)
+        if isinstance(node, (ast.BoolOp, ast.IfExp, ast.Compare)) or _is_negation(node):
+            return found
+        return expression("SG.truth(A)", node, SG=RUNTIME, A=found)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """``a < b <= c`` asks for `c` only if ``a < b``."""
@@ -363,6 +393,10 @@ class _Lowering(ast.NodeTransformer):
         pairs = [x for pair in zip(values, steps[1:], strict=True) for x in pair]
         template = "SG.chain(A, B, STEP, PAIRS)"
         return expression(template, node, SG=RUNTIME, A=node.left, B=node.comparators[0], STEP=steps[0], PAIRS=pairs)
+
+
+def _is_negation(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
 def _part(node: ast.expr) -> ast.expr:

@@ -1,11 +1,14 @@
-"""Statements rewritten as others that conversion knows: global names, guards of `match`, ``a and (b := c)``."""
+"""Statements rewritten as others that conversion knows.
+
+They are global names, guards of `match`, ``a and (b := c)``, and names that are returned inside of loops.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
 
-from symgrad.frontend.conversion.jumps import Unconvertible, assign
+from symgrad.frontend.conversion.jumps import RETURNED, Leave, Unconvertible, assign, jumps_of, reachable
 from symgrad.frontend.conversion.scopes import COMPREHENSIONS, SCOPES, bound, walrus_targets, within
 from symgrad.frontend.conversion.templates import RUNTIME, copied, expression
 
@@ -23,7 +26,7 @@ def prepared(body: list[ast.stmt]) -> list[ast.stmt]:
         _check_stores(body, names)
         body = [_Stores(names).visit(statement) for statement in body]  # type: ignore[misc]
     branches = _Branches()
-    return [new for statement in body for new in branches.several(statement)]
+    return _Returns().block(reachable([new for statement in body for new in branches.several(statement)]))
 
 
 def _check_stores(body: Sequence[ast.stmt], names: set[str]) -> None:
@@ -165,3 +168,60 @@ class _Branches(ast.NodeTransformer):
                 break
         subject = ast.copy_location(ast.Name(name, ast.Load()), at)
         return ast.copy_location(ast.Match(subject, found), at)
+
+
+class _Returns:
+    """``return x`` inside of a loop ends the loop, and x is returned behind it: it is what x is when the loop ends.
+
+    Inside, it would be another name for what other iterations write into.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The statements that stand for others."""
+        return [new for statement in body for new in self._several(statement)]
+
+    def _several(self, statement: ast.stmt) -> list[ast.stmt]:
+        if isinstance(statement, SCOPES):
+            return [statement]
+        for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            for name in ("body", "orelse", "finalbody"):
+                if isinstance(inner := getattr(part, name, None), list):
+                    setattr(part, name, self.block(inner))
+        return self._behind(statement) if isinstance(statement, (ast.For, ast.While)) else [statement]
+
+    def _behind(self, loop: ast.For | ast.While) -> list[ast.stmt]:
+        """The loop, and behind it what it returned."""
+        ends = isinstance(loop, ast.For) or not (isinstance(loop.test, ast.Constant) and loop.test.value)
+        ends = ends or any(isinstance(jump, ast.Break) for jump in jumps_of(loop.body))
+        found: list[tuple[str, ast.Return]] = []
+        loop.body = self._left(loop.body, found)
+        rest: list[ast.stmt] = []
+        for flag, jump in reversed(found):
+            last = not rest and not ends  # a loop that nothing else ends
+            test = ast.copy_location(ast.Name(flag, ast.Load()), jump)
+            rest = [jump] if last else [ast.copy_location(ast.If(test, [jump], rest), jump)]
+        return [loop, *rest]
+
+    def _left(self, body: Sequence[ast.stmt], found: list[tuple[str, ast.Return]]) -> list[ast.stmt]:
+        """Statements of a loop with jumps to its end; what an exception or a `with` may lie between stays."""
+        new: list[ast.stmt] = []
+        for statement in body:
+            if isinstance(statement, ast.Return) and statement.value is not None and _hands_out(statement.value):
+                self._count += 1
+                found.append((f"{RETURNED}{self._count}", statement))
+                new.append(ast.copy_location(Leave(found[-1][0]), statement))
+                continue
+            if isinstance(statement, ast.If):
+                statement.body, statement.orelse = (self._left(x, found) for x in (statement.body, statement.orelse))
+            new.append(statement)
+        return new
+
+
+def _hands_out(value: ast.AST) -> bool:
+    """Whether a value is, or contains, what is there already, which may be memory that the loop writes into."""
+    if isinstance(value, (ast.Tuple, ast.List, ast.Dict, ast.Starred)):
+        return any(map(_hands_out, ast.iter_child_nodes(value)))
+    return isinstance(value, (ast.Name, ast.Attribute, ast.Subscript))

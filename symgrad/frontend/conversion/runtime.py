@@ -15,9 +15,10 @@ from symgrad.frontend.conversion.branches import (
     outside,
 )
 from symgrad.frontend.conversion.calls import called
-from symgrad.frontend.conversion.construct import namespace
+from symgrad.frontend.conversion.construct import namespace, truth
 from symgrad.frontend.conversion.functions import CELL, converted
 from symgrad.frontend.conversion.heads import over
+from symgrad.frontend.conversion.indexing import item
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.state import raised
@@ -37,6 +38,7 @@ __all__ = [
     "either",
     "going_on",
     "inside",
+    "item",
     "joined",
     "namespace",
     "negation",
@@ -45,6 +47,7 @@ __all__ = [
     "over",
     "raised",
     "same",
+    "truth",
 ]
 
 CELL.cell_contents = sys.modules[__name__]

@@ -122,6 +122,11 @@ class Journal(dict[int, tuple[Memory, Node]]):
         self.doubts: list[Memory] = []  # and what of it is not to be read any more
 
     @property
+    def since(self) -> int:
+        """How many nodes the graph had when the body began."""
+        return self._run.since
+
+    @property
     def contents(self) -> Contents:
         """The state of all that the body can reach, as it was when the body began."""
         return self._run.contents
@@ -171,6 +176,18 @@ class Run:
         graph = self.graph
         known = {x for x in graph.found[self._found :] if graph.made_in_body(x)}
         return len(graph.nodes) - self.since + len(known)
+
+    @property
+    def asked_for(self) -> list[Node]:
+        """The nodes that it needs and that are not there in any case: new ones, and those that bodies have made.
+
+        These are the same ones when the body around it is traced again.
+        """
+        graph, outermost = self.graph, self.since
+        for journal in _journals(graph):
+            outermost = min(outermost, journal.since)
+        found = graph.found[self._found :]
+        return [*graph.nodes[self.since :], *(x for x in found if x.id >= outermost or graph.made_in_body(x))]
 
     def homes(self, x: Any) -> list[Place]:
         """The places in containers that held it, the same object."""

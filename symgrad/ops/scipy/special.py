@@ -11,6 +11,7 @@ import scipy.special as sp
 
 from symgrad.core.axes import aligned
 from symgrad.core.graph import Aval
+from symgrad.errors import UnsupportedError
 from symgrad.ops.define import flat, implements_at, operator
 from symgrad.ops.dtypes import kind_of, ufunc_dtypes
 from symgrad.ops.elementwise import DEGREE, LN2, LN10, REAL, UNIT, power_partials
@@ -62,6 +63,15 @@ special(sp.ndtr, lambda y, x: np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
 singular(sp.ndtri, lambda y, p: math.sqrt(2 * math.pi) * np.exp(y * y / 2), domain=PROBABILITY)
 singular(sp.log_ndtr, lambda y, x: _mills(x))
 singular(sp.ndtri_exp, lambda x, y: 1 / _mills(x), domain=(-3.0, -0.1))
+
+
+@implements_at(sp, "wofz")
+def wofz(z):
+    raise UnsupportedError(
+        "scipy.special.wofz of a traced number is not supported: its result is complex",
+        "Write voigt_profile(x, sigma, gamma) for wofz((x + 1j * gamma) / (sigma * sqrt(2))).real / (sigma * "
+        "sqrt(2 * pi)); of a real x, 2 / sqrt(pi) * dawsn(x) for wofz(x).imag and np.exp(-x * x) for wofz(x).real.",
+    )
 
 
 def imaginary_voigt(x, sigma, gamma):

@@ -1,0 +1,80 @@
+"""Items of Python's lists and tuples at traced indices, and where sorted numbers have a traced one."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.frontend.conversion.merging import is_numeric
+from symgrad.ops.control import NUMBER
+from symgrad.ops.operands import is_traced
+from symgrad.ops.python_math import as_python_int
+
+
+def item(x: Any, i: Any) -> Any:
+    """``x[i]``; at a traced index one of the numbers of a list, or of the tuples in it, which nobody can write into."""
+    is_unknown = is_traced(i) and not i.shape and i.dtype.kind in "iu" and i.known_value() is None
+    return _chosen(x, i) if is_unknown and type(x) in (list, tuple) and _is_table(x) else x[i]
+
+
+def _is_table(x: Sequence[Any]) -> bool:
+    """Whether items are numbers of one kind, or tuples of such, all alike."""
+    if x and type(x[0]) is tuple:
+        alike = all(type(row) is tuple and len(row) == len(x[0]) for row in x)
+        return alike and bool(x[0]) and all(map(_is_table, zip(*x, strict=True)))
+    return _kind_of(x) is not None
+
+
+def _kind_of(x: Sequence[Any]) -> Any:
+    """The kind of all items, of Python's integers and floats that of the latter; None where there is none."""
+    kinds = {_kind(value) for value in x}
+    if kinds == {_INTEGER, _FLOAT}:
+        return _FLOAT
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _kind(x: Any) -> Any:
+    """What numbers have in common of which one can stand for the others; None for anything else."""
+    if is_traced(x):
+        return None if x.writes_in_place else (x.dtype, x.aval.weak)
+    if type(x) in (int, float):
+        return np.dtype(type(x)), True
+    return (x.dtype, False) if isinstance(x, np.generic) and x.dtype.kind in "iuf" else None
+
+
+_INTEGER, _FLOAT = (np.dtype(int), True), (np.dtype(float), True)
+
+
+def _chosen(x: Sequence[Any], i: Any) -> Any:
+    if type(x[0]) is tuple:
+        return tuple(_chosen(column, i) for column in zip(*x, strict=True))
+    dtype, weak = _kind_of(x)
+    found = np.array([*x], dtype, like=i)[i]
+    return NUMBER(found) if weak else found
+
+
+def bisected(plain: Callable[..., int], side: str) -> Callable[..., Any]:
+    """``bisect.bisect_left``, or `bisect_right`: of traced numbers it is `np.searchsorted`."""
+
+    def search(a: Any, x: Any, lo: Any = 0, hi: Any = None, **kwargs: Any) -> Any:
+        known = not kwargs and all(type(n) is int and n >= 0 for n in (lo, hi) if n is not None)
+        like = next(filter(is_traced, (x, a, *(a if type(a) in (list, tuple) else ()))), None)
+        if not known or like is None or not is_numeric(x) or np.ndim(x) or not _is_row(a):
+            return plain(a, x, lo, hi, **kwargs)
+        found = as_python_int(np.searchsorted(np.array(a[lo:hi], like=like), x, side=side))
+        return found + lo if lo else found
+
+    return search
+
+
+def _is_row(a: Any) -> bool:
+    """Whether it is a list or an array of numbers."""
+    if type(a) in (list, tuple):
+        return len(a) > 0 and all(is_numeric(x) and not np.ndim(x) for x in a)
+    return (is_traced(a) or isinstance(a, np.ndarray)) and a.ndim == 1
+
+
+LEFT, RIGHT = bisected(bisect.bisect_left, "left"), bisected(bisect.bisect_right, "right")
