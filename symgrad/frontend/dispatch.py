@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -402,5 +402,8 @@ def _methods() -> dict[str, Any]:
     return found
 
 
-Operators: Any = type("Operators", (), {"__slots__": (), **_methods()})
-"""The base of Variable that has Python's operators and those methods of arrays that are functions of NumPy, too."""
+if TYPE_CHECKING:
+    from symgrad.frontend.operators import Operators as Operators
+else:
+    Operators = type("Operators", (), {"__slots__": (), **_methods()})
+    """The base of Variable that has Python's operators and those methods of arrays that are functions of NumPy, too."""
