@@ -9,7 +9,7 @@ import builtins
 import numpy as np
 
 from symgrad.core.axes import aligned
-from symgrad.core.graph import CONSTANT, ITEM, SEED, SIZE, Aval
+from symgrad.core.graph import CONSTANT, ITEM, SEED, SIZE, Aval, per_node
 from symgrad.core.region import regions_of
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import same
@@ -63,6 +63,7 @@ def is_pythons(x):
     return bool(x.aval.weak) if not is_truth(x) else _is_pythons(x.node)
 
 
+@per_node  # nodes in branches within branches are asked for again and again
 def _is_pythons(node):
     """The same of a truth's node: it is NumPy's if something of NumPy's is in it."""
     waiting, seen, unknown = [node], {node}, False
