@@ -79,6 +79,16 @@ def test_what_is_done_of_a_file_is_said_at_once(project, monkeypatch):
     assert [file["word"] for file in json.loads(good(run("sync", "--json")))["files"]] == ["current", "current"]
 
 
+def test_a_stale_file_is_compiled_once_for_the_model_and_once_for_the_record(project, monkeypatch):
+    good(run("sync"))
+    edit(project / "model.py", "margin = y * (X @ w)", "margin = y * (X @ w) + 1")
+    as_a_new_process(monkeypatch, project)
+    made, compile = [], sg.Compiled.__init__
+    monkeypatch.setattr(sg.Compiled, "__init__", lambda self, *args: (made.append(self), compile(self, *args))[1])
+    assert good(run("sync")) == "loss_grad.py: written\n"
+    assert len(made) == 2
+
+
 def test_last_digits_of_test_vectors_are_those_of_the_machine(project):
     good(run("sync"))
     path = project / "loss_grad.py"
