@@ -2,7 +2,7 @@
 
 import sys
 
-from symgrad.cli import main
+from symgrad.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -118,7 +118,7 @@ def test_the_command_and_the_module_are_the_same():
         x for x in done.stderr.splitlines() if not x.startswith("symgrad: ")
     ] == []  # a slow machine says what it does
     assert "def loss_grad(w, X, y):" in done.stdout
-    assert 'symgrad = "symgrad.cli:main"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'symgrad = "symgrad.cli:command"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 # ---- grad

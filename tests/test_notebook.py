@@ -55,7 +55,7 @@ def test_a_graph_shows_its_picture_a_large_one_its_page_and_a_huge_one_its_lines
 
     long, huge = (sg.compile(chain, loops="unroll").trace("float64[]", n) for n in (40, 600))
     page, rest = re.fullmatch(
-        r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"[^>]*></iframe>(.*)', long._repr_html_(), re.S
+        r'<iframe srcdoc="([^"]*)" title="[^"]+" sandbox="allow-scripts"[^>]*></iframe>(.*)', long._repr_html_(), re.S
     ).groups()
     assert unescape(page) == sg.draw(long).text(".html")
     assert text(rest) == f"81 nodes, line by line{long}"

@@ -435,7 +435,9 @@ def test_a_click_on_the_title_of_a_frame_says_what_it_holds(opened):
     page.click_at(x, y)
     assert page["#panel h2"].text.startswith("body of %")
     assert "for x in xs:" in page.panel
+    before = page.browser.execute_script("return state.scale")
     page["#panel button"].click()
+    assert page.browser.execute_script("return state.scale") == before  # the view stays where it was
     assert int(page["#picture"].get_attribute("data-frames")) < len(data(ROLLED)["groups"])
     assert page["#panel button"].text == "Open"
 
@@ -446,6 +448,8 @@ def test_colours_by_a_profile(opened):
     first = loss.__code__.co_firstlineno
     shares = [part.text for part in page.all("#source .share, #source .number")]
     assert shares == ["", str(first), "100.0 %", str(first + 1), "0.0 %", str(first + 2)]
+    hottest = page.all("#source .share")[1].value_of_css_property("background-color")
+    assert hottest != page.all("#source .share")[2].value_of_css_property("background-color")
     page.point("margin")
     assert "75.0 %" in page.panel
     hot, cool = page.browser.execute_script(

@@ -54,6 +54,20 @@ def test_work_that_is_silent_too_long_is_heard_without_a_step(caplog):
         assert heard.wait(60)
 
 
+def test_a_step_that_takes_long_is_said_again(caplog, monkeypatch):
+    monkeypatch.setattr(progress, "OFTEN", 0.0)
+    monkeypatch.setattr(progress, "BEAT", 0.001)
+    caplog.set_level(logging.INFO, "symgrad")
+    heard = []
+    enough = threading.Event()
+    caplog.handler.addFilter(lambda record: heard.append(record.getMessage()) or len(heard) < 4 or enough.set() or True)
+    with work("long", 2, patience=0.001) as going_on:
+        going_on.step("one")
+        assert enough.wait(60)
+    again = [text for text in heard if text.startswith("long: one, 1 of 2, ")]
+    assert len(again) >= 3
+
+
 @pytest.mark.parametrize("optimize", [0, 1, 2])
 def test_a_compilation_has_as_many_steps_as_it_says(optimize, monkeypatch):
     found = []
@@ -91,6 +105,32 @@ def test_a_terminal_has_a_line_while_work_goes_on(monkeypatch):
     shown = sys.stderr.getvalue()
     assert "outer: [first], 1 of 2" in shown and "inner" in shown
     assert progress._terminal._progress is None
+
+
+def test_what_is_printed_stands_above_the_lines_of_work(monkeypatch):
+    pytest.importorskip("rich")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with work("writing", patience=0.0):
+        with progress.aside():
+            sys.stderr.write("first: written\n")
+        before, _, after = sys.stderr.getvalue().partition("first: written\n")
+        assert before.endswith("\x1b[1A\x1b[2K")  # the line of work is gone
+        assert "writing" in after  # and there again
+    assert progress._terminal._progress is None
+    with progress.aside():  # nothing goes on
+        sys.stderr.write("last\n")
+    assert sys.stderr.getvalue().endswith("\rlast\n")
+
+
+def test_showing_lines_draws_no_random_numbers_of_the_program():
+    pytest.importorskip("rich")
+    code = "import random; from symgrad.core import progress; before, own = random.getstate(), random.getrandbits"
+    then = "progress._live(); print(random.getstate() == before, random.getrandbits == own)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; {then}"], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout == "True True\n"
 
 
 def test_a_command_says_in_a_pipe_what_it_does(tmp_path, monkeypatch):

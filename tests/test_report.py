@@ -58,7 +58,7 @@ def differentiable(args):
 def test_both_sides_of_each_rewrite_agree(name):
     f, args = OTHERS[name]
     compiled = sg.value_and_grad(f, argnums=differentiable(args)).compile(*args)
-    made, log = compiled._recorded()
+    made, log = compiled._recorded
     traced = made.program.graph
     arrays, sizes = compiled.guard.taken_apart(args, {})
     early = [Applied(rule, "canonicalise", x, y, traced, {}) for rule, x, y in traced.rewrites]
@@ -269,7 +269,7 @@ def test_explaining_changes_nothing():
     source = compiled.source
     compiled.explain()
     assert compiled.source == source
-    assert compiled._recorded()[0].source == source
+    assert compiled._recorded[0].source == source
 
 
 def test_names_of_stages_stand_apart_from_what_they_do():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.cli import sync
 from symgrad.cli.project import find_project, kept_by
 from symgrad.errors import ArgumentError
 from symgrad.export.target import load_function
@@ -62,6 +63,30 @@ def test_a_file_is_missing_then_written_then_current(project):
     assert good(run("sync")) == "loss_grad.py: current\n"
     assert good(run("sync", "--check")) == "loss_grad.py: current, verified\n"
     assert (project / "loss_grad.py").read_bytes() == before
+
+
+def test_what_is_done_of_a_file_is_said_at_once(project, monkeypatch):
+    (project / "pyproject.toml").write_text(PROJECT + PROJECT.replace("loss_grad.py", "again.py"))
+    said, synced = [], sync.synced
+
+    def noting(kept, compiled, force):
+        said.append(sys.stdout.getvalue())
+        return synced(kept, compiled, force)
+
+    monkeypatch.setattr(sync, "synced", noting)
+    assert good(run("sync")) == "loss_grad.py: written\nagain.py: written\n"
+    assert said == ["", "loss_grad.py: written\n"]
+    assert [file["word"] for file in json.loads(good(run("sync", "--json")))["files"]] == ["current", "current"]
+
+
+def test_a_stale_file_is_compiled_once_for_the_model_and_once_for_the_record(project, monkeypatch):
+    good(run("sync"))
+    edit(project / "model.py", "margin = y * (X @ w)", "margin = y * (X @ w) + 1")
+    as_a_new_process(monkeypatch, project)
+    made, compile = [], sg.Compiled.__init__
+    monkeypatch.setattr(sg.Compiled, "__init__", lambda self, *args: (made.append(self), compile(self, *args))[1])
+    assert good(run("sync")) == "loss_grad.py: written\n"
+    assert len(made) == 2
 
 
 def test_last_digits_of_test_vectors_are_those_of_the_machine(project):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -53,6 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(json.dumps(failure.json(), indent=2, ensure_ascii=False))
         print(f"{paint('symgrad:', 'red', sys.stderr)} {failure.message}", file=sys.stderr)
         return WRONG
+
+
+def command() -> int:
+    """The command as a process: it ends as soon as it has said all, and large graphs go with its memory."""
+    code = main()
+    gc.freeze()  # else Python looks through all objects once more, which takes as long as a second
+    return code
 
 
 class Parser(ArgumentParser):

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from symgrad.core.progress import at_terminal, logger, work
+from symgrad.core.progress import aside, at_terminal, logger, work
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34}
 
@@ -19,6 +19,13 @@ _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34}
 def write(options: Namespace, text: str, document: Any) -> None:
     """The result of a command: the document with ``--json``, else the text."""
     print(json.dumps(document, indent=2, ensure_ascii=False, default=str) if options.json else text)
+
+
+def tell(options: Namespace, text: str) -> None:
+    """A part of the result that is known already; a document is written whole, by `write`."""
+    if not options.json:
+        with aside():
+            print(text, flush=True)
 
 
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from symgrad.cli.common import Command
 from symgrad.cli.failures import failure_of
 from symgrad.cli.kinds import KINDS
-from symgrad.cli.output import paint, progress, write
+from symgrad.cli.output import paint, progress, tell, write
 from symgrad.cli.project import Kept, find_project, kept_by
 from symgrad.compiler.compiled import Compiled
 from symgrad.core.saving import has_constants, is_generated, text_at
@@ -66,8 +66,10 @@ def _run(options: Namespace) -> int:
         for kept in found:
             say(f"{kept.target}: {kept.function}")
             states.append(_guarded(kept, checked if options.check else partial(synced, force=options.force)))
-    text = "\n".join(map(str, states)) or f"{os.path.relpath(path)} lists no gradients"
-    write(options, text, {"files": [{**state._asdict(), "code": state.code} for state in states]})
+            tell(options, str(states[-1]))
+    if options.json or not states:
+        document = {"files": [{**state._asdict(), "code": state.code} for state in states]}
+        write(options, f"{os.path.relpath(path)} lists no gradients", document)
     return max((state.code for state in states), default=0)
 
 

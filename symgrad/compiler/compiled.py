@@ -169,10 +169,11 @@ class Compiled:
         """
         from symgrad.report.explain import explained
 
-        return explained(*self._recorded())
+        return explained(*self._recorded)
 
+    @cached_property
     def _recorded(self) -> tuple[Compiled, Log]:
-        """The program compiled once more, and what the compiler noted of it."""
+        """The program compiled once more, and what the compiler noted of it; kept, since that takes as long again."""
         with recording() as log:
             return Compiled(self.program, self.options), log
 
@@ -277,7 +278,7 @@ class Compiled:
         from symgrad.export.save import standalone
         from symgrad.report.explain import rewrites_of
 
-        rewrites = rewrites_of(*self._recorded()) if self.options.numerics == "stable" else ()
+        rewrites = rewrites_of(*self._recorded) if self.options.numerics == "stable" else ()
         return standalone(self, rewrites, folder)
 
     @cached_property

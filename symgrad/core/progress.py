@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0  # seconds that a compilation takes in silence
 OFTEN = 1.0  # seconds between two messages of one work
+BEAT, RARER = 2.0, 4  # seconds without a message until the step that goes on is said again; later this part of all time
 
 
 class Work:
     """Work that takes its time: what it is, how many steps it has, and at which it is.
 
     It says nothing before it has taken `patience` seconds, by default `PATIENCE`. Then it shows a line at a terminal,
-    where the time goes on while a step takes long, and elsewhere it writes a message at its steps.
+    where the time goes on. Elsewhere it writes a message at its steps, and again while one takes long.
     """
 
     def __init__(self, what: str, steps: int | None = None, patience: float | None = None) -> None:
@@ -33,7 +34,7 @@ class Work:
         self.start = perf_counter()
         self._lock, self._begun, self._over, self._said = Lock(), False, False, float("-inf")
         patience = PATIENCE if patience is None else patience
-        self._timer = Timer(patience, self._begin)
+        self._timer = Timer(patience, self._watch)
         self._timer.daemon = True
         if patience <= 0:
             self._begin()
@@ -67,6 +68,13 @@ class Work:
         elif "logging" in sys.modules:  # of whoever wants to see all
             logger().debug("%s: done in %s", self.what, duration(self.seconds))
 
+    def _watch(self) -> None:
+        """Begin to say how far it has come; without a terminal, say so again while a step takes long."""
+        self._begin()
+        while not at_terminal() and not self._timer.finished.wait(max(BEAT, self.seconds / RARER)):
+            if perf_counter() - _terminal.heard >= BEAT:  # of this work, or of one within it
+                self._show()
+
     def _begin(self) -> None:
         self._begun = True
         self._show()
@@ -78,7 +86,7 @@ class Work:
             if at_terminal():
                 _terminal.update(self)
             elif perf_counter() - self._said >= OFTEN:
-                self._said = perf_counter()
+                self._said = _terminal.heard = perf_counter()
                 logger().info("%s, %s", str(self), duration(self.seconds))
 
 
@@ -130,10 +138,18 @@ def at_terminal() -> bool:
     return bool(seen and find_spec("rich"))
 
 
+@contextmanager
+def aside() -> Iterator[None]:
+    """Within here the terminal has no lines of work: what is printed stands above them."""
+    with _terminal.hidden():
+        yield
+
+
 class _Terminal:
     """The lines of all work that goes on, at the end of the terminal."""
 
     def __init__(self) -> None:
+        self.heard = float("-inf")  # when a message was written that stands for a line
         self._lock = Lock()
         self._progress: Any = None
         self._lines: dict[Work, Any] = {}
@@ -148,6 +164,17 @@ class _Terminal:
                 self._progress.tasks[-1].start_time -= of.seconds
             self._progress.update(self._lines[of], description=str(of))
 
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.stop()
+            try:
+                yield
+            finally:
+                if self._progress is not None:
+                    self._progress.start()
+
     def remove(self, of: Work) -> None:
         with self._lock:
             line = self._lines.pop(of, None)
@@ -161,11 +188,25 @@ class _Terminal:
 
 def _live() -> Any:
     """Lines that rich draws, with a sign of life and the time, and that are gone at the end."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    with _own_randomness():
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     return Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+
+
+@contextmanager
+def _own_randomness() -> Iterator[None]:
+    """Within here rich is imported, which draws random numbers, also then: not those of a function that is traced."""
+    import random
+
+    theirs = random.getrandbits
+    random.getrandbits = random.Random().getrandbits
+    try:
+        yield
+    finally:
+        random.getrandbits = theirs
 
 
 _terminal = _Terminal()

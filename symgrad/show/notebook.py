@@ -9,7 +9,7 @@ from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.show.algebra import to_sympy
 from symgrad.show.draw import draw
-from symgrad.show.markup import highlighted, markup_document, markup_lines
+from symgrad.show.markup import highlighted, markup_document, markup_lines, markup_text
 from symgrad.show.page import page
 from symgrad.show.subject import shown
 from symgrad.show.svg import svg
@@ -46,8 +46,10 @@ def graph_view(x: Program | Graph) -> str:
     if len(drawn.boxes) > MOST_ON_PAGE:
         return lines
     # without scripts, as in a notebook that is not trusted, the lines are all that is seen
-    frame = f'<iframe srcdoc="{markup_document(page(drawn))}" sandbox="allow-scripts" style="{EMBEDDED}"></iframe>'
-    return f'{frame}<details><summary style="{FONT}">{len(drawn.boxes)} nodes, line by line</summary>{lines}</details>'
+    count = f"{len(drawn.boxes)} nodes"
+    named = markup_text(f"The graph of {drawn.name}: {count}" if drawn.name else f"A graph: {count}")
+    inner = f'srcdoc="{markup_document(page(drawn))}" title="{named}" sandbox="allow-scripts" style="{EMBEDDED}"'
+    return f'<iframe {inner}></iframe><details><summary style="{FONT}">{count}, line by line</summary>{lines}</details>'
 
 
 def formula_view(x: Program | Graph | Variable) -> str | None:

@@ -149,7 +149,7 @@ function beside(unit, step) {
 function toggle(group) {
   if (group === null) return;
   if (!state.closed.delete(group)) state.closed.add(group);
-  rearrange(shown.byKey.get(state.selected)?.nodes[0]);
+  rearrange(shown.byKey.get(state.selected)?.nodes[0] ?? members[group][0]);
 }
 
 // Arranges anew; the unit of a node stays where it was in the window.

@@ -140,7 +140,7 @@ function sourceLine({number, text}, k, share, most) {
   const parts = [make("span", {class: "number"}, String(number)), make("span", {class: "text"}, text)];
   if (data.timed) {
     const time = make("span", {class: "share", title: "share of the time"}, percent(share) ?? "");
-    time.style.setProperty("--part", `${100 * (share ?? 0) / most}%`);
+    time.style.setProperty("--part", `${Math.round(100 * (share ?? 0) / most)}%`);
     parts.unshift(time);
   }
   if (!nodesAt[k].length) return make("div", {class: "line"}, ...parts);
@@ -176,7 +176,7 @@ function listGroups() {
     const button = make("button", {class: "group", "aria-expanded": open, "data-group": g, title: group.line || group.name,
       onclick: () => toggleAt(g)},
       make("span", {"aria-hidden": "true"}, open ? "▾" : "▸"), swatch(group.shade),
-      make("span", {}, group.kind === "line" ? group.name.replace(/^.*(:|line )/, "") : group.name), code(group.line),
+      make("span", {class: "name"}, group.kind === "line" ? group.name.replace(/^.*(:|line )/, "") : group.name), code(group.line),
       make("small", {}, String(members[g].length)));
     const below = make("ul", open ? {} : {hidden: ""});
     lists.get(group.parent).append(make("li", {}, button, below));
