@@ -124,7 +124,7 @@ class _Branches(ast.NodeTransformer):
             more = [*before, assign(name, last, part)]
             same: list[ast.stmt] = [ast.copy_location(ast.Pass(), part)]
             sides = (more, []) if isinstance(test.op, ast.And) else (same, more)
-            found.append(ast.copy_location(ast.If(copy.copy(value), *sides), part))
+            found.append(ast.copy_location(ast.If(copied(value), *sides), part))
         return found, value
 
     def _plain(self, at: ast.Match, name: str, cases: Sequence[ast.match_case]) -> ast.Match:
