@@ -188,7 +188,7 @@ def test_programs_of_rows(tiny_blocks, names, end, n, symbolic):
 
 
 def assert_same_whole(f, args, symbolic=False, rtol=1e-9, program=None):
-    """In blocks, for numbers or for symbols, what it is at level 0; return the compiled program, unless it is given."""
+    """In blocks, for numbers or for symbols, what it is at level 0; returns the program, compiled if none is given."""
     with np.errstate(all="ignore"):
         exact, expected = sg.value_and_grad(f, (0, 1), optimize=0)(*args)
         assert np.isfinite(exact)

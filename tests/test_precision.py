@@ -226,7 +226,7 @@ def kept_right(f, x):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_keeps_what_is_right(name):
-    x = grid(np.float64, 300)
+    x = grid(np.float64, 150)
     for level, order, good, before, after in kept_right(PROGRAMS[name], x):
         wrong = np.flatnonzero(~good)
         assert not wrong.size, (level, order, [(x[i], before[i], after[i]) for i in wrong])

@@ -125,7 +125,7 @@ CASES = {
 }
 LEVELS = (1, 2)
 EXPRESSIONS = [*edits.KINDS][:7]  # the kinds that any program has; those of branches come below
-EDITS, REWRITES = 10, 3  # of each program at each level: 200 and 60
+EDITS, REWRITES = 4, 3  # of each program at each level: 80 and 60; python -m tests.edits plants as many as one likes
 each_program = pytest.mark.parametrize("level", LEVELS)
 each_case = pytest.mark.parametrize("name", CASES)
 
@@ -188,7 +188,9 @@ def planted(name, level):
     text, right = model.compiled.source, results(model.compiled.source, model.function, points)
     found = edits.planted(text, model.function)
     order = np.random.default_rng(level).permutation(len(found))
-    queues = {kind: [found[i] for i in order if found[i].kind == kind] for kind in EXPRESSIONS}
+    first = EDITS * (2 * [*CASES].index(name) + level)  # other kinds for each program
+    kinds = [EXPRESSIONS[(first + i) % len(EXPRESSIONS)] for i in range(len(EXPRESSIONS))]
+    queues = {kind: [found[i] for i in order if found[i].kind == kind] for kind in kinds}
     chosen = []
     while len(chosen) < EDITS:
         for queue in queues.values():
@@ -211,14 +213,14 @@ def test_planted_edits_are_caught(name, level):
         elif verdict.line is None or not verdict.line - 1 <= edit.line <= (verdict.until or verdict.line) + 1:
             strayed.append(f"{edit.kind} in line {edit.line}\n{verdict}")
     assert missed == []
-    assert len(strayed) <= EDITS // 10, "\n\n".join(strayed)
+    assert len(strayed) <= 1, "\n\n".join(strayed)
     assert len(model._known) <= 2  # the model is evaluated once, not for each edit
 
 
 def test_there_are_edits_of_all_kinds():
     found = [edit.kind for name in CASES for level in LEVELS for edit in planted(name, level)]
-    assert len(found) == 200
-    assert all(found.count(kind) >= 10 for kind in EXPRESSIONS)
+    assert len(found) == 80
+    assert all(found.count(kind) >= 4 for kind in EXPRESSIONS)
 
 
 @each_case
@@ -227,7 +229,7 @@ def test_equivalent_rewrites_are_accepted(name, level):
     model = model_of(name, level)
     found = edits.equivalent(model.compiled.source, model.function)
     assert len(found) >= REWRITES
-    for kind, text in found.items():
+    for kind, text in [*found.items()][level - 1 :: 2] if len(found) > REWRITES else found.items():
         verdict = verdict_on(text, "edited.py", model)
         assert verdict, f"{kind}\n{verdict}"
         assert verdict.usual >= 8 and verdict.extreme >= 6
@@ -382,7 +384,7 @@ def test_every_threshold_is_seen(level):
     assert verdict and verdict.near > 0 and verdict.unreached == ()
     found = [e for e in edits.planted(model.compiled.source, model.function) if e.kind == "threshold"]
     assert len(found) > 20
-    assert [e for e in found if verdict_on(e.text, "edited.py", model)] == []
+    assert [e for e in found[level::3] if verdict_on(e.text, "edited.py", model)] == []
 
 
 @pytest.mark.parametrize("seed", [3, 14, 16])
@@ -392,7 +394,7 @@ def test_branches_of_random_programs(seed):
     text = subject.model.compiled.source
     branching = [*edits.KINDS][7:]
     found = [e for e in edits.planted(text, subject.model.function) if e.kind in branching]
-    for edit in edits.in_turn(found, seed, 12):
+    for edit in edits.in_turn(found, seed, 5):
         verdict = verdict_on(edit.text, "edited.py", subject.model)
         assert not verdict or edits.shows(subject, edit.text, 100) is None, edit
     for kind, new in edits.equivalent(text, subject.model.function).items():

@@ -40,7 +40,8 @@ class Draws:
     """The random generators that a trace draws from: those that are known by name, and those of noted calls."""
 
     def __init__(self, names: Sequence[Name]) -> None:
-        named = [n for n in names if _is_generator(n.value)]
+        kinds = _kinds()  # once: a function may reach a thousand names
+        named = [n for n in names if isinstance(n.value, kinds) and _is_generator(n.value)]
         self._known = [Drawn(n.value, f"the random generator {n.name}", n.where) for n in named]
         self._noted: list[tuple[Drawn, Any]] = []  # with the states before
         self._since = 0  # from here on they were noted behind the latest mark
@@ -177,10 +178,14 @@ def generator_of(function: Any) -> Any:
 
 
 def _is_generator(x: Any) -> bool:
+    pythons = python_random()
+    return isinstance(x, _kinds()) and (pythons is None or not isinstance(x, pythons.SystemRandom))
+
+
+def _kinds() -> tuple[type, ...]:
+    """The classes of generators, of modules that somebody has imported."""
     random, pythons = numpy_random(), python_random()
-    if random and isinstance(x, (random.Generator, random.RandomState)):
-        return True
-    return pythons is not None and isinstance(x, pythons.Random) and not isinstance(x, pythons.SystemRandom)
+    return (*((random.Generator, random.RandomState) if random else ()), *((pythons.Random,) if pythons else ()))
 
 
 def _state(generator: Any) -> Any:

@@ -11,10 +11,24 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 def within(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """What stands in these nodes, in order, but not in the functions and classes that they define."""
-    for node in nodes:
+    waiting = [*nodes][::-1]
+    while waiting:
+        node = waiting.pop()
         yield node
         if not isinstance(node, SCOPES):
-            yield from within(ast.iter_child_nodes(node))
+            waiting += _children(node)[::-1]
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below one, but for contexts; `ast.iter_child_nodes` takes three times as long."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        x = getattr(node, name, None)
+        if isinstance(x, list):
+            found += [y for y in x if isinstance(y, ast.AST)]
+        elif isinstance(x, ast.AST) and not isinstance(x, ast.expr_context):
+            found.append(x)
+    return found
 
 
 def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
@@ -34,7 +48,7 @@ def bound(nodes: Sequence[ast.AST]) -> dict[str, None]:
         if isinstance(node, COMPREHENSIONS):  # its targets are its own, those of := are not
             names |= {n.target.id: None for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
         elif not isinstance(node, SCOPES):
-            names |= bound(list(ast.iter_child_nodes(node)))
+            names |= bound(_children(node))
     return names
 
 
