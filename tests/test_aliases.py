@@ -314,6 +314,92 @@ def test_what_lies_in_one_order_in_any_case_is_a_view(f, level):
                 np.testing.assert_allclose(found, expected)
 
 
+# ---- arrays that functions of symgrad's hand on
+
+
+def chosen_by_a_call(x):
+    v = x * 1.0
+    w = sg.cond(x[0] < 0.6, lambda v: v, lambda v: v * 2, v)
+    w += 1
+    return v, w
+
+
+def reversed_by_a_call(x):
+    v = x * 1.0
+    u = sg.cond(x[0] < 0.6, lambda v: v[::-1], lambda v: v, v).ravel()
+    u += 1
+    return v, u
+
+
+def returned_by_turns(x):
+    v = x * 1.0
+    w = sg.fori_loop(0, 5, lambda i, c: c[::-1], v)
+    v += 1
+    return v, w
+
+
+def swapped_by_turns(x):
+    v, u = x * 1.0, x * 2
+    a, b = sg.fori_loop(0, 5, lambda i, c: (c[1], c[0]), (v, u))
+    a += 1
+    return b, v
+
+
+def written_in_place(i, c):
+    c[0] += 1
+    return c
+
+
+def written_by_turns(x):
+    v = x * 1.0
+    return sg.fori_loop(0, 5, written_in_place, v), v
+
+
+def an_argument_written_by_turns(x):
+    return sg.fori_loop(0, 5, written_in_place, x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        chosen_by_a_call,
+        reversed_by_a_call,
+        returned_by_turns,
+        swapped_by_turns,
+        written_by_turns,
+        an_argument_written_by_turns,
+    ],
+)
+def test_what_calls_hand_on_is_not_read_once_its_other_name_is_written(f):
+    with sg.options(check_first=False), pytest.raises(WriteError):
+        sg.compile(f)(VALUES)
+
+
+def fresh_from_turns(x):
+    def turn(c, y):
+        c = c * 1.0
+        c[0] += y
+        return c, c
+
+    v = x * 1.0
+    a, b = sg.scan(turn, v, x)
+    a += 1
+    w = sg.fori_loop(0, 5, written_in_place, x * 2)
+    u = sg.cond(x[0] < 0.6, np.sin, np.cos, v)
+    u += w
+    v += 1
+    return a, b, v, w, u
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_calls_make_has_names_of_its_own(level):
+    with sg.options(check_first=False):
+        for found, expected in zip(
+            sg.compile(fresh_from_turns, optimize=level)(VALUES), fresh_from_turns(VALUES.copy()), strict=True
+        ):
+            np.testing.assert_allclose(found, expected)
+
+
 # ---- integers with more digits than NumPy's
 
 

@@ -6,11 +6,13 @@ Where one of two such is written into, the other one is not read any more: `Memo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
-from symgrad.frontend.aliasing import Memory
+from symgrad.frontend.aliasing import Memory, packed_order
 from symgrad.ops.operands import ARRAYS, is_traced
 
+_WRITTEN = "the body of a loop writes into an array that it was given"
 _OUTSIDE = "it is an array that exists before the program runs"
 
 
@@ -26,6 +28,14 @@ def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]]) -> None:
         links += [(x, z) for x, y in pairs for kin in y.kin for z in (kin, *names.get(id(kin), ()))]
     for x, y in links:
         x.link(y)
+
+
+def name_one_of(result: Memory, *values: Any) -> list[list[Memory]]:
+    """Let a result be an array as the values are of which it is one, in their order; the cases for `relate`."""
+    result.as_array(all(map(is_array, values)))
+    orders = {packed_order(x) for x in values}
+    result.lay_out(orders.pop() if len(orders) == 1 else "")
+    return [[x] if is_array(x) else [] for x in values]
 
 
 def is_array(x: Any) -> bool:
@@ -112,3 +122,46 @@ def locked(x: Any) -> str:
     if is_traced(x):
         return x.locked if x.writes_in_place else ""
     return _OUTSIDE if isinstance(x, ARRAYS) and x.ndim else ""
+
+
+class Names:
+    """Of which arrays those that a loop carries are other names: those before it, and among each other."""
+
+    def __init__(self, init: Sequence[Any]) -> None:
+        self._init, self._sharing = init, Sharing()
+        self._arrays: list[CarriedArray] = []
+        self.known = False  # whether the last turn has begun with all that it showed
+
+    def begin(self, stand_ins: Sequence[Memory]) -> None:
+        """Link the stand-ins of a turn to each other; what they are of before the loop lies outside of the body."""
+        self._arrays = [CarriedArray(i, None, x) for i, x in enumerate(stand_ins)]
+        for x, before in zip(stand_ins, self._init, strict=True):
+            x.locked = locked(before)
+            x.lay_out("")  # a turn may have made an array that lies otherwise
+        self._sharing.begin(self._arrays)
+
+    def end(self, new: Sequence[Any], since: int) -> None:
+        """Look at what a turn has made of them."""
+        self._arrays = [x._replace(after=y) for x, y in zip(self._arrays, new, strict=True)]
+        self.known = self._sharing.end(self._arrays, since) or not any(x.is_spoilt for x in self._arrays)
+
+    def behind(self, final: Sequence[Memory], sure: bool) -> None:
+        """Note it behind the loop. What a turn has written into has been written into before it."""
+        arrays = [x._replace(before=before) for x, before in zip(self._arrays, self._init, strict=True)]
+        self._sharing.behind(arrays, final, sure)
+        for i, (x, y) in enumerate(zip(arrays, final, strict=True)):
+            name_one_of(y, x.before, x.after)
+            earlier = [self._init[j] for j in self._earlier(i) if is_array(self._init[j])]
+            for before in earlier if is_array(y) else ():
+                y.link(before)
+            for before in (*earlier, *[x.before] * is_array(x.before)) if x.is_spoilt else ():
+                before.doubt(_WRITTEN)
+
+    def _earlier(self, i: int) -> list[int]:
+        """The numbers of the arrays that what a turn makes of the one of this number may have been some turns ago."""
+        found: list[int] = []
+        for j in chain((i,), found):
+            after = self._arrays[j].after
+            kin = {id(x) for x in after.kin} if is_array(after) else ()
+            found += [k for k, x in enumerate(self._arrays) if id(x.stand_in.owner) in kin and k not in found]
+        return found
