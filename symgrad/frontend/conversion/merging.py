@@ -18,7 +18,7 @@ from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Entry, Place, is_same, is_same_form, kind_of
-from symgrad.frontend.conversion.sharing import is_array, name_one_of, relate
+from symgrad.frontend.conversion.sharing import Truth, is_array, name_one_of, relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import ARRAYS, is_traced
@@ -181,7 +181,7 @@ class Merging:
 
     def note_sharing(self) -> None:
         """Note what arrays and containers are other names of."""
-        relate(self._arrays)
+        relate(self._arrays, Truth(self._pred.node, self._since))
         for place, *found in self._containers:
             watch(self._graph, self._run, place, *found)
 
@@ -246,7 +246,7 @@ def merged(
         for entry, form in forms:
             entry.reform(form)
         for root, value in memory:
-            root.rebind(value().node)
+            root.rebind(value().node, alone=True)
         for x, reason in (then.doubts | other.doubts).values():
             x.doubt(reason)
         merging.note_sharing()

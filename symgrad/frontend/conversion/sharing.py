@@ -5,29 +5,58 @@ Where one of two such is written into, the other one is not read any more: `Memo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from symgrad.core.graph import Node
 from symgrad.frontend.aliasing import Memory, packed_order
+from symgrad.frontend.ties import ties_of
 from symgrad.ops.operands import ARRAYS, is_traced
 
 _WRITTEN = "the body of a loop writes into an array that it was given"
 _OUTSIDE = "it is an array that exists before the program runs"
 
 
-def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]]) -> None:
-    """Link arrays to what they are other names of, by cases, of which one holds for all: so are those of one case."""
+class Truth(NamedTuple):
+    """What tells the first of two cases from the other, of a branch that began when there were so many nodes."""
+
+    node: Node
+    since: int
+
+
+def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Truth | None = None) -> None:
+    """Link arrays to what they are other names of, by cases, of which one holds for all: so are those of one case.
+
+    By a truth that tells the cases apart they are tied to it, if that can be said.
+    """
     found, links = [*found], list[tuple[Memory, Memory]]()
+    before = {id(y): y.kin for _, cases in found for case in cases for y in case}
+    is_tied = _tie(found, truth) if truth is not None else set()
     for cases in zip(*(cases for _, cases in found), strict=True):
         pairs = [(x, y) for (x, _), case in zip(found, cases, strict=True) for y in case]
         names: dict[int, list[Memory]] = {}
         for x, y in pairs:
             names.setdefault(id(y.owner), []).append(x)
             _lock(x, y.locked)
-        links += [(x, z) for x, y in pairs for kin in y.kin for z in (kin, *names.get(id(kin), ()))]
+        loose = [(x, y) for x, y in pairs if id(x) not in is_tied]
+        links += [(x, z) for x, y in loose for kin in before[id(y)] for z in (kin, *names.get(id(kin), ()))]
     for x, y in links:
         x.link(y)
+
+
+def _tie(found: Sequence[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Truth) -> set[int]:
+    """Tie the arrays that can be tied; their ids."""
+    owners = [y.owner for _, cases in found for case in cases for y in case]
+    fresh = Counter(id(x) for x in owners if not x.is_older(truth.since))
+    is_tied = set()
+    for x, cases in found:
+        if all(fresh[id(y.owner)] < 2 for case in cases for y in case):  # else both names of it are new
+            ties = ties_of(x, cases, *truth)
+            x.tie(ties)
+            is_tied |= {id(x)} if ties else set()
+    return is_tied
 
 
 def name_one_of(result: Memory, *values: Any) -> list[list[Memory]]:
@@ -35,6 +64,8 @@ def name_one_of(result: Memory, *values: Any) -> list[list[Memory]]:
     result.as_array(all(map(is_array, values)))
     orders = {packed_order(x) for x in values}
     result.lay_out(orders.pop() if len(orders) == 1 else "")
+    for x in values:
+        _lock(result, locked(x))
     return [[x] if is_array(x) else [] for x in values]
 
 
