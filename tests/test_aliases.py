@@ -116,6 +116,17 @@ def masks_within_their_opposites(x):
     return np.sum(y * np.where(m, np.where(~m, np.sqrt(x), 1.0), np.where(m, 1.0, np.sqrt(2 + x))))
 
 
+def turns_that_leave_one_array(x):
+    """Behind them two derivatives of one side are the same array, into which the other side writes."""
+    v = np.sin(x)
+    if x[1] > 1.0:
+        v = x
+    else:
+        for _ in range(20):
+            v = np.full(4, 1.0) * x[1]
+    return np.sum(np.sin(v) * np.arange(4.0) ** 2)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     "f",
@@ -130,6 +141,7 @@ def masks_within_their_opposites(x):
         written_in_some_iterations,
         under_swapped_names,
         masks_within_their_opposites,
+        turns_that_leave_one_array,
     ],
 )
 def test_writes_are_seen_by_those_who_read_behind_them(f, level):
