@@ -116,6 +116,17 @@ def masks_within_their_opposites(x):
     return np.sum(y * np.where(m, np.where(~m, np.sqrt(x), 1.0), np.where(m, 1.0, np.sqrt(2 + x))))
 
 
+def turns_that_leave_one_array(x):
+    """Behind them two derivatives of one side are the same array, into which the other side writes."""
+    v = np.sin(x)
+    if x[1] > 1.0:
+        v = x
+    else:
+        for _ in range(20):
+            v = np.full(4, 1.0) * x[1]
+    return np.sum(np.sin(v) * np.arange(4.0) ** 2)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     "f",
@@ -130,6 +141,7 @@ def masks_within_their_opposites(x):
         written_in_some_iterations,
         under_swapped_names,
         masks_within_their_opposites,
+        turns_that_leave_one_array,
     ],
 )
 def test_writes_are_seen_by_those_who_read_behind_them(f, level):
@@ -312,6 +324,216 @@ def test_what_lies_in_one_order_in_any_case_is_a_view(f, level):
         for x in (VALUES, VALUES + 1):
             for found, expected in zip(sg.compile(f, optimize=level)(x.copy()), f(x.copy()), strict=True):
                 np.testing.assert_allclose(found, expected)
+
+
+# ---- arrays that functions of symgrad's hand on
+
+
+def reversed_by_a_call(x):
+    v = x * 1.0
+    u = sg.cond(x[0] < 0.6, lambda v: v[::-1], lambda v: v, v).ravel()
+    u += 1
+    return v, u
+
+
+def returned_by_turns(x):
+    v = x * 1.0
+    w = sg.fori_loop(0, 5, lambda i, c: c[::-1], v)
+    v += 1
+    return v, w
+
+
+def swapped_by_turns(x):
+    v, u = x * 1.0, x * 2
+    a, b = sg.fori_loop(0, 5, lambda i, c: (c[1], c[0]), (v, u))
+    a += 1
+    return b, v
+
+
+def written_in_place(i, c):
+    c[0] += 1
+    return c
+
+
+def written_by_turns(x):
+    v = x * 1.0
+    return sg.fori_loop(0, 5, written_in_place, v), v
+
+
+def an_argument_written_by_turns(x):
+    return sg.fori_loop(0, 5, written_in_place, x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        reversed_by_a_call,
+        returned_by_turns,
+        swapped_by_turns,
+        written_by_turns,
+        an_argument_written_by_turns,
+    ],
+)
+def test_what_calls_hand_on_is_not_read_once_its_other_name_is_written(f):
+    with sg.options(check_first=False), pytest.raises(WriteError):
+        sg.compile(f)(VALUES)
+
+
+def fresh_from_turns(x):
+    def turn(c, y):
+        c = c * 1.0
+        c[0] += y
+        return c, c
+
+    v = x * 1.0
+    a, b = sg.scan(turn, v, x)
+    a += 1
+    w = sg.fori_loop(0, 5, written_in_place, x * 2)
+    u = sg.cond(x[0] < 0.6, np.sin, np.cos, v)
+    u += w
+    v += 1
+    return a, b, v, w, u
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_calls_make_has_names_of_its_own(level):
+    with sg.options(check_first=False):
+        for found, expected in zip(
+            sg.compile(fresh_from_turns, optimize=level)(VALUES), fresh_from_turns(VALUES.copy()), strict=True
+        ):
+            np.testing.assert_allclose(found, expected)
+
+
+# ---- what a branch has chosen, of which a truth tells what it is another name of
+
+
+def written_where_it_was_chosen(x):
+    v, u = x * 1.0, np.sin(x)
+    w = v if x[0] < 0.6 else u
+    w += 1
+    v *= 2
+    u[0] -= x[1]
+    return v, u, w
+
+
+def written_through_views(x):
+    v, A = x * 1.0, np.outer(x, np.sin(x))
+    w = A[1] if x[0] < 0.6 else v[::-1]
+    z = w if x[1] > 0.1 else np.cos(x)
+    z[1:] *= x[2]
+    A.T[0] -= 3
+    w += 1
+    v[-1] = x[0]
+    return v, w, A, z
+
+
+def written_in_turns(x):
+    v, u = x * 1.0, x * 2
+    for k in range(20):
+        w = v if x[k % 4] < 0.6 else u
+        w *= 0.9
+    w = v if x[1] < 0.6 else x * 3
+    for k in range(20):
+        w[k % 4] += x[1]
+        v *= 0.9
+    return v, u, w
+
+
+def swapped_or_not(x):
+    v, u = x * 1.0, x * 2
+    if x[0] < 0.6:
+        v, u = u, v
+    v += 1
+    return v, u
+
+
+def written_on_one_side(x):
+    v, u = x * 1.0, x * 2
+    w = v if x[0] < 0.6 else u
+    if x[1] < 0.6:
+        w += x
+    else:
+        v -= x
+        u[1:] = w[:-1]
+    return v, u, w
+
+
+def chosen_by_a_call(x):
+    v = x * 1.0
+    w = sg.cond(x[0] < 0.6, lambda v: v[1:], lambda v: v[1:] * 2, v)
+    w += 1
+    v *= x[1]
+    return v, w
+
+
+def fresh_on_one_side(x):
+    v, u = x * 1.0, x * 2
+    if x[0] < 0.6:
+        a = np.sin(x)
+    else:
+        a = v
+    a += 1
+    return a * 1.0, v, u
+
+
+CHOSEN = [
+    written_where_it_was_chosen,
+    written_through_views,
+    written_in_turns,
+    swapped_or_not,
+    written_on_one_side,
+    chosen_by_a_call,
+    fresh_on_one_side,
+]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("f", CHOSEN)
+def test_writes_reach_what_a_branch_has_chosen(f, level):
+    def loss(x):
+        return sum([np.sum(np.cos(y + k)) for k, y in enumerate(f(x))])
+
+    step = 1e-6
+    with sg.options(check_first=False):
+        for x in (VALUES, VALUES + 0.5, VALUES[::-1].copy()):
+            for found, expected in zip(sg.compile(f, optimize=level)(x.copy()), f(x.copy()), strict=True):
+                np.testing.assert_allclose(found, expected)
+            differences = [(loss(x + step * e) - loss(x - step * e)) / (2 * step) for e in np.eye(len(x))]
+            np.testing.assert_allclose(sg.grad(loss, optimize=level)(x), differences, rtol=1e-6, atol=1e-6)
+
+
+def both_of_one_fresh_array(x):
+    v, u = x * 1.0, x * 2
+    if x[0] < 0.6:
+        a = b = np.sin(x)
+    else:
+        a, b = v, u
+    a += 1
+    return b
+
+
+def chosen_twice_of_the_same(x):
+    v, u = x * 1.0, x * 2
+    w = v if x[0] < 0.6 else u
+    z = v if x[1] < 0.6 else u
+    w += 1
+    return z
+
+
+def a_constant_or_not(x):
+    w = CONSTANT if x[0] < 0.6 else x * 1.0
+    w += 1
+    return w
+
+
+CONSTANT = np.arange(4.0)
+
+
+@pytest.mark.parametrize("f", [both_of_one_fresh_array, chosen_twice_of_the_same, a_constant_or_not])
+def test_what_no_truth_tells_is_refused(f):
+    with sg.options(check_first=False), pytest.raises(WriteError):
+        sg.compile(f)(VALUES)
+    np.testing.assert_array_equal(CONSTANT, np.arange(4.0))
 
 
 # ---- integers with more digits than NumPy's

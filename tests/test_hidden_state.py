@@ -459,3 +459,55 @@ def test_traced_values_are_not_left_behind():
     assert sg.grad(sg.grad(f))(2.0) == 12
     assert (cell.state, cell.log, cell.seen, notes, TOTAL) == (0.0, [], {}, [], 0.0)
     assert numbers[:2] == [0, 1]
+
+
+# ---- arrays of the module, written into in every way
+
+WRITES = [
+    "W[1:] *= 0.5", "W[W > 3] = 1.5", "W.flat[0] = 1.5", "W.reshape(2, 2)[0] = 1.5", "W.view()[0] = 1.5",
+    "np.add(W, 1.0, out=W)", "np.cumsum(W, out=W)", "W.clip(0, 1, out=W)", "np.dot(np.eye(4), W, out=W)",
+    "np.put(W, [0], 1.5)", "np.place(W, W > 1, [1.5])", "np.copyto(W, 2.0)", "np.putmask(W, W > 1, 2.0)",
+    "np.fill_diagonal(W.reshape(2, 2), 5.0)", "np.add.at(W, [0], 1.0)", "np.nan_to_num(W, copy=False)",
+    "W.sort()", "W.fill(2.0)", "W.partition(2)", "memoryview(W)[0] = 1.5", "held[0][0] = 1.5",
+]  # fmt: skip
+AROUND = {
+    "while": "t = x * 1.0\n while t > 0.2:\n  t = t * 0.6\n  {}",
+    "for": "t = x * 1.0\n for _ in range(30):\n  t = t * 0.6\n  {}",
+    "branch": "t = x * 1.0\n if t > 0.3:\n  t = t * 2\n  {}",
+    "handled": "t = x * 1.0\n while t > 0.2:\n  t = t * 0.6\n  try:\n   {}\n  except Exception:\n   t = t - 5",
+    "suppressed": "t = x * 1.0\n if t > 0.3:\n  with suppress(ValueError, TypeError):\n   {}\n   t = t - 5",
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_writes_into_an_array_of_the_module_are_right_or_refused_where_they_stand(name):
+    refused = 0
+    for write in WRITES:
+        text = (
+            "from contextlib import suppress\nW = np.array([1.0, 4.0, 3.0, 2.0])\nheld = [W]\n"
+            f"def f(x):\n {AROUND[name].format(write)}\n return t, W * 1.0"
+        )
+        source, line = module_of(text), text[: text.index(write)].count("\n") + HEADER.count("\n") + 1
+        expected = module_of(text).f(0.9)
+        try:
+            with sg.options(check_first=False):
+                found = sg.compile(source.f)(0.9)
+        except sg.errors.SymgradError as error:
+            refused += 1
+            assert error.where.line == line
+            assert "an array that exists before the program runs" in error.fact
+            np.testing.assert_array_equal(source.W, [1.0, 4.0, 3.0, 2.0])
+            assert source.W.flags.writeable
+        else:
+            for y, z in zip(found, expected, strict=True):
+                np.testing.assert_allclose(y, z)
+    assert refused > 0 or name == "for"
+
+
+def test_what_a_program_itself_raises_is_still_handled():
+    check(
+        "def f(x):\n y = x * 1.0\n for _ in range(3):\n  try:\n   y = y * {}['a']\n  except KeyError:\n   y = y * 0.5\n"
+        " with np.errstate(all='ignore'):\n  y = y + 1\n return y",
+        0.7,
+        -0.6,
+    )

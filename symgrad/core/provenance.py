@@ -154,6 +154,13 @@ def here() -> Where:
     return _at(frame)
 
 
+def raised_at(error: BaseException) -> Where:
+    """The user's innermost line among those that an exception has left; if it has left none, the running one."""
+    left = [x for x in _links(error.__traceback__) if not _is_internal(_file(x))]
+    own = [x for x in left if not _package_in(_file(x))] or left
+    return Where(_file(own[-1]), own[-1].tb_lineno) if own else here()
+
+
 # ---- the way from the traced function to the line that is running
 
 

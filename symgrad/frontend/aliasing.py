@@ -13,6 +13,7 @@ from symgrad.core.provenance import here
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Shape
 from symgrad.errors import ScalarError, UnsupportedError, WriteError
+from symgrad.frontend.ties import Tie, reach, tied
 from symgrad.ops import index, index_expressions, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.marks import ALIAS
@@ -37,6 +38,7 @@ class Memory(Traced):
         "_root",
         "_shown",
         "_sure",
+        "_ties",
         "_view",
         "_written",
         "graph",
@@ -53,6 +55,7 @@ class Memory(Traced):
         self._sure = True  # False where NumPy may have copied: a reshape of a view
         self._doubt = ""  # why it cannot be read, "" if it can: what may show its memory was written into
         self._kin: dict[int, tuple[Self, str]] | None = None  # owners of what may be the same memory, and why, by ids
+        self._ties: list[Tie] | None = None  # by which truths it is other memory, of an owner
         self._shown: Node | None = None  # the content of the root that _node was read from
         self._written = False  # whether the memory that it owns has been written into
         self._outside: list[tuple[weakref.ref[np.ndarray], Self]] | None = None  # what libraries have got for it
@@ -276,13 +279,36 @@ class Memory(Traced):
     @property
     def kin(self) -> list[Self]:
         """The owners of what may be the memory that this one shows, its own the first."""
-        owner = self.owner
-        return [owner, *(x for x, _ in (owner._kin or {}).values())]
+        found: list[Self] = tied(self.owner)
+        return [*{id(x): x for x in (*found, *(z for y in found for z, _ in (y._kin or {}).values()))}.values()]
 
     def is_kin(self, other: Self) -> bool:
         """Whether the two may show the same memory."""
-        owner = self.owner
-        return owner is other.owner or id(other.owner) in (owner._kin or ())
+        return any(x is other.owner for x in self.kin)
+
+    @property
+    def has_kin(self) -> bool:
+        """Whether something may be the memory that this one owns, and no truth tells whether it is."""
+        return bool(self._kin)
+
+    @property
+    def ties(self) -> list[Tie]:
+        """By which truths the memory that it owns is other memory."""
+        return self._ties or []
+
+    @property
+    def base_view(self) -> tuple[Self, Node, bool] | None:
+        """What it is a view of, how it was read from that, and whether it surely is a view; None of an owner."""
+        return None if self._base is None or self._view is None else (self._base, self._view, self._sure)
+
+    def tie(self, ties: Sequence[Tie]) -> None:
+        """Note by which truths this new array is other memory."""
+        journal = self.graph.journal
+        for each in ties:
+            for x in (self, each.owner):
+                x._ties = [*x.ties, each]
+                if journal is not None and x.is_older(self.graph.body):
+                    journal.linked.append(x)
 
     def link(self, other: Self, reason: str = "") -> None:
         """Note that the two may show the same memory, and why: where one is written into, the other is not read."""
@@ -299,6 +325,7 @@ class Memory(Traced):
     def forget_kin(self, nodes: int) -> None:
         """Only those that were there when the graph had so many nodes."""
         self._kin = {key: kin for key, kin in (self._kin or {}).items() if kin[0].is_older(nodes)}
+        self._ties = [tie for tie in self.ties if tie.result.is_older(nodes)]
 
     @property
     def doubtful(self) -> str:
@@ -336,13 +363,12 @@ class Memory(Traced):
             x._root, x._sure = self, True
         self._root = self._base = self._view = None
 
-    def rebind(self, content: Node) -> None:
-        """Make `content`, of the same shape and dtype, the value of this memory and of all that view it."""
-        owner, journal = self.owner, self.graph.journal
-        if owner._born < self.graph.body:
-            if journal is None:
-                raise _written_from_a_body()
-            journal.setdefault(id(owner), (owner, owner._node))
+    def rebind(self, content: Node, alone: bool = False) -> None:
+        """Make `content`, of the same shape and dtype, the value of this memory and of all that view it.
+
+        What is tied to it has its value already where it is written into `alone`.
+        """
+        self._note_write()
         view, written = self, [(self, content)]
         while view._base is not None:
             if not view._sure and view._view.op is shape.RESHAPE:  # type: ignore[union-attr]
@@ -357,6 +383,21 @@ class Memory(Traced):
             target._node, target._shown = node, written[-1][1]
         self._spoil_kin()
         view._write_outside()
+        if view._ties and not alone:
+            reach(view)
+
+    def receive(self, content: Node) -> None:
+        """Make `content` the value of this memory, of an owner, which was written into under another name."""
+        self._note_write()
+        self._node, self._written = content, True
+        self._write_outside()
+
+    def _note_write(self) -> None:
+        owner, journal = self.owner, self.graph.journal
+        if owner._born < self.graph.body:
+            if journal is None:
+                raise _written_from_a_body()
+            journal.setdefault(id(owner), (owner, owner._node))
 
     def hand_out(self, array: np.ndarray) -> None:
         """Note that a library has got this array for the memory, whose value is known."""

@@ -14,6 +14,7 @@ from symgrad.core.region import Region, closed
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim, Size, is_counted, largest
 from symgrad.errors import GraphError, ShapeError
+from symgrad.frontend.conversion.sharing import Names
 from symgrad.frontend.conversion.state import check_left
 from symgrad.frontend.variable import Variable, freeze, lift
 from symgrad.ops.control import COND, PLACE, SCAN, within
@@ -82,10 +83,11 @@ def repeat(
     what the place of a turn is called as a size, if it is one already.
     """
     carry, at = [lift(graph, x) for x in init], TurnPlace(graph, length)
+    names = Names(init)
     for _ in range(MOST):
-        turn = _traced(graph, body, test, carry, slices_of, at)
+        turn = _traced(graph, body, test, carry, slices_of, at, names)
         avals = [_carried(x, y) for x, y in zip(carry, turn.results, strict=False)]
-        if avals == [x.aval for x in carry]:
+        if avals == [x.aval for x in carry] and names.known:
             break
         carry = [promoted(graph, x, aval) for x, aval in zip(carry, avals, strict=True)]
     else:
@@ -93,7 +95,9 @@ def repeat(
             "what a loop carries changes its dtype at every turn", "Convert it in the body: x.astype(float)."
         )
     how = {"reverse": reverse, "checkpoint": checkpoint, "place": place or at.name}
-    return recorded(graph, turn, carry, length, slices_of, how, turns)
+    final, stacks, last = recorded(graph, turn, carry, length, slices_of, how, turns)
+    names.behind(final, sure=test is None and isinstance(length, int) and length > 0)
+    return final, stacks, last
 
 
 class Turn(NamedTuple):
@@ -106,7 +110,9 @@ class Turn(NamedTuple):
     test: Node | None
 
 
-def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry, at: TurnPlace) -> Turn:
+def _traced(
+    graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_of: Carry, at: TurnPlace, names: Names
+) -> Turn:
     with body_of(graph):
         stand_ins = [graph.seed(x.aval) for x in carry]
         for x, y in zip(carry, stand_ins, strict=True):
@@ -119,9 +125,9 @@ def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_o
             goes_on = lift(graph, _truth(test([Variable(graph, x) for x in stand_ins], Variable(graph, place))))
         rows = [Variable(graph, x, "it is a slice of an array that the loop runs over") for x in slices]
         carried = [Variable(graph, x) for x in stand_ins]
-        for x in carried:
-            x.lay_out("")  # a turn may have made an array that lies otherwise
+        names.begin(carried)
         new, ys = body(carried, Variable(graph, place), rows)
+        names.end(new, graph.body)
         at.end()
         stacked = [lift(graph, y) for y in ys]
         results = [*(lift(graph, y) for y in new), *(promoted(graph, y, y.aval._replace(weak=False)) for y in stacked)]

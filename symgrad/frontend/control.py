@@ -12,6 +12,7 @@ from symgrad.core.sizes import Dim, Size
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.frontend.bodies import branch, places, repeat
 from symgrad.frontend.conversion.functions import converted
+from symgrad.frontend.conversion.sharing import Truth, name_one_of, relate
 from symgrad.frontend.forms import Form
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.frontend.variable import Variable, lift
@@ -54,13 +55,16 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     known = _known_truth(pred)
     if known is not None:
         return (true_fun if known else false_fun)(*operands)
-    graph, leaves = pred.graph, _Leaves("sg.cond")
-    results = branch(
-        graph,
-        pred if pred.dtype == bool else pred != 0,
-        lambda: leaves.of(converted(true_fun)(*operands)),
-        lambda: leaves.of(converted(false_fun)(*operands)),
-    )
+    graph, leaves, sides = pred.graph, _Leaves("sg.cond"), list[list[Any]]()
+
+    def side(fun: Callable[..., Any]) -> list[Any]:
+        sides.append(leaves.of(converted(fun)(*operands)))
+        return sides[-1]
+
+    test, since = pred if pred.dtype == bool else pred != 0, len(graph.nodes)
+    results = branch(graph, test, lambda: side(true_fun), lambda: side(false_fun))
+    found = [(y, name_one_of(y, *both)) for y, *both in zip(results, *sides, strict=True)]
+    relate(found, Truth(test.node, since))
     return leaves.tree(results)
 
 

@@ -72,6 +72,7 @@ class Seen:
         note_draw(function)
         if (random := numpy_random()) and function is random.default_rng:
             warn_of_unseeded(*given)
+        _check_written(function, args)
         result = function(*args, **kwargs)
         return constant(graph, result) if function in _FRESH else result
 
@@ -102,6 +103,13 @@ class Seen:
 
     def __reduce__(self) -> Any:
         return self.__wrapped__.__reduce__()
+
+
+def _check_written(function: Any, args: Sequence[Any]) -> None:
+    """Raise as NumPy does elsewhere where ``np.add.at(a, ...)``, which does not look, writes into a read-only array."""
+    is_at = isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ == "at"
+    if is_at and args and isinstance(args[0], np.ndarray) and not args[0].flags.writeable:
+        raise ValueError("output array is read-only")
 
 
 def seen(value: Any) -> Any:

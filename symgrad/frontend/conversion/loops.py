@@ -142,13 +142,14 @@ class Loop(Construct):
                 return False
             self._error = found
             return True
-        if error is None:
+        raised = error
+        if raised is None:
             try:
                 self.turns.end(local)
             except (Unstable, SymgradError) as found:
                 error = found
         else:
-            error = self.turns.abandon(error)
+            error = self.turns.abandon(raised)
         if isinstance(error, (Unstable, SymgradError)) and self.turns.try_first():
             if isinstance(error, SymgradError):
                 error.forget()
@@ -156,7 +157,10 @@ class Loop(Construct):
         self._error = error
         if isinstance(error, Differing):
             return False
-        return isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
+        is_forgotten = isinstance(error, Unstable) or (isinstance(error, Exception) and self.is_known())
+        if not is_forgotten and error is not None and raised not in (None, error):
+            raise error from raised
+        return is_forgotten
 
     # ---- turns on stand-ins
 

@@ -66,6 +66,16 @@ while HERE.more():
 if HERE.sets:
     AFTER
 """
+_CAUGHT = """
+SG.caught()
+"""
+_SUPPRESSED = """
+try:
+    BODY
+except BaseException:
+    SG.caught()
+    raise
+"""
 _LAST_TEST = """
 NAME = HERE.is_test_left()
 """
@@ -223,6 +233,19 @@ class _Lowering(ast.NodeTransformer):
         self.generic_visit(node)
         if node.exc is not None:
             node.exc = expression("SG.raised(ERROR)", node, SG=RUNTIME, ERROR=node.exc)
+        return node
+
+    def visit_Try(self, node: ast.Try) -> ast.stmt:
+        self.generic_visit(node)
+        for handler in node.handlers:
+            handler.body = [*statements(_CAUGHT, node, SG=RUNTIME), *handler.body]
+        return node
+
+    def visit_With(self, node: ast.With) -> ast.stmt:
+        """An exception that its manager may suppress is looked at before."""
+        self.generic_visit(node)
+        if self._depth < DEEPEST:
+            node.body = statements(_SUPPRESSED, node, SG=RUNTIME, BODY=node.body)
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:

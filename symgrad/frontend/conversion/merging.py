@@ -13,14 +13,13 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
 from symgrad.frontend.conversion.containers import watch_chosen
 from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
 from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
-from symgrad.frontend.conversion.sharing import relate
+from symgrad.frontend.conversion.sharing import Truth, is_array, name_one_of, relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.operands import ARRAYS, is_traced
@@ -171,21 +170,19 @@ class Merging:
 
     def _naming(self, chosen: Callable[[], Any], then: Any, other: Any) -> Callable[[], Any]:
         """An array that is chosen is another name of one of two."""
-        cases = [[x] if is_traced(x) and x.writes_in_place else [] for x in (then, other)]
+        values = [x for x in (then, other) if x is not UNDEFINED and x is not None]
 
         def named() -> Any:
             result = chosen()
-            result.as_array(all(cases[i] or x is UNDEFINED or x is None for i, x in enumerate((then, other))))
-            orders = {packed_order(x) for x in (then, other) if x is not UNDEFINED and x is not None}
-            result.lay_out(orders.pop() if len(orders) == 1 else "")
-            self._arrays.append((result, cases))
+            name_one_of(result, *values)
+            self._arrays.append((result, [[x] if is_array(x) else [] for x in (then, other)]))
             return result
 
-        return named if any(cases) else chosen
+        return named if any(map(is_array, values)) else chosen
 
     def note_sharing(self) -> None:
         """Note what arrays and containers are other names of."""
-        relate(self._arrays)
+        relate(self._arrays, Truth(self._pred.node, self._since))
         watch_chosen(self._graph, self._run, self._containers)
 
 
@@ -249,7 +246,7 @@ def merged(
         for entry, form in forms:
             entry.reform(form)
         for root, value in memory:
-            root.rebind(value().node)
+            root.rebind(value().node, alone=True)
         for x, reason in (then.doubts | other.doubts).values():
             x.doubt(reason)
         merging.note_sharing()

@@ -21,7 +21,7 @@ from symgrad.frontend.conversion.heads import over
 from symgrad.frontend.conversion.indexing import item
 from symgrad.frontend.conversion.loops import Each, For, While
 from symgrad.frontend.conversion.mutable import UNDEFINED
-from symgrad.frontend.conversion.state import raised
+from symgrad.frontend.conversion.state import caught, raised
 from symgrad.frontend.texts import joined
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "While",
     "both",
     "called",
+    "caught",
     "chain",
     "chosen",
     "converted",

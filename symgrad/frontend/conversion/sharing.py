@@ -5,27 +5,68 @@ Where one of two such is written into, the other one is not read any more: `Memo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
-from symgrad.frontend.aliasing import Memory
+from symgrad.core.graph import Node
+from symgrad.frontend.aliasing import Memory, packed_order
+from symgrad.frontend.ties import ties_of
 from symgrad.ops.operands import ARRAYS, is_traced
 
+_WRITTEN = "the body of a loop writes into an array that it was given"
 _OUTSIDE = "it is an array that exists before the program runs"
 
 
-def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]]) -> None:
-    """Link arrays to what they are other names of, by cases, of which one holds for all: so are those of one case."""
+class Truth(NamedTuple):
+    """What tells the first of two cases from the other, of a branch that began when there were so many nodes."""
+
+    node: Node
+    since: int
+
+
+def relate(found: Iterable[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Truth | None = None) -> None:
+    """Link arrays to what they are other names of, by cases, of which one holds for all: so are those of one case.
+
+    By a truth that tells the cases apart they are tied to it, if that can be said.
+    """
     found, links = [*found], list[tuple[Memory, Memory]]()
+    before = {id(y): y.kin for _, cases in found for case in cases for y in case}
+    is_tied = _tie(found, truth) if truth is not None else set()
     for cases in zip(*(cases for _, cases in found), strict=True):
         pairs = [(x, y) for (x, _), case in zip(found, cases, strict=True) for y in case]
         names: dict[int, list[Memory]] = {}
         for x, y in pairs:
             names.setdefault(id(y.owner), []).append(x)
             _lock(x, y.locked)
-        links += [(x, z) for x, y in pairs for kin in y.kin for z in (kin, *names.get(id(kin), ()))]
+        loose = [(x, y) for x, y in pairs if id(x) not in is_tied]
+        links += [(x, z) for x, y in loose for kin in before[id(y)] for z in (kin, *names.get(id(kin), ()))]
     for x, y in links:
         x.link(y)
+
+
+def _tie(found: Sequence[tuple[Memory, Sequence[Sequence[Memory]]]], truth: Truth) -> set[int]:
+    """Tie the arrays that can be tied; their ids."""
+    owners = [y.owner for _, cases in found for case in cases for y in case]
+    fresh = Counter(id(x) for x in owners if not x.is_older(truth.since))
+    is_tied = set()
+    for x, cases in found:
+        if all(fresh[id(y.owner)] < 2 for case in cases for y in case):  # else both names of it are new
+            ties = ties_of(x, cases, *truth)
+            x.tie(ties)
+            is_tied |= {id(x)} if ties else set()
+    return is_tied
+
+
+def name_one_of(result: Memory, *values: Any) -> list[list[Memory]]:
+    """Let a result be an array as the values are of which it is one, in their order; the cases for `relate`."""
+    result.as_array(all(map(is_array, values)))
+    orders = {packed_order(x) for x in values}
+    result.lay_out(orders.pop() if len(orders) == 1 else "")
+    for x in values:
+        _lock(result, locked(x))
+    return [[x] if is_array(x) else [] for x in values]
 
 
 def is_array(x: Any) -> bool:
@@ -112,3 +153,46 @@ def locked(x: Any) -> str:
     if is_traced(x):
         return x.locked if x.writes_in_place else ""
     return _OUTSIDE if isinstance(x, ARRAYS) and x.ndim else ""
+
+
+class Names:
+    """Of which arrays those that a loop carries are other names: those before it, and among each other."""
+
+    def __init__(self, init: Sequence[Any]) -> None:
+        self._init, self._sharing = init, Sharing()
+        self._arrays: list[CarriedArray] = []
+        self.known = False  # whether the last turn has begun with all that it showed
+
+    def begin(self, stand_ins: Sequence[Memory]) -> None:
+        """Link the stand-ins of a turn to each other; what they are of before the loop lies outside of the body."""
+        self._arrays = [CarriedArray(i, None, x) for i, x in enumerate(stand_ins)]
+        for x, before in zip(stand_ins, self._init, strict=True):
+            x.locked = locked(before)
+            x.lay_out("")  # a turn may have made an array that lies otherwise
+        self._sharing.begin(self._arrays)
+
+    def end(self, new: Sequence[Any], since: int) -> None:
+        """Look at what a turn has made of them."""
+        self._arrays = [x._replace(after=y) for x, y in zip(self._arrays, new, strict=True)]
+        self.known = self._sharing.end(self._arrays, since) or not any(x.is_spoilt for x in self._arrays)
+
+    def behind(self, final: Sequence[Memory], sure: bool) -> None:
+        """Note it behind the loop. What a turn has written into has been written into before it."""
+        arrays = [x._replace(before=before) for x, before in zip(self._arrays, self._init, strict=True)]
+        self._sharing.behind(arrays, final, sure)
+        for i, (x, y) in enumerate(zip(arrays, final, strict=True)):
+            name_one_of(y, x.before, x.after)
+            earlier = [self._init[j] for j in self._earlier(i) if is_array(self._init[j])]
+            for before in earlier if is_array(y) else ():
+                y.link(before)
+            for before in (*earlier, *[x.before] * is_array(x.before)) if x.is_spoilt else ():
+                before.doubt(_WRITTEN)
+
+    def _earlier(self, i: int) -> list[int]:
+        """The numbers of the arrays that what a turn makes of the one of this number may have been some turns ago."""
+        found: list[int] = []
+        for j in chain((i,), found):
+            after = self._arrays[j].after
+            kin = {id(x) for x in after.kin} if is_array(after) else ()
+            found += [k for k, x in enumerate(self._arrays) if id(x.stand_in.owner) in kin and k not in found]
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import BuiltinFunctionType
@@ -11,8 +12,8 @@ import numpy as np
 
 from symgrad.core import tree
 from symgrad.core.graph import Graph, Node, tracing
-from symgrad.core.provenance import here, user_frame
-from symgrad.errors import UnsupportedError, refused
+from symgrad.core.provenance import here, raised_at, user_frame
+from symgrad.errors import SymgradError, UnsupportedError, refused
 from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
 from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
@@ -261,11 +262,13 @@ class Run:
         journal: Any = self.journal
         while isinstance(journal, Journal) and not journal.protects:  # an array is protected by the outermost body
             journal = journal.outer
-        if not (isinstance(journal, Journal) and isinstance(error, ValueError) and "read-only" in str(error)):
+        written = isinstance(error, (ValueError, TypeError)) and "read-only" in str(error)
+        if not (isinstance(journal, Journal) and written) or isinstance(error, SymgradError):
             return error
         return Hidden(
             "a loop or a branch that depends on traced values writes into an array that exists before the program runs",
             "Make the array inside of the function, or copy it there: x = x.copy().",
+            raised_at(error),
         )
 
     @property
@@ -354,6 +357,15 @@ def raised(error: Any) -> Any:
         "an error is raised in a branch that depends on a traced value",
         "Make such tests outside of the function, on its arguments and results.",
     )
+
+
+def caught() -> None:
+    """Raise if the exception that is handled comes of an array that is read-only meanwhile: in Python there is none."""
+    graph, error = tracing.get(), sys.exception()
+    if graph is not None and graph.journal is not None and error is not None:
+        found = graph.journal.explained(error)
+        if found is not error:
+            raise found from error
 
 
 def check_draw(function: Any) -> None:

@@ -361,7 +361,7 @@ class Turns:
         for place, name in self._cells.values():
             place.put((self._own | values)[name])
         for root, slot in self._memory.values():
-            root.rebind(slot.result(rest, []).node)
+            root.rebind(slot.result(rest, []).node, alone=True)
         for appended, ys in zip(lists, rows, strict=True):
             made = appended.behind([stacks[y] for y in ys])
             values |= {name: made for name, slot in self._names.items() if slot.before.value is appended.items}

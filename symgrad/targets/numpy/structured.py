@@ -25,7 +25,7 @@ from symgrad.spelling import ATOM, Code, Name, call, several
 from symgrad.targets.numpy.body import Body, Expr, place_of
 from symgrad.targets.numpy.expressions import written_into
 from symgrad.targets.numpy.names import Scope
-from symgrad.targets.numpy.places import IN_PLACE, place_of_origin, updatable
+from symgrad.targets.numpy.places import IN_PLACE, may_lie_in, place_of_origin, updatable
 from symgrad.targets.numpy.statements import Assign, Evaluate, Statement, added
 
 BRIEF = 24  # characters of an expression in a tuple
@@ -384,7 +384,10 @@ class Structured(Body):
         theirs = (root.op is INPUT and root not in self.own) or (root.op is CONSTANT and number(root) is None)
         if theirs or root in self.borrowed or is_read_only(y):
             return False
-        return root.aval.shape == () or [self.roots[z] for z in self.referred].count(root) == 1
+        if root.aval.shape == ():
+            return True
+        alike = [z for z in self.referred if self.roots[z] is root or root in may_lie_in(z)]  # as what a loop hands on
+        return alike == [y]
 
     def is_given(self, root: Node) -> bool:
         return root in self.borrowed or super().is_given(root)
