@@ -281,7 +281,7 @@ ERRORS = [
     ),
     ("x[x > 1] = x[x > 2]", UnsupportedError, "two traced masks meet\nSelect with one mask: x[mask] = y[mask]."),
     (
-        "x[x > 1].sum()",
+        "x[x > 1].cumsum()",
         UnsupportedError,
         "indexing with a traced boolean mask: the size of the result depends on values\n"
         "Write np.where(mask, x, 0), or np.sum(x, where=mask); x[mask] = value and x[mask] += value are supported.",

@@ -1,4 +1,8 @@
-"""Indexing with a mask that has no value before the program runs."""
+"""Indexing with a mask that has no value before the program runs, or with the places where it holds."""
+
+import math
+from functools import partial
+from inspect import signature
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -6,7 +10,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.known import is_constant
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.control import NUMBER
 
 _BOOL = np.dtype(bool)
 
@@ -20,7 +26,7 @@ def is_traced_mask(x):
 
 
 class Selected(NDArrayOperatorsMixin):
-    """x[mask] for a traced mask: its size depends on values, so it can be assigned where that mask selects, no more."""
+    """x[mask] for a traced mask: its size depends on values, so it can be assigned where that mask selects, or reduced."""
 
     def __init__(self, x, mask, after):
         self.x, self.mask, self.after = x, mask, after
@@ -66,7 +72,43 @@ class Selected(NDArrayOperatorsMixin):
         return Selected(x if out is None else x.astype(self.x.dtype, casting="same_kind"), self.mask, self.after)
 
     def __array_function__(self, function, types, args, kwargs):
-        raise self.refusal()
+        if function not in _REDUCTIONS:
+            raise self.refusal()
+        return _REDUCTIONS[function](*args, **kwargs)
+
+    @property
+    def first(self):
+        """The first axis of x that the mask selects from."""
+        return self.x.ndim - self.after - self.mask.ndim
+
+    @property
+    def count(self):
+        """How many places are selected."""
+        return NUMBER(np.count_nonzero(self.mask))
+
+    @property
+    def shape(self):
+        return (*self.x.shape[: self.first], self.count, *self.x.shape[self.x.ndim - self.after :])
+
+    @property
+    def size(self):
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self):
+        return self.first + 1 + self.after
+
+    @property
+    def dtype(self):
+        return self.x.dtype
+
+    def over(self, axis):
+        """The axes of x that an axis stands for: those of the mask, or all."""
+        if axis is None or (self.ndim == 1 and axis == -1):
+            return None
+        if axis not in (self.first, self.first - self.ndim):
+            raise self.refusal()
+        return tuple(range(self.first, self.first + self.mask.ndim))
 
     def _refuse(self, *args, **kwargs):
         raise self.refusal()
@@ -74,9 +116,155 @@ class Selected(NDArrayOperatorsMixin):
     __array__ = __bool__ = __len__ = __iter__ = __getitem__ = __setitem__ = __float__ = __int__ = __index__ = _refuse
 
     def __getattr__(self, attribute):
+        if attribute in _METHODS:
+            return partial(_REDUCTIONS[getattr(np, attribute)], self)
         if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):
             raise self.refusal()
         raise AttributeError(attribute)
+
+
+# ---- reductions
+
+
+def _reduction(reduce):
+    """A reduction of what is selected, from x and the mask that broadcasts against it."""
+
+    def reduced(a, axis=None, **options):
+        known = isinstance(a, Selected) and options.keys() <= {*signature(reduce).parameters}
+        if not known:
+            raise next(x for x in (a, *options.values()) if isinstance(x, Selected)).refusal()
+        return reduce(a.x, a.spread(), a.over(axis), **options)
+
+    return reduced
+
+
+def _best(reduce, x, mask, axis, worst):
+    """The largest number, or the smallest; NaN where nothing is selected."""
+    if x.dtype.kind != "f":
+        raise Selected(x, mask, 0).refusal()
+    found = np.any(np.broadcast_to(mask, x.shape), axis=axis)
+    return np.where(found, reduce(np.where(mask, x, worst), axis=axis), np.nan)[()]
+
+
+def _variance(x, mask, axis, ddof=0):
+    centred = x - np.mean(x, axis=axis, where=mask, keepdims=True)
+    count = np.count_nonzero(np.broadcast_to(mask, x.shape), axis=axis)
+    return np.sum(np.square(centred), axis=axis, where=mask) / np.where(count > ddof, count - ddof, 0)
+
+
+def _median(x, mask, axis):
+    """The mean of the two numbers in the middle, as those that are not selected stand behind them."""
+    if axis is not None or x.dtype.kind != "f":
+        raise Selected(x, mask, 0).refusal()
+    ordered = np.sort(np.ravel(np.where(mask, x, np.inf)))
+    count = np.count_nonzero(np.broadcast_to(mask, x.shape))
+    middle = (ordered[np.maximum(count - 1, 0) // 2] + ordered[np.minimum(count // 2, ordered.shape[0] - 1)]) / 2
+    return np.where(count > 0, middle, np.nan)[()]
+
+
+def _dot(a, b, *rest, **options):
+    """``a @ b`` of vectors that one mask selects from."""
+    x = a if isinstance(a, Selected) else b
+    alike = isinstance(a, Selected) and isinstance(b, Selected) and a.matches(b) and a.x.ndim == 1
+    if not alike or rest or options:
+        raise x.refusal()
+    return np.sum(a.x * b.x, where=a.mask)
+
+
+_REDUCTIONS = {
+    np.sum: _reduction(lambda x, mask, axis: np.sum(x, axis=axis, where=mask)),
+    np.prod: _reduction(lambda x, mask, axis: np.prod(x, axis=axis, where=mask)),
+    np.mean: _reduction(lambda x, mask, axis: np.mean(x, axis=axis, where=mask)),
+    np.var: _reduction(_variance),
+    np.std: _reduction(lambda x, mask, axis, ddof=0: np.sqrt(_variance(x, mask, axis, ddof))),
+    np.median: _reduction(_median),
+    np.max: _reduction(lambda x, mask, axis: _best(np.max, x, mask, axis, -np.inf)),
+    np.min: _reduction(lambda x, mask, axis: _best(np.min, x, mask, axis, np.inf)),
+    np.any: _reduction(lambda x, mask, axis: np.any(np.logical_and(x, mask), axis=axis)),
+    np.all: _reduction(lambda x, mask, axis: np.all(np.logical_or(x, ~mask), axis=axis)),
+    np.count_nonzero: _reduction(lambda x, mask, axis: np.count_nonzero(np.logical_and(x, mask), axis=axis)),
+    np.linalg.norm: _reduction(lambda x, mask, axis: np.linalg.norm(np.ravel(np.where(mask, x, 0)))),
+    np.size: lambda a: a.size,
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.dot: _dot,
+    np.inner: _dot,
+    np.vdot: _dot,
+}
+_METHODS = frozenset({"sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "dot"})
+
+
+# ---- places
+
+
+class Places(NDArrayOperatorsMixin):
+    """``np.nonzero(mask)[i]`` of a traced mask: as an index it stands for the mask, together with those of other axes."""
+
+    def __init__(self, mask, axis=0):
+        self.mask, self.axis = mask, axis
+
+    def refusal(self):
+        return UnsupportedError(
+            "the places where a traced condition holds: how many there are depends on values",
+            "Index with them, or with the mask itself; reduce what that gives; or write np.where(mask, x, y).",
+        )
+
+    @property
+    def size(self):
+        return NUMBER(np.count_nonzero(self.mask))
+
+    @property
+    def shape(self):
+        return (self.size,)
+
+    ndim, dtype = 1, np.dtype(np.intp)
+
+    def __getitem__(self, key):
+        """The first place, or the last one; where there is none, an integer that is no index."""
+        if self.mask.ndim != 1 or key not in (0, -1):
+            raise self.refusal()
+        place = np.argmax(self.mask) if key == 0 else self.mask.shape[0] - 1 - np.argmax(self.mask[::-1])
+        return np.where(np.any(self.mask), place, np.iinfo(np.intp).min)[()]
+
+    def __array_function__(self, function, types, args, kwargs):
+        if function in (np.size, np.shape, np.ndim):
+            return getattr(self, function.__name__)
+        raise self.refusal()
+
+    def _refuse(self, *args, **kwargs):
+        raise self.refusal()
+
+    __array__ = __array_ufunc__ = __bool__ = __len__ = __iter__ = __setitem__ = __index__ = __float__ = _refuse
+
+    def __getattr__(self, attribute):
+        if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):
+            raise self.refusal()
+        raise AttributeError(attribute)
+
+
+def places(condition):
+    """The places where a condition holds, along each axis; an error where that is known, or of no dimensions."""
+    mask = as_input(condition)
+    mask = mask if mask.dtype == bool else mask != 0
+    if not is_traced(mask) or is_constant(mask) or not mask.ndim:
+        return None
+    return tuple(Places(mask, axis) for axis in range(mask.ndim))
+
+
+def with_masks(items):
+    """The items of a key with a mask for the places along all its axes."""
+    found, at = [], 0
+    while at < len(items):
+        item = items[at]
+        if isinstance(item, Places):
+            own = items[at : at + item.mask.ndim]
+            alike = (isinstance(x, Places) and x.mask.node is item.mask.node for x in own)
+            if not all(alike) or [x.axis for x in own] != list(range(item.mask.ndim)):
+                raise item.refusal()
+            item, at = item.mask, at + item.mask.ndim - 1
+        found.append(item)
+        at += 1
+    return found
 
 
 def selection(x, items):
