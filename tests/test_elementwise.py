@@ -473,7 +473,7 @@ def test_refusals(f, error, message):
 
 def test_the_message_of_where_says_what_to_write():
     with pytest.raises(UnsupportedError) as caught:
-        trace(lambda x: np.where(x > 0), np.ones(2))
+        trace(lambda x: np.where(x[0] > 0), np.ones(2))
     assert caught.value.instead == "Write np.where(condition, x, y), or np.sum(x, where=condition)."
 
 

@@ -133,7 +133,7 @@ class Memory(Traced):
         """Note the order in which NumPy lays out this array."""
         self._order = order
 
-    def copied(self, order: str = "C", array: bool = False) -> Self:
+    def copied(self, order: str = "C", array: bool | None = False) -> Self:
         """The same value in memory of its own. No node: values do not change, only what a Variable stands for does."""
         result: Self
         if self.aval.weak:
@@ -323,6 +323,8 @@ class Memory(Traced):
             raise ScalarError("a scalar cannot be written into", "Bind the name anew: x = value.")
         if self.locked:
             raise WriteError(self.locked, "Write into a copy: x = x.copy().")
+        if not self.writes_in_place:
+            raise WriteError("what may be a scalar cannot be written into", "Bind the name anew: x = value.")
 
     def _part(self, above: Sequence[Self]) -> None:
         """Be memory of its own, with those `above` that view it. What it may be a view of is not to be read again."""

@@ -51,7 +51,7 @@ class Concrete(Memory):
     def _has_several(self) -> bool:
         """Whether it is an array of several numbers, or of none, which NumPy does not take for a number either."""
         sizes = self.shape
-        return all(isinstance(n, int) for n in sizes) and math.prod(sizes) != 1  # type: ignore[arg-type]
+        return all(isinstance(n, int) for n in sizes) and math.prod(sizes) != 1
 
     def __bool__(self) -> bool:
         value = self.known_value("for the truth of what was computed with it")

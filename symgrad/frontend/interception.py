@@ -33,8 +33,9 @@ from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE, copy_mode
 from symgrad.ops.define import PLACES, TABLE
 from symgrad.ops.known import is_constant
-from symgrad.ops.masks import Places, Selected
+from symgrad.ops.masks import Selected
 from symgrad.ops.operands import is_traced, reads_traced
+from symgrad.ops.positions import Places
 from symgrad.ops.scipy import load
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")

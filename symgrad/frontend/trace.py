@@ -42,7 +42,8 @@ from symgrad.frontend.graphs import Graph
 from symgrad.frontend.interception import abandon, held, inside
 from symgrad.frontend.reach import reads
 from symgrad.frontend.variable import Variable, lift
-from symgrad.ops.masks import Places, Selected
+from symgrad.ops.masks import Selected
+from symgrad.ops.positions import Places
 
 
 @dataclass(repr=False)

@@ -12,8 +12,8 @@ from symgrad.ops.branch_distances import difference
 from symgrad.ops.define import elementwise, implements
 from symgrad.ops.dtypes import result_dtype
 from symgrad.ops.elementwise import scalar
-from symgrad.ops.masks import places
 from symgrad.ops.operands import as_input, is_traced, known_number, strong
+from symgrad.ops.positions import places
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import CHOICE, EITHER, UNARY, Code, call as spelled
 

@@ -11,8 +11,8 @@ from symgrad.ops.arguments import check_ndim, flat_or_axis, refuse_given
 from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
-from symgrad.ops.masks import places
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.positions import places
 from symgrad.ops.spellings import may_be_small
 from symgrad.spelling import ATOM, Code, Name
 

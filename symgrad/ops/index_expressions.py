@@ -9,8 +9,9 @@ from symgrad.core.shapes import broadcast_shapes, slice_indices
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from symgrad.ops.known import is_constant, value_of
-from symgrad.ops.masks import check_mask, is_mask, with_masks
+from symgrad.ops.masks import check_mask, is_mask
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.positions import with_masks
 from symgrad.ops.shape import as_size, shortened
 
 

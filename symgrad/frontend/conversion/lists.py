@@ -60,7 +60,7 @@ class Listing(Variable):
     def copy(self, *_: Any) -> Listing:
         return self._like(self)
 
-    def copied(self, order: str = "C", array: bool = False) -> Any:
+    def copied(self, order: str = "C", array: bool | None = False) -> Any:
         """The array of it."""
         return Variable(self.graph, self.node).copied(order, array)
 
