@@ -4,10 +4,11 @@ from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
+from symgrad import errors as errors
 from symgrad.compiler.compiled import Compiled as Compiled
 from symgrad.compiler.function import Function as Function
 from symgrad.core.options import options as options
-from symgrad.core.version import VERSION as __version__  # noqa: F401
+from symgrad.core.version import VERSION as _VERSION
 from symgrad.derivatives import mapped as _mapped  # noqa: F401  its operators belong to the table, too
 from symgrad.derivatives.checkpoint import checkpoint as checkpoint
 from symgrad.derivatives.closure import closure_convert as closure_convert
@@ -64,6 +65,8 @@ if _TYPE_CHECKING:
     from symgrad.verification.check_grads import check_grads as check_grads, compare_grads as compare_grads
     from symgrad.verification.verdict import Verdict as Verdict
     from symgrad.verification.verify import verify as verify
+
+__version__ = _VERSION
 
 _LATER = {  # by module: what takes a while to import, and few programs need
     "implicit.integrals": ("quad",),

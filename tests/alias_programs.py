@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import linecache
+import re
 import traceback
 import warnings
 from collections import Counter
@@ -61,9 +62,9 @@ FRESH = {
 ALIAS = {
     "v": "{v}; {v}; {v}; {v}; {v}[:]; {v}[::-1]; {m}.reshape(-1); {m}.ravel(); same({v}); reverse({v}); "
     "np.asarray({v}); pick({atom}, {v}, {v}); {v}.view(); either({atom}, {v}, {v}); bump({v}, {c}); "
-    "{v} if {test} else {v}",
+    "{v} if {test} else {v}; {v}.ravel(); np.ascontiguousarray({v})",
     "w": "{w}; {w}; {v}[1:]; {v}[:-1]; tail({v}); {w}[::-1]; pick({atom}, {w}, {w})",
-    "m": "{m}; {m}; {m}.T; {v}.reshape(2, 2); {m}[:]; same({m}); {m}[::-1]",
+    "m": "{m}; {m}; {m}.T; np.asfortranarray({m}); {v}.reshape(2, 2); {m}[:]; same({m}); {m}[::-1]",
     "s": "{v}[{i}]",
 }
 WRITES = {
@@ -394,7 +395,7 @@ def main():
         if kind.startswith(("wrong", "error")):
             print(f"---- {seed}: {result}\n{written(seed).split('def f(x)')[1] if chosen.show else ''}", flush=True)
         elif kind == "refused":
-            found[result[:110]] += 1
+            found[re.sub(r"<aliases \d+>:\d+", "a line", result)[:110]] += 1
     print(f"{chosen.count} programs")
     for kind, n in found.most_common():
         print(f"{n:6} {kind}")

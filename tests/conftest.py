@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from symgrad.loops import buffer_allocation, machine, rows_of_block, tiling
 from symgrad.targets.numpy import runtime
 
 GOLDEN = Path(__file__).parent / "golden"
 
-settings.register_profile("symgrad", deadline=None, derandomize=True)  # the same examples on every machine
+LOADED = [
+    check for check in HealthCheck if check is not HealthCheck.filter_too_much
+]  # some depend on the time it takes
+settings.register_profile(
+    "symgrad", max_examples=30, deadline=None, derandomize=True, suppress_health_check=LOADED
+)  # a sample, the same on every machine
+settings.register_profile("search", settings.get_profile("symgrad"), max_examples=1000)
 settings.load_profile("symgrad")
 
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="write the generated sources to tests/golden")
     parser.addoption("--blocks", action="store_true", help="at level 2 run all that can be in blocks of two rows")
+
+
+def pytest_collection():
+    gc.disable()  # it would walk all tests again and again, of which none is garbage
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def two_rows(n, nbytes, least, most):

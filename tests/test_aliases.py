@@ -182,6 +182,138 @@ def test_a_copy_or_a_view_that_only_running_tells_is_refused():
         sg.compile(f)(VALUES)
 
 
+def raveled_behind_a_branch(x):
+    v = x * 1.0
+    w = v[::-1] if x[0] < 0.6 else v
+    u = w.ravel()
+    u += x[2]
+    return v, u
+
+
+def made_contiguous_behind_a_branch(x):
+    v = x * 1.0
+    w = v[::-1] if x[0] < 0.6 else v
+    u = np.ascontiguousarray(w)
+    u += x[2]
+    return w, u
+
+
+def raveled_behind_a_loop(x):
+    v = x * 1.0
+    w = v
+    for _ in range(20):
+        w = w[::-1]
+    u = w.ravel()
+    u += x[2]
+    return v, u
+
+
+def raveled_in_later_turns(x):
+    v = x * 1.0
+    w = v
+    for _ in range(20):
+        u = w.ravel()
+        u += x[2]
+        w = np.append(v[:2], x[2:]) if x[0] > 0.6 else v[::-1]
+    return v, u
+
+
+def raveled_in_the_turns_of_a_call(x):
+    def body(i, c):
+        u = c.ravel()
+        u += 1.0
+        return c[::-1]
+
+    return sg.fori_loop(0, 5, body, x * 1.0), x
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        raveled_behind_a_branch,
+        made_contiguous_behind_a_branch,
+        raveled_behind_a_loop,
+        raveled_in_later_turns,
+        raveled_in_the_turns_of_a_call,
+    ],
+)
+def test_what_may_lie_otherwise_in_memory_is_not_read_once_its_other_name_is_written(f):
+    with sg.options(check_first=False), pytest.raises(WriteError, match=r"may (give|or may not|have)"):
+        sg.compile(f)(VALUES)
+
+
+def reshaped_behind_a_branch(x):
+    """One axis is parted without a copy, whatever lies between its numbers."""
+    v = x * 1.0
+    w = v[::-1] if x[0] < 0.6 else v
+    u = w.reshape(2, 2)
+    u += x[2]
+    return w, u
+
+
+def raveled_where_both_sides_are_contiguous(x):
+    v = x * 1.0
+    w = v if x[0] < 0.6 else v * 2
+    u = w.ravel()
+    u += x[2]
+    return u, w
+
+
+def transposed_where_both_are_fortran(x):
+    A = np.outer(x, x)
+    B = A.T if x[0] < 0.6 else np.asfortranarray(A * 2)
+    u = B.T.ravel()
+    u += x[2]
+    return u, B
+
+
+def reshaped_in_turns(x):
+    A = np.outer(x, x)
+    for _ in range(20):
+        u = A.reshape(-1)
+        u *= 0.9
+        A = A + 0.1
+    return A, u
+
+
+def transposed_in_later_turns(x):
+    A = np.outer(x, np.sin(x))
+    for _ in range(20):
+        u = A.reshape(-1)
+        u *= 0.9
+        A = A.T
+    return A, u
+
+
+def of_arrays_with_gaps_that_are_computed_with(x):
+    """What NumPy computes has no gaps."""
+    v = x * 1.0
+    w = v[::-1] if x[0] < 0.6 else v
+    y = np.sin(w)
+    u = y.ravel()
+    u += x[2]
+    return y, u
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "f",
+    [
+        reshaped_behind_a_branch,
+        raveled_where_both_sides_are_contiguous,
+        transposed_where_both_are_fortran,
+        reshaped_in_turns,
+        transposed_in_later_turns,
+        of_arrays_with_gaps_that_are_computed_with,
+    ],
+)
+def test_what_lies_in_one_order_in_any_case_is_a_view(f, level):
+    with sg.options(check_first=False):
+        for x in (VALUES, VALUES + 1):
+            for found, expected in zip(sg.compile(f, optimize=level)(x.copy()), f(x.copy()), strict=True):
+                np.testing.assert_allclose(found, expected)
+
+
 # ---- integers with more digits than NumPy's
 
 
@@ -238,7 +370,7 @@ def test_integers_may_be_large(f, x, level):
 # ---- random programs
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(3))
 def test_random_programs_about_aliases(part):
     found = {seed: outcome(seed, (seed % 3,)) for seed in range(12 * part, 12 * part + 12)}
     assert not {seed: y for seed, y in found.items() if y.startswith(("wrong", "error"))}

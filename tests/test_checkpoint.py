@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from oracle import trace
-from test_random_programs import BINARY, SETTINGS, SHAPED, UNARY, arguments, combine, contract, steps, value_of
+from test_random_programs import BINARY, SHAPED, UNARY, arguments, combine, contract, steps, value_of
 
 import symgrad as sg
 from symgrad.core import tree
@@ -78,7 +78,6 @@ def plain(f):
 cuts = st.lists(st.integers(0, 4), max_size=4)
 
 
-@SETTINGS
 @given(steps, cuts, st.integers(0, 99))
 def test_values_and_gradients(program, lengths, seed):
     args = arguments(seed)
@@ -93,7 +92,6 @@ def test_values_and_gradients(program, lengths, seed):
         same(found, expected, rtol=1e-8)
 
 
-@settings(SETTINGS, max_examples=25)
 @given(steps, cuts, st.integers(0, 99), st.sampled_from([0, 1, 2]))
 def test_second_derivatives(program, lengths, seed, level):
     args = arguments(seed)
@@ -113,7 +111,6 @@ def test_second_derivatives(program, lengths, seed, level):
         same(found, expected, rtol=1e-7, atol=1e-9)
 
 
-@settings(SETTINGS, max_examples=25)
 @given(steps, cuts, st.integers(0, 99), st.sampled_from([0, 1, 2]))
 def test_sizes_that_are_symbols(program, lengths, seed, level):
     symbolic = sg.value_and_grad(lambda *args: run(program, lengths, *args, sg.checkpoint), (0, 1, 2), optimize=level)

@@ -247,6 +247,17 @@ def test_graph_lists_and_draws(folder):
     assert code == 2 and ".svg" in err
 
 
+def test_graph_is_coloured_by_a_profile(folder):
+    for kind in ("--value", "--hvp"):
+        good(run("graph", "model.py:loss", "--spec", SPEC, kind, "--profile", "--size", "n=7", "-o", "g.html"))
+        assert '"timed":true' in Path("g.html").read_text()
+    good(run("graph", "model.py:loss", "--spec", SPEC, "-o", "g.html"))
+    assert '"timed":false' in Path("g.html").read_text()
+    for wrong in ((), ("-o", "g.json"), ("-o", "g.svg", "--stage", "traced")):
+        code, _, err = run("graph", "model.py:cube", "--profile", *wrong)
+        assert code == 2 and "the picture of a compiled program" in err
+
+
 def test_check_says_right_and_wrong(folder):
     assert "all agree" in good(run("check", "model.py:loss", "--spec", SPEC))
     found = json.loads(good(run("check", "model.py:loss", "--spec", SPEC, "--wrt", "w", "--order", "1", "--json")))

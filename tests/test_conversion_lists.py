@@ -610,10 +610,86 @@ def in_a_tuple(x):
     return state[0]["w"] * state[1]
 
 
-@pytest.mark.parametrize("f", [one_of_two, changed_under_the_other_name, before_any_turn, in_a_tuple])
+def made_in_a_branch(x):
+    rows, keep = [[0.5, 1.0]], [0.0, 0.0]
+    if x > -10:
+        row = [x, 1.0]
+        rows[0] = keep = row
+    keep[1] = 2 * x
+    return rows[0][1] + keep[0]
+
+
+def made_in_a_turn(x):
+    rows, keep = [[0.5, 1.0]], [0.0, 0.0]
+    for i in range(20):
+        row = [x * i, 1.0]
+        rows[0] = keep = row
+    keep[1] = 2 * x
+    return rows[0][1] + keep[0]
+
+
+def held_by_the_caller(x):
+    def last(row):
+        for i in range(20):
+            if i > 3:
+                row = [row[1], row[0] + x]
+        row[0] = 5 * x
+        return row[0]
+
+    rows = [[0.5, x]]
+    return last(rows[0]) + rows[0][0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        one_of_two, changed_under_the_other_name, before_any_turn, in_a_tuple, made_in_a_branch, made_in_a_turn,
+        held_by_the_caller,
+    ],
+)  # fmt: skip
 def test_a_list_that_may_be_another_one_is_not_changed(f):
     with pytest.raises(sg.errors.UnsupportedError, match=r"one of several lists or dicts(.*)one of them is changed"):
         sg.grad(f)(3.0)
+
+
+def exchanged_and_held(x):
+    rows = [[0.5, x], [0.25, 1.0]]
+    row, total = rows[0], 0.0
+    for k in range(21):
+        rows[0][1] = 0.5 * rows[0][1] + 0.1 * k
+        rows[0], rows[1] = rows[1], rows[0]
+        total = total + row[1]
+    row[1] = 2 * x
+    return total + rows[0][1] + 3 * rows[1][1]
+
+
+def exchanged_and_written(x):
+    before, now = [0.0] * 4, [0.0] * 4
+    for k in range(20):
+        for j in range(1, 4):
+            now[j] = before[j - 1] + x * k
+        before, now = now, before
+    before[-1] = x * x
+    return before[-1] + now[3] + before[2]
+
+
+def best_of_all(x):
+    path, best, least = [0.0, x], [0.0, 0.0], 1e9
+    for k in range(20):
+        path = list(path)
+        path[1] = x * k
+        cost = (k - 5.5) ** 2 + x
+        if cost < least:
+            least, best = cost, path
+    return best[1] + least
+
+
+@pytest.mark.parametrize("f", [exchanged_and_held, exchanged_and_written, best_of_all])
+def test_lists_that_a_loop_exchanges(f):
+    for level in (0, 1, 2):
+        with sg.options(optimize=level, check_first=False):
+            assert sg.compile(f)(0.7) == pytest.approx(f(0.7), rel=1e-12)
+            assert sg.grad(f)(0.7) == pytest.approx((f(0.7 + 1e-6) - f(0.7 - 1e-6)) / 2e-6, rel=1e-6)
 
 
 def test_a_list_filled_in_some_turns_meets_no_array_of_a_known_length():

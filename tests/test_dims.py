@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from symgrad.core.shapes import broadcast_shapes, product, render_shape, reshape_shape, same_shape, slice_indices
@@ -18,7 +18,6 @@ from symgrad.core.specs import parse_size, parse_spec
 from symgrad.errors import ArgumentError, ShapeError, SymbolicSizeError
 
 NAMES = ("n", "m", "k")
-few = settings(max_examples=60, deadline=None)
 
 
 class Lifted(NDArrayOperatorsMixin):
@@ -94,7 +93,6 @@ values_of_three = st.tuples(*[st.integers(1, 9)] * 3)
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-@few
 @given(expressions(), values_of_three)
 def test_arithmetic_and_source_give_the_numbers(function, numbers):
     dims = symbols(*NAMES)
@@ -105,7 +103,6 @@ def test_arithmetic_and_source_give_the_numbers(function, numbers):
     assert type(size) is int or symbols_of(size)
 
 
-@few
 @given(expressions(), expressions(), values_of_three)
 def test_comparisons_without_values_are_right_or_refused(left, right, numbers):
     dims = symbols(*NAMES)
@@ -117,7 +114,6 @@ def test_comparisons_without_values_are_right_or_refused(left, right, numbers):
         assert answer is op(left(numbers), right(numbers))
 
 
-@few
 @given(expressions(), expressions(), values_of_three)
 def test_same_never_claims_too_much(left, right, numbers):
     dims = symbols(*NAMES)
@@ -125,7 +121,6 @@ def test_same_never_claims_too_much(left, right, numbers):
         assert left(numbers) == right(numbers)
 
 
-@few
 @given(expressions(2))
 def test_source_is_a_spec_of_the_same_size(function):
     dims = symbols(*NAMES)
@@ -419,13 +414,11 @@ def outcome(function, *args):
         return None
 
 
-@few
 @given(st.lists(small_shapes, max_size=4))
 def test_broadcasting_ints_as_numpy(shapes):
     assert outcome(broadcast_shapes, *shapes) == outcome(np.broadcast_shapes, *shapes)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from((0, 1, 2, "n", "m")), max_size=3), min_size=1, max_size=3),
     st.integers(1, 3),
@@ -496,13 +489,11 @@ def test_same_never_pins():
     assert n.scope.pinned == {}
 
 
-@few
 @given(st.lists(st.integers(0, 4), max_size=3).map(tuple), st.lists(st.integers(-1, 6), max_size=3).map(tuple))
 def test_reshaping_ints_as_numpy(old, new):
     assert outcome(reshape_shape, old, new) == outcome(lambda: np.empty(old).reshape(new).shape)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.sampled_from((2, "n", "m")), max_size=3),
     st.lists(st.sampled_from((-1, 2, 4, "n", "m")), max_size=3),
@@ -571,14 +562,12 @@ bounds = st.none() | st.integers(-5, 5)
 steps = st.none() | st.integers(-3, 3).filter(bool)
 
 
-@few
 @given(st.integers(0, 6), bounds, bounds, steps)
 def test_slices_of_ints_as_python(size, start, stop, step):
     indices = slice(start, stop, step).indices(size)
     assert slice_indices(size, start, stop, step) == (*indices, len(range(*indices)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(bounds, bounds, steps)
 def test_slices_of_symbols_as_python(start, stop, step):
     (n,) = symbols("n")

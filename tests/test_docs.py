@@ -92,6 +92,23 @@ def test_figures_are_rounded_to_digits_that_are_the_same_on_every_processor(page
     assert [line for line in shown(page.read_text(encoding="utf-8")) if UNCERTAIN.search(line)] == []
 
 
+def test_the_first_page_states_the_figures_of_the_readme():
+    readme, first = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/index.md"))
+    claim = " ".join(re.search(r"\{container\} figure-of-speed\n(.*?):::", first, re.DOTALL)[1].split())
+    stated = dict(re.findall(r"(PyTorch|autograd|`jax.jit`)[^*]*\*\*([\d.]+)\*\*", claim))
+    names, means = (cells_of(readme, start) for start in ("| | symgrad", "| **geometric mean**"))
+    measured = dict(zip(names, means, strict=True))
+    assert stated == {name: measured[name] for name in ("PyTorch", "autograd", "`jax.jit`")}
+    day, machine = re.search(r"measured on (\S+) on (.*?)\)", claim).groups()
+    assert f"Measured on {day}" in readme and machine in " ".join(readme.split())
+
+
+def cells_of(page, start):
+    """The cells of the first line of a table that begins so."""
+    line = next(line for line in page.split("\n") if line.startswith(start))
+    return [cell.strip("* ") for cell in line.split("|")[2:]]
+
+
 def test_figures_of_docstrings_are_rounded():
     wants = [(example.want, path.name) for path, example in docstring_examples()]
     assert len(wants) > 100

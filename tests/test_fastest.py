@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import symgrad as sg
 from symgrad.core.graph import verify
@@ -147,7 +147,6 @@ def shaped(x, labels):
     return np.reshape(x, [x.shape[labels.index(c)] if c in labels else 1 for c in "nkim"])
 
 
-@settings(max_examples=150, deadline=None)
 @given(terms())
 def test_random_sums_of_products(drawn):
     steps, kind, axes, keepdims = drawn
@@ -252,7 +251,6 @@ def test_batches_are_matrix_products_of_views(subscripts):
     assert operators(program).count("matmul") == 1
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_random_contractions(data):
     labels = st.lists(st.sampled_from("nkij"), unique=True, min_size=1, max_size=4).map("".join)
@@ -313,7 +311,6 @@ def test_the_cheapest_order(f, shapes, largest):
     assert max(np.prod(node.aval.shape) for node in made) == largest
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_random_networks_of_tensors(data):
     """Products, contractions and transposes of each other, in a random tree."""
@@ -751,7 +748,6 @@ PRODUCTS = {
 }
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(sorted(PRODUCTS)), min_size=3, max_size=14), st.booleans())
 def test_random_sums_of_many(kinds, symbolic):
     def f(a, b, c, d):
@@ -843,7 +839,6 @@ def test_tiny_and_huge_numbers_do_not_meet():
         agrees(lambda x, y, a=a, b=b: (a * x) * (b * y), x, y)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("*/"), st.integers(0, 5), st.booleans()), min_size=1, max_size=9))
 def test_random_products(steps):
     """Products and quotients of numbers, scalars, rows and matrices, in random nests."""

@@ -10,7 +10,7 @@ from symgrad.ops.define import TABLE
 from tests.conftest import in_tiny_blocks
 from tests.fuzz import Argument, Program, generated, outcome, runs, shrunk, smaller_programs
 
-COUNT, PARTS = 500, 10
+COUNT, PARTS = 100, 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.frontend.conversion import mutable, twice
+from symgrad.frontend.conversion import contents, twice
 from symgrad.frontend.conversion.liveness import Liveness
 from symgrad.frontend.conversion.twice import Alike, Differing
 
@@ -176,6 +176,10 @@ BRANCHES = {
     "sort": (
         "def f(x):\n y = [x, 1.0, -x]\n y.sort()\n y.sort(key=lambda t: t * t, reverse=True)\n return y[0] * 2 + y[2]"
     ),
+    "global in a handler": (
+        "T = 0.25\ndef f(x):\n global T\n T = 0.5\n try: [][1]\n except IndexError: T = 0.5 * T + x\n"
+        " if x > 0: T = T * x\n return T"
+    ),
     "method of the rest": "def f(x):\n y = [x, x * x]\n if x > 0: y[0], y[1] = y[1], y[0]\n return y[0] - 3 * y[1]",
 }
 
@@ -301,7 +305,7 @@ def test_text_of_traced_values_may_be_shown(capsys):
 
 def test_two_traces_find_what_the_state_does_not_show(monkeypatch):
     """Without the kinds of mutable objects, the comparison of two traces still finds each change."""
-    monkeypatch.setattr(mutable.Contents, "_look", lambda *_: None)
+    monkeypatch.setattr(contents.Contents, "_look", lambda *_: None)
     found = 0
     for before, body in SHARED.values():
         source = f"{before}\ndef f(x):\n    y = x\n    for k in range(20):\n        {body}\n    return y\n"
@@ -381,3 +385,77 @@ def test_an_inner_body_names_the_array_that_an_outer_one_protects():
     )
     with pytest.raises(sg.errors.UnsupportedError, match="writes into an array that exists before the program runs"):
         sg.compile(module_of(source).f)(1.5)
+
+
+# ---- what only one side evaluates
+
+
+class Dual:
+    def __init__(self, p):
+        self.p = p
+
+    def __bool__(self):
+        return bool(self.p > 0.2)
+
+
+def chosen_by_an_object(x):
+    dual, total = Dual(2 * x), 0.0
+    if dual:
+        total = total + x
+    for k in range(20):
+        if bool(dual) and x * k > 0.5:
+            total = total + 0.1 * x * k
+    return total + (x * x if not dual else np.sin(x)) + bool(x > 0.3)
+
+
+def bound_by_one_side(x):
+    h = x
+    a = (x if (h := -0.4 * h) > -0.2 else 0.3 * x) if x > 0.05 else (h := 2 * x) * 0.1
+    for _ in range(20):
+        b = (h := 0.9 * h) if x > 0.5 else (h := 1.1 * h) + x
+        a = a + b * h
+    return (y := a * h) + y if a > 0.1 else (y := a + 1) * y
+
+
+@pytest.mark.parametrize("f", [chosen_by_an_object, bound_by_one_side])
+@pytest.mark.parametrize("x", [0.02, 0.13, 0.77])
+def test_what_one_side_evaluates(f, x):
+    for level in (0, 1, 2):
+        with sg.options(optimize=level, check_first=False):
+            assert sg.compile(f)(x) == pytest.approx(f(x), rel=1e-12)
+            assert sg.grad(f)(x) == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6)
+
+
+# ---- behind a trace
+
+
+class Recurrent:
+    def __init__(self):
+        self.state, self.log, self.seen = 0.0, [], {}
+
+    def __call__(self, x):
+        self.state = 0.5 * self.state + x
+        self.log.append(x)
+        self.seen[len(self.log)] = [x]
+        return self.state * x
+
+
+TOTAL = 0.0
+
+
+def test_traced_values_are_not_left_behind():
+    """What a function stores outside of itself is put back, where it is a traced value: another trace begins afresh."""
+    cell, notes, numbers = Recurrent(), [], []
+
+    def f(x):
+        global TOTAL
+        TOTAL = TOTAL + x
+        notes.append((x, 1.0))
+        numbers.append(len(numbers))
+        return cell(x) * TOTAL
+
+    assert sg.compile(f)(2.0) == 8
+    assert sg.grad(f)(2.0) == 12
+    assert sg.grad(sg.grad(f))(2.0) == 12
+    assert (cell.state, cell.log, cell.seen, notes, TOTAL) == (0.0, [], {}, [], 0.0)
+    assert numbers[:2] == [0, 1]

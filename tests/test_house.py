@@ -216,7 +216,7 @@ STATE = {
     "core.tree._registering": "the lock of that",
     "frontend.conversion.functions._known": "a cache, by code",
     "frontend.conversion.mutable._known": "a cache, by class",
-    "frontend.conversion.mutable._mentioned": "a cache, by code",
+    "frontend.conversion.contents._mentioned": "a cache, by code",
     "frontend.interception._exchanged": "traces of several threads exchange the same names of NumPy's",
     "frontend.interception._seen": "what stands for a function compares by identity",
     "interchange.reader._loaded": "names of files in linecache, which are the process's",

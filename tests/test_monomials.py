@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import symgrad as sg
 from symgrad.core.graph import Aval, Graph, verify
@@ -76,7 +76,6 @@ def run(program, *arrays):
     return tuple(found[k % len(found)] for k in wanted)
 
 
-@settings(max_examples=600, deadline=None)
 @given(programs())
 def test_random_programs_are_what_they_were(program):
     graph = graph_of(lambda *x: run(program, *x), 3)
@@ -98,7 +97,6 @@ def test_random_programs_are_what_they_were(program):
             np.testing.assert_array_equal(values(new, *VALUES, of=[node])[0], named[name])
 
 
-@settings(max_examples=150, deadline=None)
 @given(programs())
 def test_random_programs_and_their_gradients(program):
     """With all the rules around them."""

@@ -5,7 +5,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.frontend.aliasing import Memory
-from symgrad.frontend.conversion import jumps, lowering, mutable, state
+from symgrad.frontend.conversion import contents, jumps, lowering, state
 from symgrad.targets.numpy.structured import Structured
 from tests.test_hidden_state import SHARED, module_of
 
@@ -43,8 +43,8 @@ def forget_views(patch):
 
 def see_nothing(patch):
     """No mutable object is known but names, and no body is traced twice."""
-    patch.setattr(mutable.Contents, "_look", lambda *_: None)
-    patch.setattr(mutable.Contents, "_names_of", lambda *_: None)
+    patch.setattr(contents.Contents, "_look", lambda *_: None)
+    patch.setattr(contents.Contents, "_names_of", lambda *_: None)
     patch.setattr("symgrad.frontend.conversion.turns.is_traced_twice", lambda journal: False)
     patch.setattr("symgrad.frontend.conversion.branches.is_traced_twice", lambda journal: False)
 

@@ -43,19 +43,32 @@ def test_source_in_colours_is_text():
     assert [color for color in ("keyword", "string", "comment", "number") if f"editor-{color}-" not in html] == []
 
 
-def test_a_graph_shows_its_picture_and_a_large_one_its_lines():
+def test_a_graph_shows_its_picture_a_large_one_its_page_and_a_huge_one_its_lines():
     program = LOSS.trace(*SPECS)
     assert "<svg" in program._repr_html_()
     assert "<svg" in program.graph._repr_html_()
 
-    def chain(x):
-        for _ in range(40):
+    def chain(x, n):
+        for _ in range(n):
             x = np.tanh(np.sin(x))
         return x
 
-    long = sg.compile(chain, loops="unroll").trace("float64[]")
-    assert "<svg" not in long._repr_html_()
-    assert text(long._repr_html_()) == str(long)
+    long, huge = (sg.compile(chain, loops="unroll").trace("float64[]", n) for n in (40, 600))
+    page, rest = re.fullmatch(
+        r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts"[^>]*></iframe>(.*)', long._repr_html_(), re.S
+    ).groups()
+    assert unescape(page) == sg.draw(long).text(".html")
+    assert text(rest) == f"81 nodes, line by line{long}"
+    assert text(huge._repr_html_()) == str(huge)
+
+
+def test_lines_stand_in_a_font_of_fixed_width_and_are_not_broken():
+    """A page that nbconvert writes gives `pre` neither."""
+    long = sg.compile(lambda x: [np.sin(x + k) for k in range(60)]).trace("float64[]")
+    shown = (LOSS.compile(*SPECS), LOSS.compile(*SPECS).source, long, LOSS.explain(*SPECS))
+    styles = [style for x in shown for style in re.findall(r"<pre([^>]*)>", x._repr_html_())]
+    assert len(styles) >= 5
+    assert [style for style in styles if "monospace" not in style or not style.endswith('white-space: pre"')] == []
 
 
 def test_arithmetic_is_a_formula():

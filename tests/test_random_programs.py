@@ -4,14 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 import symgrad as sg
 from symgrad.core.graph import verify
 from symgrad.core.interpret import interpret
 
 N, M = 4, 3  # of which N is symbolic in some of the tests
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 # Smooth, and with values of moderate size, so that differences can tell.
 UNARY = {
@@ -135,7 +134,6 @@ def slope(f, args, directions, eps=1e-5):
     return (8 * (at(eps) - at(-eps)) - (at(2 * eps) - at(-2 * eps))) / (12 * eps)
 
 
-@SETTINGS
 @given(steps, st.integers(0, 99))
 def test_values_and_gradients(program, seed):
     def f(x, y, s):
@@ -164,7 +162,6 @@ def test_values_and_gradients(program, seed):
         reference = reference or gradients
 
 
-@settings(SETTINGS, max_examples=40)
 @given(steps, st.integers(0, 99), st.sampled_from([1, 2]))
 def test_second_derivatives_in_a_direction(program, seed, level):
     def f(x):
@@ -180,7 +177,6 @@ def test_second_derivatives_in_a_direction(program, seed, level):
     np.testing.assert_allclose(np.sum(sg.jvp(gradient, (x,), (v,))[1] * v), np.sum(product * v), rtol=1e-7, atol=1e-9)
 
 
-@settings(SETTINGS, max_examples=40)
 @given(steps, st.integers(0, 99), st.sampled_from([0, 1, 2]))
 def test_sizes_that_become_symbols(program, seed, level):
     def f(x, y, s):
@@ -200,17 +196,11 @@ def test_sizes_that_become_symbols(program, seed, level):
 
 @pytest.mark.parametrize("name", [*UNARY, *SHAPED, *BINARY, "matmul"])
 def test_every_step_alone(name):
-    """So that a failure of one operator is found without shrinking."""
-    for i in (0, 1, 2):
-        program = [(name, i, i), (name, 3, 1)]
-
-        def f(x, y, s, program=program):
-            return run(program, x, y, s)
-
-        sg.check_grads(f, arguments(i))
+    """So that a failure of one operator is found without shrinking: of each value, and of what it gives."""
+    program = [(name, 0, 0), (name, 1, 1), (name, 2, 2), (name, 3, 1)]
+    sg.check_grads(lambda x, y, s: run(program, x, y, s), arguments(0))
 
 
-@settings(SETTINGS, max_examples=25)
 @given(steps, st.integers(0, 99), st.sampled_from([1, 2]))
 def test_float32_stays_float32(program, seed, level):
     def f(x, y, s):

@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import symgrad as sg
 from symgrad import pipeline
@@ -573,7 +573,6 @@ def run_steps(steps, *xs):
     return known[-1]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.lists(STEP, min_size=1, max_size=12))
 def test_random_programs_keep_their_values(steps):
     rng = np.random.default_rng(len(steps))
@@ -589,7 +588,6 @@ def test_random_programs_keep_their_values(steps):
             np.testing.assert_allclose(np.where(good, after, 0), np.where(good, before, 0), rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(STEP, min_size=1, max_size=8))
 def test_random_gradients_keep_their_values(steps):
     arrays = np.random.default_rng(len(steps)).uniform(0.5, 1.5, (2, 2, 3))
@@ -887,7 +885,6 @@ MOVES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.lists(st.integers(0, len(MOVES) - 1), min_size=1, max_size=5), st.booleans(), st.booleans(), st.booleans())
 def test_random_jacobians(moves, matrix, forward, sums):
     def f(x):

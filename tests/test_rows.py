@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import symgrad as sg
 from symgrad.core.graph import verify
@@ -12,7 +12,6 @@ from symgrad.products.collapse_batch import collapse_batch
 pytestmark = pytest.mark.usefixtures("whole")
 
 B, T, D, H = 3, 4, 5, 6
-SETTINGS = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def array(*shape, seed=0, dtype=float):
@@ -177,7 +176,6 @@ def written(y):
     return z
 
 
-@SETTINGS
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=7), st.booleans())
 def test_random_programs(names, twice):
     def f(x):

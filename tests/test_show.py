@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.core.listing import node_names
+from symgrad.report.profile import Profile
 from symgrad.show.layout import isotonic
+from symgrad.show.picture import HOT
 from tests.work import calls
 
 HOSTILE = 'a"]\n<b>&`%%{x}%% --> </svg><script>"""\\N #quot; \u202e'
@@ -410,6 +413,71 @@ def test_what_is_computed_again_and_what_a_loop_computes_is_told_apart():
         re.findall(r'label="[^"\\]*"', text)
     )
     assert 'label="body of %' in sg.draw(LOSS.compile(*SPECS, optimize=2)).text(".dot")
+
+
+def swing(x, n):
+    for _ in range(n):
+        x = np.sin(x) if x[0] > 1 else -x
+    return np.sum(x)
+
+
+FRAME = (
+    r'<rect fill="#\w+" fill-opacity="0.07" stroke="#\w+" x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" rx="10"/>'
+)
+
+
+def test_bodies_are_framed_and_their_boxes_lie_inside():
+    drawing = sg.draw(sg.grad(swing).compile("float64[3]", sg.spec("int64[]"), optimize=1))
+    text = drawing.text()
+    ElementTree.fromstring(text)
+    frames = {box.frames[:k] for box in drawing.picture.boxes for k in range(1, len(box.frames) + 1)}
+    at = [(x, y, x + w, y + h) for x, y, w, h in numbers(FRAME, text)]
+    assert len(at) == len(frames) >= 4
+    boxes = [
+        (x, y, x + w, y + h)
+        for x, y, w, h in numbers(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="(40)" rx', text)
+    ]
+    for box, (left, top, right, bottom) in zip(drawing.picture.boxes, boxes, strict=True):
+        around = [f for f in at if f[0] <= left and f[1] <= top and right <= f[2] and bottom <= f[3]]
+        touching = [f for f in at if f[0] < right and left < f[2] and f[1] < bottom and top < f[3]]
+        assert len(around) == len(touching) == len(box.frames)
+    assert {"for _ in range(n):", "x = np.sin(x) if x[0] &gt; 1 else -x"} <= set(
+        re.findall(r'<tspan font-weight="bold" fill="#1c2430">([^<]*)</tspan>', text)
+    )
+
+
+def of_time(compiled, **shares):
+    names = node_names(compiled.graph)
+    found = {node: shares.get(names[node], 0.0) for node in compiled.emitted.origins.values()}
+    return Profile(compiled.header.function, 1.0, 0.0, [], found)
+
+
+def test_a_profile_colours_boxes_by_their_share_of_the_time():
+    compiled = WAVE.compile("float64[]")
+    drawing = sg.draw(compiled, profile=of_time(compiled, value=0.2, d_x=0.8))
+    fills = re.findall(r'fillcolor="(#\w+)"', drawing.text(".dot"))
+    assert (
+        fills
+        == re.findall(r'rx="6" fill="(#\w+)"', drawing.text())
+        == re.findall(r"fill:(#\w+)\n", drawing.text(".mmd"))
+    )
+    named = dict(zip([box.name for box in drawing.picture.boxes], fills, strict=True))
+    assert named["x"] == "#ffffff"
+    assert named["d_x"] == "#{:02x}{:02x}{:02x}".format(*HOT)
+    assert named["value"] not in (named["x"], named["d_x"])
+    assert [box.name for box, fill in zip(drawing.picture.boxes, fills, strict=True) if fill == named["d_x"]] == [
+        "%3", "%4", "d_x"
+    ]  # a generated line has one time  # fmt: skip
+
+
+def test_a_profile_of_another_program_is_refused():
+    compiled = WAVE.compile("float64[]")
+    with pytest.raises(sg.errors.ArgumentError, match="the profile is of wave_value_and_grad, compiled apart"):
+        sg.draw(WAVE.compile("float64[]"), profile=compiled.profile(1.0))
+    with pytest.raises(sg.errors.ArgumentError, match="compiled apart from what is drawn"):
+        sg.draw(WAVE.trace("float64[]"), profile=compiled.profile(1.0))
+    nothing = sg.compile(lambda x: 3).compile(1.0)
+    assert "fill" in sg.draw(nothing, profile=nothing.profile(1.0)).text()
 
 
 def test_notebooks_show_a_drawing():

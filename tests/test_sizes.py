@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import numpy
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import symgrad as sg
 import symgrad.numpy as np
@@ -113,7 +113,6 @@ def test_what_cannot_be_said_by_a_bound_asks_for_the_number():
         broadcast_shapes((n,), (3,))
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(-4, 4)), min_size=1, max_size=3), st.data()
 )

@@ -359,3 +359,19 @@ def test_an_assignment_waits_for_what_reads_the_array_before_it():
     assert not made[1] and made[-1] and len(order) == len(set(order))
     places = {node: i for i, node in enumerate(order)}
     assert all(places.get(x, -1) < places[node] for node in order for x in node.inputs)
+
+
+def test_an_inner_loop_that_runs_as_often_as_its_turn_tells():
+    """What a derivative makes for its inner loop has a size that this body tells, and stays behind what tells it."""
+
+    def f(x):
+        return sum(sum(p * q for q in x if q > p) for p in x)
+
+    x = np.random.default_rng(4).normal(size=18)
+    wanted = np.array([sum(q for q in x if q > p) + sum(q for q in x if q < p) for p in x])
+    for level in (0, 1, 2):
+        with sg.options(optimize=level, check_first=False):
+            np.testing.assert_allclose(sg.compile(f)(x), f(x), rtol=1e-12)
+            np.testing.assert_allclose(sg.grad(f)(x), wanted, rtol=1e-12)
+            np.testing.assert_allclose(np.diag(sg.hessian(f)(x)), 0, atol=1e-15)
+    np.testing.assert_allclose(sg.grad(f, check_first=True)(x), wanted, rtol=1e-12)

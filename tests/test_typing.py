@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from symgrad.core.options import NAMES, Chosen
 
@@ -21,6 +25,20 @@ def test_mypy_finds_no_error_in_a_page_of_code_and_knows_the_results(request):
         env={**os.environ, "MYPYPATH": str(ROOT)},
         capture_output=True,
         text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pyright_finds_no_error_either(tmp_path):
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed")
+    page = tmp_path / "page.py"
+    shutil.copy(ROOT / "tests" / "typed" / "page.py", page)
+    settings = {"include": ["page.py"], "typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [pyright, "--pythonpath", sys.executable, "-p", str(tmp_path)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

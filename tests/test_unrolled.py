@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import symgrad as sg
 from symgrad.core.graph import verify
@@ -10,7 +10,6 @@ from symgrad.core.graph import verify
 pytestmark = pytest.mark.usefixtures("whole")
 
 T, B, D, H = 9, 3, 4, 5
-SETTINGS = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def array(*shape, seed=0, dtype=float):
@@ -225,7 +224,6 @@ TERMS = {
 }
 
 
-@SETTINGS
 @given(st.lists(st.sampled_from(sorted(TERMS)), min_size=1, max_size=5), st.integers(1, T))
 def test_random_loops(names, n):
     def f(x, y, w, u, b, c):

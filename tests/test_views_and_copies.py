@@ -5,6 +5,7 @@ of the two it is depends on the layout of the argument. A traced program has to 
 """
 
 import copy
+import itertools
 import linecache
 import operator
 import random
@@ -695,3 +696,52 @@ def test_a_library_that_holds_the_memory_of_constants_sees_what_is_written_into_
     np.testing.assert_array_equal(sg.compile(lambda x: f(x, False))(X), 5.0 * X)
     with pytest.raises(WriteError, match="a library has got the memory of"):
         sg.compile(lambda x: f(x, True))(X)
+
+
+# ---- which keys give views
+
+KEYS = {
+    "an int": lambda i: 0,
+    "a number of NumPy's": lambda i: np.int64(1),
+    "a traced one": lambda i: i[1],
+    "an int that is computed": lambda i: int(i[0]),
+    "an array of no dimensions": lambda i: np.array(0),
+    "a traced one of none": lambda i: i.reshape(-1)[..., 1],
+    "what np.where gives": lambda i: np.where(True, 1, 0),
+    "a list": lambda i: [1],
+    "an array": lambda i: np.array([1, 0]),
+    "a traced array": lambda i: i,
+    "a mask": lambda i: np.array([True, False]),
+    "a new axis": lambda i: None,
+    "an ellipsis": lambda i: ...,
+    "a slice": lambda i: slice(None, None, -1),
+}
+
+
+def written_under(key, x, i):
+    """An array and what is read from it, which is written into if it is an array."""
+    x = x.copy()
+    y = x[tuple(of(i) for of in key)]
+    if isinstance(y, np.ndarray):
+        y[...] = 2 * y + 100
+    return x, y
+
+
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_under_which_keys_an_array_shows_its_memory(ndim):
+    x, i = np.arange(2.0**ndim).reshape((2,) * ndim), np.array([0, 1])
+    keys = [*itertools.product(KEYS.values()), *itertools.product(KEYS.values(), repeat=2)]
+
+    def fits(key):
+        try:
+            return bool(written_under(key, x, i))
+        except IndexError:
+            return False
+
+    keys = [key for key in keys if fits(key)]
+    assert len(keys) > 60
+    results = sg.compile(lambda x, i: [written_under(key, x, i) for key in keys])(x, i)
+    for key, (memory, read) in zip(keys, results, strict=True):
+        expected = written_under(key, x, i)
+        np.testing.assert_array_equal(memory, expected[0])
+        np.testing.assert_array_equal(read, expected[1])

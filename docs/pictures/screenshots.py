@@ -1,14 +1,18 @@
 """Takes the pictures of docs/howto/views.md that only a browser draws: `python -m docs.pictures.screenshots`.
 
-Needs Chromium, its driver, and selenium.
+Needs Chromium, its driver, selenium; and nbconvert with ipykernel, which run the notebook and write it as a page.
 """
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import sympy
+from nbconvert import HTMLExporter
+from nbconvert.preprocessors import ExecutePreprocessor
+from nbformat.v4 import new_code_cell, new_notebook
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
@@ -17,52 +21,54 @@ from tests.documents import blocks, printed
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "howto" / "views.md"
-NOTEBOOK = """<!doctype html>
-<style>
-  body {{ margin: 0; font: 14px sans-serif; background: #ffffff; }}
-  main {{ width: {width}px; padding: 4px 16px; }}
-  .code {{ margin: 14px 0 6px; padding: 7px 10px; background: #f5f6f8; border-left: 3px solid #4c8bc9; }}
-</style>
-<main>{cells}</main>"""
+FORMULA = '<!doctype html><main style="width: 240px; padding: 4px 16px; font-size: 24px">{formula}</main>'
+CELLS = (
+    "sg.value_and_grad(loss).compile(*specs)",
+    "rng = np.random.default_rng(0)\n"
+    "args = rng.normal(size=3), rng.normal(size=(10, 3)), np.sign(rng.normal(size=10))\n"
+    "sg.compare_grads(loss, args, order=1)",
+    'sg.grad(np.tanh).compile("float64[]", optimize=1).graph',
+)
+"""Of the notebook, behind the model of the page."""
 
 
 def main():
-    compiled, page = program()
+    page, notebook = program(), executed([model(), *CELLS])
     slope = sg.grad(lambda x, s: np.exp(-((x / s) ** 2) / 2)).trace("float64[]", "float64[]")
-    x = sg.Graph().input("x", "float64[]")
-    cells = [
-        cell("sg.value_and_grad(loss).compile(*specs, optimize=1)", compiled._repr_html_()),
-        cell(
-            "sg.grad(np.tanh).compile(0.5, optimize=1).graph",
-            sg.grad(np.tanh).compile(0.5, optimize=1).graph._repr_html_(),
-        ),
-        cell("np.sin(x) ** 2 / (1 + x)", formula(sg.to_sympy(np.sin(x) ** 2 / (1 + x)))),
-    ]
-    bell = f'<div style="font-size: 24px">{formula(sg.to_sympy(slope))}</div>'
+    bell = FORMULA.format(formula=formula(sg.to_sympy(slope)))
     browser = started()
     try:
         open_page(browser, page, 1280, 760)
         browser.execute_script("goToNode(nodes.findIndex((node) => node.name === 'd_w')); fit()")
         browser.execute_async_script("setTimeout(arguments[0], 300)")
         browser.save_screenshot(str(HERE / "page.png"))
-        for name, shown, width in (("formula", bell, 240), ("notebook", "".join(cells), 760)):
-            open_page(browser, NOTEBOOK.format(cells=shown, width=width), width + 100, 1300)
+        for name, html, width in (("formula", bell, 340), ("notebook", notebook, 900)):
+            open_page(browser, html, width, 2200)
             browser.find_element(By.TAG_NAME, "main").screenshot(str(HERE / f"{name}.png"))
     finally:
         browser.quit()
 
 
 def program():
-    """That of the page, and how it is drawn."""
+    """The page of the program of views.md."""
     names = {}
     with tempfile.TemporaryDirectory() as folder:
         first = blocks(PAGE.read_text(encoding="utf-8"))[0]
         printed(Path(folder), first.name, first.code, names)
-        return names["program"], sg.draw(names["program"]).text(".html")
+        return sg.draw(names["program"]).text(".html")
 
 
-def cell(code, shown):
-    return f'<pre class="code">{code}</pre>{shown}'
+def model():
+    """The first cell: what views.md begins with, up to the shapes."""
+    code = blocks(PAGE.read_text(encoding="utf-8"))[0].code
+    return "\n".join(line for line in code.split("\n") if not line.startswith(("#", "program", "traced"))).strip()
+
+
+def executed(cells):
+    """A notebook of these cells, run, as nbconvert writes it; without what it would load from the network."""
+    notebook = new_notebook(cells=[new_code_cell(code) for code in cells])
+    ExecutePreprocessor(timeout=120).preprocess(notebook)
+    return re.sub(r'<script[^>]* src="http.*?</script>', "", HTMLExporter().from_notebook_node(notebook)[0])
 
 
 def formula(expression):

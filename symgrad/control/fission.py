@@ -76,7 +76,7 @@ class Split(NamedTuple):
         loop = self.loop
         turns = loop.turns if loop.turns is not None else turns_of(loop.length)
         whole = turns is not None and all(same(x.source.aval.shape[0], turns) for x in loop.sliced)
-        return turns if whole and loop.test is None and loop.place_size is None else None
+        return turns if whole and loop.test is None and not loop.sizes_of_turn else None
 
     @property
     def has_arrays(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Graph, Node, Op, reached
@@ -11,7 +12,7 @@ from symgrad.core.provenance import Where
 from symgrad.core.region import Region, inlined
 from symgrad.core.sizes import Size, is_counted
 from symgrad.frontend.variable import Variable, freeze
-from symgrad.ops.control import SCAN, mentions
+from symgrad.ops.control import SCAN, mentions, own_sizes
 from symgrad.ops.control_parts import Given, Loop
 from symgrad.rewrite.engine import Made, copied, replaced_within
 
@@ -92,7 +93,12 @@ class Opened:
 
     def has_size_of_turn(self, node: Node) -> bool:
         """Whether a value of the turn is of a size that only the turn knows, or is made by such a size."""
-        return self.place_size is not None and mentions(node, {self.place_size})
+        return bool(self.sizes_of_turn) and mentions(node, self.sizes_of_turn)
+
+    @cached_property
+    def sizes_of_turn(self) -> set[str]:
+        """The symbols of sizes that only a turn knows: of its place, and of how often loops in it run."""
+        return own_sizes(reached(self.ends)) | ({self.place_size} - {None})
 
     def rewritten(self, step: Callable[[Graph], Graph]) -> Opened:
         """The loop with what a step makes of the graph of its turn; itself where that stays as it is."""

@@ -400,7 +400,7 @@ class Graph:
         return self._live
 
     @property
-    def dag(self) -> nx.DiGraph:
+    def dag(self) -> nx.DiGraph[Node]:
         """The nodes and their edges from input to user, as a networkx graph, brought up to date."""
         dag = self._dag
         for node in self.nodes[len(dag) :]:
@@ -409,7 +409,7 @@ class Graph:
         return dag
 
     @cached_property
-    def _dag(self) -> nx.DiGraph:
+    def _dag(self) -> nx.DiGraph[Node]:
         import networkx as nx  # as slow to import as NumPy, and not needed to compile
 
         return nx.DiGraph()

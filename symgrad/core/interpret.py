@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.core.counted_sizes import by_sizes, tellers
 from symgrad.core.graph import INPUT, SIZE, Aval, Node, needed
 from symgrad.core.region import Region
 from symgrad.core.sizes import Dim, Rows, evaluate as number_of
@@ -52,8 +53,12 @@ def values_of(
     for node, value in feeds.items():
         sizes |= symbols_in(node.aval, value)
     values = dict(feeds)
-    for node in needed(outputs, feeds) if nodes is None else nodes:
+    nodes = needed(outputs, feeds) if nodes is None else nodes
+    lengths = {x: symbol for symbol, x in tellers(nodes).items() if type(x.aval) is Aval}
+    for node in by_sizes(nodes):
         values[node] = evaluate(node, values, sizes, watch)
+        if node in lengths:
+            sizes[lengths[node]] = max(int(values[node]), 0)
         if type(node.aval) is not Aval:  # of a loop only running tells how many turns it has
             for aval, value in zip(node.aval, values[node], strict=True):
                 sizes |= symbols_in(aval, value)

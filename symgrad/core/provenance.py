@@ -131,6 +131,11 @@ def user_frame() -> FrameType | None:
     return frame
 
 
+def callers() -> list[FrameType]:
+    """The user's frames that wait for the one that is running, up to the traced function."""
+    return _traced_frames(user_frame())[1:]
+
+
 def running_frame() -> FrameType | None:
     """The user's frame that is running; None where a trace was started since, of a function without a file."""
     frame: FrameType | None = sys._getframe(1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, wraps
+from typing import Any, NamedTuple, TypeVar
 
 from symgrad.core.graph import (
     CONSTANT,
@@ -22,6 +22,8 @@ from symgrad.core.graph import (
 from symgrad.core.provenance import Where
 from symgrad.errors import GraphError
 
+_T = TypeVar("_T")
+
 
 class Region:
     """What lies between `parameters` and `results`: a function of the parameters, and of nothing else.
@@ -32,6 +34,7 @@ class Region:
 
     def __init__(self, graph: Graph, parameters: Sequence[Node], results: Sequence[Node]) -> None:
         self.graph, self.parameters, self.results = graph, tuple(parameters), tuple(results)
+        self.found: dict[Callable[[Region], Any], Any] = {}  # what functions have found out, see `per_region`
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.nodes)} nodes>"
@@ -85,6 +88,19 @@ class Region:
     @cached_property
     def _hash(self) -> int:  # of what regions of equal keys have in common, and costs less
         return hash((len(self.parameters), len(self.nodes), tuple([y.op for y in self.results])))
+
+
+def per_region(function: Callable[[Region], _T]) -> Callable[[Region], _T]:
+    """Keep what a function finds out about a region as long as the region is there."""
+
+    @wraps(function)
+    def kept(region: Region) -> _T:
+        if function not in region.found:
+            region.found[function] = function(region)
+        result: _T = region.found[function]
+        return result
+
+    return kept
 
 
 def with_late_assignments(nodes: Sequence[Node]) -> Sequence[Node]:

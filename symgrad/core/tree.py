@@ -73,6 +73,20 @@ def orders(tree: Any) -> tuple[Any, ...]:
     return (tuple(tree), *below) if type(tree) is dict else below
 
 
+def containers(tree: Any) -> dict[int, Any]:
+    """The lists, dicts and instances that a tree consists of, by id: what `unflatten` makes anew, but for tuples."""
+    found: dict[int, Any] = {}
+    waiting = [tree]
+    while waiting:
+        x = waiting.pop()
+        if id(x) in found or isinstance(x, np.ndarray) or is_leaf(x):
+            continue
+        if not isinstance(x, tuple):
+            found[id(x)] = x
+        waiting += optree.tree_flatten_one_level(x, none_is_leaf=True, namespace=_NAMESPACE)[0]
+    return found
+
+
 def is_leaf(x: Any) -> bool:
     """Whether it has no parts."""
     leaves, _ = flatten(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from symgrad.core import tree
 from symgrad.core.graph import Graph, depends
@@ -16,8 +16,11 @@ from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.trace import graph_at_hand
 from symgrad.frontend.variable import Variable, lift
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
+
+def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """The same function, whose inner values are not kept for the derivative, but computed again.
 
     A derivative in reverse needs values that the function computed on the way. Of a checkpointed function only what it
@@ -69,7 +72,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     signature(f)
 
     @wraps(f, updated=())
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         graph = graph_at_hand((args, kwargs))
         if graph is None:
             return f(*args, **kwargs)

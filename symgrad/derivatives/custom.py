@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce, update_wrapper
 from types import MethodType
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,17 +28,19 @@ from symgrad.frontend.variable import Variable
 from symgrad.ops.custom import CUSTOM
 
 Tree = Any
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _ARGUMENT = "it is an argument of a function with a rule of its own, which must not change it"
 _VIEW = "it may be a view of what a function with a rule of its own was given"
 
 
-class Custom:
+class Custom(Generic[P, R]):
     """A function with a derivative of its own: a call in a trace is a node that holds what it computes, and a rule."""
 
     linear = False  # whether what the rule gives in reverse is linear in the cotangents whatever it looks like
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int]) -> None:
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int]) -> None:
         self._takes = signature(f)
         self._name = str(getattr(f, "__name__", type(f).__name__)).strip("<>")
         self._nondiff_argnums = as_list(nondiff_argnums, int, "nondiff_argnums", "a number or a list of numbers")
@@ -47,7 +49,7 @@ class Custom:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         graph = graph_at_hand((args, kwargs))
         if graph is None:
             return self._function(*args, **kwargs)
@@ -60,7 +62,7 @@ class Custom:
         return self._recorded(graph, bound.args)
 
     @property
-    def _function(self) -> Callable[..., Any]:
+    def _function(self) -> Callable[P, R]:
         return self.__wrapped__  # type: ignore[attr-defined]
 
     def _check_rule(self) -> None:
@@ -109,7 +111,7 @@ class Custom:
         return dict(sorted(static.items()))
 
 
-class custom_vjp(Custom):
+class custom_vjp(Custom[P, R]):
     """A function whose derivative in reverse is given by a rule of yours.
 
     Parameters
@@ -161,7 +163,7 @@ class custom_vjp(Custom):
     array([0., 1., 0.])
     """
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(f, nondiff_argnums)
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
@@ -212,7 +214,7 @@ class custom_vjp(Custom):
         return array_for(x.graph, given, x.aval, fact, "the argument", definition(self._bwd))
 
 
-class custom_jvp(Custom):
+class custom_jvp(Custom[P, R]):
     """A function whose derivative is given by a rule of yours that takes tangents to tangents.
 
     Parameters
@@ -265,7 +267,7 @@ class custom_jvp(Custom):
 
     linear = True
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(f, nondiff_argnums)
         self._rule: Callable[..., Any] | None = None
 
@@ -280,11 +282,13 @@ class custom_jvp(Custom):
         if self._nondiff_argnums:
             raise ArgumentError("defjvps of a function with nondiff_argnums", "Write one rule for all with defjvp.")
 
+        function: Callable[..., R] = self
+
         def rule(primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
             if len(primals) != len(rules):
                 fact = f"defjvps gave {self._name} {len(rules)} rules, it has {len(primals)} arguments"
                 raise ArgumentError(fact, "Give one for each, or None.")
-            result = self(*primals)
+            result = function(*primals)
             pairs = zip(rules, tangents, strict=True)
             parts = [one(t, result, *primals) for one, t in pairs if one is not None and t is not None]
             return result, tree.tree_map(_sum, *parts) if parts else tree.tree_map(lambda _: None, result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from symgrad.ops.elementwise import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 from symgrad.ops.known import Known, known, value_of
 from symgrad.ops.marks import ALIAS, hooked
 
+V = TypeVar("V")
 
-def on_gradient(x: Any, function: Callable[[Any], Any]) -> Any:
+
+def on_gradient(x: V, function: Callable[[V], Any]) -> V:
     """The same value; what flows back through it is what `function` makes of the cotangent.
 
     Parameters

@@ -58,8 +58,8 @@ class Memory(Traced):
         self._outside: list[tuple[weakref.ref[np.ndarray], Self]] | None = None  # what libraries have got for it
         self._born = len(graph.nodes)  # before or after the body of a loop or a branch was begun
         self._array: bool | None = False  # of no dimensions and yet an array, not a scalar; None where it may be either
-        # how NumPy lays out what it computes from it alone, "C", "F", or "" where that is not known; how arguments
-        # lie in memory is the caller's choice
+        # the order in which it lies in memory without gaps, "C", "F", or "" where that is not known; also that in which
+        # NumPy lays out what it computes from it alone. How arguments lie in memory is the caller's choice
         self._order = "" if lock and len(node.aval.shape) > 1 else "C"
 
     @property
@@ -103,22 +103,27 @@ class Memory(Traced):
     @property
     def order(self) -> str:
         """The order of NumPy's results that keep the order of this array: "C", "F", or "" where it is not known."""
-        return self._order if len(self.shape) > 1 else "C"
+        return self._order if len(self.shape) > 1 else "C"  # of one axis no gap is kept
 
     def is_contiguous(self, order: str = "C") -> bool | None:
         """Whether its numbers lie in C's or in Fortran's order without gaps; None where that is not known."""
-        if self._base is None and self.order == order:
+        if self._base is None and (self._order == order or (self._order and len(self.shape) < 2)):
             return True
-        layout = self._layout()
+        layout = self.layout()
         return None if layout is None else bool(layout.flags[order])
 
-    def _layout(self) -> np.ndarray | None:
+    @property
+    def packed_order(self) -> str:
+        """The order in which its numbers lie without gaps, "C" or "F"; "" where there are gaps, or may be some."""
+        return next((order for order in ("C", "F") if self.is_contiguous(order)), "")
+
+    def layout(self) -> np.ndarray | None:
         """An array laid out in memory as NumPy would this one, never to be read; None where that is not known."""
-        if any(isinstance(n, Dim) for n in self.shape) or not self.order:
+        if any(isinstance(n, Dim) for n in self.shape) or (self._base is None and not self._order):
             return None
         if self._base is None:
-            return _packed(self.shape) if self.order == "C" else _packed(self.shape[::-1]).T
-        below = self._base._layout()
+            return _packed(self.shape) if self._order == "C" else _packed(self.shape[::-1]).T
+        below = self._base.layout()
         if below is None:
             return None
         view: Node = self._view  # type: ignore[assignment]
@@ -235,9 +240,9 @@ class Memory(Traced):
         """Let another node of the same value stand for it; nothing is written."""
         self._node = node
 
-    def stands_for(self, value: Any) -> None:
-        """In the body of a loop this is what `value` was before it."""
-        self._order = ""
+    def stands_for(self, value: Any, order: str) -> None:
+        """In the body of a loop this is what `value` was before it; `order` is that of all turns."""
+        self._order = order
         if isinstance(value, np.ndarray) and not isinstance(value, Memory):
             self.locked = "it is an array that exists before the program runs"
         elif isinstance(value, Memory):
@@ -395,9 +400,9 @@ def _just_written(view: Node, base: Node) -> Node | None:
 def _reshape_is_view(view: Memory, base: Memory) -> bool | None:
     """Whether NumPy needs no copy for a reshape; None where that depends on what is not known."""
     old, new = ([n for n in x.shape if not (isinstance(n, int) and n == 1)] for x in (base, view))
-    if same_shape(tuple(old), tuple(new)):  # axes of size 1 come and go freely
+    if same_shape(tuple(old), tuple(new)) or len(old) < 2:  # axes of size 1 come and go freely; one is parted with gaps
         return True
-    layout = base._layout()
+    layout = base.layout()
     if layout is None:
         return None
     try:
@@ -407,6 +412,15 @@ def _reshape_is_view(view: Memory, base: Memory) -> bool | None:
     except TypeError:  # NumPy 2.0 cannot be asked
         return None
     return True
+
+
+def packed_order(x: Any) -> str:
+    """The order in which a value lies in memory without gaps: "C", "F", or "" where there are gaps, or may be some."""
+    if isinstance(x, Memory):
+        return x.packed_order
+    if not isinstance(x, np.ndarray) or x.flags.c_contiguous:
+        return "C"
+    return "F" if x.flags.f_contiguous else ""
 
 
 _BYTE = np.zeros(1, np.int8)

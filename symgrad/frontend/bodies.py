@@ -118,7 +118,10 @@ def _traced(graph: Graph, body: Body, test: Any, carry: Sequence[Node], slices_o
         if test is not None:
             goes_on = lift(graph, _truth(test([Variable(graph, x) for x in stand_ins], Variable(graph, place))))
         rows = [Variable(graph, x, "it is a slice of an array that the loop runs over") for x in slices]
-        new, ys = body([Variable(graph, x) for x in stand_ins], Variable(graph, place), rows)
+        carried = [Variable(graph, x) for x in stand_ins]
+        for x in carried:
+            x.lay_out("")  # a turn may have made an array that lies otherwise
+        new, ys = body(carried, Variable(graph, place), rows)
         at.end()
         stacked = [lift(graph, y) for y in ys]
         results = [*(lift(graph, y) for y in new), *(promoted(graph, y, y.aval._replace(weak=False)) for y in stacked)]

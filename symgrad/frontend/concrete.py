@@ -16,6 +16,7 @@ from symgrad.frontend.dispatch import array_method
 from symgrad.ops import marks
 from symgrad.ops.known import Known, is_constant, known, sizes_of, value_of
 from symgrad.ops.python_math import as_float, as_python_float, as_python_int
+from symgrad.ops.truths import of_python
 
 
 class Concrete(Memory):
@@ -114,7 +115,7 @@ class Concrete(Memory):
         x = array[place] if place and isinstance(place, tuple) else np.reshape(array, -1)[place or 0]
         if x.dtype.kind == "f":
             return as_python_float(x)
-        return as_python_int(x) if x.dtype.kind in "iu" else x
+        return as_python_int(x) if x.dtype.kind in "iu" else of_python(x)
 
     @array_method
     def tolist(self) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from symgrad.ops.define import TABLE, display_name
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import ARRAYS, is_traced, no_operand, reads_traced, strong, traced_in
 from symgrad.ops.scipy import load
+from symgrad.ops.truths import calculated, is_truth, of_numpy
 
 _ARRAYS = {np.where, np.select, np.tensordot, np.cross, np.roll}
 """What gives an array of no dimensions, into which one can write, where others give a NumPy scalar."""
@@ -35,8 +37,9 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: dic
     outermost, token = _within.get() is None, _within.set(function)
     try:
         result = explaining(_known(function), function, args, kwargs)
-        if function in _ARRAYS and is_traced(result) and outermost:
-            result._array = True
+        if is_traced(result) and outermost:
+            result._array = result._array or function in _ARRAYS
+            result = _of_numpy(result)
     except Refusal as refusal:
         result = _on_values(function, args, kwargs, refusal)
     finally:
@@ -108,14 +111,16 @@ def _values(x: Any, refusal: Refusal, given: list[tuple[Any, np.ndarray]]) -> An
 
 
 def _laid_out(value: np.ndarray, x: Any) -> np.ndarray:
-    """An array as `x` lies in memory: in C's order, in Fortran's, or with gaps."""
-    if x.is_contiguous("C") is not False:
+    """An array as `x` lies in memory, in C's order where that is not known."""
+    layout = x.layout()
+    if layout is None or not value.size:
         return value
-    if x.is_contiguous("F") is not False:
-        return np.asfortranarray(value)
-    gaps = np.empty((*value.shape, 2), value.dtype)[..., 0]
-    gaps[...] = value
-    return gaps
+    steps = [(n - 1) * step for n, step in zip(value.shape, layout.strides, strict=True)]
+    memory = np.empty(1 + sum(map(abs, steps)), value.dtype)[-sum(step for step in steps if step < 0) :]
+    strides = [step * value.itemsize for step in layout.strides]
+    array = np.lib.stride_tricks.as_strided(memory, value.shape, strides)
+    array[...] = value
+    return array
 
 
 def _write_into(given: Sequence[tuple[Any, np.ndarray]], before: Sequence[np.ndarray], refusal: Refusal) -> None:
@@ -158,8 +163,25 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], **kwargs: An
     if not kwargs:
         weak = getattr(call, "keeps_weak", False) and all(map(_is_weak, inputs))
         inputs = list(map(strong, inputs)) if weak else inputs  # np.multiply(2.0, 3.0) is no Python float
-        return _stored(explaining(call, ufunc, inputs, kwargs))
+        return _stored(_of_numpy(explaining(call, ufunc, inputs, kwargs)))
     return explaining(partial(_call_with_options, call, ufunc), ufunc, inputs, kwargs)
+
+
+def _of_numpy(result: Any) -> Any:
+    """A result of a function that the user calls: of Python's numbers, too, a truth of NumPy's."""
+    return of_numpy(result) if is_traced(result) and is_truth(result) and not _caller().startswith(_OWN) else result
+
+
+def _caller() -> str:
+    """The module that applies a function or an operator to a Variable."""
+    frame: Any = sys._getframe(1)
+    while frame.f_globals.get("__name__") in _PASSED_ON_BY:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
+
+
+_OWN = "symgrad."
+_PASSED_ON_BY = {f"{_OWN}frontend.{module}" for module in ("dispatch", "interception", "variable")}
 
 
 def _call_method(ufunc: np.ufunc, method: str, inputs: Sequence[Any], out: Any = None, **kwargs: Any) -> Any:
@@ -252,20 +274,28 @@ _NUMPYS = (*ARRAYS, bool, int, float, complex, list, tuple, Dim)
 """What NumPy computes with; traced values are of these classes, too."""
 
 
-def _on_numbers(ufunc: np.ufunc) -> Callable[..., Any]:
-    """What an operator of Python calls: beside Python's numbers alone a bool is an integer."""
+def _on_numbers(ufunc: np.ufunc, symbol: str) -> Callable[..., Any]:
+    """What an operator of Python calls. Beside Python's numbers alone a truth of Python's is an integer.
+
+    Rules of derivatives, and functions that are written with others, are written for truths of NumPy's.
+    """
     op = TABLE[ufunc]
 
     def call(*operands: Any) -> Any:
-        if bool in map(type, operands) and all(type(x) is bool or _is_weak(x) for x in operands):
-            operands = tuple(int(x) if type(x) is bool else x for x in operands)
+        if any(map(is_truth, operands)) and _is_the_users(_caller()):
+            operands = calculated(symbol, operands)
         return op(*operands)
 
     return call
 
 
-def _operator(ufunc: np.ufunc, reflected: bool = False, other_half: str = "") -> Callable[[Any, Any], Any]:
-    op = _on_numbers(ufunc)
+def _is_the_users(module: str) -> bool:
+    """Whether a module applies operators as the user wrote them."""
+    return module.startswith((f"{_OWN}frontend.", f"{_OWN}ops.python_math")) or not module.startswith(_OWN)
+
+
+def _operator(ufunc: np.ufunc, symbol: str, reflected: bool = False, other_half: str = "") -> Callable[[Any, Any], Any]:
+    op = _on_numbers(ufunc, symbol)
 
     def method(self: Any, other: Any) -> Any:
         if not is_traced(other):
@@ -300,8 +330,8 @@ def _answers(other: Any, method: str) -> bool:
     return not isinstance(other, _NUMPYS) and hasattr(type(other), method)
 
 
-def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    op = _on_numbers(ufunc)
+def _in_place(ufunc: np.ufunc, symbol: str) -> Callable[[Any, Any], Any]:
+    op = _on_numbers(ufunc, symbol)
 
     def method(self: Any, other: Any) -> Any:
         result = op(self, other)
@@ -319,25 +349,30 @@ def _power(self: Any, other: Any) -> Any:
         other = int(other)
     if self.dtype == bool and self.writes_in_place and type(other) is int and other == 2:
         return np.square(self)
-    return _operator(np.power, other_half="__rpow__")(self, other)
+    return _operator(np.power, "**", other_half="__rpow__")(self, other)
 
 
-def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
-    return lambda self: TABLE[ufunc](self)
+def _unary(ufunc: np.ufunc, symbol: str) -> Callable[[Any], Any]:
+    op = _on_numbers(ufunc, symbol)
+    return lambda self: op(self)
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *args, **kwargs: self.__array_function__(function, (), (self, *args), kwargs)
 
 
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_UNARY = {
+    "neg": (np.negative, "-"), "pos": (np.positive, "+"), "abs": (np.absolute, "abs"), "invert": (np.invert, "~")
+}  # fmt: skip
 _BINARY = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
-    "mod": np.remainder, "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "lshift": np.left_shift, "rshift": np.right_shift,
+    "add": (np.add, "+"), "sub": (np.subtract, "-"), "mul": (np.multiply, "*"), "truediv": (np.true_divide, "/"),
+    "floordiv": (np.floor_divide, "//"), "mod": (np.remainder, "%"), "pow": (np.power, "**"),
+    "matmul": (np.matmul, "@"), "and": (np.bitwise_and, "&"), "or": (np.bitwise_or, "|"),
+    "xor": (np.bitwise_xor, "^"), "lshift": (np.left_shift, "<<"), "rshift": (np.right_shift, ">>"),
 }  # fmt: skip
 _COMPARE = {
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal
+    "lt": (np.less, "<"), "le": (np.less_equal, "<="), "gt": (np.greater, ">"), "ge": (np.greater_equal, ">="),
+    "eq": (np.equal, "=="), "ne": (np.not_equal, "!="),
 }  # fmt: skip
 _ATTRIBUTES = {"T": np.transpose, "mT": np.matrix_transpose, "real": np.real, "imag": np.imag}
 _METHODS = (
@@ -351,14 +386,14 @@ def _methods() -> dict[str, Any]:
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
     }
-    for name, ufunc in _UNARY.items():
-        found[f"__{name}__"] = _unary(ufunc)
-    for name, ufunc in _COMPARE.items():
-        found[f"__{name}__"] = _operator(ufunc)
-    for name, ufunc in _BINARY.items():
-        found[f"__{name}__"] = _operator(ufunc, other_half=f"__r{name}__")
-        found[f"__r{name}__"] = _operator(ufunc, reflected=True)
-        found[f"__i{name}__"] = _in_place(ufunc)
+    for name, operation in _UNARY.items():
+        found[f"__{name}__"] = _unary(*operation)
+    for name, operation in _COMPARE.items():
+        found[f"__{name}__"] = _operator(*operation)
+    for name, operation in _BINARY.items():
+        found[f"__{name}__"] = _operator(*operation, other_half=f"__r{name}__")
+        found[f"__r{name}__"] = _operator(*operation, reflected=True)
+        found[f"__i{name}__"] = _in_place(*operation)
     found["__pow__"] = _power
     found |= {name: property(function) for name, function in _ATTRIBUTES.items()}
     for name in _METHODS:
@@ -367,5 +402,8 @@ def _methods() -> dict[str, Any]:
     return found
 
 
-Operators: Any = type("Operators", (), {"__slots__": (), **_methods()})
-"""The base of Variable that has Python's operators and those methods of arrays that are functions of NumPy, too."""
+if TYPE_CHECKING:
+    from symgrad.frontend.operators import Operators as Operators
+else:
+    Operators = type("Operators", (), {"__slots__": (), **_methods()})
+    """The base of Variable that has Python's operators and those methods of arrays that are functions of NumPy, too."""

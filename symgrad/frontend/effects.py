@@ -7,7 +7,7 @@ import io
 import operator
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
@@ -17,12 +17,14 @@ import numpy as np
 
 from symgrad.core.provenance import installed, internal
 from symgrad.frontend.reach import MISSING, reach
+from symgrad.ops.operands import is_traced
 
 MOST = 2_000  # objects that are looked into
 MOST_BYTES = 2**24  # of arrays that are copied
 _SHOWS = frozenset(("print", "input", "open", "exec", "eval"))
 _PLAIN = (str, bytes, int, float, complex, type(None), type(...), range, slice, ModuleType, np.generic, np.ufunc)
-_Restore = Callable[[], Any]
+_Restore = partial[Any]
+"""What puts back one object, which is its first argument."""
 
 
 class Effects:
@@ -49,6 +51,15 @@ class Effects:
     def revoke(self) -> None:
         """Put back the state before the trace, as far as that is possible."""
         _put_back(self._before)
+
+    def forget_traced(self) -> None:
+        """Put back, behind a trace, what holds traced values now: they mean nothing to Python, nor to another trace."""
+        saved = {id(restore.args[0]) for restore in self._before}
+        for restore in self._before:
+            holder = restore.args[0]
+            parts = [_bound(*restore.args[:2])] if restore.func is _bind else _parts(holder)
+            if any(id(x) not in saved and _holds_traced(x, saved) for x in parts):
+                restore()
 
     @contextmanager
     def revoked(self) -> Iterator[None]:
@@ -137,6 +148,24 @@ def _attributes(x: Any) -> tuple[list[_Restore], Iterable[Any]]:
         type(x),
         own if type(own) is dict else None,
     )
+
+
+def _parts(x: Any) -> Iterable[Any]:
+    """The objects that one holds."""
+    return () if isinstance(x, (np.ndarray, _PLAIN)) else _taken_apart(x)[1]
+
+
+def _holds_traced(x: Any, known: Collection[int]) -> bool:
+    """Whether an object is a traced value, or holds one outside of the objects whose ids are known."""
+    waiting, seen = [x], set(known)
+    while waiting and len(seen) <= MOST + len(known):
+        x = waiting.pop()
+        if is_traced(x):
+            return True
+        if id(x) not in seen:
+            seen.add(id(x))
+            waiting += _parts(x)
+    return False
 
 
 def _is_slot(cls: type, name: str) -> bool:

@@ -42,8 +42,10 @@ from symgrad.frontend.graphs import Graph
 from symgrad.frontend.interception import abandon, held, inside
 from symgrad.frontend.reach import reads
 from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
 from symgrad.ops.positions import Places
+from symgrad.ops.truths import is_pythons, is_truth
 
 
 @dataclass(repr=False)
@@ -169,6 +171,7 @@ def trace(
     bound.arguments.update(zip(bound.arguments, tree.unflatten(structure, variables), strict=True))
     effects = Effects(function, (x for x in variables if not isinstance(x, Variable)))
     outputs = _run_contained(graph, function, bound, effects)
+    effects.forget_traced()
     results, shape = tree.flatten(outputs)
     results = [_as_result(graph, x) for x in results]
     graph.outputs = [x.node for x in results if isinstance(x, Variable)]
@@ -313,6 +316,9 @@ def of_graph(graph: Nodes, results: Any) -> Any:
 def _as_result(graph: Nodes, x: Any) -> Any:
     """A leaf of the results; an array that does not depend on the inputs becomes a constant."""
     if isinstance(x, Variable):
+        if is_truth(x) and is_pythons(x) and not x.aval.weak:
+            with graph.located(x.node.where):
+                return NUMBER(x)
         return Variable(graph, x.node)  # as it is now: a later write is not part of the program
     if isinstance(x, Dim):
         return Variable(graph, lift(graph, x))

@@ -33,6 +33,7 @@ from symgrad.ops import create, index, shape
 from symgrad.ops.astype import ASTYPE
 from symgrad.ops.known import is_constant
 from symgrad.ops.operands import ARRAYS, as_input, no_operand
+from symgrad.ops.truths import is_pythons
 
 _ARRAY = np.ndarray  # bound once, as ARRAYS are
 _PYTHON: dict[str, type] = {"i": int, "f": float, "c": complex}
@@ -66,6 +67,8 @@ class Variable(Concrete, Operators):
     def __class__(self) -> type:  # what isinstance() finds: an array, a number of NumPy's or of Python's
         if self.writes_in_place:
             return _ARRAY
+        if self.dtype.kind == "b" and is_pythons(self):
+            return bool
         return _PYTHON[self.dtype.kind] if self.aval.weak and self.dtype.kind in _PYTHON else self.dtype.type
 
     @__class__.setter
@@ -342,12 +345,14 @@ def _order(op: Op, node: Node, inputs: Sequence[tuple[Any, Node]]) -> str:
 
     The node may be a simpler one than `op` of the inputs.
     """
+    result: Any = node.aval if type(node.aval) is Aval else node.aval[0]
+    if result.ndim < 2:
+        return "C"
     orders = {order_of(x) for x, _ in inputs}
     if op is index.GET and len(inputs) > 1:
         return "C" if orders == {"C"} and node.op is op and index.picks_first(node) else ""
     if orders <= {"C"}:
         return "C"
-    result: Any = node.aval if type(node.aval) is Aval else node.aval[0]
     arrays = [(x, y) for x, y in inputs if y.aval.shape]
     alike = op.elementwise and all(same_shape(y.aval.shape, result.shape) for _, y in arrays)
     return "F" if alike and all(order_of(x) == "F" for x, _ in arrays) else ""

@@ -12,7 +12,7 @@ from symgrad.core.sizes import Dim, symbols_of
 from symgrad.core.text import is_name
 from symgrad.errors import GraphError
 from symgrad.ops.define import operator
-from symgrad.spelling import call
+from symgrad.spelling import call, tested
 
 UNBOUNDED = -1
 """The length of a loop that its test alone ends."""
@@ -203,7 +203,7 @@ NUMBER = operator(
     infer=lambda x: Aval((), x.dtype, True),
     vjp=lambda g, y, x: (g,),
     batch=lambda batched, x: x,
-    spell=lambda node, x: call(type(node.aval.dtype.type().item()).__name__, [x.text]),
+    spell=lambda node, x: call(type(node.aval.dtype.type().item()).__name__, [tested(x).text]),
     scalar=lambda node, x: x,
     signature=aligned,
     linear=True,

@@ -108,7 +108,7 @@ GET = operator(
 
 
 def get(x, key):
-    """x[key]: a view where the key has no array in it, as in NumPy."""
+    """x[key]: a view where the key has no array in it, not even one of no dimensions, as in NumPy."""
     items = key_items(x, key)
     if any(map(is_traced_mask, items)):
         return selection(x, items)[1]
@@ -116,13 +116,14 @@ def get(x, key):
     if all(item is None or item == EVERYTHING for item in encoded):
         return _whole_view(x, encoded, Ellipsis in items)
     y = GET(x, *arrays, key=encoded)
-    if not is_traced(y) or y.shape:
-        return np.copy(y) if any(isinstance(item, np.ndarray) and item.ndim == 0 for item in items) else y
-    if (
-        any(item is Ellipsis for item in items) and not arrays
-    ):  # no scalar, but an array of no dimensions that is a view
-        return np.reshape(GET(x, key=_kept_axis(encoded)), ())
-    return y
+    is_copy = any(isinstance(item, np.ndarray) for item in items)
+    is_scalar = not y.shape and not any(item is Ellipsis for item in items)
+    if not is_traced(y) or is_scalar or (y.shape and not is_copy):
+        return y
+    if is_copy:
+        return np.copy(y)
+    row = np.reshape(x, (*x.shape, 1))  # in which it is an array of one number
+    return np.reshape(GET(row, *arrays, key=(*encoded, EVERYTHING)), ())
 
 
 def picks_first(node):
@@ -141,12 +142,6 @@ def _whole_view(x, key, has_ellipsis):
 def _with_new_axes(shape, key):
     sizes = iter(shape)
     return tuple(1 if item is None else next(sizes) for item in key)
-
-
-def _kept_axis(key):
-    """A key of numbers with a slice of one number at its end."""
-    *rest, last = key
-    return (*rest, Slice(last, None if isinstance(last, int) and last == -1 else last + 1, None))
 
 
 # ---- assignment: a new array that differs from x under the key

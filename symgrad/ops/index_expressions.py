@@ -69,8 +69,9 @@ def key_items(x, key):
 
 def _item(x, item):
     if is_traced(item) and is_constant(item):
+        is_array = item.writes_in_place
         item = np.asarray(value_of(item.node))
-        item = item if item.ndim else item[()]
+        item = item if is_array and not (item.ndim == 0 and item.dtype.kind == "b") else item[()]
     if item is None or item is Ellipsis or isinstance(item, (slice, Dim)) or is_traced(item):
         return item
     if isinstance(item, (bool, np.bool_)):

@@ -4,9 +4,6 @@ import numpy as np
 
 from symgrad.core.axes import aligned
 from symgrad.core.graph import Aval
-from symgrad.core.shapes import same_shape
-from symgrad.core.sizes import same
-from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ops.arguments import refuse_given
 from symgrad.ops.branch_distances import difference, first_input, from_half, from_integer
 from symgrad.ops.define import elementwise, flat, implements, operator
@@ -85,39 +82,6 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     a, b = as_input(a), as_input(b)
     close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
-
-
-@implements(np.allclose)
-def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    return np.all(np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
-
-
-@implements(np.array_equal)
-def array_equal(a1, a2, equal_nan=False):
-    a, b = as_input(a1), as_input(a2)
-    shapes = np.shape(a), np.shape(b)
-    if not same_shape(*shapes):
-        if len(shapes[0]) == len(shapes[1]) and not all(_comparable(m, n) for m, n in zip(*shapes, strict=True)):
-            raise UnsupportedError(
-                f"np.array_equal: whether the shapes {shapes[0]} and {shapes[1]} are equal is open",
-                "Compile from arrays, or write the same letter for equal sizes.",
-            )
-        return False
-    equal = a == b
-    return np.all(equal | (np.isnan(a) & np.isnan(b)) if equal_nan else equal)
-
-
-@implements(np.array_equiv)
-def array_equiv(a1, a2):
-    try:
-        equal = as_input(a1) == as_input(a2)
-    except ShapeError:
-        return False
-    return np.all(equal)
-
-
-def _comparable(m, n):
-    return same(m, n) or (isinstance(m, int) and isinstance(n, int))
 
 
 elementwise(np.invert, flat, prefix="~", scalar=_scalar_invert)

@@ -21,6 +21,7 @@ from symgrad.ops.known import is_constant
 from symgrad.ops.marks import ALIAS
 from symgrad.ops.operands import Array, is_traced
 from symgrad.ops.piecewise_constant import ROUND
+from symgrad.ops.truths import INTEGER, of_python
 
 
 def as_float(x: Array) -> Array:
@@ -58,7 +59,9 @@ _KEEP_INTEGRAL = {NUMBER, ASTYPE, ALIAS} | {
 
 def as_python_int(x: Array) -> Array:
     """An integral number as a Python integer."""
-    return NUMBER(x if x.dtype.kind in "iu" else np.astype(x, np.int64)) if is_traced(x) else int(x)
+    if not is_traced(x):
+        return int(x)
+    return INTEGER(x) if x.dtype.kind == "b" else NUMBER(x if x.dtype.kind in "iu" else np.astype(x, np.int64))
 
 
 def as_python_float(x: Array) -> Array:
@@ -119,7 +122,7 @@ for _name in (*_SAME, "pow"):
 _with_math("nextafter")(_float_result(np.nextafter))
 _with_math("ulp")(_float_result(lambda x: np.spacing(np.abs(x))))
 for _name in ("isnan", "isinf", "isfinite"):
-    _with_math(_name)(getattr(np, _name))
+    _with_math(_name)(partial(lambda ufunc, x: of_python(ufunc(x)), getattr(np, _name)))
 
 
 def _of_scipy(name: str, in_scipy: str) -> None:
@@ -175,7 +178,7 @@ _with_math("ldexp")(lambda x, i: as_python_float(np.ldexp(as_float(x), i)))
 def _isclose(a: Array, b: Array, *, rel_tol: Array = 1e-9, abs_tol: Array = 0.0) -> Array:
     a, b = as_float(a), as_float(b)
     near = np.abs(a - b) <= np.maximum(rel_tol * np.maximum(np.abs(a), np.abs(b)), abs_tol)
-    return (a == b) | (near & np.isfinite(a) & np.isfinite(b))
+    return of_python((a == b) | (near & np.isfinite(a) & np.isfinite(b)))
 
 
 # ---- whole numbers

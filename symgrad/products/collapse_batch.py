@@ -68,13 +68,14 @@ class Walk:
             return [self.number_by_number]
         if op in REDUCTIONS:
             return [self.reduction]
-        return {
+        known: dict[Any, Sequence[Procedure]] = {
             MATMUL: [self.product],
             RESHAPE: [self.ones, merge_reshapes],
             EINSUM: [self.einsum],
             VECDOT: [self.vecdot],
             GET: [self.ones],
-        }.get(op, [])
+        }
+        return known.get(op, [])
 
     def rows_of(self, x: Node) -> Node:
         """The rows that a value was made of, the value itself if it was not."""

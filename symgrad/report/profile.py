@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -58,12 +58,15 @@ class Profile:
         What the timers took of a call; it is subtracted.
     lines : list of TimedLine
         Those of the generated functions. What the lines of a function take counts there, not where it is called.
+    shares : dict
+        The share of the time by the value of the graph that a line makes; see `draw`.
     """
 
     function: str
     seconds: float
     overhead: float
     lines: list[TimedLine]
+    shares: dict[Node, float] = field(default_factory=dict, repr=False)
 
     @property
     def timed(self) -> float:
@@ -96,7 +99,7 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """The profile as a dict of plain JSON."""
-        return dict(plain(self))
+        return dict(plain({key: value for key, value in vars(self).items() if key != "shares"}))
 
 
 def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Profile:
@@ -123,7 +126,7 @@ def profiled(source: Source, args: Sequence[Any], kwargs: dict[str, Any]) -> Pro
     tick = seconds_of_a_tick()
     net = [max(0.0, t - n * tick) / calls for t, n in zip(seconds, counts, strict=True)]
     lines = _lines(source, net, [n / calls for n in counts])
-    return Profile(source.function, whole / calls, sum(counts) / calls * tick, lines)
+    return Profile(source.function, whole / calls, sum(counts) / calls * tick, lines, _shares(source.origins, lines))
 
 
 def _function(source: Source, tree: ast.Module, timers: Mapping[str, Any] | None = None) -> Callable[..., Any]:
@@ -140,6 +143,15 @@ def _lines(source: Source, seconds: Sequence[float], calls: Sequence[float]) -> 
         TimedLine(i, str(source.lines[i - 1]), seconds[i], seconds[i] / total, calls[i], wheres.get(i, ""))
         for i in range(source.first, len(source.lines) + 1)
     ]
+
+
+def _shares(origins: Mapping[int, Node], lines: Sequence[TimedLine]) -> dict[Node, float]:
+    """The share of the time of each value, of all lines that make it."""
+    shares = dict.fromkeys(origins.values(), 0.0)
+    for line in lines:
+        if line.number in origins:
+            shares[origins[line.number]] += line.share
+    return shares
 
 
 def _wheres(origins: Mapping[int, Node]) -> dict[int, str]:

@@ -15,8 +15,10 @@ MADE = f"{MARK}{VERSION}."
 def dot(drawn: Picture) -> str:
     """The picture in Graphviz' language."""
 
+    colours = drawn.colours()
+
     def box(i: int, b: Box) -> str:
-        fill, border = COLOURS[b.kind]
+        fill, border = colours[i]
         label = rf"{dot_text(b.formula)}\n{dot_text(b.types)}"
         width = 2.5 if b.result else 1
         return (
@@ -49,6 +51,7 @@ def mermaid(drawn: Picture) -> str:
         *_grouped(drawn, box, lambda k, name: f'subgraph g{k}["{mermaid_text(name)}"]', "end"),
         *(f"  n{i} --> n{j}" for i, j in drawn.arrows),
         *(f"  style n{i} stroke-width:3px" for i, b in enumerate(drawn.boxes) if b.result),
+        *(f"  style n{i} fill:{fill}" for i, (fill, _) in enumerate(drawn.colours()) if drawn.shares),
     ]
     return "\n".join(lines) + "\n"
 

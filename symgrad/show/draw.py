@@ -11,6 +11,7 @@ from symgrad.compiler.function import Function
 from symgrad.core.saving import write_text
 from symgrad.errors import ArgumentError
 from symgrad.frontend.trace import Program
+from symgrad.report.profile import Profile
 from symgrad.show.diagram import dot, mermaid
 from symgrad.show.page import page
 from symgrad.show.picture import Picture, picture
@@ -18,11 +19,19 @@ from symgrad.show.subject import shown
 from symgrad.show.svg import svg
 
 
-def _picture(x: Any) -> Picture:
+def _picture(x: Any, profile: Profile | None = None) -> Picture:
     graph, outputs = shown(x, ())
+    about = Picture(x.name, x.summary) if isinstance(x, Program) else Picture()
     if isinstance(x, Compiled):
-        return picture(graph, outputs, Picture(x.program.name, x.program.summary, x.signature, code=x.lines))
-    return picture(graph, outputs, Picture(x.name, x.summary) if isinstance(x, Program) else Picture())
+        about = Picture(x.program.name, x.program.summary, x.signature, code=x.lines)
+    about.shares = {} if profile is None else profile.shares
+    drawn = picture(graph, outputs, about)
+    if profile is not None and drawn.shares and not any(box.node in drawn.shares for box in drawn.boxes):
+        raise ArgumentError(
+            f"draw: the profile is of {profile.function}, compiled apart from what is drawn",
+            "Draw the program that was profiled: sg.draw(program, profile=program.profile(*args)).",
+        )
+    return drawn
 
 
 FORMATS: dict[str, Callable[[Picture], str]] = {
@@ -55,11 +64,11 @@ class Drawing:
         return FORMATS[ending](self.picture)
 
 
-def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Drawing:
+def draw(x: Any, path: str | Path | None = None, overwrite: bool = False, *, profile: Profile | None = None) -> Drawing:
     """Draw a graph: what is given in yellow, what the function computes in blue, what its derivatives do in red.
 
     What a derivative computes again (see `checkpoint`) is violet, and results have a thick border. Numbers stand in the
-    boxes that use them.
+    boxes that use them. Bodies of loops and branches are framed.
 
     Parameters
     ----------
@@ -70,6 +79,9 @@ def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Dra
         and needs no network.
     overwrite : bool
         Whether a file may go that symgrad did not write.
+    profile : Profile, optional
+        Of the program that is drawn, ``program.profile(*args)``: it colours each box by the share of the time of the
+        line of the source that it stands in.
 
     Returns
     -------
@@ -79,7 +91,8 @@ def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Dra
     Raises
     ------
     ArgumentError
-        If `x` has no graph, the path has another ending, or a file is there that symgrad did not write.
+        If `x` has no graph, the path has another ending, a file is there that symgrad did not write, or the profile is
+        that of another program.
 
     Examples
     --------
@@ -93,7 +106,7 @@ def draw(x: Any, path: str | Path | None = None, overwrite: bool = False) -> Dra
             f"{x!r} has a graph for each kind of arguments",
             "Draw f.compile(*args), with arrays or specs, or f.trace(*args), which is not simplified.",
         )
-    drawing = Drawing(_picture(x))
+    drawing = Drawing(_picture(x, profile))
     if path is not None:
         path = Path(path)
         write_text(path, drawing.text(path.suffix), overwrite)

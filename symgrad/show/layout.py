@@ -9,40 +9,69 @@ layer are those of least squares under minimal distances, by isotonic regression
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 FAR = 6  # layers that an arrow crosses at most; from further away a value is called by its name
 SWEEPS = 12  # each down and up
-GAP, BEND, LEVEL = 22.0, 10.0, 44.0  # between boxes, about a bend of an arrow, between layers
+GAP, BEND, LEVEL = 22.0, 11.0, 44.0  # between boxes, about a bend of an arrow, between layers
+LABEL = 18.0  # height of a reference
 
 Point = tuple[float, float]
 
 
-class Layout(NamedTuple):
-    """Centres of boxes, of references to what is far away, and the points through which arrows go."""
+class Block(NamedTuple):
+    """What has a place: its size, and how wide a reference to it is; None where it is never far away."""
 
     width: float
     height: float
-    centres: list[Point]
-    references: list[tuple[int, Point]]  # the box that is referred to
-    arrows: list[list[Point]]
+    label: float | None = None
+
+
+class Place(NamedTuple):
+    """The middle, the top and the bottom of a box; all boxes of a layer stand on one line."""
+
+    x: float
+    top: float
+    bottom: float
+
+
+class Path(NamedTuple):
+    """An arrow: where it begins, and the layers that it goes through or to, straight down from top to bottom."""
+
+    start: Point
+    through: list[Place]
+
+    def moved(self, dx: float, dy: float) -> Path:
+        (x, y), through = self
+        return Path((x + dx, y + dy), [Place(p.x + dx, p.top + dy, p.bottom + dy) for p in through])
+
+
+class Layout(NamedTuple):
+    """Places of boxes, of references to what is far away, and the paths of arrows."""
+
+    width: float
+    height: float
+    places: list[Place]
+    references: list[tuple[int, Place]]  # the box that is referred to
+    paths: list[Path]
 
 
 class _Layers:
     """Boxes, references and the bends of long arrows, in layers."""
 
-    def __init__(self, widths: Sequence[float], arrows: Sequence[tuple[int, int]], labels: Sequence[float]) -> None:
-        self.widths = list(widths)
-        self.layer = _longest_paths(len(widths), arrows)
+    def __init__(self, blocks: Sequence[Block], arrows: Sequence[tuple[int, int]]) -> None:
+        self.widths, self.heights = [x.width for x in blocks], [x.height for x in blocks]
+        self.layer = _longest_paths(len(blocks), arrows)
         self.referred: list[tuple[int, int]] = []  # a reference, and the box that it refers to
         self.chains: list[list[int]] = []
         for i, j in arrows:
-            if self.layer[j] - self.layer[i] <= FAR:
-                bends = [self._add(GAP / 2, k) for k in range(self.layer[i] + 1, self.layer[j])]
+            label = blocks[i].label
+            if self.layer[j] - self.layer[i] <= FAR or label is None:
+                bends = [self._add(BEND, 0.0, k) for k in range(self.layer[i] + 1, self.layer[j])]
                 self.chains.append([i, *bends, j])
             else:
-                reference = self._add(labels[i], self.layer[j] - 1)
+                reference = self._add(label, LABEL, self.layer[j] - 1)
                 self.referred.append((reference, i))
                 self.chains.append([reference, j])
         self.above: list[list[int]] = [[] for _ in self.widths]
@@ -55,8 +84,9 @@ class _Layers:
         for i, k in enumerate(self.layer):
             self.rows[k].append(i)
 
-    def _add(self, width: float, layer: int) -> int:
+    def _add(self, width: float, height: float, layer: int) -> int:
         self.widths.append(width)
+        self.heights.append(height)
         self.layer.append(layer)
         return len(self.widths) - 1
 
@@ -99,25 +129,30 @@ class _Layers:
             x[i] = start + o
 
 
-def layout(
-    widths: Sequence[float], height: float, arrows: Sequence[tuple[int, int]], labels: Sequence[float]
-) -> Layout:
-    """Places for boxes of these widths and one height; `labels` say how wide a reference to each box is.
-
-    An arrow goes from a box to one with a greater number.
-    """
-    layers = _Layers(widths, arrows, labels)
+def layout(blocks: Sequence[Block], arrows: Sequence[tuple[int, int]]) -> Layout:
+    """Places for boxes; an arrow goes from a box to one with a greater number."""
+    layers = _Layers(blocks, arrows)
     layers.order()
     x = layers.columns()
-    y = [height / 2 + k * (height + LEVEL) for k in layers.layer]
-    right = max((x[i] + w / 2 for i, w in enumerate(layers.widths)), default=0.0)
-    points = list(zip(x, y, strict=True))
+    tall = [max((layers.heights[i] for i in row), default=0.0) for row in layers.rows]
+    tops = [0.0, *accumulate(height + LEVEL for height in tall)]
+    bottoms = [top + height for top, height in zip(tops, tall, strict=False)]
+
+    def place(i: int) -> Place:
+        bottom = bottoms[layers.layer[i]]
+        return Place(x[i], bottom - layers.heights[i], bottom)
+
+    def crossed(i: int) -> Place:
+        """A layer, down to what stands in it."""
+        k = layers.layer[i]
+        return Place(x[i], tops[k], bottoms[k] - layers.heights[i])
+
     return Layout(
-        right,
-        len(layers.rows) * (height + LEVEL) - LEVEL if layers.rows else 0.0,
-        points[: len(widths)],
-        [(i, points[reference]) for reference, i in layers.referred],
-        [[points[i] for i in chain] for chain in layers.chains],
+        max((x[i] + w / 2 for i, w in enumerate(layers.widths)), default=0.0),
+        bottoms[-1] if bottoms else 0.0,
+        [place(i) for i in range(len(blocks))],
+        [(i, place(reference)) for reference, i in layers.referred],
+        [Path((x[first], place(first).bottom), [crossed(i) for i in rest]) for first, *rest in layers.chains],
     )
 
 

@@ -29,6 +29,11 @@ def markup_text(text: str) -> str:
     return escape(visible(text))
 
 
+def markup_document(html: str) -> str:
+    """A whole page, whose texts are markup already, in an attribute of another page."""
+    return escape(html)
+
+
 def script_data(data: Any) -> str:
     """Data between the tags of a script element of JSON: nothing in it ends the element, or is a comment in HTML."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

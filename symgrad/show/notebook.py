@@ -9,14 +9,18 @@ from symgrad.frontend.trace import Program
 from symgrad.frontend.variable import Variable
 from symgrad.show.algebra import to_sympy
 from symgrad.show.draw import draw
-from symgrad.show.markup import highlighted, markup_lines
+from symgrad.show.markup import highlighted, markup_document, markup_lines
+from symgrad.show.page import page
 from symgrad.show.subject import shown
 from symgrad.show.svg import svg
 
-MOST_BOXES = 60  # of a picture that is read at one glance; a larger graph is listed
+MOST_BOXES = 40  # of a picture that is read at one glance; a larger graph is a page, to search and to open
+MOST_ON_PAGE = 1000  # boxes; the page of a larger graph would make the notebook's file slow to open
 MOST_TERMS = 200  # of a formula
-FRAME = "max-height: 40em; overflow: auto; line-height: 1.35"
-FONT = "font-family: var(--jp-code-font-family, monospace)"  # said here, since a page that nbconvert writes says none
+FRAME = "max-height: 60em; overflow: auto; line-height: 1.35"
+EMBEDDED = "width: 100%; height: 42em; border: 1px solid #8a8f98; border-radius: 6px"
+FONT = "font-family: var(--jp-code-font-family, monospace); font-size: var(--jp-code-font-size, 13px)"
+"""Said here, since a page that nbconvert writes says none."""
 
 
 def source_view(source: SourceText) -> str:
@@ -29,16 +33,21 @@ def source_view(source: SourceText) -> str:
 
 
 def preformatted(html: str) -> str:
-    """Lines in a font of fixed width."""
-    return f'<pre style="{FRAME}; {FONT}">{html}</pre>'
+    """Lines in a font of fixed width, which are not broken."""
+    return f'<pre style="{FRAME}; {FONT}; white-space: pre">{html}</pre>'
 
 
 def graph_view(x: Program | Graph) -> str:
-    """The graph as a picture, or a line a node where it is large."""
+    """The graph as a picture; a large one as its page, and one that is larger still as a line a node."""
     drawn = draw(x).picture
-    if len(drawn.boxes) > MOST_BOXES:
-        return preformatted(markup_lines(str(x)))
-    return f'<div style="{FRAME}">{svg(drawn)}</div>'
+    if len(drawn.boxes) <= MOST_BOXES:
+        return f'<div style="{FRAME}">{svg(drawn)}</div>'
+    lines = preformatted(markup_lines(str(x)))
+    if len(drawn.boxes) > MOST_ON_PAGE:
+        return lines
+    # without scripts, as in a notebook that is not trusted, the lines are all that is seen
+    frame = f'<iframe srcdoc="{markup_document(page(drawn))}" sandbox="allow-scripts" style="{EMBEDDED}"></iframe>'
+    return f'{frame}<details><summary style="{FONT}">{len(drawn.boxes)} nodes, line by line</summary>{lines}</details>'
 
 
 def formula_view(x: Program | Graph | Variable) -> str | None:

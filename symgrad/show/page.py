@@ -14,7 +14,8 @@ from symgrad.core.listing import is_input, number, shortened, spelled_params
 from symgrad.core.text import counted, visible
 from symgrad.show.diagram import MADE
 from symgrad.show.markup import markup_text, script_data
-from symgrad.show.picture import COLOURS, Box, Picture, behind_marks
+from symgrad.show.picture import COLOURS, Box, Group, Picture, behind_marks
+from symgrad.show.users_source import UsersSource
 
 TITLES = {"input": "given", "forward": "computed", "derivative": "derivative", "again": "computed again"}
 SCRIPTS = ("layout.js", "graph.js", "drawing.js", "panel.js", "page.js")  # the last one starts the page
@@ -42,52 +43,58 @@ def _asset(name: str) -> str:
 
 def page_data(drawn: Picture) -> dict[str, Any]:
     """What the page knows."""
-    numbers = {box.node: i for i, box in enumerate(drawn.boxes)}
-    groups = _Groups()
-    sources: list[list[int]] = [[] for _ in drawn.boxes]
-    for i, j in drawn.arrows:
-        sources[j].append(i)
-    code = _code(drawn, sources)
+    known = _Known(drawn)
     return {
         "name": visible(drawn.name or "A graph"),
         "summary": visible(drawn.summary),
         "signature": visible(drawn.signature),
+        "timed": bool(drawn.shares),
         "kinds": {kind: {"title": TITLES[kind], "colours": colours} for kind, colours in COLOURS.items()},
-        "nodes": [_node(box, numbers, groups, sources[i], code[i]) for i, box in enumerate(drawn.boxes)],
-        "groups": groups.found,
+        "nodes": [known.node(i) for i in range(len(drawn.boxes))],
+        "groups": known.groups.found,
+        "source": [line._asdict() for line in known.source.values()],
     }
 
 
-def _node(box: Box, numbers: dict[Node, int], groups: _Groups, sources: list[int], code: str) -> dict[str, Any]:
-    node = box.node
-    inputs = [behind_marks(x) for x in node.inputs]
-    return {
-        "name": box.name,
-        "formula": box.formula,
-        "type": box.types,
-        "kind": box.kind,
-        "result": box.result,
-        "group": groups.of(box),
-        "operator": "" if is_input(node) else visible(", ".join([node.op.path, *spelled_params(node)])),
-        "place": visible(str(node.where)) if node.where.line else "",
-        "line": box.line,
-        "value": shortened(repr(dict(node.params)["value"])) if node.op is CONSTANT else "",
-        "of": _derived(node, numbers),
-        "again": node.where.again,
-        "cost": _cost(node),
-        "code": visible(code),
-        "sources": sources,
-        "inputs": [numbers.get(x, number(x) or visible(x.op.name)) for x in inputs],
-    }
+class _Known:
+    """A picture, and what its boxes have to do with each other and with the user's lines."""
 
+    def __init__(self, drawn: Picture) -> None:
+        self.drawn, self.groups = drawn, _Groups()
+        self._numbers = {box.node: i for i, box in enumerate(drawn.boxes)}
+        self._generated, self._times = drawn.generated(), drawn.times()
+        self._sources: list[list[int]] = [[] for _ in drawn.boxes]
+        for i, j in drawn.arrows:
+            self._sources[j].append(i)
+        self.source = UsersSource().lines(box.node.where for box in drawn.boxes)
+        self._lines = {line: k for k, line in enumerate(self.source)}
 
-def _code(drawn: Picture, sources: list[list[int]]) -> list[str]:
-    """The generated line that each box stands in: what has none of its own stands in that of its first user."""
-    code = [drawn.code.get(box.node, "") for box in drawn.boxes]
-    for j in reversed(range(len(code))):
-        for i in sources[j]:
-            code[i] = drawn.code.get(drawn.boxes[i].node) or code[j] or code[i]
-    return code
+    def node(self, i: int) -> dict[str, Any]:
+        """What the page says of a box."""
+        box, made = self.drawn.boxes[i], self._generated[i]
+        node = box.node
+        inputs = [behind_marks(x) for x in node.inputs]
+        return {
+            "name": box.name,
+            "formula": box.formula,
+            "type": box.types,
+            "kind": box.kind,
+            "result": box.result,
+            "group": self.groups.of(box),
+            "operator": "" if is_input(node) else visible(", ".join([node.op.path, *spelled_params(node)])),
+            "place": visible(str(node.where)) if node.where.line else "",
+            "line": box.line,
+            "at": self._lines.get((node.where.file, node.where.line)),
+            "value": shortened(repr(dict(node.params)["value"])) if node.op is CONSTANT else "",
+            "of": _derived(node, self._numbers),
+            "again": node.where.again,
+            "cost": _cost(node),
+            "code": "" if made is None else visible(self.drawn.code[made]),
+            "share": self._times[i],
+            "makes": made is node,  # a line of the generated source
+            "sources": self._sources[i],
+            "inputs": [self._numbers.get(x, number(x) or visible(x.op.name)) for x in inputs],
+        }
 
 
 def _derived(node: Node, numbers: dict[Node, int]) -> dict[str, Any] | None:
@@ -106,29 +113,30 @@ def _cost(node: Node) -> str:
 
 
 class _Groups:
-    """What boxes are drawn within: the user's functions, loops, and in these the user's lines."""
+    """What boxes are drawn within: the user's functions, bodies of loops and branches, in these the user's lines."""
 
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
-        self._numbers: dict[tuple[str, ...], int] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
 
     def of(self, box: Box) -> int | None:
         """The number of the innermost group of a box."""
         parent = None
-        for depth, name in enumerate(box.groups, start=1):
-            kind = "function" if depth == 1 else "region"
-            parent = self._number(box.groups[:depth], parent, box, kind=kind, name=name, line="")
+        for depth, group in enumerate(box.groups, start=1):
+            kind = "region" if group.framed else "function"
+            parent = self._number(box.groups[:depth], parent, box, group, kind)
         where = box.node.where
         if box.kind == "input" or not where.line:
             return parent
-        key = (*box.groups, "", str(where), box.kind)
-        return self._number(key, parent, box, kind="line", name=visible(str(where)), line=box.line)
+        line = Group(visible(str(where)), line=box.line)
+        return self._number((*box.groups, str(where), box.kind), parent, box, line, "line")
 
-    def _number(self, key: tuple[str, ...], parent: int | None, box: Box, **texts: str) -> int:
+    def _number(self, key: tuple[Any, ...], parent: int | None, box: Box, group: Group, kind: str) -> int:
         if key not in self._numbers:
             self._numbers[key] = len(self.found)
+            texts = {"kind": kind, "name": group.name, "line": group.line, "place": group.place}
             self.found.append({"parent": parent, "shade": box.kind, **texts})
-        group = self.found[self._numbers[key]]
-        if group["shade"] == "input":  # what the body of a loop begins with says nothing of the rest
-            group["shade"] = box.kind
+        found = self.found[self._numbers[key]]
+        if found["shade"] == "input":  # what the body of a loop begins with says nothing of the rest
+            found["shade"] = box.kind
         return self._numbers[key]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from symgrad.core.graph import CONSTANT, Graph, Node, reached
 from symgrad.core.listing import is_input, nested_graphs, node_names, number, place, shortened, types
-from symgrad.core.provenance import Where
 from symgrad.core.text import visible
 from symgrad.report.mathematics import MARKS, on_its_inputs
+from symgrad.show.users_source import UsersSource
 from symgrad.spelling import Code
 
 COLOURS = {
@@ -21,6 +20,23 @@ COLOURS = {
     "again": ("#e6e0f5", "#7a62b3"),
 }
 """Fill and border by what a box is: given, computed by the user's line, of a derivative, computed again for one."""
+
+COOL, HOT = (255, 255, 255), (233, 120, 80)  # no share of the time, and the largest
+"""The colours between which a profile fills boxes."""
+
+
+class Group(NamedTuple):
+    """What boxes are drawn within: a function of the user's, or the body of a loop or a branch, which is framed."""
+
+    name: str  # ``loss``, ``body of %8``
+    framed: bool = False
+    line: str = ""  # the user's line of the loop or the branch
+    place: str = ""
+
+    @property
+    def title(self) -> tuple[str, str]:
+        """What stands at the top of a frame: the user's line, and what the frame is."""
+        return shortened(self.line), ", ".join(filter(None, (self.name, self.place)))
 
 
 class Box(NamedTuple):
@@ -32,14 +48,19 @@ class Box(NamedTuple):
     place: str
     line: str  # the user's
     kind: str  # a key of COLOURS
-    groups: tuple[str, ...]  # what it is drawn within, the outermost first: the user's function, loops
+    groups: tuple[Group, ...]  # what it is drawn within, the outermost first: the user's function, loops
     result: bool
     node: Node
 
     @property
     def group(self) -> str:
         """What it is drawn within where groups do not stand within each other."""
-        return self.groups[-1] if self.groups else ""
+        return self.groups[-1].name if self.groups else ""
+
+    @property
+    def frames(self) -> tuple[Group, ...]:
+        """The frames around it, the outermost first."""
+        return tuple(group for group in self.groups if group.framed)
 
     @property
     def about(self) -> str:
@@ -56,7 +77,8 @@ class Picture:
     signature: str = ""
     boxes: list[Box] = field(default_factory=list)
     arrows: list[tuple[int, int]] = field(default_factory=list)
-    code: dict[Node, str] = field(default_factory=dict)  # the generated line that makes a value, where there is one
+    code: Mapping[Node, str] = field(default_factory=dict)  # the generated line that makes a value, where there is one
+    shares: Mapping[Node, float] = field(default_factory=dict)  # of the time, by what generated lines make
 
     def groups(self) -> dict[str, list[int]]:
         """The boxes by what they are drawn within; one group alone is none."""
@@ -65,10 +87,45 @@ class Picture:
             found.setdefault(box.group, []).append(i)
         return found if len(found.keys() - {""}) > 1 else {"": [i for members in found.values() for i in members]}
 
+    def shades(self) -> dict[tuple[Group, ...], str]:
+        """The kind of the first box in each frame that is not given."""
+        found: dict[tuple[Group, ...], str] = {}
+        for box in sorted(self.boxes, key=lambda box: box.kind == "input"):
+            for k in range(1, len(box.frames) + 1):
+                found.setdefault(box.frames[:k], box.kind)
+        return found
+
+    def generated(self) -> list[Node | None]:
+        """The value whose generated line each box stands in: its own, or that of its first user in the same body."""
+        nodes = [box.node for box in self.boxes]
+        found = [node if node in self.code else None for node in nodes]
+        for i, j in reversed(self.arrows):
+            if nodes[i] not in self.code and self.boxes[i].frames == self.boxes[j].frames:
+                found[i] = found[j] or found[i]
+        return found
+
+    def times(self) -> list[float | None]:
+        """The share of the time of the generated line that each box stands in; None of what no line computes."""
+        lines = [None if box.kind == "input" else node for box, node in zip(self.boxes, self.generated(), strict=True)]
+        return [None if node is None else self.shares.get(node) for node in lines]
+
+    def colours(self) -> list[tuple[str, str]]:
+        """Fill and border of each box: by what it is, or by its share of the time where that is known."""
+        kinds = [COLOURS[box.kind] for box in self.boxes]
+        if not self.shares:
+            return kinds
+        most = max(self.shares.values()) or 1.0
+        return [(_heat((share or 0.0) / most), border) for share, (_, border) in zip(self.times(), kinds, strict=True)]
+
+
+def _heat(part: float) -> str:
+    """A colour between `COOL` and `HOT`."""
+    return "#" + "".join(f"{round(cool + part * (hot - cool)):02x}" for cool, hot in zip(COOL, HOT, strict=True))
+
 
 def picture(graph: Graph, outputs: list[Node], about: Picture) -> Picture:
     """The boxes of what `outputs` need, put into a picture. Numbers stand in the boxes that use them, marks in none."""
-    _draw(about, graph, outputs, "", (), {})
+    _draw(about, graph, outputs, "", (), UsersSource())
     return about
 
 
@@ -77,8 +134,8 @@ def _draw(
     graph: Graph,
     outputs: list[Node],
     ids: str,
-    loops: tuple[str, ...],
-    functions: dict[str, list[_Span]],
+    loops: tuple[Group, ...],
+    source: UsersSource,
 ) -> list[int]:
     """Add the boxes of a graph, within `loops`; the numbers of those of its outputs."""
     names = _names(graph, ids)
@@ -88,10 +145,10 @@ def _draw(
         if number(node) is not None or node.op in MARKS:
             continue
         sources = [found[y] for x in node.inputs if (y := behind_marks(x)) in found]
-        groups = loops or _groups(node, functions)
+        groups = loops or _groups(node, source)
         for key, inner in nested_graphs(node):
-            within = (*groups, visible(f"{key} of {names[node]}"))
-            sources += _draw(drawn, inner, inner.outputs, f"{ids}{node.id}.", within, functions)
+            body = Group(visible(f"{key} of {names[node]}"), True, visible(node.where.text), place(node, names))
+            sources += _draw(drawn, inner, inner.outputs, f"{ids}{node.id}.", (*groups, body), source)
         found[node] = len(drawn.boxes)
         drawn.boxes.append(_box(node, names, groups, not loops and node in results))
         drawn.arrows += [(i, found[node]) for i in dict.fromkeys(sources)]
@@ -115,7 +172,7 @@ def behind_marks(node: Node) -> Node:
     return node
 
 
-def _box(node: Node, names: dict[Node, str], groups: tuple[str, ...], result: bool) -> Box:
+def _box(node: Node, names: dict[Node, str], groups: tuple[Group, ...], result: bool) -> Box:
     name = names[node]
     formula = name if is_input(node) else shortened(f"{name} = {_formula(node, names)}")
     line = visible(node.where.text)
@@ -139,37 +196,9 @@ def kind_of(node: Node) -> str:
     return "again" if node.where.again else "derivative"
 
 
-# ---- the user's functions
-
-
-class _Span(NamedTuple):
-    """The lines of a function."""
-
-    first: int
-    last: int
-    name: str
-
-
-def _groups(node: Node, functions: dict[str, list[_Span]]) -> tuple[str, ...]:
+def _groups(node: Node, source: UsersSource) -> tuple[Group, ...]:
     kind = kind_of(node)
-    name = visible(_function_at(node.where, functions))
+    name = visible(source.function_at(node.where))
     if kind == "input" or not name:
         return ()
-    return ({"forward": name, "derivative": f"derivative of {name}", "again": f"{name} again"}[kind],)
-
-
-def _function_at(where: Where, known: dict[str, list[_Span]]) -> str:
-    """The innermost function of the user's that a line stands in; "" where there is none, or no file."""
-    if where.file not in known:
-        known[where.file] = _functions(where.file)
-    around = [span for span in known[where.file] if span.first <= where.line <= span.last]
-    return max(around, key=lambda span: (span.first, -span.last)).name if around else ""
-
-
-def _functions(file: str) -> list[_Span]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    found = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-    return [_Span(node.lineno, node.end_lineno or node.lineno, node.name) for node in found]
+    return (Group({"forward": name, "derivative": f"derivative of {name}", "again": f"{name} again"}[kind]),)

@@ -58,7 +58,7 @@ def profile_view(profile: Profile) -> str:
 
 def _share(share: float) -> str:
     bar = f'<span style="display: inline-block; width: {share * BAR:.2f}em; height: 0.7em; background: #3f7cb8"></span>'
-    return f"{share:.1%} {bar}"
+    return f'<span style="white-space: nowrap">{share:.1%} {bar}</span>'
 
 
 def report_view(report: Report) -> str:

@@ -265,7 +265,7 @@ def trace(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     return compile(f).trace(*args, **kwargs)
 
 
-def stop_gradient(x: Tree) -> Tree:
+def stop_gradient(x: V) -> V:
     """The same value, through which no derivative flows.
 
     Examples
@@ -277,7 +277,7 @@ def stop_gradient(x: Tree) -> Tree:
     return tree.tree_map(lambda leaf: marks.STOP(leaf) if isinstance(leaf, Variable) else leaf, x)
 
 
-def name(x: Any, text: str) -> Any:
+def name(x: V, text: str) -> V:
     """The same value under a name: in the generated source, and for ``wrt=``.
 
     Parameters

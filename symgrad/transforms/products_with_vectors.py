@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from symgrad.transforms.graph_door import function
 from symgrad.transforms.wrt import Choice
 
 Tree = Any
+_R = TypeVar("_R")
 
 
-def vjp(f: Callable[..., Any], *primals: Tree) -> tuple[Tree, Callable[[Tree], tuple[Tree, ...]]]:
+def vjp(f: Callable[..., _R], *primals: Tree) -> tuple[_R, Callable[[Tree], tuple[Tree, ...]]]:
     """The result of a function, and its pullback: what takes cotangents of the result to those of the arguments.
 
     Parameters
@@ -71,7 +72,7 @@ def vjp(f: Callable[..., Any], *primals: Tree) -> tuple[Tree, Callable[[Tree], t
     return _split(program, primals, seeds, cotangents)
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[Tree, Tree]:
+def jvp(f: Callable[..., _R], primals: Sequence[Tree], tangents: Sequence[Tree]) -> tuple[_R, _R]:
     """The result of a function, and its derivative in a direction.
 
     Parameters

@@ -23,7 +23,7 @@ GIVE_COMPILED = "Give sg.verify the program as well, compiled for these argument
 _NUMBERS = {"float": 1.0, "complex": 1j}
 
 
-def model_of(path: Path, text: str, function: Function | Compiled | Program | None) -> Model:
+def model_of(path: Path, text: str, function: Function[..., Any] | Compiled | Program | None) -> Model:
     """What a saved module is to compute; an ArgumentError where its manifest does not say enough to make that again."""
     if isinstance(function, (Compiled, Program)):
         return compiled_model(function if isinstance(function, Compiled) else Compiled(function))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from symgrad.verification.verdict import Verdict, with_line
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def verify(
     path: str | Path,
-    function: Function | Compiled | Program | None = None,
+    function: Function[..., Any] | Compiled | Program | None = None,
     *,
     points: int = 8,
     seed: int = 0,

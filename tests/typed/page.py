@@ -40,6 +40,67 @@ class Model:
         return self.scale * x
 
 
+@sg.custom_vjp
+def softplus(x: Array) -> Array:
+    return np.log1p(np.exp(x))
+
+
+def softplus_forward(x: Array) -> tuple[Array, Array]:
+    return softplus(x), x
+
+
+def softplus_backward(x: Array, g: Array) -> tuple[Array]:
+    return (g / (1 + np.exp(-x)),)
+
+
+softplus.defvjp(softplus_forward, softplus_backward)
+
+
+@sg.checkpoint
+def block(x: Array) -> Array:
+    return sg.name(softplus(x), "block")
+
+
+def limited(g: Array) -> Array:
+    return np.tanh(g)
+
+
+def functions(x: Array) -> None:
+    """What passes a value or a function on, knows its type."""
+    assert_type(softplus(x), Array)
+    assert_type(block(x), Array)
+    assert_type(sg.stop_gradient(x), Array)
+    assert_type(sg.on_gradient(x, limited), Array)
+    value, pullback = sg.vjp(block, x)
+    assert_type(value, Array)
+    assert_type(sg.jvp(block, (x,), (x,)), tuple[Array, Array])
+    print(pullback(x))
+
+
+def graph() -> sg.Compiled:
+    """The other door."""
+    g = sg.Graph()
+    x = g.input("x", "float64[n]")
+    y = -(x**2) + 2 * x[0]
+    assert_type(y, sg.Variable)
+    assert_type(sg.gradients(y, [x]), list[sg.Variable])
+    assert_type([node.op.name for node in g.nodes], list[str])
+    return sg.function([x], sg.gradients(y, [x]))
+
+
+def saved(program: sg.Compiled, w: Array) -> str:
+    """What comes of a program."""
+    profile = program.profile(w)
+    assert_type(profile.by_where, dict[str, float])
+    assert_type(sg.verify(program.save("slope.py")).fact, str)
+    try:
+        sg.draw(program, "slope.svg", profile=profile)
+    except sg.errors.SymgradError as error:
+        assert_type(error.fact, str)
+        return error.fact
+    return sg.__version__
+
+
 def main(w: Array, X: Array, y: Array, params: dict[str, Array]) -> None:
     slope = sg.grad(loss)
     assert_type(slope(w, X, y), Array)

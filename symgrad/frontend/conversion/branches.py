@@ -19,8 +19,11 @@ from symgrad.frontend.conversion.merging import Merging, merged
 from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.state import Run, Snapshot
 from symgrad.frontend.conversion.twice import Alike, differing, is_traced_twice
-from symgrad.frontend.variable import Variable
+from symgrad.frontend.variable import Variable, lift
+from symgrad.ops.control import NUMBER
+from symgrad.ops.define import TABLE
 from symgrad.ops.operands import is_traced
+from symgrad.ops.truths import EITHER, of_one, of_python, without_mark
 
 
 class Branch(Construct):
@@ -133,10 +136,10 @@ def both(a: Any, rest: Callable[[], Any]) -> Any:
         return rest() if known else a
     found = _simple(known, rest)
     if type(found) is bool:
-        return known if found else False
+        return of_one(known, a, found) if found else False
     if found is None:
         return chosen(known, rest, lambda: False if known is a else a)
-    return np.logical_and(known, found)
+    return of_one(TABLE[np.logical_and](known, without_mark(found)), a, found)
 
 
 def either(a: Any, rest: Callable[[], Any]) -> Any:
@@ -146,10 +149,10 @@ def either(a: Any, rest: Callable[[], Any]) -> Any:
         return a if known else rest()
     found = _simple(known, rest)
     if type(found) is bool:
-        return True if found else known
+        return of_one(Variable(known.graph, lift(known.graph, True)) if found else known, a, found)
     if found is None:
         return chosen(known, lambda: True if known is a else a, rest)
-    return np.logical_or(known, found)
+    return of_one(TABLE[np.logical_or](known, without_mark(found)), a, found)
 
 
 def _simple(known: Variable, rest: Callable[[], Any]) -> Any:
@@ -171,7 +174,7 @@ SIMPLE = 8  # operations
 
 def _cannot_fail(node: Node) -> bool:
     op = node.op
-    if op in (CONSTANT, SIZE, SEED):
+    if op in (CONSTANT, SIZE, SEED, NUMBER, EITHER):
         return True
     reads = is_view(node) and len(node.inputs) == 1  # at a place that is known to be there
     total = op.elementwise and op.pole is None and op.domain is None  # at no number it warns
@@ -181,7 +184,7 @@ def _cannot_fail(node: Node) -> bool:
 def negation(a: Any) -> Any:
     """``not a``"""
     known: Any = truth(a)
-    return np.logical_not(known) if is_traced(known) else not known
+    return of_python(np.logical_not(known)) if is_traced(known) else not known
 
 
 def going_on(*flags: Any) -> Any:
@@ -211,6 +214,10 @@ def chain(x: Any, y: Any, compare: Callable[[Any, Any], Any], *more: Any) -> Any
 
 def inside(x: Any, y: Any) -> Any:
     """``x in y``"""
+    return of_python(_is_inside(x, y))
+
+
+def _is_inside(x: Any, y: Any) -> Any:
     if is_traced(y) and y.shape:
         return np.any(y == x)
     if isinstance(y, range) and _is_unknown(x):

@@ -32,6 +32,7 @@ from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.python_math import as_python_float, as_python_int, is_integral
+from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
 
 
 def called(function: Any) -> Any:
@@ -103,8 +104,8 @@ def _float(*args: Any) -> Any:
 
 
 def _bool(*args: Any) -> Any:
-    """``bool(x)``: a traced truth as NumPy has it."""
-    return truth(args[0]) if len(args) == 1 else bool(*args)
+    """``bool(x)``: a traced truth as one of Python's."""
+    return of_python(truth(args[0])) if len(args) == 1 else bool(*args)
 
 
 def _int(*args: Any) -> Any:
@@ -126,7 +127,7 @@ def _of_type(kind: Any) -> Any:
             return kind(*args, **kwargs)
         x = np.astype(as_input(args[0]), np.dtype(kind))
         x.as_array(False)
-        return x
+        return of_numpy(x) if is_truth(x) else x
 
     return cast
 
@@ -158,7 +159,7 @@ def _extreme(plain: Any, of_array: Any, better: Callable[[Any, Any], Any], *args
 
 def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
     """A value without axes as a number of Python's if these are such, and else of NumPy's, unless one is an array."""
-    if all(x.aval.weak if is_traced(x) else type(x) in (int, float) for x in xs):
+    if all(map(is_pythons, xs)):
         return NUMBER(y)
     y.as_array(any(is_traced(x) and x.writes_in_place for x in xs))
     return y
@@ -167,10 +168,13 @@ def _as_one_of(xs: Sequence[Any], y: Any) -> Any:
 def _asked(plain: Any, of_array: Any, joined: Callable[[Any, Callable[[], Any]], Any], items: Any, /) -> Any:
     """Whether any of items holds, or all: it asks one after the other, until it knows."""
     if is_traced(items) and items.ndim == 1:
-        return of_array(items)
+        return of_python(of_array(items))
     if is_traced(items):
         return plain(items)
-    iterator, neutral = iter(items), plain(())
+    return of_python(_asked_of(joined, iter(items), plain(())))
+
+
+def _asked_of(joined: Callable[[Any, Callable[[], Any]], Any], iterator: Iterator[Any], neutral: Any) -> Any:
 
     def rest(found: Any) -> Any:
         for item in iterator:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 from symgrad.core.graph import Graph, tracing
 from symgrad.core.sizes import is_counted
+from symgrad.frontend.conversion.functions import converted
 from symgrad.frontend.conversion.lists import Listing
-from symgrad.frontend.conversion.state import check_length
+from symgrad.frontend.conversion.state import check_length, see
 from symgrad.frontend.variable import Variable
 from symgrad.ops.operands import is_traced
+from symgrad.ops.truths import without_mark
 
 
 def namespace() -> dict[str, Any]:
@@ -52,8 +55,12 @@ def truth(value: Any) -> bool | Variable:
         value = value.reshape(())  # of an array of one number
     if not is_traced(value) or value.shape:
         check_length(value)
+        method = getattr(type(value), "__bool__", None)
+        if type(method) is FunctionType:  # which may give a traced value, where it is called as the user's
+            see(method)
+            return truth(converted(method)(value))
         return bool(value)
     known = value.known_value("for the truth of what was computed with it")
     if known is not None:
         return bool(known)
-    return value if value.dtype == bool else value != 0
+    return without_mark(value) if value.dtype == bool else value != 0

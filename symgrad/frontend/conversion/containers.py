@@ -1,17 +1,22 @@
-"""Lists and dicts behind a branch, or a loop: others may be the same object, which only running the program tells.
+"""Lists and dicts that a branch chooses or a loop carries: others may be the same object, which only running tells.
 
-What holds one of two is a container of its own here. So none of them may change from then on.
+While the program is traced each of them is a container of its own. Where something else holds the same one in Python,
+none of them may change: one would not see what is written into the other.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from symgrad.core import tree
 from symgrad.core.graph import Graph
-from symgrad.core.provenance import Where, here
+from symgrad.core.provenance import Where, callers, here
 from symgrad.errors import UnsupportedError
+from symgrad.frontend.conversion.contents import CONSTRUCT, Contents, parts
 from symgrad.frontend.conversion.jumps import called_by
-from symgrad.frontend.conversion.mutable import Contents, Place
+from symgrad.frontend.conversion.mutable import Place
 from symgrad.frontend.conversion.state import Run
 
 
@@ -23,21 +28,75 @@ class Watched(NamedTuple):
     where: Where
 
 
-def watch(graph: Graph, run: Run, place: Place, chosen: Any, *sides: Any) -> None:
-    """Let containers not change of which `chosen`, which is held at a place, is one: `sides` that others hold, too."""
-    shared = [x for x in sides if x is not chosen and run.is_held_elsewhere(x, place)]
-    if shared:
-        names = {f".{i}": x for i, x in enumerate(shared)}
-        graph.watched.append(Watched(place, Contents({place.name: chosen, **names}), here()))
+class Holders:
+    """What holds each container when a body begins: names, containers, and the names of functions that wait."""
+
+    def __init__(self, run: Run) -> None:
+        self._places: dict[int, set[tuple[int, Any]]] = {}
+        self._note(id(None), {name: x for name, x in run.contents.values.items() if not name.startswith(CONSTRUCT)})
+        self._look_into(run.contents)
+        for frame in callers():
+            local = {name: x for name, x in frame.f_locals.items() if not name.startswith(CONSTRUCT)}
+            self._note(id(frame), local)
+            self._look_into(Contents(local))
+
+    def _look_into(self, contents: Contents) -> None:
+        for entry in contents.found.values():
+            self._note(id(entry.holder), entry.state.items)
+            self._note(id(entry.holder), {("part", i): x for i, x in enumerate(entry.kind.parts(entry.holder))})
+
+    def _note(self, holder: int, items: dict[Any, Any]) -> None:
+        for key, value in items.items():
+            waiting = [value]
+            while waiting:
+                x = waiting.pop()
+                self._places.setdefault(id(x), set()).add((holder, key))
+                waiting += parts(x)
+
+    def are_shared(self, containers: dict[int, Any], place: Place) -> bool:
+        """Whether something else than a place holds one of the containers that are in its value."""
+        homes = (home for key in containers for home in self._places.get(key, ()))
+        return any(home != place.id and home[0] not in containers for home in homes)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._places
+
+
+def held_twice(values: Iterable[dict[int, Any]]) -> set[int]:
+    """The containers, by id, that are in more than one of some values."""
+    return {key for key, times in Counter(key for found in values for key in found).items() if times > 1}
+
+
+def watch(graph: Graph, place: Place, *values: Any) -> None:
+    """Let containers not change that may be one object: a place holds one of them."""
+    graph.watched.append(Watched(place, Contents({f"{place.name}.{i}": x for i, x in enumerate(values)}), here()))
+
+
+def watch_chosen(graph: Graph, run: Run, found: Sequence[tuple[Place, Any, Sequence[Any]]]) -> None:
+    """Let containers not change of which a branch has chosen one, at its place, if something else holds them, too."""
+    if not found:
+        return
+    holders, twice = Holders(run), set[int]()
+    for i in range(2):
+        twice |= held_twice(tree.containers(sides[i]) for _, _, sides in found)
+    for place, chosen, sides in found:
+        inside = [tree.containers(x) for x in sides]
+        if any(holders.are_shared(x, place) or not twice.isdisjoint(x) for x in inside):
+            watch(graph, place, chosen, *sides)
 
 
 def check_watched(graph: Graph) -> None:
     """Raise if one of these has changed."""
     for place, contents, where in graph.watched:
         if contents.has_changed():
-            name = called_by(place.name)
-            raise UnsupportedError(
-                f"{name} is one of several lists or dicts, depending on traced values, and one of them is changed",
-                "Take a copy where it is bound, [*x] or dict(x), and write into that.",
-                where,
-            )
+            raise changed(place, where)
+
+
+def changed(place: Place, where: Where | None = None) -> UnsupportedError:
+    """The error for a container that may be one of several, where one of them is changed."""
+    return UnsupportedError(
+        f"{called_by(place.name)} is one of several lists or dicts, depending on traced values, "
+        "and one of them is changed",
+        "Take a copy where it is bound, [*x] or dict(x), and write into that.",
+        where,
+    )

@@ -10,8 +10,8 @@ from weakref import finalize
 
 from symgrad.core.options import current
 from symgrad.core.provenance import internal, package_of
+from symgrad.frontend.conversion.contents import name_as
 from symgrad.frontend.conversion.jumps import Unconvertible
-from symgrad.frontend.conversion.mutable import name_as
 from symgrad.frontend.conversion.templates import RUNTIME
 
 _F = TypeVar("_F")

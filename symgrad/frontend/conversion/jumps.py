@@ -6,14 +6,13 @@ A branch that ends with a jump takes what follows into the other one; so most pr
 from __future__ import annotations
 
 import ast
-import copy
 import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from symgrad.core.graph import Graph, Node
 from symgrad.frontend.conversion.scopes import SCOPES, within
-from symgrad.frontend.conversion.templates import RUNTIME, Located, expression
+from symgrad.frontend.conversion.templates import RUNTIME, Located, copied, expression
 
 RETURNED, RESULT, STOPPED, SKIPPED, TESTED = ".returned", ".result", ".stopped", ".skipped", ".tested"
 """What the function returns, and the flags: names with a dot are nobody's."""
@@ -221,7 +220,7 @@ class _Jumps:
         if not isinstance(statement, ast.While) or not may_change_state(statement.test):
             return []
         name = self.tests[statement] = f"{TESTED}{self.loops}"
-        test = ast.copy_location(ast.Expr(copy.deepcopy(statement.test)), statement)
+        test = ast.copy_location(ast.Expr(copied(statement.test)), statement)
         asked = ast.copy_location(ast.Name(name, ast.Load()), statement)
         return [ast.copy_location(ast.If(asked, [test], []), statement)]
 

@@ -10,8 +10,9 @@ from symgrad.core.options import current
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.frontend.conversion.branches import going_on
 from symgrad.frontend.conversion.construct import Construct, caller, truth
+from symgrad.frontend.conversion.contents import Hidden
 from symgrad.frontend.conversion.items import Items, items_of
-from symgrad.frontend.conversion.mutable import UNDEFINED, Hidden
+from symgrad.frontend.conversion.mutable import UNDEFINED
 from symgrad.frontend.conversion.slots import Unstable
 from symgrad.frontend.conversion.state import Run
 from symgrad.frontend.conversion.turns import Turns

@@ -19,9 +19,9 @@ from symgrad.frontend.conversion.comprehensions import (
     has_comprehension,
     is_ragged,
 )
+from symgrad.frontend.conversion.contents import CONSTRUCT
 from symgrad.frontend.conversion.jumps import Straight, Unconvertible, assign, without_jumps
 from symgrad.frontend.conversion.liveness import Liveness, State
-from symgrad.frontend.conversion.mutable import CONSTRUCT
 from symgrad.frontend.conversion.prepare import prepared
 from symgrad.frontend.conversion.scopes import bound, captured, nonlocals, parameters, read, walrus_targets, within
 from symgrad.frontend.conversion.source import Definition

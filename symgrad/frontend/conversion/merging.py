@@ -13,11 +13,13 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.core.sizes import Dim
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import joined
 from symgrad.frontend.conversion.absent import Perhaps, Unbound, presence
-from symgrad.frontend.conversion.containers import watch
+from symgrad.frontend.conversion.containers import watch_chosen
+from symgrad.frontend.conversion.contents import Entry
 from symgrad.frontend.conversion.jumps import APPENDED, called_by, label
-from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Entry, Place, is_same, is_same_form, kind_of
+from symgrad.frontend.conversion.mutable import OBJECT, UNDEFINED, Place, is_same, is_same_form, kind_of
 from symgrad.frontend.conversion.sharing import relate
 from symgrad.frontend.conversion.state import Held, Pending, Run, Snapshot, held, is_of_a_loop
 from symgrad.frontend.variable import Variable, lift
@@ -47,7 +49,7 @@ def filler(graph: Graph, aval: Aval) -> Node:
     if kind in "iu":
         value = np.iinfo(aval.dtype).min if kind == "i" else np.iinfo(aval.dtype).max
     if aval.weak:
-        return graph.constant({"f": float, "c": complex}.get(aval.dtype.kind, int)(value))
+        return graph.constant({"f": float, "c": complex, "b": bool}.get(aval.dtype.kind, int)(value))
     return lift(graph, np.full(aval.shape, value, aval.dtype, like=Variable(graph, graph.constant(0.0))))
 
 
@@ -57,7 +59,7 @@ class Merging:
     def __init__(self, graph: Graph, pred: Variable, since: int, run: Run) -> None:
         self._graph, self._pred, self._since, self._run = graph, pred, since, run
         self._arrays: list[tuple[Any, list[list[Any]]]] = []  # chosen, and what they are in each of the cases
-        self._containers: list[tuple[Place, Any, Any, Any]] = []  # where they are, chosen, and what they are of
+        self._containers: list[tuple[Place, Any, tuple[Any, Any]]] = []  # where they are, chosen, and of which
         self._then: list[Node] = []
         self._other: list[Node] = []
         self._results: list[Any] = []
@@ -90,7 +92,7 @@ class Merging:
         def chosen() -> Any:
             value = tree.unflatten(a.structure, [leaf() for leaf in leaves])
             if not a.is_leaf:
-                self._containers.append((place or Place(None, name, name), value, then.value, other.value))
+                self._containers.append((place or Place(None, name, name), value, (then.value, other.value)))
             return value
 
         return chosen
@@ -174,8 +176,8 @@ class Merging:
         def named() -> Any:
             result = chosen()
             result.as_array(all(cases[i] or x is UNDEFINED or x is None for i, x in enumerate((then, other))))
-            if not all(x.is_contiguous() for case in cases for x in case):
-                result.lay_out("")
+            orders = {packed_order(x) for x in (then, other) if x is not UNDEFINED and x is not None}
+            result.lay_out(orders.pop() if len(orders) == 1 else "")
             self._arrays.append((result, cases))
             return result
 
@@ -184,8 +186,7 @@ class Merging:
     def note_sharing(self) -> None:
         """Note what arrays and containers are other names of."""
         relate(self._arrays)
-        for place, *found in self._containers:
-            watch(self._graph, self._run, place, *found)
+        watch_chosen(self._graph, self._run, self._containers)
 
 
 class Either:

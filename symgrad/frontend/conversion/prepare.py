@@ -6,12 +6,11 @@ They are global names, guards of `match`, ``a and (b := c)``, and names that are
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Collection, Sequence
 
 from symgrad.frontend.conversion.jumps import RETURNED, Leave, Unconvertible, assign, jumps_of, reachable
 from symgrad.frontend.conversion.scopes import COMPREHENSIONS, SCOPES, bound, walrus_targets, within
-from symgrad.frontend.conversion.templates import RUNTIME, expression
+from symgrad.frontend.conversion.templates import RUNTIME, copied, expression
 
 SUBJECT, TEST = ".subject", ".test"
 """Names of what a `match` looks at, and of tests whose parts bind names."""
@@ -40,7 +39,9 @@ def _check_stores(body: Sequence[ast.stmt], names: set[str]) -> None:
 
 def _bound_here(node: ast.AST) -> list[str]:
     """The names that a node binds itself, but for assignments."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias, ast.ExceptHandler)):
+    if isinstance(node, ast.ExceptHandler):
+        return [node.name] if node.name else []
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias)):
         return [*bound([node])]
     if isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)):
         return [*bound([node])]
@@ -74,7 +75,7 @@ class _Branches(ast.NodeTransformer):
     """Parts of statements that Python may not evaluate become branches of their own.
 
     ``case pattern if guard: body`` becomes a branch in the case; its other side goes on with the cases behind it. The
-    test ``a and (b := c)`` becomes a branch on `a` that binds b.
+    test ``a and (b := c)`` becomes a branch on `a` that binds b, and ``x = (b := c) if a else d`` one that binds x.
     """
 
     def __init__(self) -> None:
@@ -114,8 +115,18 @@ class _Branches(ast.NodeTransformer):
         true = ast.copy_location(ast.Constant(True), node)
         return ast.copy_location(ast.While(true, [*before, end, *node.body], []), node)
 
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign | list[ast.stmt]:
+        before, node.value = self._evaluated(node.value)
+        return [*before, node] if before else node
+
+    def visit_Return(self, node: ast.Return) -> ast.Return | list[ast.stmt]:
+        before, node.value = self._evaluated(node.value) if node.value else ([], None)
+        return [*before, node] if before else node
+
     def _evaluated(self, test: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
-        """Return statements that evaluate a test part by part, where a later part binds names, and its value."""
+        """Return statements that evaluate an expression part by part, where a later part binds names, and its value."""
+        if isinstance(test, ast.IfExp) and walrus_targets([test.body, test.orelse]):
+            return self._chosen(test)
         if not isinstance(test, ast.BoolOp) or not walrus_targets(test.values[1:]):
             return [], test
         self._count += 1
@@ -128,8 +139,20 @@ class _Branches(ast.NodeTransformer):
             more = [*before, assign(name, last, part)]
             same: list[ast.stmt] = [ast.copy_location(ast.Pass(), part)]
             sides = (more, []) if isinstance(test.op, ast.And) else (same, more)
-            found.append(ast.copy_location(ast.If(copy.copy(value), *sides), part))
+            found.append(ast.copy_location(ast.If(copied(value), *sides), part))
         return found, value
+
+    def _chosen(self, choice: ast.IfExp) -> tuple[list[ast.stmt], ast.expr]:
+        """Return a branch that evaluates one of two expressions, and its value."""
+        self._count += 1
+        name = f"{TEST}{self._count}"
+        found, test = self._evaluated(choice.test)
+        sides: list[list[ast.stmt]] = []
+        for side in (choice.body, choice.orelse):
+            before, value = self._evaluated(side)
+            sides.append([*before, assign(name, value, side)])
+        found.append(ast.copy_location(ast.If(test, *sides), choice))
+        return found, ast.copy_location(ast.Name(name, ast.Load()), choice)
 
     def _plain(self, at: ast.Match, name: str, cases: Sequence[ast.match_case]) -> ast.Match:
         """A match without guards."""
@@ -137,7 +160,7 @@ class _Branches(ast.NodeTransformer):
         for i, case in enumerate(cases):
             body = case.body
             if case.guard is not None:
-                rest = copy.deepcopy([*cases[i + 1 :]])
+                rest = copied([*cases[i + 1 :]])
                 other: list[ast.stmt] = [self._plain(at, name, rest)] if rest else []
                 body = [ast.copy_location(ast.If(case.guard, body, other), body[0])]
             found.append(ast.match_case(case.pattern, None, body))

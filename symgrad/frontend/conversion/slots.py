@@ -10,6 +10,7 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.provenance import Where, here
 from symgrad.core.shapes import same_shape
 from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.frontend.aliasing import packed_order
 from symgrad.frontend.bodies import common
 from symgrad.frontend.conversion.absent import Perhaps
 from symgrad.frontend.conversion.jumps import called_by, label
@@ -57,7 +58,8 @@ class Slot:
 
     def take(self, before: Held, like: Held) -> None:
         """Carry what it is before the loop, of the structure of `like`."""
-        self.before, self.structure = before, like.structure
+        self.before, self.after, self.structure = before, before, like.structure
+        self._scattered: set[int] = set()  # the arrays that do not lie in one order in all turns
         self.arrays: list[Any] = []
         self.outs: list[Out] = []
         self.results: list[Node] = []
@@ -79,7 +81,9 @@ class Slot:
         """The value that a turn begins with; `seeds` are the nodes in it."""
         self.seeds: list[Node] = []
         self.arrays = []
-        return tree.unflatten(self.structure, [self._stand_in(leaf) for leaf in self.leaves])
+        self._given = [self._stand_in(leaf) for leaf in self.leaves]
+        self.stand_in = tree.unflatten(self.structure, self._given)
+        return self.stand_in
 
     def _stand_in(self, leaf: Leaf) -> Any:
         if leaf.aval is None:
@@ -90,12 +94,14 @@ class Slot:
         x = Variable(self.graph, seed)
         if leaf.resized is not None:
             x = leaf.resized.read(x, self.at.here())
-        x.stands_for(leaf.before)
+        has_order = len(self.arrays) not in self._scattered and leaf.resized is None
+        x.stands_for(leaf.before, packed_order(leaf.before) if has_order else "")
         self.arrays.append(x)
         return x
 
     def settle(self, after: Held) -> bool:
         """Compare with what the turn has made of it: whether that is of the same types, which it is given if not."""
+        self.after = after
         if any(type(x) is Perhaps for x in after.leaves):
             raise Unstable(self.name, shown(self.before), "None or an array, depending on traced values")
         if not self.before.bound and not self.carried and after.bound:
@@ -114,7 +120,26 @@ class Slot:
         self.results = [self._carried_on(*each) for each in triples]
         if any(is_of_turn(y, self.at.name) for y in self.results):
             raise Unstable(self.name, "of one shape", "of another one in every turn")
-        return all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
+        alike = all(a.aval == b.aval and a.resized is b.resized for a, b in zip(before, self.carried, strict=True))
+        return self._has_orders() and alike
+
+    def _has_orders(self) -> bool:
+        """Whether arrays lie in memory at the end of a turn as they do where it begins, as far as is known there."""
+        pairs = enumerate(zip(self.arrays, self.outs, strict=True))
+        new = {i for i, (x, (y, _, _)) in pairs if y is not x and x.packed_order and packed_order(y) != x.packed_order}
+        self._scattered |= new
+        return not new
+
+    @property
+    def holds_containers(self) -> bool:
+        """Whether its values are lists or dicts, or have some in them."""
+        return any(tree.containers(x.value) for x in (self.before, self.after))
+
+    @property
+    def stand_in_has_changed(self) -> bool:
+        """Whether an iteration has put something else into a list or a dict that it began with."""
+        leaves, structure = tree.flatten(self.stand_in)
+        return structure != self.structure or any(x is not y for x, y in zip(leaves, self._given, strict=True))
 
     @property
     def shares(self) -> list[CarriedArray]:
@@ -143,6 +168,7 @@ class Slot:
         if is_traced(value):
             final.as_array(value.writes_in_place)
             final.locked = value.locked
+        final.lay_out(stand_in.packed_order)
         return final
 
     def _widened(self, leaf: Leaf, out: Node, after: Held) -> Leaf:

@@ -4,14 +4,13 @@ from __future__ import annotations
 import __future__
 
 import ast
-import copy
 import linecache
-from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from symgrad.frontend.conversion.scopes import within
+from symgrad.frontend.conversion.templates import copied
 
 Definition = ast.FunctionDef | ast.Lambda
 
@@ -38,27 +37,28 @@ def parsed(source: str) -> ast.Module | None:
 
 def source_of(code: CodeType, names: dict[str, Any]) -> Source | None:
     """What `code` was compiled from, to be changed; None without its source, or where that has changed."""
-    tree = parsed("".join(linecache.getlines(code.co_filename, names)))
-    candidates = [*_candidates(tree, code)] if tree is not None else []
-    imports = [n for n in within(tree.body) if _imports(n)] if candidates and tree is not None else []
-    for definition in candidates:
-        found = Source(definition, imports)  # type: ignore[arg-type]
+    definitions, imports = _outlined("".join(linecache.getlines(code.co_filename, names)))
+    for definition in definitions.get((code.co_name, code.co_firstlineno), ()):
+        found = Source(_bare(definition), imports)
         if _same(compiled(found, code), code):
-            return Source(copy.deepcopy(definition), found.imports)
+            return Source(copied(found.definition), imports)
     return None
 
 
-def _imports(node: ast.AST) -> bool:
-    return isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module != "__future__")
-
-
-def _candidates(tree: ast.Module, code: CodeType) -> Iterator[Definition]:
-    kind = ast.Lambda if code.co_name == "<lambda>" else ast.FunctionDef
+@lru_cache(8)
+def _outlined(source: str) -> tuple[dict[tuple[str, int], list[Definition]], list[ast.stmt]]:
+    """Return the definitions of a file, by name and first line, and what it imports outside of them."""
+    tree = parsed(source) or ast.Module([], [])
+    definitions: dict[tuple[str, int], list[Definition]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, kind):
-            first = min([node, *getattr(node, "decorator_list", ())], key=lambda n: n.lineno)
-            if first.lineno == code.co_firstlineno and getattr(node, "name", "<lambda>") == code.co_name:
-                yield _bare(node)
+        if isinstance(node, Definition):
+            first = min(n.lineno for n in (node, *getattr(node, "decorator_list", ())))
+            definitions.setdefault((getattr(node, "name", "<lambda>"), first), []).append(node)
+    return definitions, [node for node in within(tree.body) if _imports(node)]
+
+
+def _imports(node: ast.AST) -> TypeGuard[ast.stmt]:
+    return isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module != "__future__")
 
 
 def _bare(node: Definition) -> Definition:

@@ -15,7 +15,8 @@ from symgrad.core.provenance import here, user_frame
 from symgrad.errors import UnsupportedError, refused
 from symgrad.frontend import draws
 from symgrad.frontend.aliasing import Memory
-from symgrad.frontend.conversion.mutable import CONSTRUCT, UNDEFINED, Contents, Entry, Hidden, Place, path
+from symgrad.frontend.conversion.contents import Contents, Entry, Hidden
+from symgrad.frontend.conversion.mutable import UNDEFINED, Place, path
 from symgrad.ops.control import PLACE
 from symgrad.ops.operands import is_traced
 
@@ -197,16 +198,6 @@ class Run:
             for key, y in entry.state.items.items()
             if y is x
         ]
-
-    def is_held_elsewhere(self, value: Any, place: Place) -> bool:
-        """Whether something else than a place holds `value`, which was there before, or a container in it."""
-        inside, names = Contents({place.name: value}).found, self.contents.values
-        holders = {name: id(x) for name, x in names.items() if not name.startswith(CONSTRUCT)}
-        if place.holder is None:
-            holders.pop(place.name, None)
-        homes = (home for entry in inside.values() for home in self.homes(entry.holder))
-        elsewhere = (home.id != place.id and id(home.holder) not in inside for home in homes)
-        return not inside.keys().isdisjoint(holders.values()) or any(elsewhere)
 
     def undo(self, local: dict[str, Any], names: Sequence[str] = ()) -> Snapshot:
         """What has changed, which is taken back; names are set by the caller."""

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeVar
 
 RUNTIME = ".symgrad"
 """The free variable of converted functions that has the module `runtime`; a name with a dot is nobody's."""
 
 Located = ast.stmt | ast.expr  # what has a line
 Part = str | ast.expr | Sequence[ast.expr] | Sequence[ast.stmt]
+_T = TypeVar("_T")
+
+
+def copied(tree: _T) -> _T:
+    """Return a copy of a syntax tree, or of a list of them; `copy.deepcopy` takes several times as long."""
+    if isinstance(tree, list):
+        return [copied(x) for x in tree]  # type: ignore[return-value]
+    if not isinstance(tree, ast.AST):
+        return tree
+    new = type(tree).__new__(type(tree))
+    vars(new).update({name: copied(x) for name, x in vars(tree).items()})
+    return new
 
 
 def statements(template: str, at: Located, **parts: Part) -> list[ast.stmt]:
     """The statements of a template; all that is not put in stands at the first line of `at`."""
-    body = [copy.deepcopy(statement) for statement in _parsed(template)]
+    body = copied(_parsed(template))
     head = ast.Pass(lineno=at.lineno, end_lineno=at.lineno, col_offset=at.col_offset, end_col_offset=at.col_offset)
     for node in (node for statement in body for node in ast.walk(statement)):
         if "lineno" in node._attributes:

@@ -13,7 +13,7 @@ from symgrad.core.graph import Aval, Graph, Node
 from symgrad.core.shapes import same_shape
 from symgrad.frontend.bodies import Turn, promoted, recorded
 from symgrad.frontend.conversion.branches import going_on
-from symgrad.frontend.conversion.containers import watch
+from symgrad.frontend.conversion.containers import Holders, changed, held_twice, watch
 from symgrad.frontend.conversion.items import Items
 from symgrad.frontend.conversion.lists import Appended
 from symgrad.frontend.conversion.merging import shown
@@ -57,6 +57,7 @@ class Turns:
         self._passes, self._watched = 0, len(graph.watched)
         self._has_tried = False  # the first turn by itself
         self._traced: tuple[list[Node], list[Node]] | None = None  # what a stable turn has begun with, and made
+        self._shared: list[tuple[Place, Slot]] = []  # those whose lists or dicts something else may hold as well
         self.stable = False  # whether what a turn begins with is what it ends with, in structure, shapes and dtypes
         self.test: Any = True  # whether there is another turn, of a `while`
         self._slices_of = (
@@ -173,6 +174,8 @@ class Turns:
         stable &= self._other_names()
         # where more names keep what they hold the next turn is another one
         stable = self._own.keys() <= {*kept} and self._settle_sharing(after) and stable
+        if stable:
+            self._check_containers(after)
         self.stable = stable and not self._at.is_first and self._is_confirmed()
         self._at.is_first = False
 
@@ -213,6 +216,39 @@ class Turns:
         same = after.doubts.keys() <= self._doubts.keys()
         self._doubts |= after.doubts
         return (known or not writes) and same
+
+    def _bound(self) -> list[tuple[Place, Slot]]:
+        """The slots of names and places, each with where its value is held."""
+        names = [(Place(None, name, name), slot) for name, slot in self._names.items() if name not in self._own]
+        return [*names, *self._places.values()]
+
+    def _shared_containers(self) -> list[tuple[Place, Slot]]:
+        """The slots whose lists or dicts something else may hold as well, in some iteration or behind the loop."""
+        found = [(place, slot) for place, slot in self._bound() if slot.holds_containers]
+        if not found:
+            return []
+        holders = Holders(self._run)
+        stand_ins = {key: slot for _, slot in found for key in tree.containers(slot.stand_in)}
+        befores = [tree.containers(slot.before.value) for _, slot in found]
+        afters = [tree.containers(slot.after.value) for _, slot in found]
+        twice = held_twice(befores) | held_twice(afters)
+        shared, moved = [], []
+        for (place, slot), before, after in zip(found, befores, afters, strict=True):
+            outside = any(key in holders for key in after)
+            if outside or holders.are_shared(before, place) or not twice.isdisjoint({*before, *after}):
+                shared.append((place, slot))
+            elif any(stand_ins.get(key, slot) is not slot for key in after):
+                moved.append((place, slot))
+        return shared and [*shared, *moved]
+
+    def _check_containers(self, after: Snapshot) -> None:
+        """Raise if an iteration changes a list or a dict that is carried as a value and may be held elsewhere."""
+        touched = {id(place.holder) for place, _, _ in after.places.values()} | after.forms.keys()
+        self._shared = self._shared_containers()
+        for place, slot in self._shared:
+            inside = tree.containers(slot.before.value) | tree.containers(slot.after.value)
+            if slot.stand_in_has_changed or not touched.isdisjoint(inside):
+                raise changed(place)
 
     def _keeps(self, name: str, now: Any) -> bool:
         """Whether a name has what it had; a list or a dict that is made anew is carried as its items are."""
@@ -357,9 +393,10 @@ class Turns:
             appended.link(shares, finals, self._run.since)
         sure = isinstance(self._length, int) and self._length > 0
         self._sharing.behind(shares, finals, sure)
-        for place, slot, x in bound if not sure else ():
-            if slot.before.bound and not slot.before.is_leaf:
-                watch(self.graph, self._run, place, x, slot.before.value)
+        shared = {id(slot) for _, slot in self._shared}
+        for place, slot, x in bound:
+            if id(slot) in shared:
+                watch(self.graph, place, x, slot.before.value, slot.after.value)
 
     def _cut(self, length: Any) -> list[Any]:
         """The arrays that are sliced, of the length of the loop."""

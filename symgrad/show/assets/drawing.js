@@ -7,7 +7,7 @@ let colours = {};
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["page", "text", "faint", "arrow", "focus", "found"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
+  for (const name of ["page", "text", "faint", "arrow", "focus", "found", "hot"]) colours[name] = style.getPropertyValue(`--${name}`).trim();
   colours.dark = document.documentElement.dataset.theme === "dark";
 }
 
@@ -36,8 +36,8 @@ function paint() {
   pen.font = FONT;
   pen.textAlign = "center";
   const view = [-x / scale, -y / scale, (width - x) / scale, (height - y) / scale];
-  const marked = shown.byKey.get(state.hovered) ?? null;
-  const lit = marked && new Set([...reached(marked, "sources"), ...reached(marked, "users")]);
+  const lit = litUnits();
+  for (const frame of shown.frames) paintFrame(frame, view, scale);
   paintArrows(view, scale, lit);
   for (const [i, [rx, ry]] of shown.places.references) {
     if (scale >= READABLE && inside(view, rx, ry, shown.units[i].width)) paintReference(shown.units[i], rx, ry, lit);
@@ -51,6 +51,17 @@ function paint() {
   }
   pen.globalAlpha = 1;
   canvas.dataset.drawn = drawn;
+  canvas.dataset.lit = lit ? lit.size : "";
+}
+
+// What stands out: all that the box under the pointer is made of and that is made of it, what a frame holds, or the nodes
+// of a line of the user's; null where all do.
+function litUnits() {
+  const unit = shown.byKey.get(state.hovered);
+  if (unit) return new Set([...reached(unit, "sources"), ...reached(unit, "users")]);
+  const frame = shown.frames.find(({key}) => key === state.hovered), line = state.hoveredLine ?? state.line;
+  const wanted = frame ? frame.nodes : line !== null ? nodesAt[line] : null;
+  return wanted && new Set(wanted.map((i) => shown.ofNode[i]).filter(Boolean));
 }
 
 function inside([left, top, right, bottom], x, y, width) {
@@ -62,9 +73,10 @@ function paintArrows(view, scale, lit) {
   for (const line of shown.places.lines) {
     const [left, top, right, bottom] = line.box;
     if (right < view[0] || left > view[2] || bottom + HEIGHT < view[1] || top - HEIGHT > view[3]) continue;
-    const path = lit && line.ends.every((end) => lit.has(end)) ? bright : line.back ? back : plain;
+    const isLit = lit?.has(line.to) && line.from.some((unit) => lit.has(unit));
+    const path = isLit ? bright : line.back ? back : plain;
     if (line.back) curve(path, line.points);
-    else if (scale < READABLE) line.points.forEach(([px, py], k) => (k ? path.lineTo(px, py) : path.moveTo(px, py)));
+    else if (scale < READABLE) straight(path, line.points);
     else arrow(path, line.points);
   }
   pen.strokeStyle = colours.arrow;
@@ -79,18 +91,24 @@ function paintArrows(view, scale, lit) {
   pen.stroke(bright);
 }
 
-// A smooth line from the bottom of one box to the top of the other; it crosses the layers between straight down.
-function arrow(path, points) {
-  const half = HEIGHT / 2;
-  let [x, y] = points[0];
-  path.moveTo(x, y + half);
-  for (let k = 1; k < points.length; k++) {
-    const [x2, y2] = points[k], middle = (y + y2) / 2;
-    path.bezierCurveTo(x, middle, x2, middle, x2, y2 - half);
-    if (k < points.length - 1) path.lineTo(x2, y2 + half);
-    [x, y] = [x2, y2];
+// A line from the bottom of one box to the top of the other; it crosses the layers between straight down.
+function straight(path, [[x, y], ...rest]) {
+  path.moveTo(x, y);
+  for (const [x2, top, bottom] of rest) {
+    path.lineTo(x2, top);
+    path.lineTo(x2, bottom);
   }
-  tip(path, x, y - half, 0);
+}
+
+function arrow(path, [[x, y], ...rest]) {
+  path.moveTo(x, y);
+  for (const [x2, top, bottom] of rest) {
+    const middle = (y + top) / 2;
+    path.bezierCurveTo(x, middle, x2, middle, x2, top);
+    if (bottom > top) path.lineTo(x2, bottom);
+    [x, y] = [x2, bottom];
+  }
+  tip(path, x, y, 0);
 }
 
 function curve(path, [[x, y], [side, middle], [x2, y2]]) {
@@ -108,17 +126,38 @@ function tip(path, x, y, turned) {
   }
 }
 
+// A frame around the body of a loop or of a branch, with the user's line as its title.
+function paintFrame(frame, view, scale) {
+  const {left, top, width, height} = frame, [fill, border] = kinds[groups[frame.group].shade].colours;
+  if (left > view[2] || left + width < view[0] || top > view[3] || top + height < view[1]) return;
+  rounded(left, top, width, height, 10, `${border}12`, border, frame.key === state.selected ? 3 : 1);
+  if (frame.key === state.selected) {
+    pen.strokeStyle = colours.focus;
+    pen.stroke();
+  }
+  if (scale < READABLE) return;
+  const [title, about] = titleOf(frame.group);
+  pen.textAlign = "left";
+  pen.font = BOLD;
+  pen.fillStyle = colours.text;
+  pen.fillText(title, left + PAD, top + TITLE - 9);
+  pen.font = FONT;
+  pen.fillStyle = colours.faint;
+  if (about) pen.fillText(about, left + PAD + (title.length + 2) * letter, top + TITLE - 9);
+  pen.textAlign = "center";
+}
+
 function paintUnit(unit, scale, lit, hit) {
   const {x, y, width} = unit, [fill, border] = kinds[unit.kind].colours;
   const selected = unit.key === state.selected;
   pen.globalAlpha = lit && !lit.has(unit) ? 0.18 : 1;
   const left = x - width / 2, top = y - HEIGHT / 2;
   if (scale < TINY) {
-    pen.fillStyle = border;
+    pen.fillStyle = state.timed ? heat(unit.share) : border;
     pen.fillRect(left, top, Math.max(width, 3 / scale), Math.max(HEIGHT, 1.5 / scale));
   } else {
-    if (unit.key[0] === "g") rounded(left + 4, top + 4, width, HEIGHT, 6, fill, border, 1);
-    rounded(left, top, width, HEIGHT, 6, fill, border, unit.result ? 2.5 : 1);
+    if (unit.key[0] === "g") box(left + 4, top + 4, unit, border, 1);
+    box(left, top, unit, border, unit.result ? 2.5 : 1);
   }
   if (hit || selected) {
     pen.strokeStyle = selected ? colours.focus : colours.found;
@@ -128,7 +167,7 @@ function paintUnit(unit, scale, lit, hit) {
   if (scale < READABLE) return;
   pen.fillStyle = colours.text;
   pen.fillText(unit.first, x, y - 3);
-  pen.fillStyle = colours.faint;
+  if (!state.timed) pen.fillStyle = colours.faint;
   pen.fillText(unit.second, x, y + 13);
 }
 
@@ -137,19 +176,35 @@ function paintReference(unit, x, y, lit) {
   const [fill, border] = kinds[unit.kind].colours, width = textWidth(unit.name);
   pen.globalAlpha = lit && !lit.has(unit) ? 0.18 : 1;
   pen.setLineDash([3, 2]);
-  rounded(x - width / 2, y + HEIGHT / 2 - LABEL, width, LABEL, 9, fill, border, 1);
+  rounded(x - width / 2, y - LABEL / 2, width, LABEL, 9, shade(fill, border), border, 1);
   pen.setLineDash([]);
   pen.fillStyle = colours.text;
-  pen.fillText(unit.name, x, y + HEIGHT / 2 - 5);
+  pen.fillText(unit.name, x, y + 4);
+}
+
+// A box in the colour of its kind, or of its share of the time.
+function box(left, top, unit, border, thickness) {
+  const [fill] = kinds[unit.kind].colours;
+  rounded(left, top, unit.width, HEIGHT, 6, state.timed ? heat(unit.share) : shade(fill, border), border, thickness);
 }
 
 // In the dark a box is filled with a shade of its border.
+function shade(fill, border) {
+  return colours.dark ? `${border}59` : fill;
+}
+
+// The colour of a share of the time, on that of the page.
+function heat(share) {
+  const part = Math.min(1, (share ?? 0) / shown.most);
+  return colours.hot + Math.round(255 * part).toString(16).padStart(2, "0");
+}
+
 function rounded(x, y, width, height, radius, fill, border, thickness) {
   pen.beginPath();
   pen.roundRect(x, y, width, height, radius);
   pen.fillStyle = colours.page;
-  if (colours.dark) pen.fill();
-  pen.fillStyle = colours.dark ? `${border}59` : fill;
+  pen.fill();
+  pen.fillStyle = fill;
   pen.fill();
   pen.strokeStyle = border;
   pen.lineWidth = thickness;

@@ -1,26 +1,99 @@
-// Where boxes lie: in layers, each below all that its arrows come from. As show/layout.py, for what is shown just now.
+// Where boxes lie: in layers, each below all that its arrows come from; and frames around some of them, each laid out by
+// itself. As show/layout.py, for what is shown just now.
 
 const FAR = 6; // layers that an arrow crosses at most; from further away a value is called by its name
-const GAP = 22, BEND = 10, LEVEL = 44; // between boxes, about a bend of an arrow, between layers
+const GAP = 22, BEND = 11, LEVEL = 44; // between boxes, about a bend of an arrow, between layers
+const LABEL = 18, TITLE = 26, PAD = 14; // heights of a reference and of the title of a frame; inside of a frame
 
-// Places for boxes of these widths and one height; arrows go from a box to one with a greater number.
-// labels: how wide a reference to each box is.
-function layout(widths, height, arrows, labels) {
-  const layer = longestPaths(widths.length, arrows);
-  const size = Array.from(widths);
+// Places for boxes {width, height, label, frame} and frames {parent, width}; arrows go from a box to one with a greater
+// number in the same frame, or from a frame to the box that holds it. label: how wide a reference to a box is.
+function nested(boxes, frames, arrows) {
+  const rooms = [...frames, {}].map(() => ({items: [], places: new Map(), arrows: new Map()}));
+  const root = frames.length, roomOf = (i) => boxes[i].frame ?? root, parentOf = (f) => frames[f].parent ?? root;
+  const put = (room, key, item) => {
+    if (rooms[room].places.has(key)) return;
+    rooms[room].places.set(key, rooms[room].items.length);
+    rooms[room].items.push({key, ...item});
+  };
+  boxes.forEach((box, i) => {
+    for (let room = roomOf(i); room !== root; room = parentOf(room)) put(parentOf(room), `f${room}`, {frame: room});
+  });
+  boxes.forEach((box, i) => put(roomOf(i), `b${i}`, {...box, frame: null, box: i}));
+  const join = (room, from, to, i, j) => {
+    const key = `${from} ${to}`, known = rooms[room].arrows;
+    if (!known.has(key)) known.set(key, {ends: [from, to].map((x) => rooms[room].places.get(x)), from: [], to: j});
+    known.get(key).from.push(i);
+  };
+  for (const [i, j] of arrows) {
+    let room = roomOf(i), from = `b${i}`;
+    for (; room !== roomOf(j); room = parentOf(room)) {
+      put(room, "exit", {width: 1, height: 0});
+      join(room, from, "exit", i, j);
+      from = `f${room}`;
+    }
+    join(room, from, `b${j}`, i, j);
+  }
+  for (let room = 0; room <= root; room++) rooms[room].number = room;
+  for (const room of rooms.slice(0, root).toReversed()) settle(room, rooms, frames[room.number].width);
+  settle(rooms[root], rooms, 0);
+  return placed(boxes, rooms, root);
+}
+
+// Lays out a room, whose frames are laid out already.
+function settle(room, rooms, least) {
+  for (const item of room.items) {
+    if (item.frame != null) Object.assign(item, {width: rooms[item.frame].width, height: rooms[item.frame].height});
+  }
+  room.laid = layout(room.items, [...room.arrows.values()].map((arrow) => arrow.ends));
+  room.width = Math.max(least, room.laid.width) + 2 * PAD;
+  room.height = TITLE + room.laid.height + (room.places.has("exit") ? 0 : PAD);
+  const exit = room.laid.places[room.places.get("exit")];
+  room.exit = (room.width - room.laid.width) / 2 + (exit ? exit.x : room.laid.width / 2);
+}
+
+// What rooms hold, on the whole plane.
+function placed(boxes, rooms, root) {
+  const whole = rooms[root].laid, found = {width: whole.width, height: whole.height, centres: [], frames: [], references: [], lines: []};
+  const walk = (room, dx, dy) => {
+    const {laid} = room, shift = ([x, ...ys]) => [x + dx, ...ys.map((y) => y + dy)];
+    laid.places.forEach(({x, top, bottom}, k) => {
+      const item = room.items[k];
+      if (item.box != null) found.centres[item.box] = [x + dx, (top + bottom) / 2 + dy];
+      if (item.frame == null) return;
+      const inner = rooms[item.frame], left = x + dx - inner.width / 2;
+      found.frames[item.frame] = {left, top: top + dy, width: inner.width, height: inner.height};
+      walk(inner, left + (inner.width - inner.laid.width) / 2, top + dy + TITLE);
+    });
+    laid.references.forEach(([k, {x, bottom}]) => found.references.push([room.items[k].box, [x + dx, bottom + dy - LABEL / 2]]));
+    [...room.arrows.values()].forEach(({ends: [k], from, to}, a) => {
+      const points = laid.paths[a].map(shift), {frame} = room.items[k];
+      if (frame != null) points[0][0] = found.frames[frame].left + rooms[frame].exit;
+      found.lines.push({points, from, to});
+    });
+  };
+  walk(rooms[root], 0, 0);
+  return found;
+}
+
+// Places {x, top, bottom} for boxes {width, height, label}; arrows go from a box to one with a greater number, those
+// without a label aside. A path begins at [x, y] and goes on through [x, top, bottom], straight down from top to bottom.
+function layout(boxes, arrows) {
+  const layer = longestPaths(boxes.length, arrows);
+  const size = boxes.map((box) => box.width), tall = boxes.map((box) => box.height);
   const references = []; // a reference, and the box that it refers to
   const chains = [];
-  const add = (width, at) => {
+  const add = (width, height, at) => {
     size.push(width);
+    tall.push(height);
     layer.push(at);
     return size.length - 1;
   };
   for (const [i, j] of arrows) {
     const chain = [i];
-    if (layer[j] - layer[i] <= FAR) {
-      for (let k = layer[i] + 1; k < layer[j]; k++) chain.push(add(BEND, k));
+    if (layer[j] - layer[i] <= FAR || boxes[i].label === undefined) {
+      for (let k = layer[i] + 1; k < layer[j]; k++) chain.push(add(BEND, 0, k));
     } else {
-      chain[0] = add(labels[i], layer[j] - 1);
+      chain[0] = add(boxes[i].label, LABEL, layer[j] - 1);
       references.push([chain[0], i]);
     }
     chain.push(j);
@@ -37,13 +110,21 @@ function layout(widths, height, arrows, labels) {
   const sweeps = size.length > 5000 ? 4 : 12;
   order(rows, above, below, sweeps);
   const x = columns(rows, size, above, below, sweeps);
-  const points = size.map((_, i) => [x[i], height / 2 + layer[i] * (height + LEVEL)]);
+  let height = 0;
+  const tops = [], bottoms = rows.map((row, k) => {
+    tops[k] = height;
+    const bottom = row.reduce((most, i) => Math.max(most, tall[i]), 0) + height;
+    height = bottom + LEVEL;
+    return bottom;
+  });
+  const point = (i) => ({x: x[i], top: bottoms[layer[i]] - tall[i], bottom: bottoms[layer[i]]});
+  const station = (i) => [x[i], tops[layer[i]], tall[i] ? bottoms[layer[i]] - tall[i] : bottoms[layer[i]]];
   return {
-    width: Math.max(0, ...rows.map((row) => x[row.at(-1)] + size[row.at(-1)] / 2)),
-    height: Math.max(0, rows.length * (height + LEVEL) - LEVEL),
-    centres: points.slice(0, widths.length),
-    references: references.map(([reference, i]) => [i, points[reference]]),
-    paths: chains.map((chain) => chain.map((i) => points[i])),
+    width: rows.reduce((most, row) => Math.max(most, x[row.at(-1)] + size[row.at(-1)] / 2), 0),
+    height: Math.max(0, height - LEVEL),
+    places: boxes.map((_, i) => point(i)),
+    references: references.map(([reference, i]) => [i, point(reference)]),
+    paths: chains.map(([first, ...rest]) => [[x[first], bottoms[layer[first]]], ...rest.map(station)]),
   };
 }
 

@@ -2,7 +2,8 @@
 
 const SMALLEST = 0.001, LARGEST = 4; // scales
 const MARGIN = 30; // about the graph when all of it is shown
-const LARGE = 250; // boxes from which on the nodes of a line are put together at first
+const LARGE = 400; // boxes from which on the nodes of a line are put together at first
+const EASY = 0.5, FIRST = 0.75; // the scale below which texts are too small to begin with; the one to begin with then
 
 // ---- moving
 
@@ -25,6 +26,19 @@ function fit() {
   draw();
 }
 
+// The whole graph where its texts can be read, else its top.
+function begin() {
+  fit();
+  if (state.scale >= EASY) return;
+  const first = shown.units.reduce((best, unit) => (unit.y < best.y ? unit : best));
+  const frame = shown.frames.find(({left, width}) => first.frame !== null && Math.abs(first.x - left - width / 2) < width / 2);
+  const [left, wide] = frame ? [frame.left, frame.width] : [first.x - first.width / 2, first.width];
+  state.scale = FIRST;
+  state.x = Math.max(MARGIN, (canvas.getBoundingClientRect().width - wide * FIRST) / 2) - left * FIRST;
+  state.y = MARGIN;
+  draw();
+}
+
 function centre(unit) {
   const {width, height} = canvas.getBoundingClientRect();
   state.scale = Math.max(state.scale, 0.8);
@@ -33,15 +47,16 @@ function centre(unit) {
   draw();
 }
 
-// The unit at a point of the window, or the one that a reference there is to.
+// The unit at a point of the window, or the one that a reference there is to, or the frame whose title is there.
 function unitAt(clientX, clientY) {
   const {left, top} = canvas.getBoundingClientRect();
   const x = (clientX - left - state.x) / state.scale, y = (clientY - top - state.y) / state.scale;
   const at = shown.units.find((u) => Math.abs(x - u.x) <= u.width / 2 && Math.abs(y - u.y) <= HEIGHT / 2);
   if (at) return at;
   const referred = shown.places.references.find(([i, [rx, ry]]) =>
-    Math.abs(x - rx) <= textWidth(shown.units[i].name) / 2 && y > ry + HEIGHT / 2 - LABEL && y < ry + HEIGHT / 2);
-  return referred ? shown.units[referred[0]] : null;
+    Math.abs(x - rx) <= textWidth(shown.units[i].name) / 2 && Math.abs(y - ry) <= LABEL / 2);
+  if (referred) return shown.units[referred[0]];
+  return shown.frames.find(({left, top, width}) => x >= left && x <= left + width && y >= top && y <= top + TITLE) ?? null;
 }
 
 let drag = null;
@@ -62,9 +77,7 @@ canvas.addEventListener("pointermove", (event) => {
   }
   const key = unitAt(event.clientX, event.clientY)?.key ?? null;
   if (key !== state.hovered) {
-    state.hovered = key;
-    canvas.style.cursor = key ? "pointer" : "";
-    draw();
+    hover(key);
   }
 });
 canvas.addEventListener("pointerup", (event) => {
@@ -73,10 +86,15 @@ canvas.addEventListener("pointerup", (event) => {
   if (unit !== undefined) select(unit?.key ?? null);
 });
 canvas.addEventListener("pointercancel", () => (drag = null));
-canvas.addEventListener("pointerleave", () => {
-  state.hovered = null;
+canvas.addEventListener("pointerleave", () => hover(null));
+
+function hover(key) {
+  state.hovered = key;
+  canvas.style.cursor = key ? "pointer" : "";
+  markLines();
   draw();
-});
+}
+
 canvas.addEventListener("dblclick", (event) => {
   const unit = unitAt(event.clientX, event.clientY);
   if (unit) toggle(unit.key[0] === "g" ? +unit.key.slice(1) : nodes[unit.nodes[0]].group);
@@ -95,7 +113,10 @@ canvas.addEventListener("keydown", (event) => {
   if (key === "+" || key === "=") zoom(1.3);
   else if (key === "-") zoom(1 / 1.3);
   else if (key === "0" || key === "f") fit();
-  else if (key === "Escape") select(null);
+  else if (key === "Escape") {
+    state.line = null;
+    select(null);
+  }
   else if (key === "Enter" && unit?.key[0] === "g") toggle(+unit.key.slice(1));
   else if (key === "Backspace" && unit?.key[0] === "n") toggle(nodes[unit.nodes[0]].group);
   else if (key in steps) go(unit ? [...unit[steps[key]]][0] : shown.units[0]);
@@ -119,7 +140,7 @@ function go(unit) {
 
 // The neighbour in the same layer.
 function beside(unit, step) {
-  const row = shown.units.filter((u) => u.y === unit.y).sort((a, b) => a.x - b.x);
+  const row = shown.units.filter((u) => u.y === unit.y && u.frame === unit.frame).sort((a, b) => a.x - b.x);
   return row[row.indexOf(unit) + step];
 }
 
@@ -142,9 +163,10 @@ function rearrange(node = null) {
   } else {
     fit();
   }
-  if (state.selected && !shown.byKey.has(state.selected)) state.selected = after?.key ?? null;
+  if (state.selected && !isShown(state.selected)) state.selected = after?.key ?? null;
   listGroups();
   showPanel();
+  markLines();
   draw();
 }
 
@@ -163,10 +185,32 @@ function goToNode(i) {
   go(shown.ofNode[i]);
 }
 
+function isShown(key) {
+  return shown.byKey.has(key) || shown.frames.some((frame) => frame.key === key);
+}
+
 function select(key) {
   state.selected = key;
   showPanel();
+  markLines();
   draw();
+}
+
+// Keeps the nodes of a line of the user's source in sight, or lets go of them.
+function keepLine(k) {
+  state.line = state.line === k ? null : k;
+  state.selected = null;
+  const lit = shown.units.filter((unit) => unit.nodes.some((i) => nodes[i].at === state.line));
+  if (lit.length && !lit.some(inWindow)) centre(lit[0]);
+  showPanel();
+  markLines();
+  draw();
+}
+
+function inWindow(unit) {
+  const {width, height} = canvas.getBoundingClientRect();
+  const x = state.x + unit.x * state.scale, y = state.y + unit.y * state.scale;
+  return x > 0 && x < width && y > 0 && y < height;
 }
 
 // ---- the bar
@@ -194,9 +238,15 @@ const buttons = {
     state.closed.clear();
     rearrange();
   },
+  time: () => {
+    state.timed = !state.timed;
+    document.getElementById("time").setAttribute("aria-pressed", String(state.timed));
+    draw();
+  },
   theme: () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
 };
 for (const [id, action] of Object.entries(buttons)) document.getElementById(id).addEventListener("click", action);
+document.getElementById("time").hidden = !data.timed;
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
@@ -213,9 +263,10 @@ if (shown.units.length > LARGE) {
   closeLines(["function"]);
   arrange();
 }
+listSource();
 listGroups();
 showPanel();
-fit();
+begin();
 new ResizeObserver(draw).observe(canvas);
 
 // For whoever drives the page: where the box of a node, or of the group that it is in, lies in the window.

@@ -32,7 +32,9 @@ const panel = document.getElementById("panel");
 
 function showPanel() {
   const unit = shown.byKey.get(state.selected);
-  if (!unit) panel.replaceChildren(...aboutGraph());
+  if (!unit && state.selected) panel.replaceChildren(...aboutGroup(+state.selected.slice(1))); // it is framed
+  else if (!unit && state.line !== null) panel.replaceChildren(...aboutLine(state.line));
+  else if (!unit) panel.replaceChildren(...aboutGraph());
   else if (unit.key[0] === "g") panel.replaceChildren(...aboutGroup(+unit.key.slice(1)));
   else panel.replaceChildren(...aboutNode(unit.nodes[0]));
 }
@@ -63,10 +65,28 @@ function aboutGroup(g) {
     make("p", {class: "kind"}, swatch(group.shade), kinds[group.shade].title),
     make("button", {onclick: () => toggle(g)}, state.closed.has(g) ? "Open" : "Put together"),
     make("dl", {},
-      ...entry("line", code(group.line)),
+      ...entry("line", group.place ? make("div", {}, group.place) : null, code(group.line)),
+      ...entry("time", percent(shareOf(inside))),
       ...entry(`${inside.length} operations`, ...inside.slice(0, MOST_MEMBERS).map(link),
         inside.length > MOST_MEMBERS ? `and ${inside.length - MOST_MEMBERS} more` : null)),
   ];
+}
+
+function aboutLine(k) {
+  const {file, number, text} = data.source[k], of = (kind) => nodesAt[k].filter((i) => nodes[i].kind === kind);
+  return [
+    make("h2", {}, `${file}:${number}`),
+    make("p", {}, code(text.trim())),
+    make("dl", {},
+      ...entry("time", percent(shareOf(nodesAt[k]))),
+      ...Object.keys(kinds).flatMap((kind) => entry(kinds[kind].title, ...of(kind).slice(0, MOST_MEMBERS).map(link),
+        of(kind).length > MOST_MEMBERS ? `and ${of(kind).length - MOST_MEMBERS} more` : null))),
+  ];
+}
+
+// A share of the time, where times were measured.
+function percent(share) {
+  return data.timed && share != null ? `${(100 * share).toFixed(1)} %` : null;
 }
 
 function aboutNode(i) {
@@ -84,6 +104,7 @@ function aboutNode(i) {
         derived?.node != null ? link(derived.node) : null),
       ...entry("your line", node.place ? make("div", {}, node.place) : null, code(node.line)),
       ...entry("generated line", code(node.code)),
+      ...entry("time of that line", percent(node.share)),
       ...entry("cost", node.cost),
       ...entry("inputs", ...inputs),
       ...entry("used by", ...users[i].slice(0, MOST_MEMBERS).map(link),
@@ -101,6 +122,48 @@ function trail(i) {
   return found;
 }
 
+// ---- the user's source
+
+const sourceList = document.getElementById("source");
+
+function listSource() {
+  const most = Math.max(...nodesAt.map(shareOf), 0) || 1;
+  data.source.forEach((line, k) => {
+    const before = data.source[k - 1];
+    if (before?.file !== line.file) sourceList.append(make("h3", {}, line.file));
+    else if (before.number + 1 < line.number) sourceList.append(make("p", {class: "gap", "aria-hidden": "true"}, "⋮"));
+    sourceList.append(sourceLine(line, k, data.timed && nodesAt[k].some((i) => nodes[i].makes) ? shareOf(nodesAt[k]) : null, most));
+  });
+}
+
+function sourceLine({number, text}, k, share, most) {
+  const parts = [make("span", {class: "number"}, String(number)), make("span", {class: "text"}, text)];
+  if (data.timed) {
+    const time = make("span", {class: "share", title: "share of the time"}, percent(share) ?? "");
+    time.style.setProperty("--part", `${100 * (share ?? 0) / most}%`);
+    parts.unshift(time);
+  }
+  if (!nodesAt[k].length) return make("div", {class: "line"}, ...parts);
+  const point = (line) => () => {
+    state.hoveredLine = line;
+    draw();
+  };
+  return make("button", {class: "line", "data-line": k, "aria-pressed": "false", onclick: () => keepLine(k),
+    onpointerenter: point(k), onpointerleave: point(null), onfocus: point(k), onblur: point(null)}, ...parts);
+}
+
+// Marks the lines of the box under the pointer, or of what is selected, and the one that is kept.
+function markLines() {
+  const unit = [state.hovered, state.selected].map((key) => shown.byKey.get(key)).find(Boolean);
+  const wanted = new Set(unit?.nodes.map((i) => nodes[i].at));
+  for (const button of sourceList.querySelectorAll("button")) {
+    const k = +button.dataset.line;
+    button.classList.toggle("lit", wanted.has(k));
+    button.setAttribute("aria-pressed", String(k === state.line));
+  }
+  if (wanted.size) sourceList.querySelector(".lit")?.scrollIntoView({block: "nearest"});
+}
+
 // ---- the outline: functions, their lines, and bodies of loops
 
 const outline = document.getElementById("outline");
@@ -113,7 +176,7 @@ function listGroups() {
     const button = make("button", {class: "group", "aria-expanded": open, "data-group": g, title: group.line || group.name,
       onclick: () => toggleAt(g)},
       make("span", {"aria-hidden": "true"}, open ? "▾" : "▸"), swatch(group.shade),
-      make("span", {}, group.kind === "line" ? group.name.split(":").at(-1) : group.name), code(group.line),
+      make("span", {}, group.kind === "line" ? group.name.replace(/^.*(:|line )/, "") : group.name), code(group.line),
       make("small", {}, String(members[g].length)));
     const below = make("ul", open ? {} : {hidden: ""});
     lists.get(group.parent).append(make("li", {}, button, below));

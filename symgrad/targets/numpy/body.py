@@ -14,6 +14,7 @@ from symgrad.analysis.liveness import last_users, released_names
 from symgrad.analysis.memory_profile import Step, nbytes
 from symgrad.analysis.uses import users_of
 from symgrad.analysis.values import hits_once
+from symgrad.core.counted_sizes import by_sizes
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, SIZE, Aval, Literal, Node, reached
 from symgrad.core.provenance import Where
 from symgrad.core.shapes import same_shape
@@ -58,7 +59,7 @@ class Body:
         self.scope, self.names, self.nested, self.quick = scope, scope.names, nested, quick
         self.written: list[Statement] = []
         self.outputs = set(outputs)
-        self.nodes = reached(outputs)
+        self.nodes = by_sizes(reached(outputs))
         self.uses = users_of(self.nodes)
         self.roots = roots_of(self.nodes)
         last = last_users(self.nodes, self.roots)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from symgrad.analysis.aliases import roots_of, stays_in_place
 from symgrad.analysis.liveness import last_users
 from symgrad.core.graph import INPUT, ITEM, Node, reached
-from symgrad.core.region import Region, regions_of
+from symgrad.core.region import Region, per_region, regions_of
 from symgrad.core.shapes import same_shape
 from symgrad.ops.control import COND, SCAN
 from symgrad.ops.control_parts import loop_of
@@ -68,7 +67,7 @@ def _origin_in_branch(branch: Node, i: int) -> int | None:
     return None if sides or origin is None else 1 + origin
 
 
-@lru_cache(maxsize=256)
+@per_region
 def origins(region: Region) -> tuple[int | None, ...]:
     """For each result the parameter in whose place it may lie, by number; or that it is."""
     graph = region.body
@@ -112,14 +111,14 @@ def _passed_on(item: Node) -> list[Node]:
     return found
 
 
-@lru_cache(maxsize=256)
+@per_region
 def _parameters(region: Region) -> tuple[tuple[int, ...], ...]:
     """For each result the parameters, by number, in whose memory it may lie."""
     numbers = {x: i for i, x in enumerate(region.body.inputs)}
     return tuple([tuple(sorted(numbers[x] for x in may_lie_in(y) if x in numbers)) for y in region.body.outputs])
 
 
-@lru_cache(maxsize=256)
+@per_region
 def written_over(region: Region) -> frozenset[int]:
     """The parameters, by number, into whose memory a region may write if that is its own."""
     nodes = reached(region.body.outputs)

@@ -14,9 +14,10 @@ import numpy as np
 
 from symgrad.analysis.aliases import is_read_only
 from symgrad.analysis.values import number
+from symgrad.core.counted_sizes import tellers
 from symgrad.core.graph import CONSTANT, INPUT, ITEM, Aval, Node
 from symgrad.core.region import Region
-from symgrad.core.sizes import Size, is_counted
+from symgrad.core.sizes import Size
 from symgrad.ops.control import COND, NUMBER, SCAN
 from symgrad.ops.control_parts import loop_of
 from symgrad.ops.elementwise import ADD
@@ -403,9 +404,7 @@ class Structured(Body):
 def _lengths(nodes: Sequence[Node], sizes: Collection[str]) -> dict[Node, list[str]]:
     """The lengths of loops that arrays are as long as, with their symbols."""
     found: dict[Node, list[str]] = {}
-    for node in nodes if sizes else ():
-        loop = loop_of(node) if node.op is SCAN else None
-        if loop is not None and loop.test is None and is_counted(loop.turns) and str(loop.turns) in sizes:
-            symbols = found.setdefault(loop.length, [])
-            symbols += [str(loop.turns)] * (str(loop.turns) not in symbols)
+    for symbol, node in tellers(nodes).items() if sizes else ():
+        if symbol in sizes and node.op is not SCAN:
+            found.setdefault(node, []).append(symbol)
     return found

@@ -1,0 +1,64 @@
+"""Sizes that only running tells, such as how often a loop runs: the node that tells each, and an order for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from symgrad.core.graph import Aval, Node
+from symgrad.core.region import Region
+from symgrad.core.sizes import Dim, is_counted, symbols_of
+
+
+def tellers(nodes: Iterable[Node]) -> dict[str, Node]:
+    """Return by symbol the node that tells it first: a loop, or the length of one that has no test."""
+    found: dict[str, Node] = {}
+    for node in nodes:
+        params: dict[str, Any] = dict(node.params) if type(node.aval) is not Aval else {}
+        turns = params.get("turns", 1)
+        if is_counted(turns):
+            teller = node if "test" in params else node.inputs[0]
+            for symbol in symbols_of(turns):
+                found[symbol] = min(found.get(symbol, teller), teller, key=lambda x: x.id)
+    return found
+
+
+def by_sizes(nodes: Sequence[Node]) -> Sequence[Node]:
+    """Return the nodes in an order in which what tells a size comes before all that has it.
+
+    Nodes come in the order of their creation, in which inputs stand before their users. A size is no input, and a
+    derivative that computes a loop's length again does so behind what it has made for that length.
+    """
+    told = {symbol: node for symbol, node in tellers(nodes).items() if node in set(nodes)}
+    at = {node: i for i, node in enumerate(nodes)} if told else {}
+    needs = {node: [told[name] for name in _symbols(node) if name in told] for node in at}
+    if all(at[x] <= at[node] for node, xs in needs.items() for x in xs):
+        return nodes
+    ordered: dict[Node, None] = {}
+    waiting = [*reversed(nodes)]
+    begun: set[Node] = set()
+    while waiting:
+        node = waiting[-1]
+        first = [] if node in begun else [x for x in (*node.inputs, *needs[node]) if x in at and x not in ordered]
+        begun.add(node)
+        if first:
+            waiting += [x for x in reversed(first) if x not in begun]
+        else:
+            waiting.pop()
+            ordered[node] = None
+    return [*ordered]
+
+
+def _symbols(node: Node) -> Iterator[str]:
+    """The symbols in the shapes and the parameters of a node, and in its bodies, but for those that they tell."""
+    avals = [node.aval] if isinstance(node.aval, Aval) else node.aval
+    waiting: list[Any] = [*(aval.shape for aval in avals), *(value for key, value in node.params if key != "turns")]
+    while waiting:
+        x = waiting.pop()
+        if isinstance(x, Dim):
+            yield from symbols_of(x)
+        elif type(x) is Region:
+            own = tellers(x.nodes)
+            yield from (name for y in x.nodes for name in _symbols(y) if name not in own)
+        elif type(x) is tuple:
+            waiting += x
