@@ -33,7 +33,7 @@ class Selected(NDArrayOperatorsMixin):
     def refusal(self):
         return UnsupportedError(
             "indexing with a traced boolean mask: the size of the result depends on values",
-            "Write np.where(mask, x, 0), or np.sum(x, where=mask); x[mask] = value and x[mask] += value are supported.",
+            "Write np.where(mask, x, 0); np.sum(x[mask]) and its like, x[mask] = y and x[mask] += y are supported.",
         )
 
     def spread(self):
