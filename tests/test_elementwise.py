@@ -443,7 +443,12 @@ def test_derivatives_of_written_functions(f):
 @pytest.mark.parametrize(
     ("f", "error", "message"),
     [
-        (lambda x: np.where(x > 0), UnsupportedError, "np.where(condition): the size of the result depends on values"),
+        (lambda x: np.where(x > 0), UnsupportedError, "the places where a traced condition holds: how many there are"),
+        (
+            lambda x: np.where(x[0] > 0),
+            UnsupportedError,
+            "np.where(condition): the size of the result depends on values",
+        ),
         (lambda x: np.angle(x * 1j), UnsupportedError, "np.angle of complex128 is not supported"),
         (lambda x: np.i0(x), UnsupportedError, "np.i0 is not supported"),
         (lambda x: np.clip(x, 0, 1, casting="no"), UnsupportedError, "np.clip: the argument casting= is not supported"),
@@ -468,7 +473,7 @@ def test_refusals(f, error, message):
 
 def test_the_message_of_where_says_what_to_write():
     with pytest.raises(UnsupportedError) as caught:
-        trace(lambda x: np.where(x > 0), np.ones(2))
+        trace(lambda x: np.where(x[0] > 0), np.ones(2))
     assert caught.value.instead == "Write np.where(condition, x, y), or np.sum(x, where=condition)."
 
 

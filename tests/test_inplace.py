@@ -280,10 +280,10 @@ ERRORS = [
     ),
     ("x[x > 1] = x[x > 2]", UnsupportedError, "two traced masks meet\nSelect with one mask: x[mask] = y[mask]."),
     (
-        "x[x > 1].sum()",
+        "x[x > 1].cumsum()",
         UnsupportedError,
         "indexing with a traced boolean mask: the size of the result depends on values\n"
-        "Write np.where(mask, x, 0), or np.sum(x, where=mask); x[mask] = value and x[mask] += value are supported.",
+        "Write np.where(mask, x, 0); np.sum(x[mask]) and its like, x[mask] = y and x[mask] += y are supported.",
     ),
     (
         "a = np.zeros(3); np.add(a, x[0, :3], out=a)",

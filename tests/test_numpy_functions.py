@@ -348,7 +348,7 @@ REFUSED = {
         "np.add.reduceat: indices are traced",
     ),
     "a sum of a piece": (
-        lambda x: np.piecewise(x, [x > 0], [np.sum]),
+        lambda x: np.piecewise(x, [x > 0], [np.cumsum]),
         UnsupportedError,
         "indexing with a traced boolean mask: the size of the result depends on values",
     ),

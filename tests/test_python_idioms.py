@@ -321,6 +321,27 @@ def test_what_is_returned_early_is_the_array_itself():
     check(f, np.array([1.0, 4.0, 2.0, 7.0]))
 
 
+def test_a_return_of_nothing_in_a_nested_branch():
+    class Vector:
+        def __init__(self, x):
+            self.x = x
+
+        def normalise(self):
+            if np.dot(self.x, self.x) > 1:
+                square = np.dot(self.x, self.x)
+                if square > 9:
+                    return
+                self.x = self.x / square
+
+    def f(x):
+        v = Vector(x)
+        nothing = v.normalise()
+        return np.sum(v.x * x) if nothing is None else np.nan
+
+    for scale in (0.1, 1.0, 5.0):
+        check(f, scale * np.array([1.0, 2.0]))
+
+
 # ---- classes
 
 
@@ -387,15 +408,10 @@ cos, sin = math.cos, math.sin
 
 
 def test_functions_of_math_under_names_of_another_module():
-    import types
-
-    module = types.ModuleType("rotations")
-    module.Rotation = Rotation
-
     def f(x):
-        r = module.Rotation()
+        r = Rotation()
         r.angle = x
-        return r.cosine * module.Rotation.sine(x)
+        return r.cosine * Rotation.sine(x)
 
     check(f, 0.5)
 
@@ -420,6 +436,8 @@ def test_a_scalar_is_not_written_into():
         sg.grad(positive)(np.array(2.0))
     with pytest.raises(WriteError, match="writing into it would change"):  # it may be such an array
         sg.grad(positive).compile("float64[]")
+    with pytest.raises(WriteError, match="what may be a scalar"):
+        sg.grad(lambda x: x.copy().__setitem__(..., 1.0)).compile("float64[]")
 
 
 def test_an_array_is_no_number():

@@ -355,6 +355,8 @@ class Memory(Traced):
             raise ScalarError("a scalar cannot be written into", "Bind the name anew: x = value.")
         if self.locked:
             raise WriteError(self.locked, "Write into a copy: x = x.copy().")
+        if not self.writes_in_place:
+            raise WriteError("what may be a scalar cannot be written into", "Bind the name anew: x = value.")
 
     def _part(self, above: Sequence[Self]) -> None:
         """Be memory of its own, with those `above` that view it. What it may be a view of is not to be read again."""

@@ -91,7 +91,7 @@ class Effects:
                 complete = False
                 continue
             restores, parts = _taken_apart(x)
-            waiting += parts
+            waiting.extend(parts)  # a list of another class may answer to +=
             found += restores
         return found, complete and len(seen) <= MOST
 

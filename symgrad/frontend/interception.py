@@ -33,7 +33,9 @@ from symgrad.ops.concatenators import CONCATENATORS
 from symgrad.ops.create import CREATE, copy_mode
 from symgrad.ops.define import PLACES, TABLE
 from symgrad.ops.known import is_constant
+from symgrad.ops.masks import Selected
 from symgrad.ops.operands import is_traced, reads_traced
+from symgrad.ops.positions import Places
 from symgrad.ops.scipy import load
 
 _MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random")
@@ -180,7 +182,7 @@ def _hide(args: Sequence[Any]) -> bool:
 def _holds_traced(x: Any) -> bool:
     if type(x) is slice:
         return any(map(_holds_traced, (x.start, x.stop, x.step)))
-    return is_traced(x) or isinstance(x, Dim) or (type(x) in (list, tuple) and any(map(_holds_traced, x)))
+    return is_traced(x) or isinstance(x, (Dim, Places)) or (type(x) in (list, tuple) and any(map(_holds_traced, x)))
 
 
 # ---- arrays
@@ -215,7 +217,7 @@ def held(static: Any) -> Any:
 
 def length_of(x: Any) -> Any:
     """``len(x)``, which Python wants as a number, where that is a symbolic size."""
-    return x.shape[0] if is_traced(x) and x.shape else len(x)
+    return x.shape[0] if isinstance(x, (Selected, Places)) or (is_traced(x) and x.shape) else len(x)
 
 
 def _is_instance(x: Any, kind: Any) -> bool:

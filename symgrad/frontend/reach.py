@@ -116,8 +116,7 @@ def _functions_in(value: Any, code: CodeType) -> list[Any]:
     if isinstance(value, (FunctionType, MethodType, partial)) or hasattr(type(value), "__wrapped__"):
         return [value]
     if isinstance(value, ModuleType):
-        named = [vars(value).get(name) for name in code.co_names]
-        members = [m for x in named for m in (_methods(x) if isinstance(x, type) else [x])]
+        members = [vars(value).get(name) for name in code.co_names]
     elif isinstance(value, type):
         members = _methods(value)
     elif hasattr(value, "__dict__"):

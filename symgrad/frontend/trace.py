@@ -44,6 +44,7 @@ from symgrad.frontend.reach import reads
 from symgrad.frontend.variable import Variable, lift
 from symgrad.ops.control import NUMBER
 from symgrad.ops.masks import Selected
+from symgrad.ops.positions import Places
 from symgrad.ops.truths import is_pythons, is_truth
 
 
@@ -321,7 +322,7 @@ def _as_result(graph: Nodes, x: Any) -> Any:
         return Variable(graph, x.node)  # as it is now: a later write is not part of the program
     if isinstance(x, Dim):
         return Variable(graph, lift(graph, x))
-    if isinstance(x, Selected):
+    if isinstance(x, (Places, Selected)):
         raise x.refusal()
     numeric = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
     return Variable(graph, graph.constant(x)) if numeric else x

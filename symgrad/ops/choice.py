@@ -13,6 +13,7 @@ from symgrad.ops.define import elementwise, implements
 from symgrad.ops.dtypes import result_dtype
 from symgrad.ops.elementwise import scalar
 from symgrad.ops.operands import as_input, is_traced, known_number, strong
+from symgrad.ops.positions import places
 from symgrad.ops.spellings import is_small
 from symgrad.spelling import CHOICE, EITHER, UNARY, Code, call as spelled
 
@@ -144,6 +145,8 @@ WHERE = elementwise(
 @implements(np.where)
 def where(condition, x=UNSET, y=UNSET, /):
     if x is UNSET or y is UNSET:
+        if (found := places(condition)) is not None:
+            return found
         raise UnsupportedError(
             "np.where(condition): the size of the result depends on values",
             "Write np.where(condition, x, y), or np.sum(x, where=condition).",

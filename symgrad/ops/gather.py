@@ -12,6 +12,7 @@ from symgrad.ops.define import implements, operator, refuses
 from symgrad.ops.index import ADD_AT, get
 from symgrad.ops.index_expressions import Slot, check_bounds, known_value
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.positions import places
 from symgrad.ops.spellings import may_be_small
 from symgrad.spelling import ATOM, Code, Name
 
@@ -154,7 +155,23 @@ def _data_dependent(function):
     return UnsupportedError(fact.format(f"np.{function}"), instead)
 
 
-refuses(*_DATA_DEPENDENT, np.nonzero, np.flatnonzero, np.argwhere, np.trim_zeros)
+refuses(*_DATA_DEPENDENT, np.argwhere, np.trim_zeros)
+
+
+@implements(np.nonzero)
+def nonzero(a):
+    if (found := places(a)) is None:
+        raise _data_dependent("nonzero")
+    return found
+
+
+@implements(np.flatnonzero)
+def flatnonzero(a):
+    if (found := places(np.ravel(a))) is None:
+        raise _data_dependent("flatnonzero")
+    return found[0]
+
+
 refuses(*_DATA_DEPENDENT, np.unique, np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values)
 refuses(*_DATA_DEPENDENT, np.union1d, np.intersect1d, np.setdiff1d, np.setxor1d)
 refuses(

@@ -11,6 +11,7 @@ from symgrad.errors import ArgumentError, DTypeError, ShapeError, UnsupportedErr
 from symgrad.ops.known import is_constant, value_of
 from symgrad.ops.masks import check_mask, is_mask
 from symgrad.ops.operands import as_input, is_traced
+from symgrad.ops.positions import with_masks
 from symgrad.ops.shape import as_size, shortened
 
 
@@ -60,7 +61,7 @@ def encode(x, key):
 
 def key_items(x, key):
     """What a key consists of; lists are arrays."""
-    items = [_item(x, item) for item in (key if isinstance(key, tuple) else (key,))]
+    items = [_item(x, item) for item in with_masks(key if isinstance(key, tuple) else (key,))]
     if sum(item is Ellipsis for item in items) > 1:
         raise ShapeError("an index can have one Ellipsis only", "Write the other ones as colons: x[..., :, 0].")
     return items

@@ -1,11 +1,16 @@
 """Indexing with a mask that has no value before the program runs."""
 
+import math
+from functools import partial
+from inspect import signature
+
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from symgrad.core.shapes import render_tuple, same_shape
 from symgrad.core.sizes import Dim, same
 from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.control import NUMBER
 from symgrad.ops.operands import as_input, is_traced
 
 _BOOL = np.dtype(bool)
@@ -20,7 +25,7 @@ def is_traced_mask(x):
 
 
 class Selected(NDArrayOperatorsMixin):
-    """x[mask] for a traced mask: its size depends on values, so it can be assigned where that mask selects, no more."""
+    """x[mask] for a traced mask: its size depends on values, so it is reduced, or assigned where the mask selects."""
 
     def __init__(self, x, mask, after):
         self.x, self.mask, self.after = x, mask, after
@@ -28,7 +33,7 @@ class Selected(NDArrayOperatorsMixin):
     def refusal(self):
         return UnsupportedError(
             "indexing with a traced boolean mask: the size of the result depends on values",
-            "Write np.where(mask, x, 0), or np.sum(x, where=mask); x[mask] = value and x[mask] += value are supported.",
+            "Write np.where(mask, x, 0); np.sum(x[mask]) and its like, x[mask] = y and x[mask] += y are supported.",
         )
 
     def spread(self):
@@ -66,7 +71,43 @@ class Selected(NDArrayOperatorsMixin):
         return Selected(x if out is None else x.astype(self.x.dtype, casting="same_kind"), self.mask, self.after)
 
     def __array_function__(self, function, types, args, kwargs):
-        raise self.refusal()
+        if function not in _REDUCTIONS:
+            raise self.refusal()
+        return _REDUCTIONS[function](*args, **kwargs)
+
+    @property
+    def first(self):
+        """The first axis of x that the mask selects from."""
+        return self.x.ndim - self.after - self.mask.ndim
+
+    @property
+    def count(self):
+        """How many places are selected."""
+        return NUMBER(np.count_nonzero(self.mask))
+
+    @property
+    def shape(self):
+        return (*self.x.shape[: self.first], self.count, *self.x.shape[self.x.ndim - self.after :])
+
+    @property
+    def size(self):
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self):
+        return self.first + 1 + self.after
+
+    @property
+    def dtype(self):
+        return self.x.dtype
+
+    def over(self, axis):
+        """The axes of x that an axis stands for: those of the mask, or all."""
+        if axis is None or (self.ndim == 1 and axis == -1):
+            return None
+        if axis not in (self.first, self.first - self.ndim):
+            raise self.refusal()
+        return tuple(range(self.first, self.first + self.mask.ndim))
 
     def _refuse(self, *args, **kwargs):
         raise self.refusal()
@@ -74,9 +115,85 @@ class Selected(NDArrayOperatorsMixin):
     __array__ = __bool__ = __len__ = __iter__ = __getitem__ = __setitem__ = __float__ = __int__ = __index__ = _refuse
 
     def __getattr__(self, attribute):
+        if attribute in _METHODS:
+            return partial(_REDUCTIONS[getattr(np, attribute)], self)
         if hasattr(np.ndarray, attribute) and not attribute.startswith("__"):
             raise self.refusal()
         raise AttributeError(attribute)
+
+
+# ---- reductions
+
+
+def _reduction(reduce):
+    """A reduction of what is selected, from x and the mask that broadcasts against it."""
+
+    def reduced(a, axis=None, **options):
+        known = isinstance(a, Selected) and options.keys() <= {*signature(reduce).parameters}
+        if not known:
+            raise next(x for x in (a, *options.values()) if isinstance(x, Selected)).refusal()
+        return reduce(a.x, a.spread(), a.over(axis), **options)
+
+    return reduced
+
+
+def _best(reduce, x, mask, axis, worst):
+    """The largest number, or the smallest; NaN where nothing is selected."""
+    if x.dtype.kind != "f":
+        raise Selected(x, mask, 0).refusal()
+    found = np.any(np.broadcast_to(mask, x.shape), axis=axis)
+    return np.where(found, reduce(np.where(mask, x, worst), axis=axis), np.nan)[()]
+
+
+def _variance(x, mask, axis, ddof=0):
+    centred = x - np.mean(x, axis=axis, where=mask, keepdims=True)
+    count = np.count_nonzero(np.broadcast_to(mask, x.shape), axis=axis)
+    return np.sum(np.square(centred), axis=axis, where=mask) / np.where(count > ddof, count - ddof, 0)
+
+
+def _median(x, mask, axis):
+    """The mean of the two numbers in the middle, as those that are not selected stand behind them."""
+    if axis is not None or x.dtype.kind != "f":
+        raise Selected(x, mask, 0).refusal()
+    ordered = np.sort(np.ravel(np.where(mask, x, np.inf)))
+    count = np.count_nonzero(np.broadcast_to(mask, x.shape))
+    middle = (ordered[np.maximum(count - 1, 0) // 2] + ordered[np.minimum(count // 2, ordered.shape[0] - 1)]) / 2
+    return np.where(count > 0, middle, np.nan)[()]
+
+
+def _dot(a, b, *rest, **options):
+    """``a @ b`` of vectors that one mask selects from."""
+    x = a if isinstance(a, Selected) else b
+    alike = isinstance(a, Selected) and isinstance(b, Selected) and a.matches(b) and a.x.ndim == 1
+    if not alike or rest or options:
+        raise x.refusal()
+    return np.sum(a.x * b.x, where=a.mask)
+
+
+_REDUCTIONS = {
+    np.sum: _reduction(lambda x, mask, axis: np.sum(x, axis=axis, where=mask)),
+    np.prod: _reduction(lambda x, mask, axis: np.prod(x, axis=axis, where=mask)),
+    np.mean: _reduction(lambda x, mask, axis: np.mean(x, axis=axis, where=mask)),
+    np.var: _reduction(_variance),
+    np.std: _reduction(lambda x, mask, axis, ddof=0: np.sqrt(_variance(x, mask, axis, ddof))),
+    np.median: _reduction(_median),
+    np.max: _reduction(lambda x, mask, axis: _best(np.max, x, mask, axis, -np.inf)),
+    np.min: _reduction(lambda x, mask, axis: _best(np.min, x, mask, axis, np.inf)),
+    np.any: _reduction(lambda x, mask, axis: np.any(np.logical_and(x, mask), axis=axis)),
+    np.all: _reduction(lambda x, mask, axis: np.all(np.logical_or(x, ~mask), axis=axis)),
+    np.count_nonzero: _reduction(lambda x, mask, axis: np.count_nonzero(np.logical_and(x, mask), axis=axis)),
+    np.linalg.norm: _reduction(lambda x, mask, axis: np.linalg.norm(np.ravel(np.where(mask, x, 0)))),
+    np.size: lambda a: a.size,
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.dot: _dot,
+    np.inner: _dot,
+    np.vdot: _dot,
+}
+_METHODS = frozenset({"sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "dot"})
+
+
+# ---- what is selected
 
 
 def selection(x, items):

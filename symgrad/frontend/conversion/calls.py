@@ -29,6 +29,7 @@ from symgrad.frontend.conversion.state import check_draw, check_length, see
 from symgrad.frontend.draws import drawing
 from symgrad.frontend.interception import WRITTEN_BEFORE, constant, length_of, looked_up, seen
 from symgrad.ops.control import NUMBER
+from symgrad.ops.masks import Selected
 from symgrad.ops.operands import as_input, is_traced
 from symgrad.ops.python_math import as_python_float, as_python_int, is_integral
 from symgrad.ops.truths import is_pythons, is_truth, of_numpy, of_python
@@ -189,7 +190,7 @@ def _asked_of(joined: Callable[[Any, Callable[[], Any]], Any], iterator: Iterato
 
 def _total(items: Any, /, start: Any = 0) -> Any:
     """Sum a long array by NumPy, in its order of summation; anything else item by item, as Python does."""
-    if is_traced(items) and items.ndim and _is_long(items.shape[0]):
+    if isinstance(items, Selected) or (is_traced(items) and items.ndim and _is_long(items.shape[0])):
         return np.sum(items, axis=0) + start
     return builtins.sum(items, start)
 

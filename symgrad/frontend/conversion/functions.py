@@ -58,7 +58,7 @@ def _constructor(cls: type) -> Any:
         made: Any = cls.__new__(cls, *args, **kwargs)
         if isinstance(made, cls):
             _convert_after(made)
-            _converted(made.__init__)(*args, **kwargs)  # type: ignore[misc]
+            _converted(type(made).__init__)(made, *args, **kwargs)
         return made
 
     return construct

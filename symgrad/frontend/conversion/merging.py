@@ -130,7 +130,7 @@ class Merging:
         (x, nx), (y, ny) = one, two
         if is_same(x, y):  # of one array its memory is chosen
             return lambda: x
-        known, node = (y, ny) if x is UNDEFINED or x is None else (x, nx)
+        known, node = (y, ny) if x is UNDEFINED or (x is None and y is not UNDEFINED) else (x, nx)
         if Perhaps in (type(x), type(y)) or ((x is None or y is None) and is_numeric(known)):
             return self._perhaps(name, one, two)
         if x is UNDEFINED or y is UNDEFINED:

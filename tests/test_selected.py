@@ -1,0 +1,143 @@
+"""What a traced mask selects, reduced, and the places where it holds: as indices they are the mask."""
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import UnsupportedError
+
+X = np.array([0.5, -1.0, 2.0, 3.0, -0.2])
+ROWS = np.arange(12.0).reshape(4, 3) - 5.3
+
+
+def check(f, x):
+    wanted, difference = f(x.copy()), np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        step = np.zeros(x.shape)
+        step[place] = 1e-6
+        difference[place] = np.sum(f(x + step) - f(x - step)) / 2e-6
+    for level in (0, 1, 2):
+        np.testing.assert_allclose(sg.compile(f, optimize=level)(x), wanted, rtol=1e-12)
+        gradient = sg.grad(lambda x: np.sum(f(x)), optimize=level)(x)
+        np.testing.assert_allclose(gradient, difference, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min"])
+def test_reductions(name):
+    check(lambda x: getattr(np, name)(x[x > 0] ** 2), X)
+    check(lambda x: getattr(x[x > 0] * 2, name)(), X)
+    check(lambda x: getattr(np, name)(x[x > 0], axis=0) + getattr(np, name)(x[x < 0], axis=-1), X)
+    check(lambda x: getattr(np, name)(x[x > 0]), ROWS)
+    check(lambda x: getattr(np, name)(x[x[:, 0] > 0] ** 2, axis=0), ROWS[::-1].copy())
+    check(lambda x: getattr(np, name)(x[:, x[0] > -5], axis=1), ROWS)
+
+
+def test_degrees_of_freedom_and_medians():
+    check(lambda x: np.std(x[x > 0], ddof=1) + x[x > 0].var(ddof=2), X)
+    check(lambda x: np.var(x[x[:, 0] > 0] ** 2, axis=0, ddof=1), ROWS[::-1].copy())
+    check(lambda x: np.median(x[x > 0]) * np.median(np.abs(x[x > -0.5])), X)
+    check(lambda x: np.median(x[x > 0] ** 2), ROWS)
+
+
+def test_counts():
+    f = lambda x: np.sum(x[x > 0]) / len(x[x > 0]) + x[x > 0].size * x[x > 0].shape[0] * x[0]
+    check(f, X)
+    check(lambda x: x[x[:, 0] > 0].shape[0] * x[x[:, 0] > 0].size * x[0, 0], ROWS)
+    assert sg.compile(lambda x: (np.any(x[x > 0] > 2.5), np.all(x[x > 0] > 1)))(X) == (True, False)
+    assert sg.compile(lambda x: np.count_nonzero(x[x > 0] > 1))(X) == 2
+
+
+def test_products_sums_and_norms():
+    check(lambda x: np.dot(x[x > 0], x[x > 0] ** 2) + np.linalg.norm(x[x < 0]), X)
+    check(lambda x: sum(x[x > 0]) + sum(x[x < 0], 1.0), X)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning", "ignore:Mean of empty:RuntimeWarning")
+def test_nothing_is_selected():
+    for level in (0, 1, 2):
+        with sg.options(optimize=level):
+            assert sg.compile(lambda x: np.sum(x[x > 9]) + len(x[x > 9]))(X) == 0
+            for reduce in (np.mean, np.max, np.min, np.std, np.median):
+                assert np.isnan(sg.compile(lambda x, reduce=reduce: reduce(x[x > 9]))(X))
+            assert np.array_equal(sg.grad(lambda x: np.sum(x[x > 9] ** 2))(X), np.zeros(5))
+
+
+# ---- places
+
+
+def pieces(x):
+    y = np.zeros_like(x)
+    above = np.where(x > 0)[0]
+    below = np.flatnonzero(x <= 0)
+    y[above] = np.exp(x[above])
+    y[below] = x[below] ** 2
+    if len(above) > 2:
+        y[above] *= 3
+    return y
+
+
+def pairs(x):
+    i, j = np.nonzero(x > 0)
+    return np.mean(x[i, j] ** 2) * x[np.where(x > 0)].size
+
+
+def with_a_table(x):
+    """An array from outside is read, and one of zeros written, at the places."""
+    result, above = np.zeros(5), np.where(x > 0)[0]
+    result[above] = WEIGHTS[above] * x[above]
+    return result
+
+
+WEIGHTS = np.arange(1.0, 6.0)
+
+
+def test_places_are_indices():
+    check(pieces, X)
+    check(with_a_table, X)
+    check(lambda x: np.sum(x[np.where(x > 0)]) + np.nonzero(x)[0].size, X)
+    check(pairs, ROWS)
+    check(lambda x: np.sum(x[np.where(x[:, 0] > 0)[0], :], axis=0), ROWS)
+
+
+def test_the_first_and_the_last_place():
+    f = sg.grad(lambda x: x[np.where(x > 1)[0][0]] ** 2 * x[np.flatnonzero(x > 1)[-1]])
+    np.testing.assert_allclose(f(X), [0, 0, 12, 4, 0])
+    with pytest.raises(IndexError):
+        f(X - 9)
+    check(lambda x: x[np.where(x > 1)[0][0]] ** 2, X)
+
+
+def test_a_condition_that_is_known():
+    known = np.array([1, 0, 1, 0, 1])
+    check(lambda x: x[np.where(known > 0)[0] // 2] + x[np.nonzero(known)[0]], X)
+    check(lambda x: x[np.where(x.shape[0] * np.ones(5) > known)[0]], X)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[np.where(x > 0)[0] + 1],
+        lambda x: x[-np.where(x > 0)[0]],
+        lambda x: sum(x[i] for i in np.where(x > 0)[0]),
+        lambda x: x[np.where(x > 0)[0][1]],
+        lambda x: np.take(x, np.where(x > 0)[0]),
+        lambda x: np.where(x > 0)[0],
+        lambda x: np.percentile(x[x > 0], 30),
+        lambda x: x[x > 0] @ x,
+        lambda x: np.sum(x[x > 0], keepdims=True),
+        lambda x: np.dot(x[x > 0], x),
+        lambda x: x[x > 0],
+        lambda x: np.max(x.astype(int)[x > 0]),
+        lambda x: float(np.where(x > 0)[0]),
+    ],
+)
+def test_what_has_no_size_is_refused(f):
+    with pytest.raises(UnsupportedError, match="depends on values"):
+        sg.compile(f)(X)
+
+
+def test_places_of_two_axes_belong_together():
+    with pytest.raises(UnsupportedError, match="depends on values"):
+        sg.compile(lambda x: x[np.nonzero(x > 0)[0]])(ROWS)
+    with pytest.raises(UnsupportedError, match="depends on values"):
+        sg.compile(lambda x: x[np.nonzero(x > 0)[::-1]])(ROWS)
