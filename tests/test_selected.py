@@ -62,6 +62,63 @@ def test_nothing_is_selected():
             assert np.array_equal(sg.grad(lambda x: np.sum(x[x > 9] ** 2))(X), np.zeros(5))
 
 
+# ---- what is written later
+
+
+def array_written(x):
+    x = x.copy()
+    kept = x[x > 0]
+    x[0] = 100.0
+    return np.sum(kept)
+
+
+def array_scaled(x):
+    x = x.copy()
+    kept, places = x[x > 0], np.where(x > 0)[0]
+    x *= -2
+    return kept.mean() * np.sum(x[places])
+
+
+def moved(x):
+    """The numbers are taken out, and put into another array."""
+    x, y = x.copy(), np.zeros(5)
+    mask = x > 0
+    kept = x[mask]
+    x[mask] = 0
+    y[mask] = kept
+    return x + y * y
+
+
+def mask_written(x):
+    x = x.copy()
+    mask = x > 0
+    kept, places = x[mask], np.where(mask)[0]
+    mask[0] = False
+    return np.sum(kept) + len(kept) * np.sum(x[places] ** 2) + np.sum(x[mask])
+
+
+def copy_written(x):
+    kept = x[x > 0]
+    kept *= 2
+    return np.sum(x) + np.sum(kept)
+
+
+@pytest.mark.parametrize("f", [array_written, array_scaled, moved, mask_written, copy_written])
+def test_what_is_selected_is_a_copy(f):
+    check(f, X)
+
+
+def test_another_name_of_what_was_written_into_is_not_read():
+    def f(x):
+        kept = x[x > 0]
+        other = kept
+        kept += 1
+        return np.sum(other)
+
+    with pytest.raises(UnsupportedError, match="under another name"):
+        sg.compile(f)(X)
+
+
 # ---- places
 
 

@@ -28,7 +28,18 @@ class Selected(NDArrayOperatorsMixin):
     """x[mask] for a traced mask: its size depends on values, so it is reduced, or assigned where the mask selects."""
 
     def __init__(self, x, mask, after):
-        self.x, self.mask, self.after = x, mask, after
+        self._x, self.mask, self.after = x, mask, after
+        self._is_spoilt = False  # whether it was written into: the result of that has the new numbers
+
+    @property
+    def x(self):
+        """The array that is selected from, as it was then."""
+        if self._is_spoilt:
+            raise UnsupportedError(
+                "what a traced mask selects is read under another name than it was written into",
+                "Bind the name anew: y = y + 1 instead of y += 1.",
+            )
+        return self._x
 
     def refusal(self):
         return UnsupportedError(
@@ -68,7 +79,11 @@ class Selected(NDArrayOperatorsMixin):
         if method != "__call__" or kwargs or ufunc.nout > 1 or ufunc.signature or not ours:
             raise self.refusal()
         x = ufunc(*[self.whole(value) for value in inputs])
-        return Selected(x if out is None else x.astype(self.x.dtype, casting="same_kind"), self.mask, self.after)
+        if out is None:
+            return Selected(x, self.mask, self.after)
+        x = x.astype(self.x.dtype, casting="same_kind")
+        self._is_spoilt = True
+        return Selected(x, self.mask, self.after)
 
     def __array_function__(self, function, types, args, kwargs):
         if function not in _REDUCTIONS:
@@ -211,7 +226,7 @@ def selection(x, items):
     if any(item is Ellipsis for item in items[:at]):
         axis = sub.ndim - mask.ndim - sum(item is None or isinstance(item, slice) for item in items[at + 1 :])
     check_mask(mask, sub.shape, axis)
-    return key, Selected(sub, mask, sub.ndim - axis - mask.ndim)
+    return key, Selected(np.copy(sub), np.copy(mask), sub.ndim - axis - mask.ndim)
 
 
 def check_mask(mask, shape, axis):

@@ -60,6 +60,7 @@ def places(condition):
     mask = mask if mask.dtype == bool else mask != 0
     if not is_traced(mask) or is_constant(mask) or not mask.ndim:
         return None
+    mask = np.copy(mask)
     return tuple(Places(mask, axis) for axis in range(mask.ndim))
 
 
